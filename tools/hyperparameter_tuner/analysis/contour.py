@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
-    from matplotlib.cm import ScalarMappable
 
     from trainwright.tools.hyperparameter_tuner.analysis.subject import Subject
     from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
@@ -46,8 +45,8 @@ def contour(subject: Subject, path: Path) -> tuple[Path, str]:
     is_surface = not (across.is_categorical or up.is_categorical) and _surface(axes, x, y, shown, colours)
     axes.scatter(x, y, c=colours.to_rgba(values), s=42, edgecolors="black", linewidths=0.7, zorder=3, label="completed")
     pruned = [one for one in subject.of(PRUNED) if {across.key, up.key} <= one.parameters.keys()]
-    places = ([_place(scale, one, axis) for one in pruned] for axis, scale in enumerate((across, up)))
-    mark(axes, PRUNED, *places, "pruned", alpha=0.7)
+    places = [[_place(scale, one, axis) for one in pruned] for axis, scale in enumerate((across, up))]
+    mark(axes, PRUNED, places[0], places[1], "pruned", alpha=0.7)
     if subject.best is not None and subject.best in trials:
         place = trials.index(subject.best)
         axes.plot([x[place]], [y[place]], label=f"best: trial {subject.best.number}", **BEST_MARK)
@@ -84,7 +83,7 @@ def _place(scale: Scale, trial: TrialRecord, axis: int) -> float:
     return place + SPREAD / len(scale.ticks()) * ((trial.number * ratio) % 1.0 - 0.5)
 
 
-def _surface(axes: Axes, x: list[float], y: list[float], values: list[float], colours: ScalarMappable) -> bool:
+def _surface(axes: Axes, x: list[float], y: list[float], values: list[float], colours: Any) -> bool:
     """Draw the value between the trials, by triangles; return whether there are enough places for one."""
     from matplotlib.tri import TriAnalyzer, Triangulation
 

@@ -98,4 +98,8 @@ def _shares(evaluator: Any, study: optuna.Study, keys: list[str] | None) -> dict
     """Return each key's share; {} where the way finds no variation at all."""
     found = {key: float(value) for key, value in evaluator.evaluate(study, keys).items()}
     whole = sum(found.values())
-    return {key: value / whole for key, value in sorted(found.items(), key=lambda one: (-one[1], one[0]))} if whole > 0 else {}
+    return (
+        {key: value / whole for key, value in sorted(found.items(), key=lambda one: (-one[1], one[0]))}
+        if whole > 0
+        else {}
+    )

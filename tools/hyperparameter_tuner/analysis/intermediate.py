@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.figures.style import BLUE, GREY, ORANGE, figure_legend, is_drawable, label, new_figure, save
 from trainwright.tools.hyperparameter_tuner.analysis.marks import BEST, MARKS, robust_ends, value_text
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trainwright.tools.hyperparameter_tuner.analysis.subject import Subject
     from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
 
-LINES = {
+LINES: dict[str, dict[str, Any]] = {
     COMPLETED: {"color": BLUE, "linestyle": "-"},
     PRUNED: {"color": ORANGE, "linestyle": "--"},
     FAILED: {"color": "black", "linestyle": ":"},
@@ -56,7 +56,14 @@ def _curve(axes: Axes, trial: TrialRecord, text: str | None, count: int) -> list
     shade = 0.85 if count <= 15 else 0.55
     ended = trial.state in {PRUNED, FAILED}
     axes.plot(
-        x, y, linewidth=1.1, alpha=shade, label=None if ended else text, marker=alone, markersize=4, **LINES[trial.state]
+        x,
+        y,
+        linewidth=1.1,
+        alpha=shade,
+        label=None if ended else text,
+        marker=alone,
+        markersize=4,
+        **LINES[trial.state],
     )
     if ended:
         style = {**MARKS[trial.state], **LINES[trial.state]}

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
-    from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
 
     from trainwright.tools.hyperparameter_tuner.analysis.subject import Subject
@@ -42,7 +41,7 @@ def value_text(subject: Subject) -> str:
     return f"validation {subject.metric.replace('_', ' ')}"
 
 
-def by_value(subject: Subject, values: Sequence[float]) -> ScalarMappable:
+def by_value(subject: Subject, values: Sequence[float]) -> Any:
     """Return the colours of values: dark for the best, light for the worst, readable with every colour vision."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
@@ -59,7 +58,7 @@ def by_value(subject: Subject, values: Sequence[float]) -> ScalarMappable:
     return ScalarMappable(norm, LinearSegmentedColormap.from_list("trials", shades))
 
 
-def value_bar(figure: Figure, colours: ScalarMappable, subject: Subject, axes: Any) -> None:
+def value_bar(figure: Figure, colours: Any, subject: Subject, axes: Any) -> None:
     """Draw the scale of the values' colours beside the panels."""
     bar = figure.colorbar(colours, ax=axes, pad=0.015, fraction=0.04, aspect=28)
     bar.ax.tick_params(labelsize=SMALL)

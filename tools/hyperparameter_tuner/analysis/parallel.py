@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trainwright.tools.hyperparameter_tuner.analysis.subject import Subject
     from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
 
-MOST_AXES = 7
+MOST_AXES = 6
 
 
 def parallel(subject: Subject, path: Path) -> tuple[Path, str]:
@@ -69,8 +69,9 @@ def _axes(
             axes.text(
                 place - 0.04, height, text, ha="right", va="center", fontsize=SMALL, bbox=PAPER, zorder=4, clip_on=False
             )
-    names = [f"{_wrapped(scale.key)}{' (log)' if scale.is_log else ''}" for scale in scales]
-    axes.set_xticks(range(len(found)), [*names, plain(value_text(subject).replace(" ", "\n", 1))], fontsize=NORMAL)
+    names = [_wrapped(scale.key) + ("\n(log scale)" if scale.is_log else "") for scale in scales]
+    value_name = plain(value_text(subject)).replace(" ", "\n", 1)
+    axes.set_xticks(range(len(found)), [*names, value_name], fontsize=SMALL if len(found) > 5 else NORMAL)
     axes.set_yticks([])
     axes.set_xlim(-0.5, len(found) - 0.85)
     axes.set_ylim((MISSING if any(has_missing) else 0.0) - 0.05, 1.05)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.figures.style import cut, plain
 from trainwright.trainer.base.canonical import canonical_json
-from trainwright.trainer.config.schema import Choices, IntRange
+from trainwright.trainer.config.search import Choices, IntRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -52,8 +52,8 @@ class Scale:
             names = [canonical_json(choice) for choice in self.range.choices]
             name = canonical_json(value)
             return (names.index(name) + 0.5) / len(names) if name in names else MISSING
-        low, high, value = (self._bent(one) for one in (self.low, self.high, float(value)))
-        return (value - low) / (high - low)
+        low, high = self._bent(self.low), self._bent(self.high)
+        return (self._bent(float(value)) - low) / (high - low)
 
     def of(self, parameters: dict[str, Any]) -> float | None:
         """Return a trial's place; None where it does not have the parameter."""

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainwright.tools.figures.style import BLUE, NORMAL, ORANGE, SMALL, cut, figure_legend, label, new_figure, plain, save
+from trainwright.tools.figures.style import (
+    BLUE,
+    NORMAL,
+    ORANGE,
+    SMALL,
+    cut,
+    figure_legend,
+    label,
+    new_figure,
+    plain,
+    save,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

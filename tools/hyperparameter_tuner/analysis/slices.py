@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.figures.style import LOG_RATIO, NORMAL, SMALL, figure_legend, label, new_figure, plain, save
+from trainwright.tools.figures.style import LOG_RATIO, NORMAL, SMALL, cut, figure_legend, label, new_figure, plain, save
 from trainwright.tools.hyperparameter_tuner.analysis.marks import BEST_MARK, mark, robust_ends, value_text
 from trainwright.tools.hyperparameter_tuner.analysis.scales import scales_of
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MOST_SLICES = 6
 COLUMNS = 3
+LONGEST_TICKS = 24
+"""Characters of a panel's ticks together, above which they are turned."""
 SPREAD = 0.3
 """Share of a choice's part over which its trials are spread, so that they do not hide one another."""
 
@@ -58,12 +60,11 @@ def _panel(axes: Axes, scale: Scale, subject: Subject, shown: list[TrialRecord])
         place = _spread(scale, subject.best)
         axes.plot([place], [_value(subject, subject.best)], label=f"best: trial {subject.best.number}", **BEST_MARK)
     scale.draw_ticks(axes, 4)
-    if scale.is_categorical and len(scale.ticks()) > 3:
+    if sum(len(text) for _, text in scale.ticks()) > LONGEST_TICKS and scale.is_categorical:
         axes.tick_params(axis="x", labelrotation=25)
     missing = len(shown) - len(have)
     title = f"{missing} of {len(shown)} trials without it" if missing else ""
-    label(axes, title, scale.key + (" (log)" if scale.is_log else ""), "", legend=False)
-    axes.set_xlabel(plain(scale.key[-30:] + (" (log scale)" if scale.is_log else "")), fontsize=NORMAL)
+    label(axes, title, cut(scale.key, 30) + (" (log scale)" if scale.is_log else ""), "", legend=False)
 
 
 def _value_axis(panels: Any, subject: Subject, shown: list[TrialRecord]) -> None:
