@@ -70,6 +70,8 @@ class Tally:
     doubled: int = 0
     different: int = 0
     problems: list[str] = field(default_factory=list)
+    most: int = 1_000_000
+    """Kills after which a study is left in peace."""
 
 
 def make_project(workspace: Workspace, name: str, *, one_at_a_time: bool) -> None:
@@ -137,7 +139,7 @@ async def one_server(
                 if answer.get("state") == "stopped":  # it lost too many conductors: starting it again is the remedy
                     return "ended"
                 living = processes(workspace, project, study_id, server)[target]
-                if time.monotonic() > until and living:
+                if time.monotonic() > until and living and sum(tally.kills.values()) < tally.most:
                     os.kill(draw.choice(living), signal.SIGKILL)
                     tally.kills[target] += 1
                     until, target = time.monotonic() + draw.uniform(0.2, LONGEST_SECONDS), draw.choice(TARGETS)
@@ -183,6 +185,30 @@ def compare(expected: list[TrialRecord], found: list[TrialRecord], runs: dict[st
     tally.doubled += sum(number - 1 for number in runs.values())
 
 
+def page(search: dict[str, Any], expected: list[TrialRecord], found: list[TrialRecord], tally: Tally) -> str:
+    """Return both tables as Markdown, side by side."""
+    killed = ", ".join(f"{number} times the {target}" for target, number in tally.kills.most_common())
+    lines = [
+        f"# A search of {len(expected)} trials, killed {sum(tally.kills.values())} times",
+        "",
+        "Written by `python benchmarks/study_kills.py --page`. Before: one trial after the other, in peace. After: "
+        f"{search['width']} side by side, in two parts, while SIGKILL ended {killed}. {tally.lost} trials were lost, "
+        f"{tally.doubled} trained twice and {tally.different} are different; the figures are compared to the last bit.",
+        "",
+        "| trial | parameters | before | epochs | after | epochs | the same |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for one, other in zip(expected, found, strict=True):
+        parameters = ", ".join(f"{key.split('.')[-1]} {value:.5g}" for key, value in one.parameters.items())
+        cells = [f"{trial.state} {trial.value!r}" if trial.value is not None else trial.state for trial in (one, other)]
+        epochs = [str(len(trial.intermediate)) for trial in (one, other)]
+        names = ("parameters", "state", "value", "intermediate")
+        same = all(getattr(one, name) == getattr(other, name) for name in names)
+        row = [str(one.number), parameters, cells[0], epochs[0], cells[1], epochs[1], "yes" if same else "NO"]
+        lines.append(f"| {' | '.join(row)} |")
+    return "\n".join(lines) + "\n"
+
+
 def runs_by_trial(workspace: Workspace, project: str) -> dict[str, int]:
     """Return how many runs each trial of each study had. A study that takes over a run has none of its own for it."""
     with workspace.session() as session:
@@ -197,8 +223,11 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=12)
     parser.add_argument("--widths", type=int, nargs="*", default=[1, 2, 4])
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--page", type=Path, help="write both tables of one study into this file")
     asked = parser.parse_args()
     began, draw, tally = time.monotonic(), random.Random(asked.seed), Tally()
+    if asked.page is not None:
+        tally.most = asked.kills
     studies = 0
     while sum(tally.kills.values()) < asked.kills:
         width = asked.widths[studies % len(asked.widths)]
@@ -213,12 +242,17 @@ def main() -> None:
             compare(expected, found, runs_by_trial(workspace, "war"), tally)
             names = {str(trial.run) for trial in (*expected, *found)}
             told = verify_workspace(workspace.path).problems  # the gates before the search are made up
-            tally.problems += [problem for problem in told if any(name in problem for name in names)]
+            tally.problems += [
+                problem for problem in told if problem.startswith("study ") or any(name in problem for name in names)
+            ]
             workspace.close()
         studies += 1
         kills = sum(tally.kills.values())
         print(f"width {width}: {kills - before} kills, {tally.lost} lost, {tally.doubled} doubled, "
               f"{tally.different} different so far", flush=True)  # fmt: skip
+        if asked.page is not None:
+            asked.page.write_text(page(search, expected, found, tally))
+            break
     for target, number in tally.kills.most_common():
         print(f"  killed {target:<10} {number:>5}")
     for problem in tally.problems:

@@ -17,9 +17,11 @@ import socket
 import struct
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn
 
 from trainwright.trainer.base.errors import ConflictError
+from trainwright.trainer.base.exits import memory_kills, record_exit
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 _CREDENTIALS = struct.Struct("3i")
@@ -44,19 +46,22 @@ def continue_hidden() -> None:
         sys.stderr.write("The run's key is in memory that other processes of the user may read: no Linux.\n")
         return
     parent = os.getpid()
+    kills = memory_kills()
     child = os.fork()
     if child:
-        _accompany(child)
+        _accompany(child, kills)
     os.setsid()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != parent:  # it ended before the line above
         os._exit(1)
 
 
-def _accompany(child: int) -> NoReturn:
+def _accompany(child: int, kills: int) -> NoReturn:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _frame: os.kill(child, received))
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if len(sys.argv) == 2:  # a run's worker, and not a warm process
+        record_exit(Path(sys.argv[1]), os.getpid(), code, kills_before=kills)
     os._exit(code if code >= 0 else 128 - code)
 
 

@@ -14,13 +14,14 @@ import json
 import multiprocessing
 import os
 import select
-import signal
 import socket
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NamedTuple, NoReturn
+
+from trainwright.trainer.base.exits import memory_kills, record_exit
 
 MOST_BYTES = 1 << 16
 """Of a request."""
@@ -28,7 +29,17 @@ READY, BORN, GO = b"ready", b"!", b"+"
 """What is said: here of itself, by a fork on its run's channel, and by the launcher that has recorded that fork."""
 NO_FILES = ("/dev/", "/memfd:", "/SYSV")
 """Beginnings of the names of mapped memory that comes from no file."""
+REAP_SECONDS = 0.1
+"""How often to look for forks that have ended."""
 Stamps = dict[str, tuple[int, ...] | None]
+
+
+class _Fork(NamedTuple):
+    """A worker that was forked off here."""
+
+    run: Path
+    kills: int
+    """What the kernel had killed for want of memory when it began."""
 
 
 def wait(slots: str, most: str, idle_seconds: str, most_bytes: str) -> None:
@@ -54,22 +65,44 @@ def wait(slots: str, most: str, idle_seconds: str, most_bytes: str) -> None:
     problem = _problem(began, loaded, int(most_bytes))
     if problem is not None:
         _end(greeting, problem)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies, and nothing to wait for
+    forks: dict[int, _Fork] = {}
     asking, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with suppress(OSError):
         with greeting, theirs:
             socket.send_fds(greeting, [READY], [theirs.fileno()])  # of the first one somebody may have a copy
-        while select.select([asking], [], [], float(idle_seconds))[0]:
+        while _is_asked(asking, float(idle_seconds), forks):
             said, files, _, _ = socket.recv_fds(asking, MOST_BYTES, 2)
             if not said or len(files) != 2 or _changed(loaded) or threads() > 1:
                 break
-            if os.fork() == 0:
+            wanted, kills = json.loads(said), memory_kills()
+            if (fork := os.fork()) == 0:
                 asking.close()
                 slot.close()
-                return _become(json.loads(said), *files)
+                return _become(wanted, *files)
+            forks[fork] = _Fork(Path(wanted["run"]), kills)
             for file in files:
                 os.close(file)
     os._exit(0)
+
+
+def _is_asked(asking: socket.socket, idle_seconds: float, forks: dict[int, _Fork]) -> bool:
+    """Wait for the next request, and record meanwhile how forks end; False: nobody asked for so long."""
+    until = time.monotonic() + idle_seconds
+    while (left := until - time.monotonic()) > 0:
+        if select.select([asking], [], [], min(left, REAP_SECONDS) if forks else left)[0]:
+            return True
+        _reap(forks)
+    return False
+
+
+def _reap(forks: dict[int, _Fork]) -> None:
+    """Leave no zombies, and write into a run's folder how its fork ended."""
+    while forks:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if not pid:
+            return
+        if (fork := forks.pop(pid, None)) is not None:
+            record_exit(fork.run, pid, os.waitstatus_to_exitcode(status), kills_before=fork.kills)
 
 
 def threads() -> int:
@@ -147,7 +180,6 @@ def _replace(descriptors: dict[int, int]) -> None:
 
 def _become(wanted: dict[str, Any], channel: int, log: int) -> None:
     """Be the worker of a run, once the launcher has recorded this process; end if it never does."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
     os.dup2(log, 2)
     _replace({0: channel, 1: log})

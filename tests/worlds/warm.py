@@ -25,7 +25,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -227,7 +227,8 @@ def _wait(role: str, path: str) -> None:
         if pid == 0:
             listening.close()
             _become(role, json.loads(message), files, asked)
-        asked.send(str(pid).encode())
+        with suppress(OSError):  # whoever asked was killed meanwhile; others still ask
+            asked.send(str(pid).encode())
         asked.close()
         for file in files:
             os.close(file)

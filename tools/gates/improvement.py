@@ -86,6 +86,16 @@ def compare(
     }
 
 
+def seed_spread(baseline: list[float], samples: int) -> float:
+    """Return how much another seed changes the baseline: its standard deviation, at least the metric's rounding.
+
+    Args:
+        baseline: finite values, one a seed; at least two.
+        samples: size of the split they were measured on; 0 where unknown.
+    """
+    return max(statistics.stdev(baseline), resolution(baseline, samples) / math.sqrt(6))
+
+
 def look_number(
     studies: list[dict[str, Any]], study_id: str, seeds: list[int], best: dict[str, Any] | None = None
 ) -> int:

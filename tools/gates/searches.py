@@ -88,7 +88,7 @@ def next_search(evidence: Evidence, found: dict[str, Any]) -> NextCall:
         changes: dict[str, Any] = {"confirmation_repeats": repeats}
         why = "the gain exceeds the spread, and so few seeds give a wide interval"
     else:
-        changes = {"trials": min(2 * search.trials, evidence.trials_left)}
+        changes = {"trials": min(_twice(search), evidence.trials_left)}
         why = f"the gain {gain:+.4g} is within the noise ({spread:.4g})"
     wanted = search.model_copy(update=changes)
     if "trials" in changes and (before >= ENOUGH_WITHIN_NOISE or wanted.trials <= search.trials):
@@ -96,7 +96,7 @@ def next_search(evidence: Evidence, found: dict[str, Any]) -> NextCall:
         return conclude(evidence, why)
     cost = costs(evidence, wanted.trials, wanted.confirmation_repeats)
     why = f"{why}; {cost}. Or end below the goal: {_exit(evidence)}"
-    return evidence.call("start_tuning", why, search=wanted.model_dump(mode="json", exclude_defaults=True))
+    return evidence.call("start_tuning", why, search=wanted.as_asked())
 
 
 def search_anew(evidence: Evidence, why: str) -> NextCall:
@@ -110,7 +110,7 @@ def search_anew(evidence: Evidence, why: str) -> NextCall:
     changes = {"seed": search.seed + 1, "trials": min(search.trials, evidence.trials_left)}
     wanted = search.model_copy(update=changes)
     cost = costs(evidence, wanted.trials, wanted.confirmation_repeats)
-    arguments = wanted.model_dump(mode="json", exclude_defaults=True)
+    arguments = wanted.as_asked()
     return evidence.call("start_tuning", f"a new study: {why}; {cost}", search=arguments)
 
 
@@ -122,7 +122,7 @@ def resumed_search(evidence: Evidence, entry: dict[str, Any]) -> NextCall:
     )
     if stops >= ENOUGH_WITHIN_NOISE or evidence.spent:
         return conclude(evidence, _told(entry["study_id"], entry))
-    search = SearchSection.model_validate(entry["search"]).model_dump(mode="json", exclude_defaults=True)
+    search = SearchSection.model_validate(entry["search"]).as_asked()
     why = f"the study goes on where it stopped. Or end below the goal: {_exit(evidence)}"
     return evidence.call("start_tuning", why, search=search)
 
@@ -161,7 +161,7 @@ def _proposed(evidence: Evidence) -> dict[str, Any]:
     """Return the configuration's search, or one around its rate; where the run ignores that, over the task's."""
     search = evidence.config.search
     if search is not None:
-        return search.model_dump(mode="json", exclude_defaults=True) | {"trials": search.trials}
+        return search.as_asked() | {"trials": search.planned_trials}
     usual = _usual_space(evidence)
     own = _own_space(evidence) if ignored(evidence, list(usual)) else {}
     return {"trials": FIRST_TRIALS, "space": own or usual}
@@ -202,10 +202,17 @@ def _told(name: str, body: dict[str, Any]) -> str:
 
 
 def _left(evidence: Evidence, search: SearchSection) -> str:
-    trials = min(2 * search.trials, evidence.trials_left)
+    trials = min(_twice(search), evidence.trials_left)
+    if trials <= search.trials < evidence.trials_left:
+        return "its grid has no further points"
     if trials <= search.trials:
         return f"{evidence.trials_left} trials are left of the limits"
     return f"a further one would take {costs(evidence, trials, search.confirmation_repeats)}"
+
+
+def _twice(search: SearchSection) -> int:
+    """Return twice a search's trials, or the points of its grid where these are fewer."""
+    return min(2 * search.trials, search.grid_points) if search.method == "grid" else 2 * search.trials
 
 
 def _exit(evidence: Evidence) -> str:

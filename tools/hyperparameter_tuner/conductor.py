@@ -18,7 +18,9 @@ from filelock import Timeout
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner.ablation.conduct import conduct_ablation
 from trainwright.tools.hyperparameter_tuner.confirmation import confirm
+from trainwright.tools.hyperparameter_tuner.ends import end_early
 from trainwright.tools.hyperparameter_tuner.halving import carry_out_bracket
+from trainwright.tools.hyperparameter_tuner.lost_workers import WorkersLostError
 from trainwright.tools.hyperparameter_tuner.process import conductor_lock, study_folder
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
@@ -36,13 +38,17 @@ from trainwright.tools.limits import require_trials
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import ACTIVE, get_project, get_study
 from trainwright.tools.workspace.tables import Trial, now
-from trainwright.trainer.base.errors import GateRefusedError, LimitReachedError, TrainwrightError, UserCodeError
+from trainwright.trainer.base.errors import (
+    GateRefusedError,
+    LimitReachedError,
+    StorageError,
+    TrainwrightError,
+    UserCodeError,
+)
 from trainwright.trainer.config import SearchSection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from sqlalchemy.orm import Session
 
     from trainwright.tools.workspace.tables import Study
 
@@ -73,14 +79,14 @@ def main(arguments: Sequence[str]) -> int:
 def conduct(workspace: Workspace, study_id: str) -> None:
     """Run the missing trials, then the confirmation; any failure is recorded in the study."""
     try:
-        while wave := next_wave(workspace.refreshed(), study_id):
+        while not end_early(workspace.refreshed(), study_id) and (wave := next_wave(workspace, study_id)):
             _carry_out_wave(workspace, study_id, wave)
             _give_up_if_hopeless(workspace, study_id)
         if not is_active(workspace, study_id):
             return  # stopped meanwhile
         confirmation = confirm(workspace, study_id)
         _end(workspace, study_id, "completed", confirmation=confirmation)
-    except (GateRefusedError, LimitReachedError) as error:  # not the study's fault: it can go on later
+    except (GateRefusedError, LimitReachedError, StorageError, WorkersLostError) as error:  # it can go on later
         _end(workspace, study_id, "stopped", failure=error.as_dict())
     except TrainwrightError as error:
         _end(workspace, study_id, "failed", failure=error.as_dict())
@@ -115,42 +121,46 @@ def next_wave(workspace: Workspace, study_id: str) -> list[TrialRecord]:
     Raises:
         LimitReachedError: the limits do not leave the whole wave.
     """
-    with workspace.session() as session:
+    with workspace.snapshot() as session:
         study = get_study(session, study_id)
-        if study.state not in ACTIVE:
+        trials, search = trials_of(session, study_id), SearchSection.model_validate(study.search)
+        known = known_trials(session, search, study.base_values)
+    if study.state not in ACTIVE:
+        return []
+    first = min((trial.number for trial in trials if trial.state == RUNNING), default=len(trials))
+    new = _suggested(study, search, trials, known, until=min(wave_of(first, search.wave).stop, search.trials))
+    with workspace.session() as session:
+        if get_study(session, study_id).state not in ACTIVE:  # stopped while the method computed
             return []
-        trials = trials_of(session, study_id)
-        search = SearchSection.model_validate(study.search)
-        first = min((trial.number for trial in trials if trial.state == RUNNING), default=len(trials))
-        end = min(wave_of(first, search.wave).stop, search.trials)
-        if len(trials) < end:
+        if new:
+            end = len(trials) + len(new)
             require_trials(session, workspace, get_project(session, study.project), study_id, end)
-        while len(trials) < end:
-            trials.append(_new_trial(session, study, search, trials))
-    return [trial for trial in trials if trial.state == RUNNING]
+        session.add_all(_row(study_id, trial) for trial in new)
+    return [trial for trial in (*trials, *new) if trial.state == RUNNING]
 
 
-def _new_trial(session: Session, study: Study, search: SearchSection, trials: Sequence[TrialRecord]) -> TrialRecord:
-    """Add the next trial to the table, with its parameters."""
-    number = len(trials)
-    seen = seen_by(number, search.wave, trials)
-    parameters, attributes = suggest(
-        search,
-        study.objective["direction"],
-        seen,
-        base_values=study.base_values,
-        known=known_trials(session, search, study.base_values),
-    )
-    row = Trial(
-        study=study.id,
-        number=number,
-        parameters=parameters,
-        attributes=attributes,
+def _suggested(
+    study: Study, search: SearchSection, trials: Sequence[TrialRecord], known: Sequence[TrialRecord], *, until: int
+) -> list[TrialRecord]:
+    """Return the trials up to number `until`: outside of any transaction, for a method may take seconds."""
+    new: list[TrialRecord] = []
+    while (number := len(trials) + len(new)) < until:
+        seen = seen_by(number, search.wave, [*trials, *new])
+        direction, base = study.objective["direction"], study.base_values
+        parameters, attributes = suggest(search, direction, seen, base_values=base, known=known)
+        new.append(TrialRecord(number=number, parameters=parameters, attributes=attributes))
+    return new
+
+
+def _row(study_id: str, trial: TrialRecord) -> Trial:
+    return Trial(
+        study=study_id,
+        number=trial.number,
+        parameters=trial.parameters,
+        attributes=trial.attributes,
         intermediate={},
-        state=RUNNING,
+        state=trial.state,
     )
-    session.add(row)
-    return TrialRecord(number=number, parameters=parameters, attributes=attributes)
 
 
 def _give_up_if_hopeless(workspace: Workspace, study_id: str) -> None:

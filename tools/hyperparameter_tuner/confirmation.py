@@ -10,7 +10,7 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.improvement import compare, confirmation_seeds, look_number, repeated_values
 from trainwright.tools.hyperparameter_tuner.earlier_runs import earlier_runs
 from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_when_there_is_room
-from trainwright.tools.hyperparameter_tuner.trials import best_trial, trials_of
+from trainwright.tools.hyperparameter_tuner.trials import TrialRecord, best_trial, trials_of
 from trainwright.tools.hyperparameter_tuner.waves import side_by_side
 from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.training_orchestrator.run_plan import CONFIRMATION
@@ -40,20 +40,17 @@ def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
     """
     with workspace.session() as session:
         study = require_active(session, study_id)
-        best = best_trial(trials_of(session, study_id), study.objective["direction"])
+        trials = trials_of(session, study_id)
+        best = best_trial(trials, study.objective["direction"])
         if study.state != CONFIRMING:
             ledger.record(session, study.project, StudyChanged(study_id=study_id, state=CONFIRMING))
     if best is None:
-        raise UserCodeError(
-            f"None of the study's {study.search['trials']} trials completed, so there is no best configuration.",
-            remedy=f"tuning_status(study_id='{study_id}') names the causes; widen or correct the space.",
-        )
+        raise _none_completed(study, trials)
     base = parse_config(study.base_values)
     seeds = confirmation_seeds(config_digest(base), study.search["confirmation_repeats"], own_seed=base.seed)
     sides = _repeated(workspace, study, best.parameters, seeds)
     values, is_certified = _values(workspace, study, sides)
-    first = workspace.run_directory(study.project, sides["baseline"][0])
-    samples = first.part(Data).sizes.get("validation", 0)
+    samples = _samples(workspace, study, sides["baseline"][0])
     with workspace.session() as session:
         bodies = [body for _, body in ledger.entries(session, study.project, "study")]
     look = look_number(bodies, study_id, seeds, best.parameters)
@@ -69,6 +66,33 @@ def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
         "best_runs": sides["best"],
         **compare(values["baseline"], values["best"], study.objective["direction"], samples=samples, look=look),
     }
+
+
+def _none_completed(study: Study, trials: list[TrialRecord]) -> UserCodeError:
+    """Return the error of a study without a best configuration, with the last cause there is."""
+    causes = [trial.attributes["cause"] for trial in trials if trial.attributes.get("cause")]
+    last = f" The last one: {causes[-1].get('message')}" if causes else ""
+    return UserCodeError(
+        f"None of the study's {len(trials)} trials completed, so there is no best configuration.{last}",
+        remedy=f"tuning_status(study_id='{study.id}', detail='full') shows the rest; widen or correct the space.",
+        details={"causes": [cause.get("category") for cause in causes]},
+    )
+
+
+def baseline_values(workspace: Workspace, study: Study) -> tuple[list[float], int]:
+    """Return the baseline's values over the study's seeds, and the samples they were measured on.
+
+    Its repetitions are those of the confirmation, made sooner: nothing is trained twice. Raises as `confirm` does.
+    """
+    base = parse_config(study.base_values)
+    seeds = confirmation_seeds(config_digest(base), study.search["confirmation_repeats"], own_seed=base.seed)
+    tasks = [partial(_run_of, workspace, study, RunKind.BASELINE, {}, seed) for seed in seeds]
+    runs = side_by_side(SearchSection.model_validate(study.search).width, tasks)
+    return _values(workspace, study, {"baseline": runs})[0]["baseline"], _samples(workspace, study, runs[0])
+
+
+def _samples(workspace: Workspace, study: Study, run_id: str) -> int:
+    return workspace.run_directory(study.project, run_id).part(Data).sizes.get("validation", 0)
 
 
 def _repeated(workspace: Workspace, study: Study, parameters: dict[str, Any], seeds: list[int]) -> dict[str, list[str]]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import signal
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.hyperparameter_tuner.lost_workers import failure_by
 from trainwright.tools.training_orchestrator import RunView, resume_run, start_run
+from trainwright.tools.training_orchestrator.deaths import STALLED, Death, death_of
 from trainwright.tools.training_orchestrator.follow import follow, signal_worker
 from trainwright.tools.workspace.records import get_run, require_active
-from trainwright.trainer.base.errors import LimitReachedError
+from trainwright.trainer.base.errors import LimitReachedError, StorageError
 from trainwright.trainer.run import RUNG, RunState
 
 if TYPE_CHECKING:
@@ -23,16 +26,10 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.1
 ROOM_SECONDS = 2.0
 """How often to try again while runs under way hold the rest of a limit."""
-MOST_RESUMES = 4
-"""How often a lost worker of one run is replaced before the run counts as failed."""
 STUDY_STOPPED = "study_stopped"
 """The stop reason of a run that only ended because its study was stopped: it is resumed with the study."""
-STALLED = "stalled"
-"""The stop reason of a run whose worker was ended because it made no step any more."""
 LONG_STAGES = frozenset({"validating data", "validating", "saving", "evaluating"})
 """Stages of a worker that may take long without any sign of it."""
-MOST_STALLS = 1
-"""How often such a run is resumed: one that hangs again hangs by itself."""
 
 
 class _Watch:
@@ -76,26 +73,30 @@ def run_to_end(
 
     Raises:
         ConflictError: the run would have to be resumed, and its study was stopped.
+        StorageError: the run had no room on the disk; it goes on where it is followed again.
+        WorkersLostError: its workers were killed again and again, and none got any further.
     """
     with workspace.session() as session:
         run = get_run(session, run_id)
     directory = workspace.run_directory(run.project, run.id)
-    watch, resumes = _Watch(stalled_seconds), dict.fromkeys((None, STALLED, STUDY_STOPPED, RUNG), 0)
+    watch, had_no_room = _Watch(stalled_seconds), _is_out_of_storage(follow(workspace, run))
     while True:
         seen = follow(workspace, run)
         look(directory, seen)
-        reason = seen.status.stop_reason
         if watch.hangs(seen):
             signal_worker(directory, seen, signal.SIGKILL, reason=STALLED)
-        if _is_to_go_on(seen, run, until_epoch):
-            if give_up() or resumes[reason] == (MOST_STALLS if reason == STALLED else MOST_RESUMES):
-                return seen
-            resumes[reason] += 1
-            _require_wanted(workspace, run)
-            _with_room(lambda: resume_run(workspace, run_id, until_epoch=until_epoch))
-            with workspace.session() as session:
-                run = get_run(session, run_id)
+        if _is_to_go_on(seen, run, until_epoch) and not give_up():
+            death = death_of(directory, seen) if _is_lost(seen) else None
+            if death is not None and (failure := failure_by(workspace, run, seen, death)) is not None:
+                return replace(seen, failure=failure)
+            run = _resumed(workspace, run, until_epoch, death)
         elif seen.state.is_ended and run.sealed:
+            if not _is_out_of_storage(seen) or give_up():
+                return seen
+            if not had_no_room:
+                raise _no_storage(run, seen)
+            run, had_no_room = _resumed(workspace, run, until_epoch, None), False
+        elif give_up() and seen.state.is_ended:
             return seen
         time.sleep(POLL_SECONDS)
 
@@ -103,9 +104,37 @@ def run_to_end(
 def _is_to_go_on(seen: Observation, run: Run, until_epoch: int | None) -> bool:
     """Return whether the run ended for nothing that lies in its training, and has further to go."""
     reason = seen.status.stop_reason
-    is_lost = seen.state is RunState.INTERRUPTED and reason in {None, STALLED}
     is_below = reason == RUNG and (until_epoch is None or seen.status.epoch < until_epoch)
-    return is_lost or ((reason == STUDY_STOPPED or is_below) and run.sealed)
+    return _is_lost(seen) or ((reason == STUDY_STOPPED or is_below) and run.sealed)
+
+
+def _is_lost(seen: Observation) -> bool:
+    """Return whether the worker is gone without a last record, and nobody but this study asked it to stop."""
+    return seen.state is RunState.INTERRUPTED and seen.status.stop_reason in {None, STALLED}
+
+
+def _is_out_of_storage(seen: Observation) -> bool:
+    is_storage = seen.failure is not None and seen.failure.category == StorageError.category
+    return seen.state is RunState.FAILED and is_storage
+
+
+def _no_storage(run: Run, seen: Observation) -> StorageError:
+    """Return the error that halts a study whose run found no room: the disk's matter, not the trial's."""
+    said = seen.failure.message if seen.failure is not None else ""
+    return StorageError(
+        f"Run {run.id} had no room on the disk: {said}",
+        remedy="Free disk space: prune_checkpoints shows which weights can go. Nothing is lost: start_tuning with the "
+        "same search goes on from the last checkpoint.",
+        details={"next": {"tool": "prune_checkpoints", "arguments": {"project": run.project}}, "run": run.id},
+    )
+
+
+def _resumed(workspace: Workspace, run: Run, until_epoch: int | None, death: Death | None) -> Run:
+    """Replace a run's worker; return its row. Raises as `resume_run`, and ConflictError of a study that was stopped."""
+    _require_wanted(workspace, run)
+    _with_room(lambda: resume_run(workspace, run.id, until_epoch=until_epoch, death=death))
+    with workspace.session() as session:
+        return get_run(session, run.id)
 
 
 def _require_wanted(workspace: Workspace, run: Run) -> None:

@@ -89,9 +89,5 @@ def _frozen(trial: TrialRecord, space: dict[str, optuna.distributions.BaseDistri
         params=_encoded(space, trial.parameters),
         distributions={key: space[key] for key in trial.parameters},
         intermediate_values=trial.intermediate,
-        system_attrs={
-            key: value
-            for key, value in trial.attributes.items()
-            if key not in {"cause", "origin"} and not key.startswith("cma_")
-        },
+        system_attrs={key: value for key, value in trial.attributes.items() if key != "cause"},
     )

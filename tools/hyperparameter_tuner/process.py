@@ -7,22 +7,27 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
+from sqlalchemy import func, select
 
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner.changes import change_of
+from trainwright.tools.hyperparameter_tuner.trials import RUNNING
 from trainwright.tools.launchers import LAUNCH, Launch, may_begin, read_launch, write_launch
 from trainwright.tools.launchers.environment import inherited_environment
 from trainwright.tools.launchers.local import spawn
 from trainwright.tools.training_orchestrator.observation import last_lines
 from trainwright.tools.workspace.records import ACTIVE, get_study
 from trainwright.tools.workspace.signing import VARIABLE
-from trainwright.tools.workspace.tables import now
+from trainwright.tools.workspace.tables import Run, Trial, now
 from trainwright.tools.workspace.workspace import checked_name
 from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.run import RunState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from sqlalchemy.orm import Session
 
     from trainwright.tools.workspace import Workspace
 
@@ -30,7 +35,7 @@ CONDUCTOR = "trainwright.tools.hyperparameter_tuner.conductor"
 LOG = "conductor.log"
 
 MOST_LAUNCHES = 20
-"""Conductors that one study may lose before it is stopped; starting it again resets the count."""
+"""Conductors that a study may lose without getting any further before it is stopped; starting it again resets that."""
 
 
 def study_folder(workspace: Workspace, project: str, study_id: str) -> Path:
@@ -63,11 +68,13 @@ def ensure_conductor(workspace: Workspace, project: str, study_id: str) -> None:
         study = get_study(session, study_id)
         if study.state not in ACTIVE or (last is not None and may_begin(last)):
             return
-        if last is not None and last.attempt >= MOST_LAUNCHES:
+        reached = _reached(session, study_id)
+        lost = last.attempt if last is not None and reached <= last.reached else 0
+        if last is not None and lost >= MOST_LAUNCHES:
             failure = _lost_for_good(folder, last)
             ledger.record(session, project, change_of(study, "stopped", failure=failure, ended_at=now()))
             return
-        launch = write_launch(folder, Launch(attempt=last.attempt + 1 if last else 1))
+        launch = write_launch(folder, Launch(attempt=lost + 1, reached=reached))
     command = [sys.executable, "-P", "-m", CONDUCTOR, str(workspace.path), study_id]
     settings = workspace.settings
     environment = conductor_environment(os.environ) | {
@@ -87,10 +94,17 @@ def forget_launches(folder: Path) -> None:
     (folder / LAUNCH).unlink(missing_ok=True)
 
 
+def _reached(session: Session, study_id: str) -> int:
+    """Return how much of the study has ended: trials, and completed runs, its repetitions' among them."""
+    ended = select(func.count()).select_from(Trial).where(Trial.study == study_id, Trial.state != RUNNING)
+    runs = select(func.count()).select_from(Run).where(Run.study == study_id, Run.state == RunState.COMPLETED)
+    return int(session.scalar(ended) or 0) + int(session.scalar(runs) or 0)
+
+
 def _lost_for_good(folder: Path, last: Launch) -> dict[str, Any]:
     said = last.error or " | ".join(last_lines(folder / LOG)[-3:]) or "nothing"
     error = TrainwrightError(
-        f"The study lost {last.attempt} conductor processes; the last one said: {said}.",
+        f"The study lost {last.attempt} conductor processes, and got no further; the last one said: {said}.",
         remedy="`trainwright doctor` checks the machine; start_tuning with the same search goes on with the study.",
     )
     return error.as_dict()

@@ -8,6 +8,7 @@ from trainwright.tools import ledger
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.hyperparameter_tuner.analysis import Subject, draw_study, drawable_kinds, subject_of
+from trainwright.tools.hyperparameter_tuner.ends import ended_by
 from trainwright.tools.hyperparameter_tuner.start_points import GUESS, ORIGIN, PRESENT, begins_with
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord, best_trial
 from trainwright.trainer.config import SearchSection, apply_changes, parse_config
@@ -50,6 +51,7 @@ def tuning_report(session: Session, workspace: Workspace, study: Study) -> str:
         studies=len(ids),
         best=best_trial(trials, study.objective["direction"]),
         found=study.confirmation,
+        early=ended_by(session, study),
         reported=_reported(session, workspace, study),
         importance=subject.importance,
         pictures=_pictures(subject, workspace.project_folder(study.project) / "plots"),
@@ -65,10 +67,10 @@ def _given(search: SearchSection, study: Study, trials: list[TrialRecord]) -> st
     origins = {trial.number: trial.attributes.get(ORIGIN) for trial in trials}
     guessed = [str(number) for number, origin in origins.items() if origin == GUESS]
     said = ["Trial 0 is the present configuration."] if PRESENT in origins.values() else []
-    said += [f"{note[0].upper()}{note[1:]}." for note in begins_with(search, study.base_values)]
+    said += [f"{note[0].upper()}{note[1:]}.".replace("`", "") for note in begins_with(search, study.base_values)]
     said += [f"Given as guesses: {', '.join(guessed)}."] if guessed else []
     if isinstance(search.warm_start, dict):
-        taken = ", ".join(f"{len(taken.trials)} of `{name}`" for name, taken in search.warm_start.items())
+        taken = ", ".join(f"{len(taken.trials)} of {name}" for name, taken in search.warm_start.items())
         said.append(f"It began with the results of earlier trials: {taken or 'none was alike'}.")
     return " ".join(said)
 

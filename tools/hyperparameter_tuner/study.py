@@ -15,6 +15,7 @@ from trainwright.tools.hyperparameter_tuner.found_bounds import with_found_bound
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor, forget_launches, study_folder
 from trainwright.tools.hyperparameter_tuner.space import checked_search, require_reported, with_search
 from trainwright.tools.hyperparameter_tuner.start_points import begins_with
+from trainwright.tools.hyperparameter_tuner.suggest import made_by
 from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
 from trainwright.tools.hyperparameter_tuner.warm_start import settled_warm_start
 from trainwright.tools.ledger.events import StudyChanged
@@ -61,7 +62,10 @@ def start_study(
         search, bounds, found = with_found_bounds(Evidence(session, workspace, project), search)
         wanted, config, notes = with_search(values, search)
         if search is not None:  # its errors are reported before the phase is asked to permit it
-            checked_search(config.search, wanted, project, given=True)
+            trials = checked_search(
+                config.search, wanted, project, given=True
+            ).trials  # a grid has no more than its points
+            config = config.model_copy(update={"search": _with_trials(config.search, trials)})
         study = _existing(session, workspace, row, config, idempotency_key)
         if study is None or study.state == "stopped":
             evidence = Evidence(session, workspace, project)
@@ -69,7 +73,7 @@ def start_study(
             limits.require_room(session, workspace, row)
             section = checked_search(config.search, wanted, project, given=search is not None)
             require_reported(evidence, config)
-            notes += begins_with(section, wanted)
+            notes += begins_with(SearchSection.model_validate(study.search) if study else section, wanted)
             limits.require_trials(session, workspace, row, study.id if study else None, section.trials)
             begun = _again(study) if study else _new(evidence, wanted, section, idempotency_key, bounds)
             study_id = begun.study_id
@@ -79,6 +83,10 @@ def start_study(
             study_id = study.id
     ensure_conductor(workspace, project, study_id)
     return view_study(workspace, study_id, estimate=True).model_copy(update={"taken_as": [*notes, *found] or None})
+
+
+def _with_trials(search: SearchSection | None, trials: int) -> SearchSection | None:
+    return search.model_copy(update={"trials": trials}) if search is not None and not search.is_whole_grid else search
 
 
 def _existing(
@@ -127,12 +135,16 @@ def _again(study: Study) -> StudyChanged:
     return StudyChanged(
         study_id=study.id, state="running", search=study.search, objective=study.objective,
         base_config_digest=study.base_config_digest, idempotency_key=study.idempotency_key,
-        created_at=study.created_at,
+        created_at=study.created_at, made_by=made_by(),
     )  # fmt: skip
 
 
 def _new(
-    evidence: Evidence, values: dict[str, Any], search: SearchSection, key: str | None, bounds: dict[str, Any]
+    evidence: Evidence,
+    values: dict[str, Any],
+    search: SearchSection,
+    key: str | None,
+    bounds: dict[str, Any] | None = None,
 ) -> StudyChanged:
     base = {name: value for name, value in values.items() if name != "search"}
     config = parse_config(base)
@@ -147,5 +159,6 @@ def _new(
         base_config_digest=config_digest(config),
         idempotency_key=key,
         created_at=now(),
+        made_by=made_by(),
         **({"bounds": bounds} if bounds else {}),
     )

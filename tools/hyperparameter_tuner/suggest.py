@@ -7,8 +7,11 @@ repeats itself or diverges after a restart.)
 
 from __future__ import annotations
 
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
+import trainwright
 from trainwright.tools.hyperparameter_tuner.domain import Domain
 from trainwright.tools.hyperparameter_tuner.methods import IN_SEQUENCE, METHODS
 from trainwright.tools.hyperparameter_tuner.methods.question import STARTUP_TRIALS, Question
@@ -22,10 +25,12 @@ if TYPE_CHECKING:
     from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
     from trainwright.trainer.config import SearchSection
 
-__all__ = ["STARTUP_TRIALS", "suggest"]
+__all__ = ["STARTUP_TRIALS", "made_by", "suggest"]
 REDRAWS, REDRAWS_OF_A_PROCESS = 20, 4
 """Suggestions that may break a constraint before parameters are drawn at random; of a Gaussian process each costs."""
 RANDOM_REDRAWS = 2000
+MADE_WITH = ("optuna", "numpy", "scipy", "torch", "cmaes")
+"""Packages whose arithmetic the methods are."""
 
 
 def suggest(
@@ -65,6 +70,15 @@ def suggest(
             return parameters, attributes
         rejected.append(parameters)
     raise _none_left(search, number, f"none of {RANDOM_REDRAWS} drawn at random meets the constraints")
+
+
+def made_by() -> dict[str, str]:
+    """Return the versions on which suggestions and prunings depend, as a study's start records them."""
+    found = {"trainwright": trainwright.__version__}
+    for name in MADE_WITH:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def _seed(search: SearchSection, number: int, attempt: int) -> int:

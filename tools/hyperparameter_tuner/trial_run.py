@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.study_check import best_value, epoch_values
 from trainwright.tools.hyperparameter_tuner.earlier_runs import earlier_runs
-from trainwright.tools.hyperparameter_tuner.follow_run import STALLED, run_to_end, start_when_there_is_room
+from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_when_there_is_room
 from trainwright.tools.hyperparameter_tuner.prune import pruned_epoch
 from trainwright.tools.hyperparameter_tuner.trials import (
     COMPLETED,
@@ -22,6 +22,7 @@ from trainwright.tools.hyperparameter_tuner.trials import (
 )
 from trainwright.tools.hyperparameter_tuner.waves import seen_by
 from trainwright.tools.training_orchestrator import stop_run
+from trainwright.tools.training_orchestrator.deaths import STALLED
 from trainwright.tools.training_orchestrator.observation import observe
 from trainwright.tools.training_orchestrator.run_plan import CONFIRMATION
 from trainwright.tools.workspace.records import get_study
@@ -124,12 +125,15 @@ def carry_out(workspace: Workspace, study_id: str, trial: TrialRecord, *, until_
 def _known_outcome(judge: _Judge, study: Study) -> dict[str, Any] | None:
     """Return the trial's outcome by a run of an earlier study that trained the very same; None: it has to be trained.
 
-    So a study of 20 trials trains what is missing after one of 5: those 5 are suggested and judged alike.
+    So a study of 20 trials trains what is missing after one of 5: those 5 are suggested and judged alike. And a trial
+    of the present configuration is the baseline's run.
     """
     with suppress(ConfigurationError):  # an impossible combination has no runs
         config = parse_config(apply_changes(study.base_values, judge.trial.parameters))
-        for run, directory in earlier_runs(judge.workspace, study.project, config_digest(config), RunKind.TRIAL):
-            if run.study in {None, study.id} or run.label == CONFIRMATION:
+        kinds = (RunKind.BASELINE, RunKind.TRIAL)
+        for run, directory in earlier_runs(judge.workspace, study.project, config_digest(config), *kinds):
+            is_own = run.kind == RunKind.TRIAL and run.study in {None, study.id}
+            if is_own or run.label == CONFIRMATION:
                 continue
             judge.look(directory, seen := observe(directory))
             if judge.pruned_at is not None or seen.state is RunState.COMPLETED:

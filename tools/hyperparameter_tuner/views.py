@@ -11,6 +11,7 @@ from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.searches import seconds_a_trial
 from trainwright.tools.hyperparameter_tuner.ablation.view import ablation_view
+from trainwright.tools.hyperparameter_tuner.ends import ended_by
 from trainwright.tools.hyperparameter_tuner.trials import (
     COMPLETED,
     FAILED,
@@ -34,11 +35,14 @@ PRUNED_SHARE = 0.6
 """Share of a complete run that a trial takes on average under pruning, before any trial was measured."""
 
 
-def estimated_seconds(workspace: Workspace, study: Study, trials_done: int) -> float | None:
+def estimated_seconds(workspace: Workspace, study: Study, trials_done: int, *, is_last: bool = False) -> float | None:
     """Return the seconds of training that are left: waves of trials, and repetitions of the best and the baseline.
 
     By the mean time of the newest sealed trials, and before there is one by the baseline's, shortened roughly for
     pruning. None where nothing was measured.
+
+    Args:
+        is_last: whether no more trials are asked for.
     """
     try:
         with workspace.session() as session:
@@ -53,7 +57,8 @@ def estimated_seconds(workspace: Workspace, study: Study, trials_done: int) -> f
     search = SearchSection.model_validate(study.search)
     pruned = PRUNED_SHARE if search.pruning.name != "none" and not trials_done else 1.0
     repetitions = 2 * search.confirmation_repeats
-    left = math.ceil((search.trials - trials_done) / search.width) * pruned + math.ceil(repetitions / search.width)
+    more = 0 if is_last else search.trials - trials_done
+    left = math.ceil(more / search.width) * pruned + math.ceil(repetitions / search.width)
     return round(seconds * left, 1)
 
 
@@ -90,6 +95,8 @@ class StudyView(Answer):
     confirmation: dict[str, Any] | None = None
     """{seeds, baseline: [values], best: [values], improvement_mean, _low and _high, validated, …}."""
     failure: dict[str, Any] | None = None
+    ended_by: dict[str, Any] | None = None
+    """Why it asks for no more trials before its last one: a limit of its own or a rule, with the figures."""
     ablation: dict[str, Any] | None = None
     """Of an ablation study: {design, seeds, conclusion, effects: [{effect, mean, low, high, p_holm, verdict}], …}."""
     estimated_seconds: float | None = None
@@ -114,10 +121,11 @@ def view_study(workspace: Workspace, study_id: str, *, estimate: bool = False) -
     with workspace.session() as session:
         study, trials = get_study(session, study_id), trials_of(session, study_id)
         ablation = ablation_view(session, workspace, study) if study.is_ablation else None
+        early = ended_by(session, study)
     view = _view(workspace, study, trials)
-    view.ablation = ablation
+    view.ablation, view.ended_by = ablation, early
     if estimate and not view.is_ended:
-        view.estimated_seconds = estimated_seconds(workspace, study, view.trials_done)
+        view.estimated_seconds = estimated_seconds(workspace, study, view.trials_done, is_last=early is not None)
     return view
 
 

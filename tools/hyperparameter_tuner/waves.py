@@ -32,10 +32,10 @@ def wave_of(number: int, width: int) -> range:
 def seen_by(number: int, width: int, trials: Sequence[TrialRecord]) -> list[TrialRecord]:
     """Return the table as trial `number` sees it: the trials before it, those of its own wave as under way."""
     start = wave_of(number, width).start
-    return [trial if trial.number < start else _begun(trial) for trial in trials if trial.number < number]
+    return [trial if trial.number < start else begun(trial) for trial in trials if trial.number < number]
 
 
-def _begun(trial: TrialRecord) -> TrialRecord:
+def begun(trial: TrialRecord) -> TrialRecord:
     """Return the trial as it was suggested: its parameters are known, its results are not."""
     asked = {key: value for key, value in trial.attributes.items() if key != CAUSE and not key.startswith(RUNG)}
     return replace(trial, state=RUNNING, value=None, intermediate={}, attributes=asked)

@@ -37,6 +37,8 @@ class Launch(BaseModel):
     """What the launcher calls what it has started, where that is no process of this machine."""
     error: str | None = None
     """Why the process could not be started."""
+    reached: int = 0
+    """Of a study's conductor: how much of the study had ended when it was started."""
     former: Launch | None = None
     """What stood here before a resuming that has not told the worker anything yet: put back if it fails."""
 

@@ -99,6 +99,8 @@ class RunResumed(Event):
     """In which it was before."""
     permit: Values = {}
     run_key: str | None = None
+    died: Values = {}
+    """How its worker was lost, where a search replaced it: `by` whom, `why`, and the `saved_step` to go on from."""
 
     @property
     def limits(self) -> Values | None:
@@ -191,6 +193,10 @@ class StudyChanged(Event):
     best: int | None = None
     confirmation: Values | None = None
     failure: Values | None = None
+    ended_by: Values = {}
+    """Why it asks for no more trials before its last one: the limit or the rule, with the figures."""
+    made_by: Values = {}
+    """Versions on which its suggestions depend."""
     bounds: Values | None = None
     """{key: {from, probe}} of the ranges whose ends a probe has found."""
 

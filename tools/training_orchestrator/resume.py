@@ -6,6 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sqlalchemy import select
+
 from trainwright.tools import ledger, limits, tracking
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
@@ -19,14 +21,16 @@ from trainwright.tools.training_orchestrator.observation import Observation, obs
 from trainwright.tools.training_orchestrator.run_view import RunView
 from trainwright.tools.training_orchestrator.views import view_run
 from trainwright.tools.workspace.records import get_project, get_run, get_run_of
+from trainwright.tools.workspace.tables import Trial
 from trainwright.trainer.base.errors import ConflictError, IntegrityError, TrainwrightError
-from trainwright.trainer.run import RunKey, RunKind, RunState
+from trainwright.trainer.run import RUNG, RunKey, RunKind, RunState
 from trainwright.trainer.run.alert_stop import alert_behind
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from trainwright.tools.launchers import Launcher
+    from trainwright.tools.training_orchestrator.deaths import Death
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Run
     from trainwright.trainer.run import Limits, RunDirectory
@@ -36,7 +40,12 @@ RESUMABLE_FAILURES = frozenset({"limit", "storage"})
 
 
 def resume_run(
-    workspace: Workspace, run_id: str, *, project: str | None = None, until_epoch: int | None = None
+    workspace: Workspace,
+    run_id: str,
+    *,
+    project: str | None = None,
+    until_epoch: int | None = None,
+    death: Death | None = None,
 ) -> RunView:
     """Start a new worker on an interrupted or stopped run; it continues from the newest intact checkpoint.
 
@@ -45,6 +54,7 @@ def resume_run(
     Args:
         project: the project that the run must belong to; None for callers that have the run from its own study.
         until_epoch: stop in order after this epoch; by default the run goes on to its end.
+        death: how its worker was lost, as far as the caller knows; recorded with the resuming.
 
     Raises:
         ConflictError: the run is another project's, still runs, is completed, was pruned, or failed for a cause that
@@ -57,7 +67,7 @@ def resume_run(
     refresh_workspace(workspace)  # seals ended runs, so that the ledger records everything in order
     directory = workspace.run_directory(run.project, run.id)
     try:
-        order = _record(workspace, run_id, directory, until_epoch)
+        order = _record(workspace, run_id, directory, until_epoch, death)
     except BaseException:
         with suppress(TrainwrightError), workspace.session() as session:
             put_back(directory, get_run(session, run_id))
@@ -80,7 +90,9 @@ class _Order:
     launcher: Launcher
 
 
-def _record(workspace: Workspace, run_id: str, directory: RunDirectory, until_epoch: int | None) -> _Order:
+def _record(
+    workspace: Workspace, run_id: str, directory: RunDirectory, until_epoch: int | None, death: Death | None
+) -> _Order:
     """Ask for the permit, reserve the share, and record the resuming.
 
     The only file written is the launch, since readers after the commit must see that an attempt is to come. It
@@ -105,6 +117,7 @@ def _record(workspace: Workspace, run_id: str, directory: RunDirectory, until_ep
         resumed = RunResumed(
             run_id=run_id, attempt=launch.attempt, state=seen.state.value, permit=permit,
             run_key=key.public if launcher.gives_key else None,
+            **({} if death is None else {"died": death.model_dump()}),
         )  # fmt: skip
         ledger.record(session, row.project, resumed)
         launch = launch.model_copy(update={"former": seen.launch.model_copy(update={"former": None})})
@@ -139,6 +152,21 @@ def _check_unchanged(session: Session, directory: RunDirectory, run: Run) -> Non
         )
 
 
+def _check_not_pruned(session: Session, run: Run, seen: Observation) -> None:
+    """Refuse a trial that its study gave up: while it trained, or at a rung, where its run ended in order."""
+    trials = list(session.scalars(select(Trial).where(Trial.run == run.id)))
+    at_rung = bool(trials) and all(trial.state == "pruned" for trial in trials)
+    if seen.status.stop_reason == "pruned" or at_rung:
+        study = trials[0].study if trials else run.study
+        where = f" at epoch {seen.status.epoch}" if seen.status.stop_reason == RUNG else ""
+        raise ConflictError(
+            f"Run {run.id} was pruned by its study{where}; going on with it would falsify the study.",
+            remedy=f"tuning_status(study_id='{study}') shows which trials went on; "
+            f"start_training(project='{run.project}', kind='{run.kind}') starts a new run.",
+            details={"next": {"tool": "tuning_status", "arguments": {"study_id": study}}},
+        )
+
+
 def _check_resumable(run: Run, seen: Observation, evidence: Evidence) -> None:
     follow_it = f"run_status(run_id='{run.id}', wait_seconds=50) follows it."
     start_anew = f"start_training(project='{run.project}', kind='{run.kind}') starts a new run."
@@ -146,10 +174,7 @@ def _check_resumable(run: Run, seen: Observation, evidence: Evidence) -> None:
         raise ConflictError(f"Run {run.id} is {seen.state.value}; there is nothing to resume.", remedy=follow_it)
     if seen.state is RunState.COMPLETED:
         raise ConflictError(f"Run {run.id} is completed; there is nothing to resume.", remedy=start_anew)
-    if seen.status.stop_reason == "pruned":
-        raise ConflictError(
-            f"Run {run.id} was pruned by its study; going on with it would falsify the study.", remedy=start_anew
-        )
+    _check_not_pruned(evidence.session, run, seen)
     if seen.state is RunState.FAILED and (seen.failure is None or seen.failure.category not in RESUMABLE_FAILURES):
         alert = alert_behind(seen.status)
         if alert is not None and alert in accepted_alerts(evidence.grants):

@@ -24,6 +24,7 @@ from trainwright.tools.verification.findings import Case, Finding, Found, Tell, 
 from trainwright.tools.verification.provenance import verify_provenance
 from trainwright.tools.verification.releases import verify_carried, verify_releases, verify_since
 from trainwright.tools.verification.rows import verify_configurations, verify_rows, verify_triggers
+from trainwright.tools.verification.searches import verify_searches
 from trainwright.tools.verification.signatures import attestation
 from trainwright.tools.verification.verdicts import verify_verdicts
 from trainwright.tools.workspace import Workspace
@@ -51,6 +52,7 @@ PARTS: dict[str, Callable[[Case], Found]] = {
     "owner_requests": verify_answers,
     "studies": partial(verify_rows, Study),
     "trials": partial(verify_rows, Trial),
+    "searches": verify_searches,
     "runs": partial(verify_rows, Run),
     "sealed_runs": verify_runs,
     "evaluations": verify_evaluations,

@@ -30,7 +30,7 @@ Tell = Callable[[str, int, int], None]
 Where = Literal[
     "ledger", "JSONL", "database", "verdict", "configuration", "run record", "event log", "metrics", "checkpoint",
     "artifact", "checklist", "signature", "provenance", "release", "version",
-    "evaluation",
+    "evaluation", "study",
 ]  # fmt: skip
 
 

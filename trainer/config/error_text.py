@@ -138,13 +138,10 @@ def _unknown(key: str, last: str, whole: dict[str, Any]) -> Problem:
 
 
 def _ordered(key: str, whole: dict[str, Any]) -> dict[str, Any]:
-    """Put the ends in their order, and begin a logarithmic range that reaches 0 three decades below its high end."""
+    """Put the ends in their order, and take the logarithmic scale from a range that reaches 0."""
     low, high = sorted([whole["low"], whole["high"]])
-    log: dict[str, Any] = {"log": False} if whole.get("log") and low <= 0 else {}
-    if log and high > 0:
-        log = {"low": max(1, high // 1000) if whole.get("type") == "int" else high / 1000}
-    found = {**whole, "low": low, "high": high, **log}
-    return {key: found if found["low"] < high else None}
+    log = {"log": False} if whole.get("log") and low <= 0 else {}
+    return {key: {**whole, "low": low, "high": high, **log} if low < high else None}
 
 
 def _unstepped(key: str, whole: dict[str, Any]) -> dict[str, Any]:

@@ -149,6 +149,16 @@ class Taken(Section):
     digest: str
 
 
+class SearchLimits(Section):
+    """What one search may use, below the owner's limits: it ends with the best so far before a wave goes beyond."""
+
+    wall_clock_hours: Annotated[float, Field(gt=0.0, le=100_000.0)] | None = None
+    """Hours under way, its repetitions included; pauses do not count."""
+    gpu_hours: Annotated[float, Field(gt=0.0, le=1_000_000.0)] | None = None
+    money: Annotated[float, Field(gt=0.0, le=1e9)] | None = None
+    """By the owner's price_per_gpu_hour."""
+
+
 class SearchSection(Section):
     """A hyperparameter search (TUNE-1): dotted configuration keys to ranges."""
 
@@ -173,6 +183,10 @@ class SearchSection(Section):
     confirmation_repeats: Annotated[int, Field(ge=3, le=20)] = 3
     """Seeds, drawn by the server, on which best trial and baseline are repeated before an improvement counts."""
 
+    limits: SearchLimits | None = None
+    stop_below_noise: bool = False
+    """End once the trials that are left are expected to gain less than the baseline's spread over the seeds."""
+
     @property
     def wave(self) -> int:
         """Trials that are suggested by the same results: those of earlier waves."""
@@ -185,10 +199,24 @@ class SearchSection(Section):
 
     @property
     def planned_trials(self) -> int:
-        """Number of trials: of a whole grid the product of its ranges, which conditions and constraints may lower."""
-        if not self.is_whole_grid:
-            return self.trials
+        """Number of trials; of a whole grid its points."""
+        return self.grid_points if self.is_whole_grid else self.trials
+
+    @property
+    def grid_points(self) -> int:
+        """Product of what a grid tries of each range, which conditions and constraints may lower."""
         return math.prod(size_of(range_) or 1 for range_ in self.space.values())
+
+    def as_asked(self) -> dict[str, Any]:
+        """Return the search as a call gives it: without what it is by default, or what starting it settled."""
+        asked = self.model_dump(mode="json", exclude_defaults=True)
+        if self.present_first:
+            del asked["present_first"]
+        if isinstance(self.warm_start, dict):
+            asked["warm_start"] = list(self.warm_start)
+        if self.method == "grid" and not self.is_whole_grid:
+            asked["trials"] = self.trials
+        return asked
 
     def is_answered_by(self, stored: dict[str, Any]) -> bool:
         """Return whether a stored search is of just these trials.

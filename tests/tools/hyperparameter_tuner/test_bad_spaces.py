@@ -38,7 +38,7 @@ def refused(search: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     [
         ({"space": {}}, "at least 1 item"),
         ({"space": {RATE: {"type": "float", "low": 0.1, "high": 0.01}}}, "low < high"),
-        ({"space": {RATE: {**LOG, "low": 0.0}}}, "`low > 0` with log"),
+        ({"space": {"optimizer.weight_decay": {**LOG, "low": 0.0}}}, "`low > 0` with log"),
         ({"space": {RATE: {**LOG, "log": False, "step": 2.0}}}, "`step` 2.0 is larger than the range"),
         ({"space": {RATE: {**LOG, "step": 0.01}}}, "`step` and `log` exclude each other"),
         ({"space": {BATCH: {**BATCHES, "choices": [16, 32, 16]}}}, "the choice 16 more than once"),
@@ -88,8 +88,8 @@ def test_a_remedy_keeps_what_was_meant() -> None:
     assert instead["space"]["optimizer.momentum"] == {**MOMENTUM, "when": {NAME: "sgd"}}
     _, instead = refused({"space": {BATCH: BATCHES}, "guesses": [{BATCH: 48}, {BATCH: 64}]})
     assert instead["guesses"] == [{BATCH: 64}]
-    _, instead = refused({"space": {RATE: {**LOG, "low": 0.0}}})
-    assert instead["space"] == {RATE: LOG}
+    _, instead = refused({"space": {RATE: {**LOG, "low": -1.0, "log": False}}})
+    assert 0 < instead["space"][RATE]["low"] < LOG["high"]
 
 
 @pytest.mark.requirement("TUNE-1")

@@ -16,6 +16,7 @@ from tests.function_text import body_of
 
 from trainwright.tools.hyperparameter_tuner.methods import METHODS
 from trainwright.tools.hyperparameter_tuner.methods.cma_es import GENERATION, POINT
+from trainwright.tools.hyperparameter_tuner.prune import pruned_epoch
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord
 from trainwright.tools.hyperparameter_tuner.waves import seen_by, wave_of
@@ -36,7 +37,7 @@ SPACE: dict[str, Any] = {
 FITS = f"{WIDTH} % {HEADS} == 0 and ({NAME} == 'adamw' or {RATE} >= 0.001)"
 BASE = {"model": {"use": "models.py:build"}, "data": {"use": "digits"}}
 ALL = sorted(set(METHODS))
-FEW = {"gaussian_process": 11}
+FEW = {"gaussian_process": 10}
 """Trials of a study whose every suggestion costs about a second of one core; 20 of any other."""
 FINITE: dict[str, Any] = SPACE | {
     RATE: {"type": "float", "low": 1e-3, "high": 1e-1, "log": True, "points": 3},
@@ -171,6 +172,17 @@ def test_a_quasi_random_search_leaves_no_part_of_the_space_out() -> None:
     found = [suggest(search, "minimize", [TrialRecord(n, {}) for n in range(number)])[0] for number in range(64)]
     cells = {(int(2 * (math.log10(p[RATE]) + 4)), p[HEADS]) for p in found}
     assert len(cells) == 64, "eight parts of the rate by eight heads, each once: a net"
+
+
+@pytest.mark.requirement("TUNE-1", "TUNE-2")
+@pytest.mark.parametrize("method", ["tpe", "cma_es"])
+def test_what_a_method_keeps_with_a_trial_survives_its_pruning(method: str) -> None:
+    search = search_of(method, 20, pruning={"name": "median", "startup_trials": 1, "warmup_epochs": 0})
+    trials = conducted(search, [])
+    fresh = TrialRecord(20, trials[-1].parameters, attributes=trials[-1].attributes)
+    at, kept = pruned_epoch(search, "maximize", trials, fresh, {1: -9.0, 2: -9.0}, epochs=2)
+    assert at == 1
+    assert kept | trials[-1].attributes == kept
 
 
 @pytest.mark.requirement("TUNE-1")

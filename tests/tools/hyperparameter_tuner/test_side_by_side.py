@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trainwright.tools.hyperparameter_tuner import StudyView, start_study, stop_study, study_status
-from trainwright.tools.hyperparameter_tuner.follow_run import STALLED
 from trainwright.tools.hyperparameter_tuner.process import study_folder
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, TrialRecord, trials_of
 from trainwright.tools.launchers import read_launch
+from trainwright.tools.training_orchestrator.deaths import STALLED
 from trainwright.tools.workspace.records import runs_of
 from trainwright.trainer.run import RunKind
 
@@ -116,7 +116,7 @@ def test_a_trial_that_hangs_is_resumed_once_and_then_fails_and_the_study_goes_on
     widths = {"type": "categorical", "choices": [8, 13]}
     search = {
         "trials": 2, "width": 2, "seed": 1, "method": "random", "space": {"model.args.width": widths},
-        "stalled_seconds": 15.0, "pruning": {"name": "none"},
+        "present_first": False, "stalled_seconds": 15.0, "pruning": {"name": "none"},
     }  # fmt: skip
     study_id = start_study(workspace, "digits", search=search).study_id
     conducted(workspace, study_id, 2)

@@ -177,7 +177,7 @@ def test_a_study_that_keeps_losing_its_conductor_is_stopped_with_what_it_said(
     view = study_status(workspace, study_id)
     assert view.state == "stopped"
     assert view.failure is not None
-    assert f"lost {MOST_LAUNCHES} conductor processes" in view.failure["message"]
+    assert f"lost {MOST_LAUNCHES} conductor processes, and got no further" in view.failure["message"]
     assert "Namespaces are one honking great idea" in view.failure["message"]
     assert [told for told in verify_workspace(workspace.path).problems if study_id in told] == []
     with workspace.session() as session:

@@ -15,6 +15,7 @@ from tests.function_text import body_of
 
 from trainwright.server import cli
 from trainwright.tools import projects
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.hyperparameter_tuner.conductor import _end
 from trainwright.tools.hyperparameter_tuner.study import _new
 from trainwright.tools.ledger import record
@@ -63,7 +64,7 @@ def add_study(workspace: Workspace) -> None:
     """Let a study of two trials end, by the functions that record one."""
     with workspace.session() as session:
         search = SearchSection.model_validate({"trials": 2, "space": {"seed": {"type": "int", "low": 1, "high": 9}}})
-        begun = _new(NAME, latest_config(session, NAME).values, search, "mine")
+        begun = _new(Evidence(session, workspace, NAME), latest_config(session, NAME).values, search, "mine")
         record(session, NAME, begun)
         for number in range(2):
             told = {"parameters": {"seed": number}, "state": "completed", "value": 0.5, "intermediate": {"1": 0.4}}

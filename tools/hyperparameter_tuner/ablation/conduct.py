@@ -17,16 +17,19 @@ from trainwright.tools.gates.study_check import best_value, epoch_values
 from trainwright.tools.hyperparameter_tuner.ablation.publishing import publish_results, study_seeds
 from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSearch, recorded_search
 from trainwright.tools.hyperparameter_tuner.earlier_runs import earlier_runs
-from trainwright.tools.hyperparameter_tuner.follow_run import STALLED, run_to_end, start_when_there_is_room
+from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_when_there_is_room
+from trainwright.tools.hyperparameter_tuner.lost_workers import WorkersLostError
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, RUNNING, trial_row, trials_of
 from trainwright.tools.hyperparameter_tuner.waves import side_by_side
 from trainwright.tools.ledger.events import AblationChanged, TrialEnded
+from trainwright.tools.training_orchestrator.deaths import STALLED
 from trainwright.tools.workspace.records import ACTIVE, get_study, require_active
 from trainwright.tools.workspace.tables import Trial, now
 from trainwright.trainer.base.errors import (
     ConfigurationError,
     GateRefusedError,
     LimitReachedError,
+    StorageError,
     TrainwrightError,
     UserCodeError,
 )
@@ -52,7 +55,7 @@ def conduct_ablation(workspace: Workspace, study_id: str) -> None:
         tasks = [partial(_carry_out_or_stop, workspace, study, search, number) for number in range(search.runs)]
         side_by_side(search.width, tasks)
         publish_results(workspace, study_id, _lines(workspace, study_id))
-    except (GateRefusedError, LimitReachedError) as error:  # not the study's fault: it can go on later
+    except (GateRefusedError, LimitReachedError, StorageError, WorkersLostError) as error:  # it can go on later
         _end(workspace, study_id, "stopped", error)
     except TrainwrightError as error:
         _end(workspace, study_id, "failed", error)

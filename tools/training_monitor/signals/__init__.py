@@ -64,6 +64,7 @@ SIGNALS: dict[str, Callable[[RunRecord], list[Sample]]] = {
         updates.rate_spent_share,
         updates.decay_per_step,
         updates.clipped_to,
+        updates.unclipped,
         updates.effective_batch,
         updates.weight_decay,
         updates.dropout,

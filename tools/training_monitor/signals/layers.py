@@ -81,5 +81,5 @@ def _named(layers: tuple[str, ...]) -> str:
 
 
 def input_scale(record: RunRecord) -> list[Sample]:
-    """Root mean square of the numbers that the first layer multiplies, on the first inspected steps."""
+    """Root mean square of the numbers of a usual row that the first layer multiplies, on the first inspected steps."""
     return [Sample(point.step, point.value) for point in record.metrics.head(INPUT_SCALE, RECENT)]

@@ -73,12 +73,14 @@ def rate_on_curve(record: RunRecord) -> list[Sample]:
 
 def _at_the_peak(record: RunRecord) -> list[Sample]:
     ratios = [sample for sample in update_ratio(record) if math.isfinite(sample.value)]
-    rates = {point.step: point.value for point in record.metrics.series(LEARNING_RATE)} if ratios else {}
-    peak = max([*rates.values(), planned_rate(record) or 0.0], default=0.0)
+    if not ratios:
+        return []
+    peak = max([*(bucket[-1] for bucket in record.buckets(LEARNING_RATE, BUCKETS)), planned_rate(record) or 0.0])
+    rates = [point.value if (point := record.metrics.at(LEARNING_RATE, sample.step)) else 0.0 for sample in ratios]
     return [
-        sample._replace(value=sample.value * peak / rates[sample.step])
-        for sample in ratios
-        if rates.get(sample.step, 0.0) > SPENT * peak
+        sample._replace(value=sample.value * peak / rate)
+        for sample, rate in zip(ratios, rates, strict=True)
+        if rate > SPENT * peak
     ]
 
 
@@ -108,6 +110,12 @@ def decay_per_step(record: RunRecord) -> list[Sample]:
         if isinstance(group.get("learning_rate"), int | float) and isinstance(group.get("weight_decay"), int | float)
     ]
     return [Sample(record.status.step, max(products))] if products else []
+
+
+def unclipped(record: RunRecord) -> list[Sample]:
+    """1 where nothing bounds a step's gradient, otherwise 0 (one sample)."""
+    training = record.config.training
+    return [Sample(record.status.step, float(training.clip_norm is None and training.clip_value is None))]
 
 
 def clipped_to(record: RunRecord) -> list[Sample]:

@@ -1,14 +1,13 @@
 """Inputs of the model: how large the numbers are that its first layer multiplies.
 
-`watch/input_scale` is their root mean square, on the first inspected steps. A layer of embeddings or norms that comes
-first makes their scale irrelevant, and nothing is measured.
+`watch/input_scale` is their root mean square in the middle row of a batch, on the first inspected steps: one wild row
+is no scale. A layer of embeddings or norms that comes first makes their scale irrelevant, and nothing is measured.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from trainwright.trainer.engine.session import Session
@@ -42,8 +41,9 @@ class Inputs(Inspector):
                 return
             if isinstance(layer, MULTIPLIES) and given and isinstance(given[0], Tensor):
                 numbers = given[0].detach()
-                if numbers.is_floating_point() and numbers.numel():
-                    look.values[SCALE] = torch.linalg.vector_norm(numbers.float()) / numbers.numel() ** 0.5
+                if numbers.is_floating_point() and numbers.dim() and numbers.numel():
+                    rows = numbers.float().reshape(len(numbers), -1)
+                    look.values[SCALE] = (rows.norm(dim=1) / rows.shape[1] ** 0.5).median()
 
         for layer in self.layers:
             look.watch(layer, measure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from trainwright.trainer.watch.inspector import Finding
-from trainwright.trainer.watch.silent.inputs_check import bad_inputs, constant_output
+from trainwright.trainer.watch.silent.inputs_check import bad_inputs, constant_output, wild_inputs
 from trainwright.trainer.watch.silent.losses_check import (
     loss_of_all_pairs,
     loss_of_probabilities,
@@ -19,6 +19,7 @@ from trainwright.trainer.watch.silent.steps_check import carried_gradients, clip
 
 CHECKS: tuple[Callable[[Sequence[StepRecord]], Iterator[Finding]], ...] = (
     bad_inputs,
+    wild_inputs,
     loss_without_model,
     unheld_parameters,
     frozen_parameters,

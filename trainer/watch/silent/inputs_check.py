@@ -35,6 +35,20 @@ def bad_inputs(history: Sequence[StepRecord]) -> Iterator[Finding]:
                 return
 
 
+def wild_inputs(history: Sequence[StepRecord]) -> Iterator[Finding]:
+    """Rows of the first batches most of whose features lie far outside those of the other rows."""
+    record = history[-1]
+    for call in record.calls.outermost:
+        for name, facts in call.inputs.items():
+            if call.with_gradients and facts.wild_rows:
+                known = len(record.batches) == 1 and len(record.indices) == facts.rows
+                rows = tuple(record.indices[number] for number in facts.wild_rows) if known else tuple(facts.wild_rows)
+                where = "" if known else " (numbers in the batch)"
+                detail = f"most features of {len(rows)} of the {facts.rows} rows of input {name} lie far outside{where}"
+                yield Finding("bad_samples", facts.wildest, rows=rows[:20], detail=detail)
+                return
+
+
 def constant_output(history: Sequence[StepRecord]) -> Iterator[Finding]:
     """Outputs, or inputs of the first layers, that are the same for every row.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -13,6 +13,10 @@ from trainwright.trainer.watch.inspector import read_scalars
 
 MOST_ROWS = 256
 MOST_FEATURES = 4096
+LEFT_OUT = 16
+"""Of so many rows one is left out of a feature's statistics, and one may be wild."""
+WILD = 50.0
+"""Deviations from the usual rows."""
 SAME = 1e-6
 """Rows whose range is within this share of the largest value are alike."""
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -24,7 +28,8 @@ class Facts:
 
     Attributes:
         shape: without the rows.
-        mean, std: of each feature (of images and sequences: each channel), (features,); None for whole numbers.
+        mean, std: of each feature (of images and sequences: each channel), (features,), by the usual rows; None for
+            whole numbers.
         bad_rows: numbers of the rows that hold NaN or +inf (-inf is what masks are made of).
         alike: whether all rows are the same.
     """
@@ -36,6 +41,9 @@ class Facts:
     std: Tensor | None
     bad_rows: list[int]
     alike: bool
+    wild_rows: list[int] = field(default_factory=list)
+    wildest: float = 0.0
+    """Of the wild rows: deviations of half of the features from the usual rows' means, the largest row's."""
 
 
 @torch.no_grad()
@@ -49,20 +57,46 @@ def facts_of(value: Tensor) -> Facts:
     flat = plain.reshape(len(plain), -1)
     bad = (torch.isnan(flat) | torch.isposinf(flat)).any(dim=1)
     whole = plain[~bad].double()
-    mean, std = _by_feature(whole) if len(whole) else (None, None)
+    mean, std = _by_feature(_usual(whole)) if whole.numel() else (None, None)
     rows = bad.nonzero().flatten().tolist()
-    return Facts(len(value), tuple(value.shape[1:]), kind, mean, std, rows, alike_rows(flat))
+    wild, wildest = ([], 0.0) if rows or mean is None or std is None else _wild(whole, mean, std)
+    return Facts(len(value), tuple(value.shape[1:]), kind, mean, std, rows, alike_rows(flat), wild, wildest)
 
 
-def _by_feature(values: Tensor) -> tuple[Tensor | None, Tensor | None]:
-    """Return mean and standard deviation over rows and places: of tables by column, else by channel."""
+def _usual(rows: Tensor) -> Tensor:
+    """Return the rows without the sixteenth of the largest values: a wild row alone would move every feature."""
+    largest = rows.reshape(len(rows), -1).abs().amax(dim=1)
+    kept = len(rows) - len(rows) // LEFT_OUT
+    return rows[largest <= largest.kthvalue(kept).values]
+
+
+def _wild(rows: Tensor, mean: Tensor, std: Tensor) -> tuple[list[int], float]:
+    """Return the rows most of whose features lie far outside, and how far the farthest does.
+
+    One column far outside may be a heavy tail, and a column that the usual rows share says nothing.
+    """
+    live = std > 0
+    if len(rows) < LEFT_OUT or not live.any():
+        return [], 0.0
+    places = _places(rows).reshape(len(rows), -1, len(mean)).mean(dim=1).cpu()
+    apart = ((places - mean)[:, live].abs() / std[live]).median(dim=1).values
+    wild = (apart >= WILD).nonzero().flatten()
+    return (wild.tolist(), float(apart[wild].max())) if 0 < len(wild) <= len(rows) // LEFT_OUT else ([], 0.0)
+
+
+def _places(values: Tensor) -> Tensor:
+    """Return (rows times places, features): of tables columns, else channels."""
     if values.dim() == 1:
         values = values[:, None]
     if values.dim() == 2:
-        columns = values[:, :MOST_FEATURES]
-    else:  # channels first in images, last in sequences
-        at = 1 if values.dim() == 4 else values.dim() - 1
-        columns = values.movedim(at, -1).reshape(-1, values.shape[at])[:, :MOST_FEATURES]
+        return values[:, :MOST_FEATURES]
+    at = 1 if values.dim() == 4 else values.dim() - 1  # channels first in images, last in sequences
+    return values.movedim(at, -1).reshape(-1, values.shape[at])[:, :MOST_FEATURES]
+
+
+def _by_feature(values: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """Return mean and standard deviation over rows and places."""
+    columns = _places(values)
     columns = columns[torch.isfinite(columns).all(dim=1)]
     if len(columns) < 2:
         return None, None

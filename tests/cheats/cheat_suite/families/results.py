@@ -119,6 +119,7 @@ def seed_by_search(scene: Scene) -> None:
     for key in ("seed", "data.split.seed"):
         space = {key: {"type": "int", "low": 1, "high": 50}}
         scene.attempt("start_tuning", project=NAME, search={"trials": 5, "space": space})
+        scene.attempt("start_tuning", project=NAME, search={"ablation": {"factors": {key: [1, 2, 3]}}})
 
 
 @refused(
@@ -224,6 +225,27 @@ def study_rows_for_a_moment(scene: Scene) -> None:
     )
     scene.attempt("pass_gate", project=NAME, phase="optimization")
     scene.execute(f"UPDATE studies SET confirmation = '{kept}'", f"UPDATE trials SET value = {value} WHERE number = 0")
+
+
+@cheat(
+    "trial-of-a-study-under-way",
+    "Edit a trial of a study that has not ended, so that its sampler goes where one wants it",
+    by="files",
+    at="empty",
+    rule="trial 0 has (parameters that do not follow|other values than its run)",
+    expected="detected",
+    shows=("GATE-3", "TUNE-7"),
+    slow=True,
+)
+def trial_of_a_study_under_way(scene: Scene) -> None:
+    _diagnosed(scene, SLOW_LEARNER)
+    rates = {"optimizer.learning_rate": {"type": "float", "low": 0.02, "high": 0.03}}
+    search = {"method": "tpe", "trials": 8, "space": rates, "pruning": {"name": "none"}}
+    study_id = scene.must("start_tuning", project=NAME, search=search)["study_id"]
+    while scene.must("tuning_status", study_id=study_id, wait_seconds=1)["trials_done"] < 1:
+        pass
+    scene.execute("UPDATE trials SET value = 1.0 WHERE number = 0")
+    scene.must("stop_training", project=NAME, run_id=study_id)
 
 
 def _search(scene: Scene) -> None:

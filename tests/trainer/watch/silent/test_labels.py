@@ -98,3 +98,19 @@ def test_rows_that_are_no_numbers_are_named_and_masks_are_not(bad: float) -> Non
     rows[[3, 9], 1] = bad
     rows[5] = -torch.inf
     assert facts_of(rows).bad_rows == [3, 9]
+
+
+def test_a_wild_row_is_found_and_is_no_other_preprocessing() -> None:
+    wild = INPUTS.clone()
+    wild[7] = 2000.0
+    found = facts_of(wild)
+    assert found.wild_rows == [7]
+    assert found.wildest > 1000
+    assert other_preprocessing({"x": facts_of(INPUTS)}, {"x": found}, "in validation") is None
+    assert other_preprocessing({"x": facts_of(INPUTS)}, {"x": facts_of(INPUTS + 9)}, "in validation") is not None
+    tail = INPUTS.clone()
+    tail[7, 0] = 2000.0
+    assert facts_of(tail).wild_rows == [], "one column far outside may be a heavy tail"
+    assert facts_of(INPUTS * 1000).wild_rows == []
+    assert facts_of(torch.cat([wild[7:8].expand(32, 5), INPUTS[:32]])).wild_rows == [], "half of the rows are a cluster"
+    assert facts_of(torch.zeros(64, 0)).wild_rows == []

@@ -1,0 +1,140 @@
+"""Bad circumstances of a search: no room on the disk, two at once, every trial failing, no conductor that gets on."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from trainwright.tools.hyperparameter_tuner import process, start_study, study_status
+from trainwright.tools.hyperparameter_tuner.conductor import conduct, next_wave
+from trainwright.tools.hyperparameter_tuner.process import MOST_LAUNCHES, ensure_conductor, study_folder
+from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
+from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, TrialRecord, trials_of
+from trainwright.tools.hyperparameter_tuner.waves import side_by_side
+from trainwright.tools.launchers import Launch, read_launch, write_launch
+from trainwright.tools.workspace.records import runs_of
+from trainwright.tools.workspace.tables import Trial
+from trainwright.trainer.run import RunKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trainwright.tools.workspace import Workspace
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+SEARCH: dict[str, Any] = {
+    "trials": 2,
+    "method": "random",
+    "seed": 1,
+    "space": {"model.args.width": {"type": "int", "low": 300, "high": 400}},
+    "pruning": {"name": "none"},
+    "present_first": False,
+}
+MODEL = """
+import resource
+from pathlib import Path
+
+from torch import nn
+
+
+def build(width):
+    if width == 13:
+        raise ValueError("thirteen is unlucky")
+    if Path(__file__).with_name("full").exists():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))  # no file grows any more, as on a full disk
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, width), nn.ReLU(), nn.Linear(width, 10))
+"""
+
+
+@pytest.fixture(autouse=True)
+def project(workspace: Workspace, make_project: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project whose searches the test conducts itself."""
+    (workspace.path.parent / "own.py").write_text(MODEL)
+    monkeypatch.setattr(process, "CONDUCTOR", "this")
+    make_project(workspace, model={"use": "own.py:build", "args": {"width": 8}}, training={"epochs": 2})
+
+
+def table_of(workspace: Workspace, study_id: str) -> list[TrialRecord]:
+    with workspace.session() as session:
+        return trials_of(session, study_id)
+
+
+@pytest.mark.requirement("TUNE-5", "TUNE-7")
+def test_a_disk_that_fills_up_stops_the_study_and_fails_no_trial(workspace: Workspace) -> None:
+    study_id = start_study(workspace, "digits", search=SEARCH).study_id
+    (trial,) = next_wave(workspace, study_id)
+    carry_out(workspace, study_id, trial)
+    full = workspace.path.parent / "full"
+    full.touch()
+    conduct(workspace, study_id)
+    view = study_status(workspace, study_id)
+    assert (view.state, view.trials_done, view.failed) == ("stopped", 1, 0)
+    assert view.failure is not None
+    assert view.failure["category"] == "storage"
+    assert "had no room on the disk" in view.failure["message"]
+    assert view.failure["details"]["next"] == {"tool": "prune_checkpoints", "arguments": {"project": "digits"}}
+    assert "start_tuning with the same search goes on" in view.failure["remedy"]
+    left = table_of(workspace, study_id)[1].run
+
+    full.unlink()
+    assert start_study(workspace, "digits", search=SEARCH).study_id == study_id
+    (trial,) = next_wave(workspace, study_id)
+    carry_out(workspace, study_id, trial)
+    table = table_of(workspace, study_id)
+    assert [trial.state for trial in table] == [COMPLETED, COMPLETED]
+    assert table[1].run == left, "its run went on, and none was started beside it"
+
+
+@pytest.mark.requirement("TUNE-3", "TUNE-7")
+def test_two_searches_at_once_in_one_project_know_nothing_of_each_other(workspace: Workspace) -> None:
+    short, longer = (start_study(workspace, "digits", search=SEARCH | {"trials": trials}).study_id for trials in (1, 2))
+    assert short != longer
+    waves = [(study_id, next_wave(workspace, study_id)) for study_id in (short, longer)]
+    side_by_side(2, [partial(carry_out, workspace, study_id, trial) for study_id, (trial,) in waves])
+    (first,), (other,) = (table_of(workspace, study_id) for study_id in (short, longer))
+    assert (first.parameters, first.value, first.intermediate) == (other.parameters, other.value, other.intermediate)
+    (trial,) = next_wave(workspace, longer)
+    assert next_wave(workspace, short) == []
+    carry_out(workspace, longer, trial)
+    assert [trial.state for trial in table_of(workspace, longer)] == [COMPLETED, COMPLETED]
+    with workspace.session() as session:
+        assert len(runs_of(session, "digits", RunKind.TRIAL)) == 3
+
+
+@pytest.mark.requirement("TUNE-5")
+def test_a_short_search_of_which_every_trial_fails_says_so_with_the_next_call(workspace: Workspace) -> None:
+    space = {"model.args.width": {"type": "categorical", "choices": [13, 13.0]}}
+    study_id = start_study(workspace, "digits", search=SEARCH | {"space": space}).study_id
+    conduct(workspace, study_id)
+    view = study_status(workspace, study_id)
+    assert (view.state, view.failed) == ("failed", 2)
+    assert view.failure is not None
+    assert "None of the study's 2 trials completed" in view.failure["message"]
+    assert "thirteen is unlucky" in view.failure["message"]
+    assert f"tuning_status(study_id='{study_id}', detail='full')" in view.failure["remedy"]
+
+
+@pytest.mark.requirement("TUNE-5", "TUNE-7")
+def test_conductors_are_counted_from_the_last_that_got_any_further(workspace: Workspace) -> None:
+    study_id = start_study(workspace, "digits", search=SEARCH).study_id
+    folder = study_folder(workspace, "digits", study_id)
+    until_gone(workspace, study_id)
+    write_launch(folder, Launch(attempt=MOST_LAUNCHES, launched_at=0.0, reached=0))
+    with workspace.session() as session:
+        session.add(Trial(study=study_id, number=0, parameters={"model.args.width": 300}, state="completed",
+                          value=0.5, intermediate={"1": 0.5}, attributes={}))  # fmt: skip
+    ensure_conductor(workspace, "digits", study_id)
+    launch = read_launch(folder)
+    assert launch is not None
+    assert (launch.attempt, launch.reached) == (1, 1)
+    assert study_status(workspace, study_id).state == "running"
+    until_gone(workspace, study_id)
+
+
+def until_gone(workspace: Workspace, study_id: str) -> None:
+    launch = read_launch(study_folder(workspace, "digits", study_id))
+    while launch is not None and launch.process is not None and launch.process.is_alive():
+        pass

@@ -1,0 +1,141 @@
+"""Studies that end before their last trial: the estimate by hand, limits of their own, and the noise of the seeds."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from trainwright.tools.hyperparameter_tuner import ends, process, start_study, study_status
+from trainwright.tools.hyperparameter_tuner.conductor import next_wave
+from trainwright.tools.hyperparameter_tuner.ends import end_early, ended_by, expected_gain
+from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
+from trainwright.tools.workspace.records import get_study
+from trainwright.tools.workspace.tables import Trial
+from trainwright.trainer.base.errors import ConfigurationError, LimitReachedError
+from trainwright.trainer.config import parse_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trainwright.tools.workspace import Workspace
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+SEARCH: dict[str, Any] = {
+    "trials": 40,
+    "space": {"optimizer.learning_rate": {"type": "float", "low": 1e-4, "high": 1.0, "log": True}},
+    "pruning": {"name": "none"},
+}
+
+
+@pytest.fixture
+def begun(
+    workspace: Workspace, make_project: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., str]:
+    """Begin a study that the test conducts itself."""
+
+    def begin(**search: Any) -> str:
+        monkeypatch.setattr(process, "CONDUCTOR", "this")
+        make_project(workspace, training={"epochs": 1})
+        return start_study(workspace, "digits", search=SEARCH | search).study_id
+
+    return begin
+
+
+def filled(workspace: Workspace, study_id: str, values: list[float]) -> None:
+    """Write ended trials into the table, as if they had been trained."""
+    with workspace.session() as session:
+        for number, value in enumerate(values):
+            parameters = {"optimizer.learning_rate": 0.01}
+            session.add(Trial(study=study_id, number=number, parameters=parameters, state="completed", value=value,
+                              intermediate={"1": value}, attributes={}))  # fmt: skip
+
+
+@pytest.mark.requirement("TUNE-7")
+def test_the_expected_gain_is_the_mean_over_all_orders_or_that_of_the_order_there_was() -> None:
+    # Of three values, all pairs: bests 2, 4, 4 with mean 10/3; one trial more after two makes three.
+    assert expected_gain([4.0, 1.0, 2.0], 1) == pytest.approx(4.0 - 10.0 / 3.0)
+    assert expected_gain([1.0, 2.0, 4.0], 1) == pytest.approx(2.0), "the last trial has just found the best"
+    assert expected_gain([5.0, 5.0, 5.0], 10) == 0.0
+    climbing = [float(n) for n in range(20)]
+    assert expected_gain(climbing, 20) == pytest.approx(10.0)
+    draw, gains, truth = random.Random(0), [], []
+    for _ in range(300):
+        values = [draw.random() for _ in range(40)]
+        gains.append(expected_gain(values[:20], 20))
+        truth.append(max(values) - max(values[:20]))
+    assert statistics.fmean(gains) > statistics.fmean(truth), "it errs towards going on"
+
+
+@pytest.mark.requirement("TUNE-7", "TUNE-5")
+def test_a_search_ends_when_more_trials_promise_less_than_another_seed(
+    workspace: Workspace, begun: Callable[..., str]
+) -> None:
+    study_id = begun(stop_below_noise=True)
+    filled(workspace, study_id, [0.5 + 0.05 * n for n in range(9)])
+    assert not end_early(workspace, study_id), "nine values are too few"
+    with workspace.session() as session:
+        session.add(Trial(study=study_id, number=9, parameters={"optimizer.learning_rate": 0.01}, state="completed",
+                          value=0.95, intermediate={"1": 0.95}, attributes={}))  # fmt: skip
+    assert not end_early(workspace, study_id), "it still climbs"
+    with workspace.session() as session:
+        for row in session.query(Trial).filter(Trial.study == study_id):
+            row.value, row.intermediate = 0.9, {"1": 0.9}
+    assert end_early(workspace, study_id)
+    assert end_early(workspace, study_id), "what was decided stays decided"
+    with workspace.session() as session:
+        found = ended_by(session, get_study(session, study_id))
+    assert found is not None
+    assert found["expected_gain"] == 0.0
+    assert len(found["baseline"]) == 3
+    assert found["seed_noise"] >= statistics.stdev(found["baseline"])
+    view = study_status(workspace, study_id)
+    assert view.ended_by == found
+    assert "After 10 trials the 30 left are expected to gain 0" in found["message"]
+
+
+@pytest.mark.requirement("TUNE-7", "GATE-4")
+def test_a_limit_of_the_search_ends_it_with_room_for_the_repetitions(
+    workspace: Workspace, begun: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study_id = begun(limits={"wall_clock_hours": 0.002})
+    monkeypatch.setattr(ends, "_study_seconds", lambda *_: 0.0)
+    assert not end_early(workspace, study_id)
+    (trial,) = next_wave(workspace, study_id)
+    carry_out(workspace, study_id, trial)
+    monkeypatch.setattr(ends, "_study_seconds", lambda *_: 7.1)  # of 7.2: one more trial and six repetitions do not fit
+    assert end_early(workspace, study_id)
+    with workspace.session() as session:
+        found = ended_by(session, get_study(session, study_id))
+    assert found is not None
+    assert (found["limit"], found["trials"], found["allowed"]) == ("search.limits.wall_clock_hours", 1, 0.002)
+    assert found["used"] + found["reserved"] > found["allowed"]
+    assert next_wave(workspace, study_id), (
+        "asked directly, there would be another wave; the conductor asks the end first"
+    )
+
+
+@pytest.mark.requirement("TUNE-7", "CONF-3")
+def test_limits_are_bounded_and_leave_earlier_searches_what_they_were() -> None:
+    values = {"model": {"use": "mlp"}, "data": {"use": "digits"}, "search": SEARCH}
+    plain = parse_config(values)
+    assert plain.search is not None
+    assert (plain.search.limits, plain.search.stop_below_noise) == (None, False)
+    for limits in ({"wall_clock_hours": 0.0}, {"gpu_hours": -1.0}, {"money": 1e12}, {"hours": float("nan")}):
+        with pytest.raises(ConfigurationError):
+            parse_config(values | {"search": SEARCH | {"limits": limits}})
+
+
+@pytest.mark.requirement("TUNE-7", "GATE-4")
+def test_a_limit_without_room_for_the_first_wave_is_refused_with_figures(
+    workspace: Workspace, begun: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study_id = begun(limits={"wall_clock_hours": 0.01})
+    monkeypatch.setattr(ends, "seconds_a_trial", lambda _evidence: 60.0)  # the baseline's, which this project lacks
+    with pytest.raises(LimitReachedError, match="Not one trial was started") as refused:
+        end_early(workspace, study_id)
+    assert "start_tuning(project='digits'" in refused.value.remedy
+    assert refused.value.details["reserved"] == pytest.approx(7 * 60 / 3600)

@@ -1,0 +1,188 @@
+"""Ends of a study before its last trial: at a limit of its own, or where more trials promise less than the noise.
+
+Both are decided between two waves alone, when nothing is under way, and stand in the ledger with their figures. The
+second is a function of the trial table and of the baseline's repetitions, so that the study stays one of its seed.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
+
+from trainwright.tools import ledger
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.improvement import seed_spread
+from trainwright.tools.gates.searches import seconds_a_trial
+from trainwright.tools.gates.study_check import best_value
+from trainwright.tools.hyperparameter_tuner.confirmation import baseline_values
+from trainwright.tools.hyperparameter_tuner.trials import FAILED, RUNNING, TrialRecord, trials_of
+from trainwright.tools.ledger.events import StudyChanged, read_body
+from trainwright.tools.limits import Amounts
+from trainwright.tools.limits.reservation import expected_gpus
+from trainwright.tools.workspace.records import ACTIVE, get_study, runs_of
+from trainwright.tools.workspace.tables import LedgerEntry, now
+from trainwright.trainer.base.errors import LimitReachedError
+from trainwright.trainer.config import SearchSection
+from trainwright.trainer.run import RunKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy.orm import Session
+
+    from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace.tables import Study
+
+LEAST_TRIALS = 10
+"""Trials with a value before what more of them promise is estimated."""
+SECONDS_PER_HOUR = 3600.0
+
+
+def end_early(workspace: Workspace, study_id: str) -> bool:
+    """Return whether the study asks for no more trials, and record why with the figures when that is decided here.
+
+    Raises:
+        LimitReachedError: a limit of its own does not leave the first wave and the repetitions.
+        GateRefusedError, UserCodeError: the baseline's repetitions, by which the noise is measured, cannot be made.
+    """
+    with workspace.session() as session:
+        study = get_study(session, study_id)
+        trials = trials_of(session, study_id)
+        search = SearchSection.model_validate(study.search)
+        if study.state not in ACTIVE or ended_by(session, study):
+            return True
+        if len(trials) >= search.trials or any(trial.state == RUNNING for trial in trials):
+            return False
+        reached = _limit_reached(session, workspace, study, search, trials)
+    if reached is not None and not trials:
+        raise LimitReachedError(
+            f"{reached['message']} Not one trial was started.",
+            remedy=f"start_tuning(project='{study.project}', search=…) with a larger {reached['limit']}, or fewer "
+            "confirmation_repeats; another limit is another search.",
+            details=reached,
+        )
+    found = reached or _below_noise(workspace, study, search, trials)
+    if found is None:
+        return False
+    with workspace.session() as session:
+        if get_study(session, study_id).state not in ACTIVE:
+            return True
+        ledger.record(session, study.project, StudyChanged(study_id=study_id, state="running", ended_by=found))
+    return True
+
+
+def ended_by(session: Session, study: Study) -> dict[str, Any] | None:
+    """Return why the study ended before its last trial, by the ledger; None: it did not."""
+    bodies = (body for _, body in ledger.entries(session, study.project, StudyChanged.name))
+    return next((body["ended_by"] for body in bodies if body["study_id"] == study.id and body.get("ended_by")), None)
+
+
+def _limit_reached(
+    session: Session, workspace: Workspace, study: Study, search: SearchSection, trials: Sequence[TrialRecord]
+) -> dict[str, Any] | None:
+    """Return the limit that does not leave the next wave and the repetitions, each reserved as the longest so far."""
+    limits = search.limits
+    if limits is None:
+        return None
+    used, longest = _use(session, workspace, study)
+    waves = math.ceil(min(search.wave, search.trials - len(trials)) / search.width)
+    repeats = 2 * search.confirmation_repeats
+    runs = min(search.wave, search.trials - len(trials)) + repeats
+    seconds = longest.wall_clock_seconds * (waves + math.ceil(repeats / search.width))
+    lines = {
+        "wall_clock_hours": (_study_seconds(session, study) / SECONDS_PER_HOUR, seconds / SECONDS_PER_HOUR),
+        "gpu_hours": (used.gpu_hours, longest.gpu_hours * runs),
+        "money": (used.money, longest.money * runs),
+    }
+    for name, (spent, reserved) in lines.items():
+        allowed = getattr(limits, name)
+        if allowed is not None and spent + reserved > allowed:
+            figures = {"used": spent, "reserved": reserved, "allowed": allowed, "trials": len(trials)}
+            return {
+                "limit": f"search.limits.{name}",
+                **figures,
+                "message": f"search.limits.{name} = {allowed:.6g} leaves no further wave after {len(trials)} trials: "
+                f"{spent:.4g} used, and {reserved:.4g} reserved for the wave and the repetitions.",
+            }
+    return None
+
+
+def _use(session: Session, workspace: Workspace, study: Study) -> tuple[Amounts, Amounts]:
+    """Return what the study's runs have used, and of each amount the most of one run; before any, as the baseline."""
+    own = {run.id for run in runs_of(session, study.project) if run.study == study.id}
+    seals = ledger.ProjectFacts(session, study.project).seals
+    each = [Amounts.model_validate(seals[run_id].used) for run_id in sorted(own & seals.keys())]
+    total = Amounts()
+    for one in each:
+        total += one
+    if not each:
+        evidence = Evidence(session, workspace, study.project)
+        seconds = seconds_a_trial(evidence) or 0.0
+        gpus = expected_gpus(evidence.config, RunKind.TRIAL)
+        return total, Amounts.of_work(seconds, gpus, workspace.settings.price_per_gpu_hour)
+    return total, Amounts(**{name: max(getattr(one, name) for one in each) for name in Amounts.model_fields})
+
+
+def _study_seconds(session: Session, study: Study) -> float:
+    """Return for how long the study was under way, by the times of its entries; pauses do not count."""
+    query = select(LedgerEntry.time, LedgerEntry.body).where(
+        LedgerEntry.project == study.project, LedgerEntry.kind == StudyChanged.name
+    )
+    seconds, since = 0.0, None
+    for time, text in session.execute(query.order_by(LedgerEntry.sequence)):
+        body = read_body(text) or {}
+        if body.get("study_id") != study.id:
+            continue
+        if body["state"] in ACTIVE:
+            since = since or datetime.fromisoformat(time)
+        elif since is not None:
+            seconds, since = seconds + (datetime.fromisoformat(time) - since).total_seconds(), None
+    return seconds + ((now() - since).total_seconds() if since is not None else 0.0)
+
+
+def _below_noise(
+    workspace: Workspace, study: Study, search: SearchSection, trials: Sequence[TrialRecord]
+) -> dict[str, Any] | None:
+    """Return the figures where the trials that are left are expected to gain less than another seed does."""
+    if not search.stop_below_noise:
+        return None
+    found = [best_value(trial.intermediate, study.objective["direction"]) for trial in trials if trial.state != FAILED]
+    sign = 1.0 if study.objective["direction"] == "maximize" else -1.0
+    values = [sign * value for value in found if value is not None]
+    if len(values) < LEAST_TRIALS:
+        return None
+    left = search.trials - len(trials)
+    gain = expected_gain(values, left)
+    baseline, samples = baseline_values(workspace, study)
+    noise = seed_spread(baseline, samples)
+    if gain >= noise:
+        return None
+    return {
+        "rule": "search.stop_below_noise",
+        "expected_gain": gain, "seed_noise": noise, "baseline": baseline, "trials": len(trials), "left": left,
+        "message": f"After {len(trials)} trials the {left} left are expected to gain {gain:.4g}, less than the "
+        f"baseline's spread over {len(baseline)} seeds ({noise:.4g}).",
+    }  # fmt: skip
+
+
+def expected_gain(values: Sequence[float], left: int) -> float:
+    """Return by how much `left` further trials are expected to raise the best value.
+
+    By what the last trials brought when the study grew in the same proportion: the larger of what they did bring in
+    their order, and what they bring on average over all orders. Since records become rarer as a search goes on, both
+    are more than is to be expected, unless a search has just found a better region; then the order tells.
+
+    Args:
+        values: of the trials so far, in their order; larger is better. At least one.
+    """
+    count = len(values)
+    part = max(1, count * count // (count + left))
+    best = max(values)
+    chosen = math.comb(count, part)
+    ranked = sorted(values)
+    # Of all subsets of this size, those whose best is the i-th smallest value take the rest from the i before it.
+    average = math.fsum(ranked[i] * (math.comb(i, part - 1) / chosen) for i in range(part - 1, count))
+    return max(best - average, best - max(values[:part]))
