@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, ImageContent
@@ -16,7 +16,10 @@ from trainwright.server.files import links
 from trainwright.server.format import counted
 from trainwright.server.surface.arguments import Detail, Project, RunId, run_of, study_of
 from trainwright.tools.answers import NextCall
-from trainwright.tools.figures.kinds import Kind
+from trainwright.tools.figures.kinds import Kind, StudyKind, is_of_study
+
+if TYPE_CHECKING:
+    from trainwright.tools.workspace import Workspace
 
 
 @agent_tool("tools.projects:DiagnosisAnswer", title="Diagnose a run", idempotent=True, shows_run=True)
@@ -56,23 +59,53 @@ def diagnose_run(
 @agent_tool("tools.projects:CurvesAnswer", title="Plot runs", read_only=True, structured=False, shows_run=True)
 def plot_metrics(
     context: Context[Any, Any],
-    run_ids: Annotated[list[str], Field(min_length=1, max_length=8)],
-    kind: Kind = "curves",
+    run_ids: Annotated[list[str], Field(max_length=8)] = [],  # noqa: B006 - never changed
+    kind: Kind | StudyKind = "curves",
     metric: Annotated[
         str | None, Field(description="Of kind curves: one recorded key, e.g. validation/accuracy")
     ] = None,
+    study_id: str | None = None,
 ) -> CallToolResult:
     """See runs: a picture in the answer, and its path. Predictions are of validation rows at the best epoch;
-    range_test and batch_size are a probe's."""
+    range_test and batch_size are a probe's. Of a study (study_id): history to intermediate."""
     from trainwright.tools import projects
 
     workspace = workspace_of(context)
+    if study_id is not None:
+        return _study_picture(workspace, study_of(workspace, study_id), kind)
+    kind = _of_runs(kind, run_ids)
     answer = projects.plot_metrics(workspace, [run_of(workspace, run) for run in run_ids], metric, kind)
     shown = links(workspace, Path(answer.path).parents[1].name, [answer.path])
     what = metric or ("learning curves" if kind == "curves" else kind.replace("_", " "))
     return content_only(
         answer, f"{what.capitalize()} of {counted(len(answer.run_ids), 'run')}.", _picture(answer.path), *shown
     )
+
+
+def _study_picture(workspace: Workspace, study: str, kind: Kind | StudyKind) -> CallToolResult:
+    """Return the picture of a study; its history where no kind is named."""
+    from trainwright.tools import projects
+
+    answer = projects.plot_study(workspace, study, kind if is_of_study(kind) else "history")
+    shown = links(workspace, Path(answer.path).parents[1].name, [answer.path])
+    return content_only(answer, f"{answer.kind.capitalize()} of study {study}.", _picture(answer.path), *shown)
+
+
+def _of_runs(kind: Kind | StudyKind, run_ids: list[str]) -> Kind:
+    """Return a kind of picture that runs have. Raises ConfigurationError for a study's, and without runs."""
+    from trainwright.trainer.base.errors import ConfigurationError
+
+    if is_of_study(kind):
+        raise ConfigurationError(
+            f"A picture of kind {kind!r} shows a study.",
+            remedy=f"plot_metrics(study_id='digits/study-1', kind={kind!r})",
+        )
+    if not run_ids:
+        raise ConfigurationError(
+            "plot_metrics needs run_ids, or a study_id.",
+            remedy="plot_metrics(run_ids=['latest']); plot_metrics(study_id='digits/study-1', kind='history')",
+        )
+    return cast("Kind", kind)
 
 
 @agent_tool("tools.projects:ComparisonAnswer", title="Compare runs", read_only=True)

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeGuard, get_args
 
 Kind = Literal[
     "curves", "gradient_flow", "update_ratios", "learning_rate", "utilisation", "confusion", "roc",
     "precision_recall", "calibration", "worst_samples", "range_test", "batch_size",
 ]  # fmt: skip
+StudyKind = Literal["history", "slices", "importance", "parallel", "contour", "intermediate"]
+STUDY_KINDS: tuple[StudyKind, ...] = get_args(StudyKind)
+"""Of a study's trials, in the order in which a report shows them."""
+
+
+def is_of_study(kind: Kind | StudyKind) -> TypeGuard[StudyKind]:
+    """Return whether a kind of picture shows a study and not runs."""
+    return kind in STUDY_KINDS

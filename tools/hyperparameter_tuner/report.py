@@ -7,31 +7,34 @@ from typing import TYPE_CHECKING
 from trainwright.tools import ledger
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.hyperparameter_tuner.analysis import Subject, draw_study, drawable_kinds, subject_of
 from trainwright.tools.hyperparameter_tuner.ends import ended_by
-from trainwright.tools.hyperparameter_tuner.memory_study import memory_study
-from trainwright.tools.hyperparameter_tuner.plots import history_plot, slice_plot
 from trainwright.tools.hyperparameter_tuner.start_points import GUESS, ORIGIN, PRESENT, begins_with
-from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord, best_trial, trials_of
+from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord, best_trial
 from trainwright.trainer.config import SearchSection, apply_changes, parse_config
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sqlalchemy.orm import Session
 
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Study
 
-ENOUGH_FOR_IMPORTANCE = 4
-"""Completed trials below which importance says nothing."""
+CAPTIONS = {
+    "history": "Objective by trial",
+    "slices": "Objective by parameter",
+    "importance": "Importance of the parameters",
+    "parallel": "Completed trials through their parameters",
+    "contour": "Objective over two parameters",
+    "intermediate": "Trials by epoch",
+}
 
 
 def tuning_report(session: Session, workspace: Workspace, study: Study) -> str:
     """Return the study's report as Markdown, and write its plots into the project's `plots/` folder."""
-    search = SearchSection.model_validate(study.search)
-    trials = trials_of(session, study.id)
-    folder = workspace.project_folder(study.project) / "plots"
-    folder.mkdir(parents=True, exist_ok=True)
-    history_plot(trials, study.objective, folder / "tuning_history.png")
-    slice_plot(trials, search, study.objective, folder / "tuning_slices.png")
+    subject = subject_of(session, study)
+    search, trials = subject.search, subject.trials
     saved, planned = epochs_saved(study, trials)
     ids = {
         body["study_id"]
@@ -50,7 +53,8 @@ def tuning_report(session: Session, workspace: Workspace, study: Study) -> str:
         found=study.confirmation,
         early=ended_by(session, study),
         reported=_reported(session, workspace, study),
-        importances=importances(search, study.objective["direction"], trials),
+        importance=subject.importance,
+        pictures=_pictures(subject, workspace.project_folder(study.project) / "plots"),
         saved=saved,
         planned=planned,
         keys=sorted({key for trial in trials for key in trial.parameters}),
@@ -81,21 +85,11 @@ def _reported(session: Session, workspace: Workspace, study: Study) -> dict[str,
     return {run.id: run.reported_value(metric) for run in runs if run is not None}
 
 
-def importances(search: SearchSection, direction: str, trials: list[TrialRecord]) -> dict[str, float]:
-    """Return each parameter's share of the objective's variation (PED-ANOVA), or {} when the trials are too few.
-
-    Source: Watanabe et al., "PED-ANOVA: Efficiently Quantifying Hyperparameter Importance in Arbitrary Subspaces",
-    IJCAI 2023, as implemented in Optuna.
-    """
-    values = {trial.value for trial in trials if trial.state == COMPLETED}
-    completed = [trial for trial in trials if trial.state == COMPLETED]
-    if len(completed) < ENOUGH_FOR_IMPORTANCE or len(values) < 2 or len(search.space) < 2:
-        return {}
-    from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
-
-    study = memory_study(search.space, direction, completed)
-    found = get_param_importances(study, evaluator=PedAnovaImportanceEvaluator())
-    return {key: float(share) for key, share in found.items()}
+def _pictures(subject: Subject, folder: Path) -> list[tuple[str, str]]:
+    """Draw what the study's trials are enough for; return (what it shows, file name) of each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    kinds = drawable_kinds(subject)
+    return [(CAPTIONS[kind], draw_study(kind, subject, folder / f"tuning_{kind}.png")[0].name) for kind in kinds]
 
 
 def epochs_saved(study: Study, trials: list[TrialRecord]) -> tuple[int, int]:

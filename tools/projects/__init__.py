@@ -4,7 +4,7 @@ from trainwright.tools.projects.advancing import Advance, advance
 from trainwright.tools.projects.comparing import ComparisonAnswer, compare_runs
 from trainwright.tools.projects.configuration import ConfigurationAnswer, ask_for, configure
 from trainwright.tools.projects.creation import create_project, settled_values
-from trainwright.tools.projects.curves import CurvesAnswer, plot_metrics
+from trainwright.tools.projects.curves import CurvesAnswer, plot_metrics, plot_study
 from trainwright.tools.projects.deletion import DeletionAnswer, delete_project, finish_deletions
 from trainwright.tools.projects.diagnosis import diagnose
 from trainwright.tools.projects.diagnosis_answer import DiagnosisAnswer
@@ -46,6 +46,7 @@ __all__ = [
     "overview",
     "project_names",
     "plot_metrics",
+    "plot_study",
     "project_status",
     "read_status",
     "settled_values",

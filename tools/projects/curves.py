@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from trainwright.tools.answers import Answer
 from trainwright.tools.training_orchestrator import followed_next, refresh_run
 from trainwright.tools.workspace.handles import handles
-from trainwright.tools.workspace.records import get_run
+from trainwright.tools.workspace.records import get_run, get_study
 from trainwright.trainer.base.errors import ConflictError
 
 if TYPE_CHECKING:
-    from trainwright.tools.figures.kinds import Kind
+    from trainwright.tools.figures.kinds import Kind, StudyKind
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run import RunDirectory
 
@@ -22,6 +22,9 @@ class CurvesAnswer(Answer):
     path: str
     kind: str
     run_ids: list[str]
+    study_id: str | None = None
+    found: str | None = None
+    """What the picture of a study shows, in words."""
 
 
 def plot_metrics(
@@ -44,6 +47,24 @@ def plot_metrics(
         names = handles(session, run_ids)
     path = draw(kind, directories, folder / f"{name}{'-' + further if further else ''}.png", metric, names)
     return CurvesAnswer(path=str(path), kind=kind, run_ids=run_ids, next=followed_next(workspace, project))
+
+
+def plot_study(workspace: Workspace, study_id: str, kind: StudyKind) -> CurvesAnswer:
+    """Draw one kind of picture of a study's trials into the project's `plots/`.
+
+    Raises:
+        NotFoundError: an unknown study, or one whose trials do not have what is drawn.
+    """
+    from trainwright.tools.hyperparameter_tuner.analysis import draw_study, subject_of
+
+    with workspace.snapshot() as session:
+        study = get_study(session, study_id)
+        subject, project = subject_of(session, study), study.project
+    folder = workspace.project_folder(project) / "plots"
+    path, found = draw_study(kind, subject, folder / f"{study_id}-{kind}.png")
+    return CurvesAnswer(
+        path=str(path), kind=kind, run_ids=[], study_id=study_id, found=found, next=followed_next(workspace, project)
+    )
 
 
 def directories_of(workspace: Workspace, run_ids: list[str]) -> tuple[str, list[RunDirectory]]:

@@ -236,6 +236,6 @@ def test_the_report_tells_best_confirmation_pruning_and_every_trial(
     assert "planned epochs saved" in report
     for trial in trials:
         assert f"| {trial.number} | {trial.state} |" in report
-    for name in ("tuning_history.png", "tuning_slices.png"):
+    for name in ("tuning_history.png", "tuning_slices.png", "tuning_intermediate.png"):
         assert f"plots/{name}" in report
         assert (module_workspace.project_folder("peace") / "plots" / name).stat().st_size > 5000

@@ -1,0 +1,124 @@
+"""Analysis of a study: which parameter matters, and what each picture shows of trials of every kind."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from trainwright.tools.figures.kinds import STUDY_KINDS
+from trainwright.tools.hyperparameter_tuner.analysis import Subject, draw_study, drawable_kinds
+from trainwright.tools.hyperparameter_tuner.analysis.scales import scale_of
+from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord
+from trainwright.trainer.base.errors import NotFoundError
+from trainwright.trainer.config import SearchSection
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.slow, pytest.mark.requirement("TUNE-4")]
+
+SPACE: dict[str, Any] = {
+    "optimizer.learning_rate": {"type": "float", "low": 1e-5, "high": 1e-1, "log": True},
+    "loader.batch_size": {"type": "categorical", "choices": [16, 32, 64]},
+    "optimizer.momentum": {"type": "float", "low": 0.5, "high": 0.99, "when": {"loader.batch_size": 64}},
+    "model.args.dropout": {"type": "float", "low": 0.0, "high": 0.5},
+}
+
+
+def subject(count: int, direction: str = "maximize", keys: tuple[str, ...] = tuple(SPACE), seed: int = 0) -> Subject:
+    """Trials of which every fifth was pruned and every seventh failed; the learning rate decides how good one is."""
+    draw, trials = random.Random(seed), []
+    for number in range(count):
+        values = {
+            "optimizer.learning_rate": 10 ** draw.uniform(-5, -1),
+            "loader.batch_size": draw.choice([16, 32, 64]),
+            "optimizer.momentum": draw.uniform(0.5, 0.99),
+            "model.args.dropout": draw.uniform(0.0, 0.5),
+        }
+        if values["loader.batch_size"] != 64:
+            del values["optimizer.momentum"]
+        best = 0.95 - 0.1 * abs(math.log10(values["optimizer.learning_rate"]) + 3.0)
+        sign = 1.0 if direction == "maximize" else -1.0
+        curve = {epoch: sign * (best - 0.4 / epoch) for epoch in range(1, 9)}
+        state = PRUNED if number % 5 == 4 else FAILED if number % 7 == 6 else COMPLETED
+        kept = {} if state == FAILED else {e: v for e, v in curve.items() if state == COMPLETED or e <= 3}
+        found = {key: values[key] for key in keys if key in values}
+        trials.append(
+            TrialRecord(number, found, state=state, value=curve[8] if state == COMPLETED else None, intermediate=kept)
+        )
+    space = {key: SPACE[key] for key in keys}
+    return Subject("digits/study-1", SearchSection.model_validate({"space": space}), "accuracy", direction, trials)
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_both_importances_find_the_parameter_that_decides(direction: str) -> None:
+    found = subject(60, direction).importance
+    assert found.ranked[0] == "optimizer.learning_rate"
+    assert found.ped_anova["optimizer.learning_rate"] > 0.5
+    assert found.fanova["optimizer.learning_rate"] > 0.5
+    assert sum(found.ped_anova.values()) == pytest.approx(1.0)
+    assert sum(found.fanova.values()) == pytest.approx(1.0)
+    assert "optimizer.momentum" not in found.fanova
+    assert "fANOVA leaves out optimizer.momentum" in found.note
+    assert subject(60, direction).importance == found  # the forest is seeded
+
+
+def test_importance_says_why_there_is_none() -> None:
+    assert "too few" in subject(6).importance.note
+    assert not subject(6).importance.ranked
+    assert "alone" not in subject(6).importance.note
+    assert subject(30, keys=("optimizer.learning_rate",)).importance.note.startswith("Only optimizer.learning_rate")
+    flat = subject(30)
+    for trial in flat.trials:
+        object.__setattr__(trial, "value", 0.5 if trial.state == COMPLETED else None)
+    assert "the same value" in flat.importance.note
+
+
+@pytest.mark.parametrize("count", [3, 12, 60])
+def test_every_kind_is_drawn_of_few_and_of_many_trials(tmp_path: Path, count: int) -> None:
+    study = subject(count)
+    kinds = drawable_kinds(study)
+    assert set(STUDY_KINDS) - set(kinds) <= ({"importance"} if count < 60 else set())
+    for kind in kinds:
+        path, said = draw_study(kind, study, tmp_path / f"{kind}.png")
+        assert path.stat().st_size > 5000
+        assert said
+
+
+def test_a_picture_says_in_words_what_it_shows(tmp_path: Path) -> None:
+    study = subject(60)
+    best = study.best
+    assert best is not None
+    _, said = draw_study("history", study, tmp_path / "a.png")
+    assert f"best {best.value:.6g} at trial {best.number}" in said
+    assert f"{len(study.of(PRUNED))} pruned" in said
+    assert "optimizer.learning_rate" in draw_study("contour", study, tmp_path / "b.png")[1]
+    assert "pruned at epochs 3 to 3" in draw_study("intermediate", study, tmp_path / "c.png")[1]
+
+
+def test_what_cannot_be_drawn_is_refused_with_what_can(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="too few") as caught:
+        draw_study("importance", subject(3), tmp_path / "a.png")
+    assert "plot_metrics(study_id='digits/study-1', kind='history')" in caught.value.remedy
+    with pytest.raises(NotFoundError, match="takes two parameters"):
+        draw_study("contour", subject(30, keys=("optimizer.learning_rate",)), tmp_path / "a.png")
+    for kind in STUDY_KINDS:
+        with pytest.raises(NotFoundError) as caught:
+            draw_study(kind, subject(0), tmp_path / "a.png")
+        assert "tuning_status(study_id='digits/study-1'" in caught.value.remedy
+    assert not list(tmp_path.iterdir())
+
+
+def test_places_on_a_scale_follow_its_type() -> None:
+    space = subject(0).space
+    rate = scale_of("optimizer.learning_rate", space["optimizer.learning_rate"])
+    assert [rate.place(value) for value in (1e-5, 1e-3, 1e-1)] == pytest.approx([0.0, 0.5, 1.0])
+    assert [text for _, text in rate.ticks()] == ["1e-05", "0.0001", "0.001", "0.01", "0.1"]
+    batch = scale_of("loader.batch_size", space["loader.batch_size"])
+    assert [batch.place(value) for value in (16, 32, 64)] == pytest.approx([1 / 6, 0.5, 5 / 6])
+    assert rate.of({"loader.batch_size": 16}) is None
+    wide = scale_of("model.args.dropout", space["model.args.dropout"], [0.9])  # a guess beyond the range
+    assert wide.place(0.9) == 1.0

@@ -1,0 +1,76 @@
+"""Pictures of a study by kind, and what is said where one cannot be drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainwright.tools.figures.kinds import STUDY_KINDS
+from trainwright.tools.hyperparameter_tuner.analysis.contour import contour
+from trainwright.tools.hyperparameter_tuner.analysis.history import history
+from trainwright.tools.hyperparameter_tuner.analysis.intermediate import intermediate
+from trainwright.tools.hyperparameter_tuner.analysis.parallel import parallel
+from trainwright.tools.hyperparameter_tuner.analysis.shares import shares
+from trainwright.tools.hyperparameter_tuner.analysis.slices import leading_keys, slices
+from trainwright.trainer.base.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from trainwright.tools.figures.kinds import StudyKind
+    from trainwright.tools.hyperparameter_tuner.analysis.subject import Subject
+
+DRAWN: dict[StudyKind, Callable[[Subject, Path], tuple[Path, str]]] = {
+    "history": history,
+    "slices": slices,
+    "importance": shares,
+    "parallel": parallel,
+    "contour": contour,
+    "intermediate": intermediate,
+}
+
+
+def drawable_kinds(subject: Subject) -> list[StudyKind]:
+    """Return the kinds that the study's trials are enough for, in the order in which a report shows them."""
+    return [kind for kind in STUDY_KINDS if not why_not(subject, kind)]
+
+
+def draw_study(kind: StudyKind, subject: Subject, path: Path) -> tuple[Path, str]:
+    """Draw one kind of picture of a study into a PNG; return its path, and in words what it shows.
+
+    Raises:
+        NotFoundError: the study's trials do not have what the kind draws; the remedy names the kinds that they have.
+    """
+    if why := why_not(subject, kind):
+        can = drawable_kinds(subject)
+        other = f"plot_metrics(study_id='{subject.name}', kind='{can[0]}')" if can else ""
+        wait = f"tuning_status(study_id='{subject.name}', wait_seconds=50) follows the trials"
+        named = f"{other} draws what there is; kinds that can be drawn: {', '.join(can)}. " if can else ""
+        raise NotFoundError(f"{subject.name}: no picture of kind {kind!r}: {why}", remedy=f"{named}{wait}.")
+    return DRAWN[kind](subject, path)
+
+
+def why_not(subject: Subject, kind: StudyKind) -> str:
+    """Return why a kind cannot be drawn of the study; empty where it can."""
+    valued = [one for one in subject.trials if subject.value(one) is not None]
+    if kind == "importance":
+        found = subject.importance
+        return "" if found.ranked else found.note or "the trials show no variation that a parameter explains"
+    if not valued:
+        return f"no trial has a value yet ({subject.counts})."
+    if kind in {"parallel", "contour"} and not subject.completed:
+        return f"no trial has completed ({subject.counts})."
+    if kind == "intermediate" and not any(one.intermediate for one in valued):
+        return "the trials recorded no values by epoch."
+    if kind == "contour":
+        return _no_plane(subject)
+    return ""
+
+
+def _no_plane(subject: Subject) -> str:
+    if len(subject.space) < 2:
+        return f"it takes two parameters, and the study searches {next(iter(subject.space))} alone."
+    keys = set(leading_keys(subject, 2))
+    if not any(keys <= one.parameters.keys() for one in subject.completed):
+        return f"no completed trial has both {' and '.join(sorted(keys))}."
+    return ""

@@ -1,0 +1,94 @@
+"""Subject of an analysis: a study's trials with its space and objective, read once from its tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from trainwright.tools.figures.style import is_drawable
+from trainwright.tools.gates.study_check import best_value
+from trainwright.tools.hyperparameter_tuner.analysis.importance import Importance, importance_of
+from trainwright.tools.hyperparameter_tuner.trials import (
+    COMPLETED,
+    FAILED,
+    PRUNED,
+    RUNNING,
+    TrialRecord,
+    best_trial,
+    trials_of,
+)
+from trainwright.tools.workspace.handles import handles
+from trainwright.trainer.config import SearchSection
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from trainwright.tools.workspace.tables import Study
+    from trainwright.trainer.config import Range
+
+STATES = (COMPLETED, PRUNED, FAILED, RUNNING)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is analysed of a study."""
+
+    name: str
+    """Its handle: `digits/study-1`."""
+    search: SearchSection
+    metric: str
+    direction: str
+    trials: list[TrialRecord]
+
+    @property
+    def space(self) -> dict[str, Range]:
+        """Ranges by dotted key."""
+        return self.search.space
+
+    @cached_property
+    def completed(self) -> list[TrialRecord]:
+        """Trials with a value that has a place on an axis, by number."""
+        return [one for one in self.of(COMPLETED) if one.value is not None and is_drawable(one.value)]
+
+    @cached_property
+    def best(self) -> TrialRecord | None:
+        """The best completed trial."""
+        return best_trial(self.trials, self.direction)
+
+    @cached_property
+    def importance(self) -> Importance:
+        """Each parameter's share of the objective's variation."""
+        return importance_of(self)
+
+    def of(self, state: str) -> list[TrialRecord]:
+        """Return the trials of one state, by number."""
+        return [trial for trial in self.trials if trial.state == state]
+
+    def value(self, trial: TrialRecord) -> float | None:
+        """Return a trial's value; of one without (pruned, failed, under way) that of its best epoch so far."""
+        if trial.value is not None:
+            return trial.value
+        return best_value(trial.intermediate, self.direction)
+
+    @property
+    def counts(self) -> str:
+        """How many trials ended in which way, in words: `17 completed, 3 pruned`."""
+        found = ((len(self.of(state)), state) for state in STATES)
+        return ", ".join(f"{count} {state}" for count, state in found if count) or "no trials"
+
+    @property
+    def title(self) -> str:
+        """The study and what it looks for, for a picture's title."""
+        return f"{self.name}, {self.direction} {self.metric}"
+
+
+def subject_of(session: Session, study: Study) -> Subject:
+    """Return the study as it stands in its tables."""
+    return Subject(
+        name=handles(session, [study.id]).get(study.id, study.id),
+        search=SearchSection.model_validate(study.search),
+        metric=study.objective["metric"],
+        direction=study.objective["direction"],
+        trials=trials_of(session, study.id),
+    )
