@@ -18,12 +18,13 @@ from trainwright.tools.ledger import entries
 from trainwright.tools.reports.model_card import _tried
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
+from trainwright.trainer.base.errors import ConfigurationError
 
 At = Callable[[str], Workspace]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-RATE, WIDTH = "optimizer.learning_rate", "model.args.width"
+RATE, WIDTH, CLIP = "optimizer.learning_rate", "model.args.width", "training.clip_norm"
 
 
 def conducted(workspace: Workspace, ablation: dict[str, Any]) -> StudyView:
@@ -38,9 +39,13 @@ def conducted(workspace: Workspace, ablation: dict[str, Any]) -> StudyView:
 @pytest.mark.requirement("TUNE-5", "PHASE-5", "GATE-3")
 def test_before_a_search_that_is_skipped_it_changes_no_decision(at: At) -> None:
     workspace = at("based")
-    view = conducted(workspace, {"factors": {RATE: [1e-7]}, "repeats": 3})
+    with pytest.raises(ConfigurationError, match=r"makes no use of loader\.prefetch_factor"):
+        start_study(workspace, NAME, search={"ablation": {"factors": {"loader.prefetch_factor": [8], RATE: [1e-7]}}})
+    view = conducted(workspace, {"factors": {RATE: [1e-7], CLIP: [1e6]}, "repeats": 3})
     assert view.ablation is not None
-    assert view.ablation["effects"][0]["mean"] < -0.1
+    found = {one["effect"]: one for one in view.ablation["effects"]}
+    assert found[f"{RATE} = 1e-07"]["mean"] < -0.1
+    assert found[f"{CLIP} = 1000000.0"]["verdict"] == "changes nothing: the same weights on every seed"
     assert view.next is not None
     assert view.next.tool == "diagnose_run", "what the phase asks for, as before"
     assert projects.project_status(workspace, NAME).ablation == f"{view.study_id} (completed)"

@@ -16,7 +16,6 @@ from trainwright.tools.hyperparameter_tuner.ablation.section import (
     DOCUMENT,
     AblationSearch,
     checked_ablation,
-    example,
     refusal,
 )
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor, forget_launches, study_folder
@@ -117,7 +116,6 @@ def _require_use(evidence: Evidence, asked: AblationSearch, base: dict[str, Any]
         asked.model_copy(update={"ablation": section}) if left else None,
         base,
         evidence.name,
-        given=None if left else example(base),
     )
 
 
