@@ -84,7 +84,7 @@ def _limit_reached(
     session: Session, workspace: Workspace, study: Study, search: SearchSection, trials: Sequence[TrialRecord]
 ) -> dict[str, Any] | None:
     """Return the limit that does not leave the next wave and the repetitions, each reserved as the longest so far."""
-    limits = search.limits
+    limits = search.stop_after
     if limits is None:
         return None
     used, longest = _use(session, workspace, study)
@@ -102,10 +102,10 @@ def _limit_reached(
         if allowed is not None and spent + reserved > allowed:
             figures = {"used": spent, "reserved": reserved, "allowed": allowed, "trials": len(trials)}
             return {
-                "limit": f"search.limits.{name}",
+                "limit": f"search.stop_after.{name}",
                 **figures,
-                "message": f"search.limits.{name} = {allowed:.6g} leaves no further wave after {len(trials)} trials: "
-                f"{spent:.4g} used, and {reserved:.4g} reserved for the wave and the repetitions.",
+                "message": f"search.stop_after.{name} = {allowed:.6g} leaves no further wave after {len(trials)} "
+                f"trials: {spent:.4g} used, and {reserved:.4g} reserved for the wave and the repetitions.",
             }
     return None
 

@@ -130,8 +130,8 @@ KEYS = {
     "search.constraints": ("constraint", "restrictions"),
     "search.warm_start": ("warmstart", "transfer", "from_studies"),
     "search.present_first": ("baseline_first", "start_with_present", "include_baseline"),
-    "search.limits.wall_clock_hours": ("max_hours", "time_budget_hours"),
-    "search.limits.money": ("cost", "max_cost"),
+    "search.stop_after.wall_clock_hours": ("max_hours", "time_budget_hours"),
+    "search.stop_after.money": ("cost", "max_cost"),
     "search.stop_below_noise": ("terminator",),
     "search.confirmation_repeats": ("repeats", "confirmation_seeds", "n_repeats", "num_seeds"),
 }  # fmt: skip

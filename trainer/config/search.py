@@ -149,7 +149,7 @@ class Taken(Section):
     digest: str
 
 
-class SearchLimits(Section):
+class StopAfterSection(Section):
     """What one search may use, below the owner's limits: it ends with the best so far before a wave goes beyond."""
 
     wall_clock_hours: Annotated[float, Field(gt=0.0, le=100_000.0)] | None = None
@@ -183,7 +183,7 @@ class SearchSection(Section):
     confirmation_repeats: Annotated[int, Field(ge=3, le=20)] = 3
     """Seeds, drawn by the server, on which best trial and baseline are repeated before an improvement counts."""
 
-    limits: SearchLimits | None = None
+    stop_after: StopAfterSection | None = None
     stop_below_noise: bool = False
     """End once the trials that are left are expected to gain less than the baseline's spread over the seeds."""
 

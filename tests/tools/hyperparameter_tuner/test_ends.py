@@ -101,7 +101,7 @@ def test_a_search_ends_when_more_trials_promise_less_than_another_seed(
 def test_a_limit_of_the_search_ends_it_with_room_for_the_repetitions(
     workspace: Workspace, begun: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study_id = begun(limits={"wall_clock_hours": 0.002})
+    study_id = begun(stop_after={"wall_clock_hours": 0.002})
     monkeypatch.setattr(ends, "_study_seconds", lambda *_: 0.0)
     assert not end_early(workspace, study_id)
     (trial,) = next_wave(workspace, study_id)
@@ -111,7 +111,7 @@ def test_a_limit_of_the_search_ends_it_with_room_for_the_repetitions(
     with workspace.session() as session:
         found = ended_by(session, get_study(session, study_id))
     assert found is not None
-    assert (found["limit"], found["trials"], found["allowed"]) == ("search.limits.wall_clock_hours", 1, 0.002)
+    assert (found["limit"], found["trials"], found["allowed"]) == ("search.stop_after.wall_clock_hours", 1, 0.002)
     assert found["used"] + found["reserved"] > found["allowed"]
     assert next_wave(workspace, study_id), (
         "asked directly, there would be another wave; the conductor asks the end first"
@@ -123,17 +123,17 @@ def test_limits_are_bounded_and_leave_earlier_searches_what_they_were() -> None:
     values = {"model": {"use": "mlp"}, "data": {"use": "digits"}, "search": SEARCH}
     plain = parse_config(values)
     assert plain.search is not None
-    assert (plain.search.limits, plain.search.stop_below_noise) == (None, False)
+    assert (plain.search.stop_after, plain.search.stop_below_noise) == (None, False)
     for limits in ({"wall_clock_hours": 0.0}, {"gpu_hours": -1.0}, {"money": 1e12}, {"hours": float("nan")}):
         with pytest.raises(ConfigurationError):
-            parse_config(values | {"search": SEARCH | {"limits": limits}})
+            parse_config(values | {"search": SEARCH | {"stop_after": limits}})
 
 
 @pytest.mark.requirement("TUNE-7", "GATE-4")
 def test_a_limit_without_room_for_the_first_wave_is_refused_with_figures(
     workspace: Workspace, begun: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study_id = begun(limits={"wall_clock_hours": 0.01})
+    study_id = begun(stop_after={"wall_clock_hours": 0.01})
     monkeypatch.setattr(ends, "seconds_a_trial", lambda _evidence: 60.0)  # the baseline's, which this project lacks
     with pytest.raises(LimitReachedError, match="Not one trial was started") as refused:
         end_early(workspace, study_id)
