@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
 
 ENOUGH_TRIALS = 10
-"""Completed trials below which the order of the shares is not better than a guess."""
+"""Completed trials below which no share is given: the best ones would be one or two. A choice, not a measurement."""
 TOP_SHARE, TOP_TRIALS = 0.1, 5
 """The trials that PED-ANOVA calls the best: a tenth, and five at least, as its documentation advises."""
 FOREST_SEED = 0
