@@ -1,4 +1,4 @@
-"""`trainwright`: serve, dashboard, doctor, status, follow, verify, validate-data, attest, prune, stage, keys …"""
+"""`trainwright`: serve, dashboard, doctor, status, follow, study, verify, validate-data, attest, prune, keys …"""
 
 from __future__ import annotations
 
@@ -283,6 +283,21 @@ def prune(
     budget = None if budget_mib is None else budget_mib * 2**20
     given = {name: value for name, value in {**wanted, "budget_bytes": budget}.items() if value is not None}
     prune_projects(_existing(workspace_path(workspace)), projects or [], given, delete=yes)
+
+
+@app.command()
+def study(
+    name: Annotated[str, typer.Argument(help="A study: its handle, such as digits/study-1")],
+    *,
+    optuna: Annotated[
+        Path | None, typer.Option("--optuna", help="SQLite file to write a copy into, for optuna-dashboard.")
+    ] = None,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Show a search's trials, or write a copy of it in Optuna's own storage."""
+    from trainwright.server.commands.study import show_study
+
+    show_study(_existing(workspace_path(workspace)), name, optuna)
 
 
 @app.command("validate-data")
