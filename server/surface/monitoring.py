@@ -102,7 +102,7 @@ def _of_runs(kind: Kind | StudyKind, run_ids: list[str]) -> Kind:
         )
     if not run_ids:
         raise ConfigurationError(
-            "plot_metrics needs run_ids, or a study_id.",
+            f"plot_metrics needs run_ids, or a study_id; `run_ids` = {run_ids!r}.",
             remedy="plot_metrics(run_ids=['latest']); plot_metrics(study_id='digits/study-1', kind='history')",
         )
     return cast("Kind", kind)

@@ -48,6 +48,7 @@ def library(name: str) -> Any:
 
 
 SEARCH: dict[str, Any] = {
+    "present_first": False,
     "trials": 2,
     "space": {"optimizer.learning_rate": {"type": "float", "low": 0.005, "high": 0.05, "log": True}},
     "confirmation_repeats": 3,
