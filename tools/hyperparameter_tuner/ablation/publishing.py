@@ -76,7 +76,7 @@ def ablation_report(
     """
     return render(
         "hyperparameter_tuner/ablation/ablation_report.md.j2",
-        study=study, search=search, results=results, lines=lines, others=others, plot=PLOT, design=search.design,
+        study=study, search=search, results=results, lines=lines, others=others, link=PLOT, design=search.design,
     )  # fmt: skip
 
 
