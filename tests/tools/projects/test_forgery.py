@@ -157,12 +157,9 @@ def test_after_the_last_gate_the_test_split_is_not_looked_at_again(at: At, kind:
 
 
 @pytest.mark.requirement("PHASE-7", "GATE-2")
-@pytest.mark.parametrize("kind", [RunKind.BASELINE, RunKind.ABLATION])
-def test_a_finished_project_says_that_it_is_finished_to_whoever_wants_an_earlier_phases_run(
-    at: At, kind: RunKind
-) -> None:
+def test_a_finished_project_says_that_it_is_finished_to_whoever_wants_an_earlier_phases_run(at: At) -> None:
     with pytest.raises(GateRefusedError, match="All gates of flowers have passed") as met:
-        start_run(at("finished"), NAME, kind)
+        start_run(at("finished"), NAME, RunKind.BASELINE)
     assert "configure(project='flowers'" in met.value.remedy
 
 
