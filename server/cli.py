@@ -289,9 +289,7 @@ def prune(
 def study(
     name: Annotated[str, typer.Argument(help="A study: its handle, such as digits/study-1")],
     *,
-    optuna: Annotated[
-        Path | None, typer.Option("--optuna", help="SQLite file to write a copy into, for optuna-dashboard.")
-    ] = None,
+    optuna: Annotated[Path | None, typer.Option("--optuna", help="SQLite file for optuna-dashboard.")] = None,
     workspace: WorkspaceOption = None,
 ) -> None:
     """Show a search's trials, or write a copy of it in Optuna's own storage."""
@@ -350,18 +348,9 @@ def new(
     key: Annotated[Path | None, typer.Option("--key", help="File to write; default: your configuration folder")] = None,
 ) -> None:
     """Create a key that signs every ledger entry from now on, and its public half for verifiers."""
-    from trainwright.server.commands.terminal import Terminal
-    from trainwright.tools.workspace.signing import key_path, model_public_path, new_key, public_path
+    from trainwright.server.commands.keys import new_signing_key
 
-    path = key.expanduser().absolute() if key is not None else key_path()
-    signer = new_key(path)
-    terminal = Terminal()
-    terminal.marked("ok", f"key {signer.public.id}")
-    terminal.line(f"      secret: {path}. Keep it secret: nobody else may read it, and no worker process gets it.")
-    terminal.line(f"      public: {public_path(path)}. Share it: trainwright verify --public-key FILE")
-    terminal.line(f"      public, of models' signatures (OpenSSF model signing): {model_public_path(path)}")
-    if path != key_path():
-        terminal.line(f"      Servers use it with `trainwright serve --key {path}` or {SIGNING_KEY}.")
+    new_signing_key(key)
 
 
 @app.command()
