@@ -7,13 +7,14 @@ import os
 import re
 import sys
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.trainer.base.canonical import digest_file, digest_json
 from trainwright.trainer.base.errors import ReproducibilityError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from trainwright.trainer.config import TrainingConfig
 
@@ -51,6 +52,8 @@ def verify_launch_environment(config: TrainingConfig) -> None:
 
 _FIELD = re.compile(r"^(Name|Version):[ \t]*(\S+)", re.MULTILINE)
 _TOP_LEVEL = re.compile(r"^([A-Za-z_]\w*)(?:/|\.\w)", re.MULTILINE)
+BROUGHT_ALONG = "_vendor"
+"""Name of a folder that a package puts on the path for copies of its own."""
 AT_EVERY_START = frozenset({"_distutils_hack"})
 """Modules that an interpreter imports by itself: they are no evidence of the run's needs."""
 
@@ -62,7 +65,7 @@ def unreleased_packages() -> list[str]:
     of a released version).
     """
     found = set()
-    for distribution in metadata.distributions():
+    for distribution in _distributions():
         origin = json.loads(distribution.read_text("direct_url.json") or "{}")
         if "dir_info" in origin or "vcs_info" in origin:
             found.add(str(distribution.metadata["Name"]).lower().replace("_", "-").replace(".", "-"))
@@ -72,7 +75,7 @@ def unreleased_packages() -> list[str]:
 def installed_packages() -> dict[str, str]:
     """Return every installed distribution's version by its normalised name (PyPA: lower case, hyphens)."""
     found: dict[str, str] = {}
-    for distribution in metadata.distributions():
+    for distribution in _distributions():
         name, version = _name_and_version(distribution)
         if name:
             found.setdefault(name, version)
@@ -87,11 +90,16 @@ def imported_packages() -> list[str]:
     modules = {name.partition(".")[0] for name, module in list(sys.modules.items()) if module is not None}
     modules -= AT_EVERY_START
     found = set()
-    for distribution in metadata.distributions():
+    for distribution in _distributions():
         name, _ = _name_and_version(distribution)
         if name and (name.replace("-", "_") in modules or not modules.isdisjoint(_modules_of(distribution))):
             found.add(name)
     return sorted(found)
+
+
+def _distributions() -> Iterator[metadata.Distribution]:
+    """Give what is installed: not the copies that setuptools brings along and shows once anything has imported it."""
+    return iter(metadata.distributions(path=[place for place in sys.path if Path(place).name != BROUGHT_ALONG]))
 
 
 def engine_digest(engine: Path) -> str:
