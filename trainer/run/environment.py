@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import site
 import sys
+import sysconfig
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,8 +54,6 @@ def verify_launch_environment(config: TrainingConfig) -> None:
 
 _FIELD = re.compile(r"^(Name|Version):[ \t]*(\S+)", re.MULTILINE)
 _TOP_LEVEL = re.compile(r"^([A-Za-z_]\w*)(?:/|\.\w)", re.MULTILINE)
-BROUGHT_ALONG = "_vendor"
-"""Name of a folder that a package puts on the path for copies of its own."""
 AT_EVERY_START = frozenset({"_distutils_hack"})
 """Modules that an interpreter imports by itself: they are no evidence of the run's needs."""
 
@@ -98,8 +98,17 @@ def imported_packages() -> list[str]:
 
 
 def _distributions() -> Iterator[metadata.Distribution]:
-    """Give what is installed: not the copies that setuptools brings along and shows once anything has imported it."""
-    return iter(metadata.distributions(path=[place for place in sys.path if Path(place).name != BROUGHT_ALONG]))
+    """Give what is installed: not the copies that setuptools brings along and shows once anything has imported it.
+
+    Its own folder alone is passed over: one of that name elsewhere would hide packages.
+    """
+    bringing = {Path(place) / "setuptools" / "_vendor" for place in _site_folders()}
+    return iter(metadata.distributions(path=[place for place in sys.path if Path(place) not in bringing]))
+
+
+def _site_folders() -> list[str]:
+    """Return the folders that this interpreter installs packages into, those of an environment's base included."""
+    return [*site.getsitepackages(), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
 
 
 def engine_digest(engine: Path) -> str:

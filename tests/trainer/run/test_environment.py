@@ -25,3 +25,12 @@ def test_what_setuptools_brings_along_is_not_installed(monkeypatch: pytest.Monke
     names = {str(each.metadata["Name"]).lower() for each in metadata.distributions(path=[str(brought)])}
     assert names - set(before[0]), "this setuptools brings nothing along that is not installed: the test is void"
     assert (installed_packages(), unreleased_packages()) == before
+
+
+@pytest.mark.requirement("REPRO-3")
+def test_a_folder_of_that_name_elsewhere_hides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = tmp_path / "setuptools" / "_vendor" / "hidden-1.0.dist-info"
+    made.mkdir(parents=True)
+    (made / "METADATA").write_text("Metadata-Version: 2.1\nName: hidden\nVersion: 1.0\n")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(made.parent)])
+    assert installed_packages()["hidden"] == "1.0"

@@ -80,7 +80,7 @@ def _wild(rows: Tensor, mean: Tensor, std: Tensor) -> tuple[list[int], float]:
         return [], 0.0
     places = _places(rows).reshape(len(rows), -1, len(mean)).mean(dim=1).cpu()
     apart = ((places - mean)[:, live].abs() / std[live]).median(dim=1).values
-    wild = (apart >= WILD).nonzero().flatten()
+    wild = ((apart >= WILD) & torch.isfinite(apart)).nonzero().flatten()  # -inf is what masks are made of
     return (wild.tolist(), float(apart[wild].max())) if 0 < len(wild) <= len(rows) // LEFT_OUT else ([], 0.0)
 
 

@@ -114,3 +114,6 @@ def test_a_wild_row_is_found_and_is_no_other_preprocessing() -> None:
     assert facts_of(INPUTS * 1000).wild_rows == []
     assert facts_of(torch.cat([wild[7:8].expand(32, 5), INPUTS[:32]])).wild_rows == [], "half of the rows are a cluster"
     assert facts_of(torch.zeros(64, 0)).wild_rows == []
+    masked = INPUTS.clone()
+    masked[7] = -torch.inf
+    assert facts_of(masked).wild_rows == [], "a row that is masked as a whole"
