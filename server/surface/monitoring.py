@@ -72,7 +72,8 @@ def plot_metrics(
 
     workspace = workspace_of(context)
     if study_id is not None:
-        return _study_picture(workspace, study_of(workspace, study_id), kind)
+        wanted = _of_study(kind, run_ids, study_id)
+        return _study_picture(workspace, study_of(workspace, study_id), wanted)
     kind = _of_runs(kind, run_ids)
     answer = projects.plot_metrics(workspace, [run_of(workspace, run) for run in run_ids], metric, kind)
     shown = links(workspace, Path(answer.path).parents[1].name, [answer.path])
@@ -82,13 +83,29 @@ def plot_metrics(
     )
 
 
-def _study_picture(workspace: Workspace, study: str, kind: Kind | StudyKind) -> CallToolResult:
-    """Return the picture of a study; its history where no kind is named."""
+def _study_picture(workspace: Workspace, study: str, kind: StudyKind) -> CallToolResult:
+    """Return the picture of a study."""
     from trainwright.tools import projects
 
-    answer = projects.plot_study(workspace, study, kind if is_of_study(kind) else "history")
+    answer = projects.plot_study(workspace, study, kind)
     shown = links(workspace, Path(answer.path).parents[1].name, [answer.path])
     return content_only(answer, f"{answer.kind.capitalize()} of study {study}.", _picture(answer.path), *shown)
+
+
+def _of_study(kind: Kind | StudyKind, run_ids: list[str], study: str) -> StudyKind:
+    """Return a kind of picture that studies have, history by default. Raises ConfigurationError for what runs have."""
+    from trainwright.trainer.base.errors import ConfigurationError
+
+    if is_of_study(kind):
+        if not run_ids:
+            return kind
+    elif kind == "curves" and not run_ids:
+        return "history"
+    shown = kind if is_of_study(kind) else "history"
+    raise ConfigurationError(
+        f"study_id={study!r} asks for a picture of a study, and kind={kind!r}, run_ids={run_ids!r} for one of runs.",
+        remedy=f"plot_metrics(study_id={study!r}, kind={shown!r}); plot_metrics(run_ids={run_ids or ['latest']!r})",
+    )
 
 
 def _of_runs(kind: Kind | StudyKind, run_ids: list[str]) -> Kind:

@@ -35,6 +35,8 @@ from mcp.types import INVALID_PARAMS
         ("pass_gate", {"project": "x", "phase": "plan"}, ["`phase` = 'plan'", "'planning'"]),
         ("configure", {"project": "x", "changes": [1]}, ["`changes` = [1]", "valid dictionary"]),
         ("list_checkpoints", {"run_id": "x", "verify": "deeply"}, ["`verify` = 'deeply'", "valid boolean"]),
+        ("plot_metrics", {"study_id": "x/study-1", "run_ids": ["r"]}, ["asks for a picture of a study", "['r']"]),
+        ("plot_metrics", {"study_id": "x/study-1", "kind": "calibration"}, ["'calibration'", "'history'"]),
         ("plot_metrics", {"run_ids": []}, ["`run_ids` = []", "needs run_ids, or a study_id"]),
         ("read_document", {"path": "SKILL.md", "offset": -5}, ["`offset` = -5"]),
         (
