@@ -54,6 +54,10 @@ def wait_for_run(
     """
     deadline = time.monotonic() + min(max(wait_seconds, 0.0), LONGEST_WAIT_SECONDS)
     run = _row(workspace, run_id)
+
+    def is_over() -> bool:
+        return should_stop() or time.monotonic() >= deadline
+
     while True:
         seen = follow(workspace, run)
         alerts.look(workspace, run, seen.status)
@@ -61,8 +65,10 @@ def wait_for_run(
         news = ended or (after_step is not None and seen.status.step > after_step)
         if known is not None and not seen.state.is_ended:  # what has ended is filed within moments, and shown whole
             news = news or bool(alerts.news_of(workspace, run.id, known))
-        if news or should_stop() or time.monotonic() >= deadline:
-            return view_run(workspace, run, with_alerts=True)
+        if news or is_over():
+            view = view_run(workspace, run, with_alerts=True)
+            if view.is_ended or not view.state.is_ended or is_over():
+                return view  # else it has ended since it was followed, and is filed in the next turn
         time.sleep(min(poll_seconds, max(0.0, deadline - time.monotonic())))
 
 

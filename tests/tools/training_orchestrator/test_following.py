@@ -15,7 +15,9 @@ import pytest
 from trainwright.tools.launchers import Launch
 from trainwright.tools.launchers.local import UNCLAIMED_SECONDS
 from trainwright.tools.training_orchestrator import follow as following
+from trainwright.tools.training_orchestrator import wait as waiting
 from trainwright.tools.training_orchestrator import refresh_project, refresh_run, resume_run, stop_run, wait_for_run
+from trainwright.tools.training_orchestrator.views import view_run
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_run
 from trainwright.trainer.base.errors import ConflictError, LimitReachedError, NotFoundError
@@ -279,6 +281,29 @@ def test_a_wait_is_bounded_and_ends_early_when_asked(
 
     wait_for_run(workspace, directory.run_id, 50.0, poll_seconds=0.01, should_stop=alert_at_the_first_look, known=())
     assert len(looks) == 1
+
+
+@pytest.mark.requirement("MON-3")
+def test_a_run_that_ends_while_an_alert_is_told_is_told_when_it_is_filed(
+    workspace: Workspace, deaf_worker: tuple[RunDirectory, subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, process = deaf_worker
+    directory.append_event("alert", id="nan_loss")
+
+    def end_first(*arguments: Any, **options: Any) -> Any:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+            ended = {"state": RunState.STOPPED, "stop_reason": "asked"}
+            directory.write_status(directory.status().model_copy(update=ended))
+            assert not view_run(*arguments, **options).is_ended, "it is seen before it is filed"
+        return view_run(*arguments, **options)
+
+    monkeypatch.setattr(waiting, "view_run", end_first)
+    view = wait_for_run(workspace, directory.run_id, 50.0, poll_seconds=0.01, known=())
+    assert (view.state, view.sealed) == (RunState.STOPPED, True)
+    assert view.next is not None
+    assert view.next.tool != "run_status"
 
 
 def test_following_leaves_no_open_files(workspace: Workspace, completed_run: RunDirectory) -> None:
