@@ -6,21 +6,14 @@ import re
 from collections.abc import Iterable
 from urllib.parse import quote, unquote
 
-PASSWORD = re.compile(r"://[^/\s:@?#]*:([^/\s@]+)@")
-SIGNED = re.compile(
-    r"://[^\s]*[?&;](x-amz-(signature|credential|security-token)|x-goog-(signature|credential)|awsaccesskeyid|sig|signature"
-    r"|[a-z_-]*token|api_?-?key|password|passwd|pwd|[a-z_-]*secret)=",
-    re.IGNORECASE,
-)
-"""Parameters of a URL that grant access to whoever has it."""
+from trainwright.trainer.base.secret_kinds import PASSWORD, SIGNED, known_in
+
 SHORTEST = 4
 """Characters of a secret that is looked for: a shorter one is part of too many words."""
 
 
 def secret_in(text: str) -> str | None:
     """Return why a configuration must not hold a text, without repeating it; None where it holds no known secret."""
-    if "://" not in text:
-        return None
     if PASSWORD.search(text):
         return (
             "a URL with a password in it, and configurations are recorded; let the owner put the URL into an "
@@ -31,6 +24,8 @@ def secret_in(text: str) -> str | None:
             "a URL that is signed or holds a token, and configurations are recorded; leave the token out, and name the "
             "environment variable that holds it: `storage: {token_env: NAME}`"
         )
+    for place in known_in(text):
+        return f"a secret ({place.kind}), and configurations are recorded; name the environment variable that holds it"
     return None
 
 

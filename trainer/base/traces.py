@@ -212,7 +212,7 @@ def note_mark(name: str) -> None:
 
 
 class Memory:
-    """Cache of values computed from files, each with its trace."""
+    """Cache of values computed from files, each with its trace; the longest unused goes first."""
 
     def __init__(self, most: int = MOST_VALUES) -> None:
         self._most = most
@@ -234,6 +234,7 @@ class Memory:
             if found is not None and found[0] == state(found[1]) and found[1].holds(seen):
                 for outer in _traces.get():
                     outer.join(found[1])
+                self._keep(key, found)
                 return found[2]  # type: ignore[no-any-return]
             with traced() as trace:
                 value = make()
