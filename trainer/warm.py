@@ -1,15 +1,16 @@
 """Warm process: one that has imported what every run imports, and forks a worker for each run that it is given.
 
-`python -P -m trainwright.trainer.handover --warm SLOTS MOST IDLE_SECONDS MOST_BYTES`, with the environment that the
-runs are to have, and a socket to the process that started it as standard input: it has no address that anyone else
-could connect to. It holds no user code, no data, no key and no thread; its memory is hidden from its birth
-(`handover`). It ends when that socket does, when nobody asked for long, and when a file that it loaded has changed.
-A fork gets descriptors, and the names of its folders, and nothing else: its environment is this process's own.
+`python -P -m trainwright.trainer.handover --warm SLOTS MOST IDLE_SECONDS MOST_BYTES [MODULE ...]`, with the
+environment that the runs are to have, and a socket to the process that started it as standard input: it has no address
+that anyone else could connect to. It holds no user code, no data, no key and no thread; its memory is hidden from its
+birth (`handover`). It ends when that socket does, when nobody asked for long, and when a file that it loaded has
+changed. A fork gets descriptors, and the names of its folders, and nothing else: its environment is this process's own.
 """
 
 from __future__ import annotations
 
 import fcntl
+import gc
 import json
 import multiprocessing
 import os
@@ -20,6 +21,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple, NoReturn
+
+from pydantic import BaseModel
 
 from trainwright.trainer.base.exits import memory_kills, record_exit
 
@@ -42,7 +45,7 @@ class _Fork(NamedTuple):
     """What the kernel had killed for want of memory when it began."""
 
 
-def wait(slots: str, most: str, idle_seconds: str, most_bytes: str) -> None:
+def wait(slots: str, most: str, idle_seconds: str, most_bytes: str, *of_parts: str) -> None:
     """Import, then fork for each request until nobody asks any more. Returns in forks alone.
 
     Args:
@@ -50,6 +53,7 @@ def wait(slots: str, most: str, idle_seconds: str, most_bytes: str) -> None:
         most: such processes of a workspace.
         idle_seconds: ends after so long without a request.
         most_bytes: of memory of its own.
+        of_parts: modules that the configured parts of its forks need (`catalog/first_modules.py`).
     """
     began = time.time_ns()
     greeting = socket.socket(fileno=os.dup(0))
@@ -60,7 +64,8 @@ def wait(slots: str, most: str, idle_seconds: str, most_bytes: str) -> None:
     from trainwright.trainer.jobs.first_imports import import_first
 
     assert worker  # noqa: S101 - what the forks go on with
-    import_first()
+    import_first(of_parts)
+    _read_ahead()
     loaded = _loaded()
     problem = _problem(began, loaded, int(most_bytes))
     if problem is not None:
@@ -83,6 +88,21 @@ def wait(slots: str, most: str, idle_seconds: str, most_bytes: str) -> None:
             for file in files:
                 os.close(file)
     os._exit(0)
+
+
+def _read_ahead() -> None:
+    """Read and build once what every fork would: packages, the engine's digest, the schemas of its records."""
+    from trainwright.trainer.base.paths import ENGINE
+    from trainwright.trainer.run.environment import engine_digest, imported_packages
+
+    imported_packages()
+    engine_digest(ENGINE)
+    kinds: list[type[BaseModel]] = BaseModel.__subclasses__()
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        kind.model_rebuild(raise_errors=False)
+    gc.collect()
+    gc.freeze()  # a fork's collections would touch, and so copy, every page of objects that it never changes
 
 
 def _is_asked(asking: socket.socket, idle_seconds: float, forks: dict[int, _Fork]) -> bool:

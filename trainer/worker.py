@@ -74,7 +74,6 @@ def main(arguments: list[str] | None = None, seed: bytes | None = None) -> int:
 def _use_cache(run: RunDirectory, specification: RunSpecification) -> None:
     """Set the data cache and the access to data elsewhere; a smoke run relies on nothing older than its own plan."""
     if specification.data_cache is not None:
-        Path(specification.data_cache).mkdir(parents=True, exist_ok=True)  # the write guard frees what is in it alone
         since = (run.path / "run.json").stat().st_mtime_ns if specification.kind is RunKind.SMOKE else 0
         folder = Path(specification.data_cache)
         folder.mkdir(parents=True, exist_ok=True)  # the write guard frees what is below it, and not it
@@ -97,8 +96,7 @@ def _lead(run: RunDirectory, specification: RunSpecification, attempt: int, held
         heartbeat = Heartbeat(run, specification, attempt, StopRequest(run.stop_reason), process=leader)
         _record_failure(run, heartbeat, failure)
 
-    processes = processes_of(specification)
-    group = Leader(run, processes, work=work, leave=_leave, held=held)
+    group = Leader(run, processes_of(specification), work=work, leave=_leave, held=held)
     return group.lead(attempt, specification.config.distributed.restarts, fail)
 
 
@@ -177,10 +175,14 @@ def _work(
 
 def _fix_rows(run: RunDirectory, specification: RunSpecification, attempt: int, stop: StopRequest) -> None:
     """Fix validation and test rows before any user code is imported here (of a smoke run), and forget their key."""
+    from trainwright.trainer.catalog.first_modules import first_modules
     from trainwright.trainer.jobs.data_worker import fix_rows
     from trainwright.trainer.jobs.first_imports import import_first
 
-    import_first()  # which the fork then need not do
+    config = specification.config
+    import_first(
+        first_modules(config.data, config.model, tensorboard=config.logging.tensorboard)
+    )  # which the fork then need not do
     fix_rows(run, specification, attempt, stop)
 
 

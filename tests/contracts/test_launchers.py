@@ -19,7 +19,7 @@ from tests.worlds import warm
 from trainwright.tools.launchers import LAUNCHERS, Launch, Launcher, may_begin, read_launch, recorded_launcher
 from trainwright.tools.launchers import write_launch as record
 from trainwright.tools.launchers.environment import worker_environment
-from trainwright.tools.launchers.local import Local
+from trainwright.tools.launchers.local import Local, kind_of
 from trainwright.tools.launchers.warm import WarmLimits, WarmProcesses
 from trainwright.tools.training_orchestrator.observation import observe
 from trainwright.trainer import worker
@@ -46,9 +46,9 @@ class Forking(Local):
         if self.warm.limits is None:
             self.warm.limits = WarmLimits(run.path.parent / "warm", 1, 600.0)
         specification = run.specification()
-        env = worker_environment(specification.config, specification.connections)
-        self.warm.prepare(env, lambda: True)
-        until(lambda: self.warm.is_ready(env), run)
+        kind = kind_of(specification, worker_environment(specification.config, specification.connections))
+        self.warm.prepare(kind, lambda: True)
+        until(lambda: self.warm.is_ready(kind), run)
         started = super().start(run, launch, key)
         assert started.error is not None or (started.parent is not None) is Path(specification.code_root).is_dir()
         return started

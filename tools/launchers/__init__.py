@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trainwright.tools.launchers.gpu import Gpu
 from trainwright.tools.launchers.launcher import LAUNCH, Launch, Launcher, read_launch, write_launch
 from trainwright.tools.launchers.local import Local
 from trainwright.tools.launchers.outer import Outer
 from trainwright.tools.launchers.warm import WarmLimits
+from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from trainwright.trainer.config import TrainingConfig
+    from trainwright.trainer.run import RunDirectory
 
 _OWN = Local()
 LAUNCHERS: dict[str, Launcher] = {launcher.name: launcher for launcher in (_OWN, Outer())}
@@ -28,6 +31,17 @@ def launcher_of(kind: RunKind, config: TrainingConfig) -> Launcher:
 def may_begin(launch: Launch) -> bool:
     """Return whether a process that has not taken its lock yet may still do so."""
     return launch.error is None and recorded_launcher(launch).may_begin(launch)
+
+
+def is_living(directory: RunDirectory) -> bool:
+    """Return whether a worker holds the run, or may still start it."""
+    if directory.is_locked():
+        return True
+    launch = read_launch(directory.path)
+    try:
+        return launch is not None and directory.status().attempt < launch.attempt and may_begin(launch)
+    except TrainwrightError:
+        return False
 
 
 def recorded_launcher(launch: Launch) -> Launcher:
@@ -51,8 +65,10 @@ def keep_warm(folder: Path, *, most: int, idle_seconds: float) -> None:
 __all__ = [
     "LAUNCH",
     "LAUNCHERS",
+    "Gpu",
     "Launch",
     "Launcher",
+    "is_living",
     "keep_warm",
     "launcher_of",
     "may_begin",

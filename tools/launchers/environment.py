@@ -11,12 +11,14 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from trainwright.tools.launchers.gpu import visible
 from trainwright.trainer.data.remote.connections import variables_of
 from trainwright.trainer.run.environment import launch_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from trainwright.tools.launchers.gpu import Gpu
     from trainwright.trainer.config import TrainingConfig
     from trainwright.trainer.data.remote.connections import Connection
 
@@ -40,8 +42,13 @@ def inherited_environment(environment: Mapping[str, str] | None = None) -> dict[
     return {name: value for name, value in source.items() if _is_kept(name) and not is_secret(name, value)}
 
 
-def worker_environment(config: TrainingConfig, connections: Mapping[str, Connection] | None = None) -> dict[str, str]:
+def worker_environment(
+    config: TrainingConfig, connections: Mapping[str, Connection] | None = None, gpus: Sequence[Gpu] = (),
+    *, hides_gpus: bool = False,
+) -> dict[str, str]:  # fmt: skip
     """Return a worker's whole environment: the inherited part, what its data name, what reproducibility demands.
+
+    A worker that was given GPUs is shown these alone, and none with `hides_gpus`.
 
     A configuration names only variables that the owner gives to data (training_orchestrator/locations.py), and the
     worker takes them out of its environment before it loads user code.
@@ -49,7 +56,7 @@ def worker_environment(config: TrainingConfig, connections: Mapping[str, Connect
     args = {} if config.data is None else config.data.args
     named = variables_of(args, connections or {})
     own = {name: os.environ[name] for name in named if name in os.environ}
-    return inherited_environment() | own | launch_environment(config)
+    return inherited_environment() | own | launch_environment(config) | visible(gpus, hides_gpus=hides_gpus)
 
 
 def has_credentials(config: TrainingConfig, connections: Mapping[str, Connection] | None = None) -> bool:

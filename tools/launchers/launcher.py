@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from trainwright.tools.launchers.gpu import Gpu
 from trainwright.trainer.run import ProcessIdentity, write_atomically
 
 if TYPE_CHECKING:
@@ -35,6 +36,12 @@ class Launch(BaseModel):
     """The warm process that it was forked off; None: it started as a process of its own."""
     job: str | None = None
     """What the launcher calls what it has started, where that is no process of this machine."""
+    gpus: tuple[Gpu, ...] = ()
+    """Those that the worker is shown, alone; empty: whatever this machine shows its processes, or `hides_gpus`."""
+    hides_gpus: bool = False
+    """Whether the worker is shown no GPU at all."""
+    runs_per_gpu: int = 1
+    """With how many like it the run shares each of them, itself counted."""
     error: str | None = None
     """Why the process could not be started."""
     reached: int = 0

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.launchers.environment import has_credentials, worker_environment
 from trainwright.tools.launchers.launcher import Launch, write_launch
-from trainwright.tools.launchers.warm import Fork, WarmProcesses
+from trainwright.tools.launchers.warm import Fork, Kind, WarmProcesses
 from trainwright.trainer import handover
+from trainwright.trainer.base.errors import NotFoundError
 from trainwright.trainer.base.traces import note_fleeting
+from trainwright.trainer.catalog.first_modules import first_modules
 from trainwright.trainer.run import ProcessIdentity, write_atomically
 from trainwright.trainer.run.rank import processes_of
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping, Sequence
 
-    from trainwright.trainer.run import RunDirectory, RunKey
+    from trainwright.trainer.run import RunDirectory, RunKey, RunSpecification
 
 WORKER = "trainwright.trainer.handover"
 WAIT_SECONDS = 5.0
@@ -95,10 +97,19 @@ def _begun(folder: Path, launch: Launch, fork: Fork, seed: bytes) -> Launch:
 
 
 def _has_begun(run: RunDirectory, launch: Launch) -> bool:
-    """Return whether the run's worker has made its imports, or has ended."""
-    status = run.last_status()
+    """Return whether the run's worker has made its imports, or has ended, or its folder is gone."""
+    try:
+        status = run.last_status()
+    except NotFoundError:
+        return True
     is_alive = launch.process is not None and launch.process.is_alive()
     return not is_alive or (status.attempt >= launch.attempt and bool(status.stage))
+
+
+def kind_of(specification: RunSpecification, env: Mapping[str, str]) -> Kind:
+    """Return which warm process the run may be forked off."""
+    config = specification.config
+    return Kind(env, first_modules(config.data, config.model, tensorboard=config.logging.tensorboard))
 
 
 class Local:
@@ -114,16 +125,20 @@ class Local:
         """Start the worker in the project's code root; this process's memory is hidden too. Raises StorageError."""
         handover.hide_memory()
         specification = run.specification()
-        root, env = Path(specification.code_root), worker_environment(specification.config, specification.connections)
+        root = Path(specification.code_root)
+        env = worker_environment(
+            specification.config, specification.connections, launch.gpus, hides_gpus=launch.hides_gpus
+        )
         may_be_warm = not has_credentials(specification.config, specification.connections)
         may_be_warm &= processes_of(specification) == 1
-        fork = self.warm.fork(env, run=run.path, cwd=root, log=run.log) if may_be_warm else None
+        kind = kind_of(specification, env)
+        fork = self.warm.fork(kind, run=run.path, cwd=root, log=run.log) if may_be_warm else None
         if fork is not None:
             return _begun(run.path, launch, fork, key.seed)
         command = [sys.executable, "-P", "-m", WORKER, str(run.path)]
         written = self.spawn(run.path, launch, command, cwd=root, env=env, log=run.log.name, seed=key.seed)
         if may_be_warm and written.error is None:
-            self.warm.prepare(env, lambda: _has_begun(run, written))
+            self.warm.prepare(kind, lambda: _has_begun(run, written))
         return written
 
     def may_begin(self, launch: Launch) -> bool:

@@ -28,7 +28,7 @@ from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.run import ProcessIdentity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 ANSWER_SECONDS = 2.0
 """How long a fork is waited for; it takes hundredths of a second."""
@@ -50,6 +50,14 @@ class WarmLimits(NamedTuple):
     """Of the files that count them."""
     most: int
     idle_seconds: float
+
+
+class Kind(NamedTuple):
+    """What the forks of a warm process have in common."""
+
+    env: Mapping[str, str]
+    modules: Sequence[str] = ()
+    """Of other libraries, which the configured parts need first (trainer/catalog/first_modules.py)."""
 
 
 class Fork(NamedTuple):
@@ -91,11 +99,11 @@ class WarmProcesses:
         self._kept: OrderedDict[str, _Warm] = OrderedDict()
         atexit.register(self.close)  # sooner than by the end of their sockets, which one that imports does not see
 
-    def fork(self, env: Mapping[str, str], *, run: Path, cwd: Path, log: Path) -> Fork | None:
+    def fork(self, kind: Kind, *, run: Path, cwd: Path, log: Path) -> Fork | None:
         """Return a fork for the run; None where it has to start cold."""
-        if not self._serves(env):
+        if not self._serves(kind):
             return None
-        key = _key(env)
+        key = _key(kind)
         with self._lock:
             warm = self._kept.get(key)
             if warm is None or warm.process is None:
@@ -106,14 +114,14 @@ class WarmProcesses:
                 self._drop(key)
             return found
 
-    def prepare(self, env: Mapping[str, str], has_begun: Callable[[], bool]) -> None:
-        """Start one for the next runs of such an environment, in the background, unless there is one.
+    def prepare(self, kind: Kind, has_begun: Callable[[], bool]) -> None:
+        """Start one for the next runs of such a kind, in the background, unless there is one.
 
         Args:
             has_begun: whether the run that starts cold has made its imports, which is waited for.
         """
-        if self._serves(env) and self.limits is not None:
-            arguments = (_key(env), dict(env), self.limits, has_begun)
+        if self._serves(kind) and self.limits is not None:
+            arguments = (_key(kind), kind, self.limits, has_begun)
             threading.Thread(target=self._keep, args=arguments, name="warm", daemon=True).start()
 
     def close(self) -> None:
@@ -122,10 +130,10 @@ class WarmProcesses:
             for key in list(self._kept):
                 self._drop(key)
 
-    def is_ready(self, env: Mapping[str, str]) -> bool:
-        """Return whether a run of such an environment would start warm."""
+    def is_ready(self, kind: Kind) -> bool:
+        """Return whether a run of such a kind would start warm."""
         with self._lock:
-            warm = self._kept.get(_key(env))
+            warm = self._kept.get(_key(kind))
             return warm is not None and warm.process is not None
 
     def processes(self) -> list[ProcessIdentity]:
@@ -133,19 +141,19 @@ class WarmProcesses:
         with self._lock:
             return [warm.process for warm in self._kept.values() if warm.process is not None]
 
-    def _serves(self, env: Mapping[str, str]) -> bool:
+    def _serves(self, kind: Kind) -> bool:
         limits = self.limits
         return (
             sys.platform == "linux"
             and limits is not None
             and limits.most > 0
-            and not any(name.startswith(COLD) for name in env)
+            and not any(name.startswith(COLD) for name in kind.env)
         )
 
     def _drop(self, key: str) -> None:
         self._kept.pop(key).end()
 
-    def _keep(self, key: str, env: dict[str, str], limits: WarmLimits, has_begun: Callable[[], bool]) -> None:
+    def _keep(self, key: str, kind: Kind, limits: WarmLimits, has_begun: Callable[[], bool]) -> None:
         """Start one, note when it is ready, and forget it once it has ended, leaving no zombie."""
         deadline = time.monotonic() + IMPORT_SECONDS
         while not has_begun() and time.monotonic() < deadline:
@@ -156,7 +164,7 @@ class WarmProcesses:
             while len(self._kept) >= limits.most:
                 self._drop(next(iter(self._kept)))
             try:
-                warm = self._kept[key] = _started(env, limits)
+                warm = self._kept[key] = _started(kind, limits)
             except OSError:
                 return
         process = _greeted(warm)
@@ -182,7 +190,7 @@ def free_bytes() -> int:
     return free
 
 
-def _key(env: Mapping[str, str]) -> str:
+def _key(kind: Kind) -> str:
     """Return the digest of all that a process has from its start, and a fork from its parent.
 
     Libraries are no part of it: the warm process compares the files that it loaded before each fork.
@@ -191,7 +199,8 @@ def _key(env: Mapping[str, str]) -> str:
     own = Path("/proc/self")
     umask = [line for line in (own / "status").read_text().splitlines() if line.startswith(("Umask:", "SigIgn:"))]
     return digest_json({
-        "environment": dict(env),
+        "environment": dict(kind.env),
+        "modules": kind.modules,
         "interpreter": [sys.executable, os.path.realpath(sys.executable), sys.version],
         "limits": [resource.getrlimit(getattr(resource, name)) for name in names],
         "cores": sorted(os.sched_getaffinity(0)),
@@ -201,16 +210,16 @@ def _key(env: Mapping[str, str]) -> str:
     })  # fmt: skip
 
 
-def _started(env: Mapping[str, str], limits: WarmLimits) -> _Warm:
+def _started(kind: Kind, limits: WarmLimits) -> _Warm:
     """Start one. Raises OSError."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
     settings = [str(limits.folder), str(limits.most), str(limits.idle_seconds), str(MOST_BYTES)]
     try:
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", handover.__name__, handover.WARM, *settings],
+            [sys.executable, "-P", "-m", handover.__name__, handover.WARM, *settings, *kind.modules],
             cwd="/",
-            env=dict(env),
+            env=dict(kind.env),
             stdin=theirs.fileno(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -8,7 +8,9 @@ evidence names the packages that it imported, and so does what begins a thread, 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 
+from trainwright.trainer.acceleration.compilation import defer_compiler
 from trainwright.trainer.jobs import data_worker, train
 
 LATE = (
@@ -18,10 +20,15 @@ LATE = (
 """Modules that other imports leave until a run's data or first step needs them; torch's own may go in any version."""
 
 
-def import_first() -> None:
-    """Import them; what is missing or broken is left to whoever needs it, whose error says so."""
+def import_first(of_parts: Iterable[str] = ()) -> None:
+    """Import them; what is missing or broken is left to whoever needs it, whose error says so.
+
+    Args:
+        of_parts: what the configured parts need besides (`first_modules`).
+    """
     assert data_worker, train  # noqa: S101 - the engine itself
-    for name in LATE:
+    defer_compiler()  # or libraries would import it
+    for name in (*LATE, *of_parts):
         try:
             importlib.import_module(name)
         except Exception:  # noqa: BLE001, S112 - a broken installation fails in any way it likes

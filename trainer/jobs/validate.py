@@ -26,7 +26,7 @@ from trainwright.trainer.data.validation.suggest import suggested
 from trainwright.trainer.data.validation.validate import validate
 from trainwright.trainer.evidence.validation import STREAMS, context_of, placed
 from trainwright.trainer.jobs.answering import answer
-from trainwright.trainer.run import write_atomically
+from trainwright.trainer.run import write_atomically, write_report
 from trainwright.trainer.user_code import guard, import_record, write_guard
 
 PLOTTED = 20_000
@@ -57,8 +57,8 @@ def _validated(folder: Path, order: dict[str, Any]) -> dict[str, Any]:
     pictures = _pictures(context, report)
     for name, picture in pictures.items():
         write_atomically(folder / f"{name}.png", picture)
-    write_atomically(folder / "page.html", page(order["title"], report, pictures).encode())
-    write_atomically(folder / "expectations.yaml", suggested(context).encode())
+    write_report(folder / "page.html", page(order["title"], report, pictures))
+    write_report(folder / "expectations.yaml", suggested(context), keeps_random=True)
     return {"report": report.model_dump(mode="json"), "plots": list(pictures)}
 
 

@@ -1,6 +1,7 @@
 """The run directory: the only channel between a worker and its observers. Free of torch."""
 
 from trainwright.trainer.run.directory import RunDirectory, write_atomically
+from trainwright.trainer.run.generated import write_generated, write_report
 from trainwright.trainer.run.key import RunKey
 from trainwright.trainer.run.metrics import MetricStore
 from trainwright.trainer.run.process import ProcessIdentity
@@ -21,4 +22,6 @@ __all__ = [
     "RunState",
     "RunStatus",
     "write_atomically",
+    "write_generated",
+    "write_report",
 ]

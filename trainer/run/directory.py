@@ -121,8 +121,12 @@ class RunDirectory:
         write_atomically(self.path / LIMITS, limits.model_dump_json(indent=2).encode())
 
     def write_status(self, status: RunStatus) -> None:
-        """Replace `status.json`."""
+        """Replace `status.json`. Raises StorageError."""
         write_atomically(self.path / "status.json", _status_bytes(status))
+
+    def write_passing_status(self, status: RunStatus) -> None:
+        """Replace `status.json` by what the next beat replaces again. Raises StorageError."""
+        write_atomically(self.path / "status.json", _status_bytes(status), is_passing=True)
 
     def write_last_status(self, status: RunStatus) -> None:
         """Write the last `status.json`, after signing the record if the run ended in order. Raises StorageError.
@@ -270,8 +274,12 @@ def _lock_within(file: IO[bytes], seconds: float) -> bool:
             return True
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, data: bytes, *, is_passing: bool = False) -> None:
     """Replace a file so that a reader, or a crash at any instant, sees the old bytes or the new ones.
+
+    Args:
+        is_passing: whether it is replaced again within a second: what a killed process wrote stays, and after a power
+            cut the newest may be missing.
 
     Raises:
         StorageError: the disk is full or the folder cannot be written.
@@ -281,7 +289,8 @@ def write_atomically(path: Path, data: bytes) -> None:
         with temporary.open("wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if not is_passing:
+                os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)

@@ -8,12 +8,14 @@ import re
 import site
 import sys
 import sysconfig
+from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from trainwright.trainer.base.canonical import digest_file, digest_json
 from trainwright.trainer.base.errors import ReproducibilityError
+from trainwright.trainer.base.unchanged import while_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +58,20 @@ _FIELD = re.compile(r"^(Name|Version):[ \t]*(\S+)", re.MULTILINE)
 _TOP_LEVEL = re.compile(r"^([A-Za-z_]\w*)(?:/|\.\w)", re.MULTILINE)
 AT_EVERY_START = frozenset({"_distutils_hack"})
 """Modules that an interpreter imports by itself: they are no evidence of the run's needs."""
+FILES = ("METADATA", "PKG-INFO", "top_level.txt", "RECORD", "direct_url.json")
+"""Of a distribution, those that are read."""
+
+
+class _Package(NamedTuple):
+    """What a distribution's own files tell of it."""
+
+    name: str
+    """Normalised (PyPA: lower case, hyphens); empty where it has none."""
+    version: str
+    modules: frozenset[str]
+    """Top-level names that it installs."""
+    is_unreleased: bool
+    """Whether it came from a folder or a repository."""
 
 
 def unreleased_packages() -> list[str]:
@@ -64,21 +80,15 @@ def unreleased_packages() -> list[str]:
     No package index need have them (PEP 610: `direct_url.json` says where they came from; a wheel's file is a build
     of a released version).
     """
-    found = set()
-    for distribution in _distributions():
-        origin = json.loads(distribution.read_text("direct_url.json") or "{}")
-        if "dir_info" in origin or "vcs_info" in origin:
-            found.add(str(distribution.metadata["Name"]).lower().replace("_", "-").replace(".", "-"))
-    return sorted(found)
+    return sorted({package.name for package in _packages() if package.is_unreleased})
 
 
 def installed_packages() -> dict[str, str]:
     """Return every installed distribution's version by its normalised name (PyPA: lower case, hyphens)."""
     found: dict[str, str] = {}
-    for distribution in _distributions():
-        name, version = _name_and_version(distribution)
-        if name:
-            found.setdefault(name, version)
+    for package in _packages():
+        if package.name:
+            found.setdefault(package.name, package.version)
     return dict(sorted(found.items()))
 
 
@@ -90,11 +100,28 @@ def imported_packages() -> list[str]:
     modules = {name.partition(".")[0] for name, module in list(sys.modules.items()) if module is not None}
     modules -= AT_EVERY_START
     found = set()
-    for distribution in _distributions():
-        name, _ = _name_and_version(distribution)
-        if name and (name.replace("-", "_") in modules or not modules.isdisjoint(_modules_of(distribution))):
-            found.add(name)
+    for package in _packages():
+        if package.name and (package.name.replace("-", "_") in modules or not modules.isdisjoint(package.modules)):
+            found.add(package.name)
     return sorted(found)
+
+
+def _packages() -> Iterator[_Package]:
+    """Give what is known of each distribution, read once while its files are the same."""
+    for distribution in _distributions():
+        place = getattr(distribution, "_path", None)  # no public name leads to the folder of its files
+        if place is None:
+            yield _read(distribution)
+        else:
+            files = [f"{place}/{name}" for name in FILES]
+            yield while_unchanged(("package", str(place)), files, partial(_read, distribution))
+
+
+def _read(distribution: metadata.Distribution) -> _Package:
+    name, version = _name_and_version(distribution)
+    origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+    is_unreleased = "dir_info" in origin or "vcs_info" in origin
+    return _Package(name, version, frozenset(_modules_of(distribution)), is_unreleased)
 
 
 def _distributions() -> Iterator[metadata.Distribution]:
@@ -113,8 +140,12 @@ def _site_folders() -> list[str]:
 
 def engine_digest(engine: Path) -> str:
     """Return the digest of all of the engine's files."""
-    files = {path.relative_to(engine).as_posix(): digest_file(path) for path in sorted(engine.rglob("*.py"))}
-    return digest_json(files)
+    paths = sorted(engine.rglob("*.py"))
+
+    def read() -> str:
+        return digest_json({path.relative_to(engine).as_posix(): digest_file(path) for path in paths})
+
+    return while_unchanged(("engine", tuple(paths)), [str(path) for path in paths], read)
 
 
 def digest_of_versions(packages: dict[str, str], names: list[str]) -> str:

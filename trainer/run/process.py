@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -50,6 +52,20 @@ class ProcessIdentity(BaseModel):
         except (ProcessLookupError, PermissionError):
             return False
         return True
+
+    def wait(self, seconds: float) -> None:
+        """Wait so long, or until the process has ended where the kernel tells that."""
+        deadline = time.monotonic() + seconds
+        if hasattr(os, "pidfd_open"):
+            with suppress(OSError):
+                process = os.pidfd_open(self.pid)
+                try:
+                    if self.is_alive():  # opened by its id, which another may have by now
+                        select.select([process], [], [], seconds)
+                        return
+                finally:
+                    os.close(process)
+        time.sleep(max(0.0, deadline - time.monotonic()))
 
     def kill_tree(self) -> None:
         """Kill the process, all that descend from it, and the group that it leads: ranks, loader workers, and theirs.

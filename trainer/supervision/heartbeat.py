@@ -105,7 +105,7 @@ class Heartbeat:
         before = self._status.stage
         self._update(values)
         if values.get("stage", before) != before and not self._done.is_set():
-            self._write()
+            self._write(self.run.write_passing_status)  # three an epoch: waiting for the disk would take longer
 
     def stage(self, stage: str) -> None:
         """Report the worker's present activity."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from trainwright.tools.launchers import Launch, warm
 from trainwright.tools.launchers.environment import worker_environment
-from trainwright.tools.launchers.local import Local
+from trainwright.tools.launchers.local import Local, kind_of
 from trainwright.tools.launchers.warm import WarmLimits
 from trainwright.trainer.run import RunDirectory, RunKey
 
@@ -25,10 +25,10 @@ def main(folder: Path, seed: str, how: str, times: int) -> None:
         warm.COLD = ()  # the user of these tests finds the libraries by PYTHONPATH
         own.warm.limits = WarmLimits(Path(f"{folder}-warm"), 1, 600.0)  # the mark of the run is in its command line too
         specification = RunDirectory(folder).specification()
-        env = worker_environment(specification.config, specification.connections)
-        own.warm.prepare(env, lambda: True)
+        kind = kind_of(specification, worker_environment(specification.config, specification.connections))
+        own.warm.prepare(kind, lambda: True)
         begun = time.monotonic()
-        while not own.warm.is_ready(env):
+        while not own.warm.is_ready(kind):
             time.sleep(0.02)
             if time.monotonic() - begun > 100:
                 raise RuntimeError("no warm process became ready")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from tests.tools.launchers.warm_starts import (
     begin,
     count_of_starts,
     ended,
-    environment_of,
+    kind_of_run,
     launcher,
     until,
     warm_up,
@@ -34,7 +35,7 @@ from tests.variants import variants
 from trainwright.tools.launchers import Launch
 from trainwright.tools.launchers import warm as warm_processes
 from trainwright.tools.launchers.local import Local
-from trainwright.tools.workspace.settings import Settings
+from trainwright.tools.workspace.settings import WARM_VARIABLE, Settings
 from trainwright.trainer import warm as warm_module
 from trainwright.trainer.checkpoints.store import newest_whole, store_of
 from trainwright.trainer.run import RunDirectory, RunKey, RunState
@@ -95,6 +96,39 @@ def bits(run: RunDirectory) -> dict[str, Any]:
     state = {name: value for name, value in checkpoint.state.items() if name != "progress"}
     evidence = {name: json.loads((run.artifacts / f"{name}.json").read_text()) for name in EVIDENCE}
     return {"values": values, "files": files, "state": str(state), "evidence": evidence}
+
+
+TEXTS = {
+    "model": {"use": "transformers", "args": {"config": {
+        "model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+        "intermediate_size": 16, "max_position_embeddings": 32}}},
+    "data": {"use": "csv", "args": {
+        "path": "texts.csv", "text": "text", "target": "label", "tokenizer": "bpe:280", "max_length": 24}},
+    "training": {"epochs": 1},
+}  # fmt: skip
+
+
+@pytest.mark.requirement("REPRO-1", "TUNE-4")
+def test_a_warm_run_of_a_library_s_model_finds_its_modules_imported(own: Local, tmp_path: Path) -> None:
+    rows = [f"ticket {number} is {'open' if number % 2 else 'closed'},{number % 2}" for number in range(60)]
+    (tmp_path / "texts.csv").write_text("text,label\n" + "\n".join(rows) + "\n")
+    cold, warm = (make_run(tmp_path / each, SHORT | TEXTS) for each in ("cold", "warm"))
+    begin(own, cold, warm=False)
+    ended(cold)
+    plain = make_run(tmp_path / "plain", SHORT)
+    assert not [name for name in kind_of_run(plain).modules if "transformers" in name]
+    assert "transformers.models.bert.modeling_bert" in kind_of_run(warm).modules
+    warm_up(own, plain)
+    assert not own.warm.is_ready(kind_of_run(warm)), "a run of tables names no library that it does not use"
+    warm_up(own, warm)
+    for process in own.warm.processes():
+        fields = dict(line.split(":", 1) for line in Path(f"/proc/{process.pid}/status").read_text().splitlines())
+        held = sum(int(fields[name].split()[0]) for name in ("RssAnon", "RssShmem")) * 1024
+        assert (fields["Threads"].strip(), held <= warm_processes.MOST_BYTES) == ("1", True)
+    begin(own, warm, warm=True)
+    ended(warm)
+    assert bits(warm) == bits(cold)
+    assert "transformers" in json.loads((warm.artifacts / "imported.json").read_text())["packages"]
 
 
 @pytest.mark.requirement("REPRO-1", "REPRO-5", "TRAIN-5")
@@ -169,6 +203,16 @@ def test_a_fork_is_recorded_signs_leaves_no_zombie_and_outlives_the_warm_process
 
 
 @pytest.mark.requirement("TRAIN-10")
+def test_a_run_whose_folder_is_removed_leaves_no_waiting_thread(own: Local, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", LONG)
+    launch = begin(own, run, warm=False)
+    shutil.rmtree(run.path)
+    assert launch.process is not None
+    launch.process.kill_tree()
+    until(own.warm.processes, "the process for later runs")
+
+
+@pytest.mark.requirement("TRAIN-10")
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
 def test_a_warm_process_that_does_not_answer_costs_a_cold_start_and_no_second_worker(
     number: signal.Signals, own: Local, tmp_path: Path
@@ -230,11 +274,11 @@ def test_none_takes_more_memory_than_it_may_and_none_starts_where_memory_is_shor
     real = warm_processes._started
     monkeypatch.setattr(warm_processes, "_started", lambda *given: started.append(real(*given)) or started[-1])
     monkeypatch.setattr(warm_processes, "MOST_BYTES", held // 2)
-    own.warm.prepare(environment_of(run), lambda: True)
+    own.warm.prepare(kind_of_run(run), lambda: True)
     until(lambda: started and started[0].child.poll() is not None, "one that takes too much ends by itself")
     assert not own.warm.processes()
     monkeypatch.setattr(warm_processes, "FREE_BYTES", psutil.virtual_memory().total * 2)
-    own.warm.prepare(environment_of(run), lambda: True)
+    own.warm.prepare(kind_of_run(run), lambda: True)
     until(lambda: not any(thread.name == "warm" for thread in threading.enumerate()), "it is decided")
     assert len(started) == 1
 
@@ -249,11 +293,11 @@ def test_each_environment_has_its_own_and_the_least_recently_used_goes(tmp_path:
     begin(own, runs[0], warm=True)
     ended(runs[0])
     assert own.warm.processes() == [second, first]
-    own.warm.prepare(environment_of(runs[2]), lambda: True)
+    own.warm.prepare(kind_of_run(runs[2]), lambda: True)
     until(lambda: not second.is_alive(), "the least recently used goes")
     assert first.is_alive()
     own.warm.close()
-    assert not own.warm.is_ready(environment_of(runs[0]))
+    assert not own.warm.is_ready(kind_of_run(runs[0]))
 
 
 @pytest.mark.requirement("REPRO-3", "TRAIN-10")
@@ -293,13 +337,19 @@ def test_a_warm_run_outlives_its_server_and_the_warm_process_does_not(tmp_path: 
 
 
 @pytest.mark.requirement("GATE-4")
-def test_the_owner_turns_it_off_and_gates_do_not_depend_on_it(own: Local, tmp_path: Path) -> None:
+def test_the_owner_turns_it_off_and_gates_do_not_depend_on_it(
+    own: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = make_run(tmp_path / "run", SHORT)
     assert own.warm.limits is not None
     own.warm.limits = own.warm.limits._replace(most=0)
-    own.warm.prepare(environment_of(run), lambda: True)
+    own.warm.prepare(kind_of_run(run), lambda: True)
     assert not any(thread.name == "warm" for thread in threading.enumerate())
     begin(own, run, warm=False)
     ended(run)
     on = Settings.model_validate({"warm_workers": {"most": 3}})
-    assert (on.digest, on.warm_workers.idle_seconds) == (Settings().digest, 600.0)
+    assert (on.digest, on.warm_workers.idle_seconds) == (Settings().digest, 300.0)
+    monkeypatch.delenv(WARM_VARIABLE)
+    assert Settings().warm_workers.most == 2, "on unless somebody says otherwise"
+    monkeypatch.setenv(WARM_VARIABLE, "none")
+    assert Settings().warm_workers.most == 0

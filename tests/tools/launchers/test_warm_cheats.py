@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.tools.launchers.warm_starts import SHORT, begin, count_of_starts, ended, environment_of, until, warm_up
+from tests.tools.launchers.warm_starts import SHORT, begin, count_of_starts, ended, kind_of_run, until, warm_up
 from tests.trainer.start_a_run import make_run
 
 from trainwright.tools.launchers import warm as warm_processes
@@ -105,9 +105,9 @@ def test_a_request_cannot_bring_an_environment_along_and_another_environment_is_
     until(lambda: not psutil.pid_exists(fork), "a fork that nobody lets go ends")
     assert run.last_status().attempt == 0
     monkeypatch.setenv("TORCH_SMUGGLED", "1")
-    assert not own.warm.is_ready(environment_of(run))
+    assert not own.warm.is_ready(kind_of_run(run))
     begin(own, run, warm=False)
     ended(run)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    own.warm.prepare(environment_of(run), lambda: True)
-    assert own.warm.fork(environment_of(run), run=run.path, cwd=tmp_path, log=run.log) is None
+    own.warm.prepare(kind_of_run(run), lambda: True)
+    assert own.warm.fork(kind_of_run(run), run=run.path, cwd=tmp_path, log=run.log) is None

@@ -15,8 +15,8 @@ from typing import Any
 
 from trainwright.tools.launchers import Launch
 from trainwright.tools.launchers.environment import worker_environment
-from trainwright.tools.launchers.local import Local
-from trainwright.tools.launchers.warm import WarmLimits, WarmProcesses
+from trainwright.tools.launchers.local import Local, kind_of
+from trainwright.tools.launchers.warm import Kind, WarmLimits, WarmProcesses
 from trainwright.trainer.run import RunDirectory, RunKey
 
 PATIENCE_SECONDS = 120
@@ -45,16 +45,16 @@ def launcher(folder: Path, *, most: int = 3, idle_seconds: float = 600.0) -> Loc
     return made
 
 
-def environment_of(run: RunDirectory) -> dict[str, str]:
-    """Return what the run's worker gets."""
+def kind_of_run(run: RunDirectory) -> Kind:
+    """Return which warm process serves the run."""
     specification = run.specification()
-    return worker_environment(specification.config, specification.connections)
+    return kind_of(specification, worker_environment(specification.config, specification.connections))
 
 
 def warm_up(own: Local, run: RunDirectory) -> None:
     """Wait until a run like this one would start warm."""
-    own.warm.prepare(environment_of(run), lambda: True)
-    until(lambda: own.warm.is_ready(environment_of(run)), "no warm process became ready")
+    own.warm.prepare(kind_of_run(run), lambda: True)
+    until(lambda: own.warm.is_ready(kind_of_run(run)), "no warm process became ready")
 
 
 def ended(run: RunDirectory) -> None:
@@ -88,7 +88,7 @@ def main(how: str, folder: Path) -> None:
         if how == "abandon":
             break
         ended(run)
-        until(lambda: own.warm.is_ready(environment_of(first)), "no warm process followed")
+        until(lambda: own.warm.is_ready(kind_of_run(first)), "no warm process followed")
     print(json.dumps(found), flush=True)
     os._exit(0)
 
