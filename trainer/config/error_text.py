@@ -255,8 +255,8 @@ def _fits(key: str, given: Any, layout: Layout) -> bool:
 
 
 def _alike_elsewhere(name: str) -> list[str]:
-    """Return the keys of other sections whose name is almost the same."""
-    leaves = {key.rpartition(".")[2] for key in schema_keys()}
+    """Return the keys of other sections whose name is almost the same; a search's are too special to be meant."""
+    leaves = {key.rpartition(".")[2] for key in schema_keys() if not key.startswith("search.")}
     return [key for leaf in near(name, leaves, cutoff=0.8) for key in known_elsewhere(leaf)]
 
 

@@ -125,19 +125,30 @@ def _spread_evenly(range_: Numbers, count: int) -> list[Any]:
     return list(dict.fromkeys(map(round, values))) if isinstance(range_, IntRange) else values
 
 
+REDUCTION_FACTOR = 3
+"""Of stored searches too that do not say it: versions before it could be chosen had this one."""
+
+
 class PruningSection(Section):
     """Stop trials early that do worse than the others did at the same epoch."""
 
     name: Literal["none", "median", "hyperband", "successive_halving"] = "median"
     startup_trials: NonNegativeInt = 4
     warmup_epochs: NonNegativeInt = 3
+    reduction_factor: Annotated[int, Field(ge=2, le=4)] = REDUCTION_FACTOR
+    """Of the trials at a rung one in so many goes on, and the next rung is so many times as far."""
     bracket: Annotated[int, Field(ge=3, le=1000)] | None = None
     """Trials that are halved together at each rung, and go on from their checkpoints; None: each is judged alone."""
 
     @model_validator(mode="after")
     def _halves(self) -> Self:
-        if self.bracket is not None and self.name not in {"hyperband", "successive_halving"}:
-            raise ValueError(f"`bracket` belongs to hyperband and successive_halving; got it with name={self.name!r}")
+        if self.name in {"hyperband", "successive_halving"}:
+            if self.bracket is not None and self.bracket < self.reduction_factor:
+                raise ValueError(f"`bracket` {self.bracket} is less than `reduction_factor` {self.reduction_factor}")
+            return self
+        given = {"bracket": self.bracket is not None, "reduction_factor": self.reduction_factor != REDUCTION_FACTOR}
+        for key in (key for key, is_given in given.items() if is_given):
+            raise ValueError(f"`{key}` belongs to hyperband and successive_halving; got it with name={self.name!r}")
         return self
 
 
@@ -159,16 +170,44 @@ class StopAfterSection(Section):
     """By the owner's price_per_gpu_hour."""
 
 
+class ObjectiveSection(Section):
+    """A further objective of a search, beside the goal's metric."""
+
+    metric: Annotated[str, Field(min_length=1, max_length=100)]
+    """One that every trial reports for validation, or `parameters`: the number of the model's weights."""
+    direction: Literal["maximize", "minimize"]
+    at_least: Annotated[float, Field(ge=-1e30, le=1e30)] | None = None
+    at_most: Annotated[float, Field(ge=-1e30, le=1e30)] | None = None
+    """Bounds that the best trial keeps; others are still tried, and may lie on the front."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
+            raise ValueError(f"`at_least <= at_most` must hold; got {self.at_least:g} and {self.at_most:g}")
+        return self
+
+    @property
+    def bounds(self) -> str:
+        """The bounds in words; empty without any."""
+        ends = (("at least", self.at_least), ("at most", self.at_most))
+        said = " and ".join(f"{word} {end:g}" for word, end in ends if end is not None)
+        return f"{self.metric} {said}" if said else ""
+
+
 class SearchSection(Section):
     """A hyperparameter search (TUNE-1): dotted configuration keys to ranges."""
 
-    method: Literal["tpe", "random", "grid", "quasi_random", "gaussian_process", "cma_es"] = "tpe"
+    method: Literal["tpe", "random", "grid", "quasi_random", "gaussian_process", "cma_es", "nsga2"] = "tpe"
     trials: Annotated[int, Field(ge=1, le=100_000)] = 20
     """Of a grid, where it is left out: all of its points."""
     width: Annotated[int, Field(ge=1, le=64)] = 1
     """Trials of one wave, which run side by side. They are suggested by the results of earlier waves alone."""
+    trials_per_gpu: Annotated[int, Field(ge=1, le=16)] | Literal["auto"] = 1
+    """Trials that share a GPU; auto: as many as the baseline's memory lets. Like the GPU itself, no part of a trial."""
     seed: Seed = 42
     space: Annotated[dict[str, Range], Field(min_length=1)]
+    objectives: Annotated[list[ObjectiveSection], Field(max_length=4)] = Field(default_factory=list)
+    """Further objectives: the search looks for the Pareto front of the goal's metric and these."""
     constraints: Annotated[list[Constraint], Field(max_length=20)] = Field(default_factory=list)
     """Comparisons over searched and other keys, which every trial meets."""
     present_first: bool | None = None
@@ -186,6 +225,14 @@ class SearchSection(Section):
     stop_after: StopAfterSection | None = None
     stop_below_noise: bool = False
     """End once the trials that are left are expected to gain less than the baseline's spread over the seeds."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unpruned(cls, values: Any) -> Any:
+        """Prune no trials of a search with several objectives, unless it says otherwise (and is refused)."""
+        if isinstance(values, dict) and values.get("objectives") and "pruning" not in values:
+            return {**values, "pruning": {"name": "none"}}
+        return values
 
     @property
     def wave(self) -> int:
@@ -231,7 +278,8 @@ class SearchSection(Section):
             theirs = theirs.model_copy(update={"warm_start": mine.warm_start})
         if mine.is_whole_grid:
             mine = mine.model_copy(update={"trials": theirs.trials})
-        return mine.model_dump(mode="json") == theirs.model_dump(mode="json")
+        where = {"trials_per_gpu"}
+        return mine.model_dump(mode="json", exclude=where) == theirs.model_dump(mode="json", exclude=where)
 
     def came_of(self, asked: bool | list[str] | dict[str, Taken]) -> bool:
         """Return whether a request for a warm start may have led to what this stored search took over."""

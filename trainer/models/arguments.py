@@ -54,6 +54,11 @@ class ModelSection(Section):
     of_library: ClassVar[bool] = False
     sized_by_inputs: ClassVar[bool] = True
 
+    @classmethod
+    def first_modules(cls, args: dict[str, Any]) -> tuple[str, ...]:  # noqa: ARG003 - some read them
+        """Return the modules of other libraries that building it needs (see catalog/first_modules.py)."""
+        return ()
+
     def require_input(self, name: str, inputs: Tensor, loss: Loss) -> None:  # noqa: ARG002 - some check the loss
         """Refuse a sample's input (of any shape), or a loss, that the model is not for.
 

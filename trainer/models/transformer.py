@@ -57,6 +57,14 @@ class TransformersArgs(ModelSection):
     quantize: Quantisation | None = None
     """Frozen weights in 8 or 4 bits, by bitsandbytes on CUDA; what is trained is an adapter."""
 
+    @classmethod
+    def first_modules(cls, args: dict[str, Any]) -> tuple[str, ...]:
+        """Return the library's modules, and the module of the network where the configuration names its type."""
+        kind = (args.get("config") or {}).get("model_type")
+        network = f"transformers.models.{kind}.modeling_{kind}"
+        named = (network,) if isinstance(kind, str) and kind.isidentifier() else ()
+        return ("transformers.modeling_utils", "transformers.models.auto.modeling_auto", *named)
+
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
         if sum(value is not None for value in (self.path, self.hub, self.config)) != 1:

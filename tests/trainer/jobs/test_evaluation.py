@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from trainwright.trainer.assembly.assemble import assemble
 from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.jobs.evaluation import outputs
 from trainwright.trainer.jobs.evaluation.forms import CLASSES, LABELS, NUMBERS, PLACES, form_of, kept_of
 from trainwright.trainer.jobs.evaluation.record import evaluation
+from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.evaluation import FILE, Evaluation
 from trainwright.trainer.run.evidence import Summary
+from trainwright.trainer.supervision.stop import StopRequest
 
 pytestmark = pytest.mark.requirement("TRACK-1", "MON-2")
 
@@ -66,6 +70,14 @@ def test_a_tables_rows_have_their_cells_and_its_columns_an_importance(open_sessi
     assert worst.target in {"malignant", "benign"}
     assert found.importance is not None
     assert (found.importance.score, len(found.importance.columns), found.importance.left_out) == ("loss", 30, 0)
+
+
+@pytest.mark.requirement("TUNE-4")
+def test_a_trial_is_evaluated_without_an_importance_by_columns(make_run: Any, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "trial", TABLE, code_root=str(tmp_path), kind=RunKind.TRIAL)
+    found = evaluation(assemble(run.specification(), run, StopRequest(run.path / "stop_reason")))
+    assert (found.problem, found.importance) == (None, None)
+    assert found.confusion is not None
 
 
 def test_a_column_that_the_model_does_not_read_has_no_importance(open_session: Any) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from trainwright.trainer.data.tensors import TensorSamples
 
 Name = Annotated[str, Field(min_length=1)]
+BUILT_IN_TOKENIZERS = {"bytes", "characters"}
 PATH = "data.args.path"
 """Key of a source's file or folder, for messages."""
 
@@ -73,6 +74,13 @@ class Source(Section):
     def form_of(cls, args: dict[str, Any]) -> type[Source]:  # noqa: ARG003 - for sources of several forms
         """Return the section that checks these arguments: a source that reads in several ways has several."""
         return cls
+
+    @classmethod
+    def first_modules(cls, args: dict[str, Any]) -> tuple[str, ...]:
+        """Return the modules of other libraries that loading needs (see catalog/first_modules.py)."""
+        if args.get("tokenizer", "bytes") in BUILT_IN_TOKENIZERS:
+            return ()
+        return ("tokenizers", "transformers.tokenization_utils_tokenizers")
 
     def scan(self, code_root: Path) -> pl.LazyFrame | None:  # noqa: ARG002 - of the protocol
         """Return the rows as they are in the files, lazily: row i is sample i before it is split.

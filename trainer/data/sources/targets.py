@@ -11,6 +11,7 @@ import numpy as np
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sources.cells import Cells
+from trainwright.trainer.data.table.encode import numbers_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,14 +39,12 @@ def read_targets(cells: Cells, target: str, task: str | None) -> Targets:
     Raises:
         DataError: an empty cell, one that is no number in a regression, one class only, or too many.
     """
-    import pyarrow as pa
+    from pyarrow.lib import StringBuilder
 
+    texts = StringBuilder()  # where `pa.array` would import pandas, to ask whether the list is of its kind
+    texts.append_values(["" if cell is None else str(cell) for cell in cells.column(target, "data.args.target")])
     found = TargetColumn()
-    found.add(
-        pa.array(
-            ["" if cell is None else str(cell) for cell in cells.column(target, "data.args.target")], type=pa.string()
-        )
-    )
+    found.add(texts.finish())
     return found.whole(target, task, cells.where)
 
 
@@ -162,7 +161,7 @@ def _coded(column: pa.Array) -> tuple[list[str], Array]:
 
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     cells = [_name(cell) for cell in encoded.dictionary.to_pylist()]
-    return [*cells, ""], encoded.indices.fill_null(len(cells)).to_numpy(zero_copy_only=False)
+    return [*cells, ""], numbers_of(encoded, len(cells))
 
 
 def _name(cell: Any) -> str:

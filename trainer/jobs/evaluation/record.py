@@ -92,7 +92,8 @@ def _figures(session: Session) -> Evaluation:
         values["class_names"] = splits.class_names
     if found.confusion is not None:
         values["confusion"] = found.confusion.tolist()
-    if (importance := permutation_importance(session, call, found)) is not None:
+    is_of_many = session.specification.kind is RunKind.TRIAL  # a search's, and this evaluates the model 32 times over
+    if not is_of_many and (importance := permutation_importance(session, call, found)) is not None:
         values["importance"] = importance
     if times := latency_ms(session, call, next(iter(validation_loader(session).batches(0)))):
         values["latency_ms"] = times

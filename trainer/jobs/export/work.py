@@ -42,7 +42,8 @@ from trainwright.trainer.jobs.export.program import (
 from trainwright.trainer.jobs.export.raw_rows import measure_skew, ship_transform
 from trainwright.trainer.jobs.export.reasons import no_forward
 from trainwright.trainer.jobs.export.serving import Serving
-from trainwright.trainer.run import RunDirectory, RunSpecification, RunState, write_atomically
+from trainwright.trainer.jobs.export.texts import ship_tokenization
+from trainwright.trainer.run import RunDirectory, RunSpecification, RunState, write_report
 from trainwright.trainer.run.artifacts import Program
 from trainwright.trainer.run.evidence import Code, Data, Resolved
 from trainwright.trainer.run.results import Evaluated, Export, Onnx, Safetensors, TestSetAccess
@@ -158,10 +159,11 @@ def _write(
     }
     metrics = {split: found.as_dict() for split, found in measured.items()} | {"latency_ms": evidence["latency_ms"]}
     for name, value in (("metrics.json", metrics), ("resolved.json", described)):
-        write_atomically(folder / name, json.dumps(value, indent=2, sort_keys=True).encode())
+        write_report(folder / name, json.dumps(value, indent=2, sort_keys=True), keeps_random=True)
     if isinstance(splits.samples["train"], ImageSamples):
         ship_decoding(splits.samples["train"], folder)
-    write_atomically(folder / "config.yaml", dump_yaml(config.model_dump(mode="json")).encode())
+    ship_tokenization(session, folder)
+    write_report(folder / "config.yaml", dump_yaml(config.model_dump(mode="json")), keeps_random=True)
     return evidence
 
 

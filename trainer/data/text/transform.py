@@ -1,0 +1,110 @@
+"""Transform of texts into the exported program's inputs. Needs Python and NumPy; a learned tokenizer: `tokenizers`.
+
+It lies beside `schema.json` (and a learned `tokenizer.json`), and gives the very tokens that training was given:
+
+    python transform.py texts.txt            # a text a line; prints each one's tokens as JSON
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+BOUNDARY = 256
+"""Token before a text of bytes or characters: the first number that is no byte."""
+Encode = Callable[[str], list[int]]
+Decode = Callable[[Sequence[int]], str]
+
+
+def encoder(schema: dict[str, Any], folder: Path) -> Encode:
+    """Return the function from a text to its tokens, at most `max_length`, with the marks that belong around it.
+
+    For a model that writes on (`boundary` in the schema): all tokens of the text, after the boundary.
+    Raises ValueError for a tokenizer that is not there.
+    """
+    most, tokenizer = schema.get("max_length"), schema["tokenizer"]
+    if tokenizer["name"] == "bytes":
+        return lambda text: [BOUNDARY, *text.encode("utf-8")][:most]
+    if tokenizer["name"] == "characters":
+        return _of_characters(tokenizer["characters"], most)
+    learned = _learned(folder)
+    if "boundary" in schema:
+        begin = [] if schema["boundary"] is None else [int(schema["boundary"])]
+        learned.encode_special_tokens = True  # a mark within a prompt is words, and no mark
+        return lambda text: [*begin, *learned.encode(text, add_special_tokens=False).ids]
+    learned.enable_truncation(most)
+    return lambda text: list(learned.encode(text).ids)
+
+
+def decoder(schema: dict[str, Any], folder: Path) -> Decode:
+    """Return the function from tokens to their text, without marks. Raises as `encoder`."""
+    tokenizer = schema["tokenizer"]
+    if tokenizer["name"] in {"bytes", "characters"}:
+        spelled = [character.encode("utf-8") for character in tokenizer.get("characters", "")]
+        pieces = [*(bytes([byte]) for byte in range(BOUNDARY)), b"", *spelled]
+        known = len(pieces)  # a model may have more outputs than there are tokens
+        return lambda tokens: b"".join(pieces[token] for token in tokens if token < known).decode("utf-8", "replace")
+    learned = _learned(folder)
+    return lambda tokens: str(learned.decode(list(tokens), skip_special_tokens=True))
+
+
+def _learned(folder: Path) -> Any:
+    file = folder / "tokenizer.json"
+    if not file.is_file():
+        raise ValueError(f"there is no {file.name} beside schema.json, which holds the tokenizer")
+    from tokenizers import Tokenizer
+
+    found: Any = Tokenizer.from_file(str(file))
+    found.no_padding()
+    found.no_truncation()
+    return found
+
+
+def _of_characters(characters: str, most: int | None) -> Encode:
+    """Return the encoder for characters: one token for each that training met, bytes for the others."""
+    numbers = {character: [BOUNDARY + 1 + place] for place, character in enumerate(characters)}
+
+    def encode(text: str) -> list[int]:
+        found = [BOUNDARY]
+        for character in text:
+            found += numbers.get(character) or character.encode("utf-8")
+        return found[:most]
+
+    return encode
+
+
+def encode_texts(texts: Sequence[str], encode: Encode, padding: int) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
+    """Return the program's inputs by name, each (texts, tokens of the longest): `input_ids` and `attention_mask`."""
+    tokens = [encode(text) for text in texts]
+    longest = max(map(len, tokens), default=0)
+    found = {
+        "input_ids": np.full((len(tokens), longest), padding, dtype=np.int64),
+        "attention_mask": np.zeros((len(tokens), longest), dtype=np.int64),
+    }
+    for row, one in enumerate(tokens):
+        found["input_ids"][row, : len(one)] = one
+        found["attention_mask"][row, : len(one)] = 1
+    return found
+
+
+def main(given: str) -> None:
+    """Print the tokens of each line of a file. Raises as `encoder`."""
+    folder = Path(__file__).parent
+    schema = json.loads((folder / "schema.json").read_text(encoding="utf-8"))["text"]
+    encode = encoder(schema, folder)
+    for line in Path(given).read_text(encoding="utf-8").splitlines():
+        sys.stdout.write(json.dumps(encode(line)) + "\n")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python transform.py texts.txt")
+    try:
+        main(sys.argv[1])
+    except (OSError, ValueError, ImportError) as problem:
+        sys.exit(f"{sys.argv[1]}: {problem}")
