@@ -4,7 +4,7 @@ from trainwright.tools.limits.amounts import Amounts, Reservation, effective_lim
 from trainwright.tools.limits.lines import limit_lines
 from trainwright.tools.limits.reservation import limit_table, require_room, reserve
 from trainwright.tools.limits.trials import count_trials, require_trials
-from trainwright.tools.limits.usage import Usage, project_usage, sealed_use, use_differences, workspace_usage
+from trainwright.tools.limits.usage import Usage, sealed_use, usages, use_differences
 
 __all__ = [
     "Amounts",
@@ -15,11 +15,10 @@ __all__ = [
     "limit_lines",
     "limit_table",
     "limits_under",
-    "project_usage",
     "require_room",
     "require_trials",
     "reserve",
     "sealed_use",
+    "usages",
     "use_differences",
-    "workspace_usage",
 ]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from datetime import UTC
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainwright.tools.gpus import began_on_cpu, gpus_of, has_gpu
 from trainwright.tools.launchers import launcher_of
 from trainwright.tools.limits.amounts import Amounts, Reservation, effective_limits
-from trainwright.tools.limits.usage import measured_use, project_usage, seen_usage, workspace_usage
+from trainwright.tools.limits.usage import measured_use, seen_usage, usages
 from trainwright.trainer.base.errors import LimitReachedError
 from trainwright.trainer.run import Limits, RunKind
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from trainwright.tools.limits.usage import Usage
     from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.settings import ProjectLimits, WorkspaceLimits
+    from trainwright.tools.workspace.settings import ProjectLimits, Settings, WorkspaceLimits
     from trainwright.tools.workspace.tables import Project, Run
     from trainwright.trainer.config import TrainingConfig
 
@@ -56,17 +55,21 @@ def reserve(
     config: TrainingConfig,
     *,
     run: Run | None = None,
+    study: str | None = None,
 ) -> Reservation:
     """Return a run's reservation. It is valid once the caller's transaction has recorded it in the ledger.
 
     Args:
         run: a run that is to be resumed: what it has used so far counts against its own share.
+        study: the study that the run belongs to: one that began on the CPU reserves no GPU.
 
     Raises:
         LimitReachedError: nothing is left of a limit, for the project or for the workspace.
     """
     allowed = effective_limits(session, workspace, project)
-    gpus, price = expected_gpus(config, kind), workspace.settings.price_per_gpu_hour
+    is_on_cpu = study is not None and began_on_cpu(session, workspace, project.name, study)
+    gpus = 0 if is_on_cpu else expected_gpus(config, kind, workspace.settings)
+    price = workspace.settings.price_per_gpu_hour
     lines = limit_table(session, workspace, project, run)
     for line in lines.pop("runs_at_once"):
         if line.left <= 0:
@@ -96,19 +99,22 @@ def require_room(session: Session, workspace: Workspace, project: Project) -> No
             raise _reached(line, project.name)
 
 
-def expected_gpus(config: TrainingConfig, kind: RunKind) -> int:
-    """Return how many devices a run will use, as far as that is known without torch."""
+def expected_gpus(config: TrainingConfig, kind: RunKind, settings: Settings | None = None) -> int:
+    """Return how many devices a run will use, as far as that is known without torch.
+
+    One that shares its GPU counts it whole: no neighbour may be there, so less could be too little.
+    """
     device = config.training.device
-    if device == "cpu" or (device == "auto" and launcher_of(kind, config).is_here and not has_gpu()):
+    if device == "cpu" or (launcher_of(kind, config).is_here and not _is_shown_any(device, settings)):
         return 0
     return 1 if kind in {RunKind.EXPORT, RunKind.PROBE} else config.distributed.processes
 
 
-def has_gpu(devices: Path = Path("/dev")) -> bool:
-    """Return whether this machine shows a GPU to its processes."""
-    if os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in {"", "-1"}:
-        return False
-    return any(devices.glob("nvidia[0-9]*")) or (devices / "kfd").exists()
+def _is_shown_any(device: str, settings: Settings | None) -> bool:
+    """Return whether a worker of this machine sees a GPU, by the owner's list or, without one, by the machine."""
+    if settings is not None and settings.gpus is not None:
+        return bool(gpus_of(settings))
+    return device != "auto" or has_gpu()
 
 
 def limit_table(
@@ -124,8 +130,7 @@ def limit_table(
     if look:
         own, whole = seen_usage(session, workspace, project.name)
     else:
-        own = project_usage(session, workspace, project.name, without=without)
-        whole = workspace_usage(session, workspace, without=without)
+        own, whole = usages(session, workspace, project.name, without=without)
     first = _column("", own, effective_limits(session, workspace, project), PROJECT_NAMES)
     second = _column(WORKSPACE, whole, workspace.settings.workspace_limits, {})
     return {name: [first[name], second[name]] for name in first}

@@ -1,7 +1,8 @@
 """Usage by runs, and reservations of those under way, by the ledger and the run directories.
 
 An ended run counts what its worker recorded, as the ledger sealed it. A run under way counts its whole reservation,
-or what it has used where that is more. Disk is what lies there now.
+or what it has used where that is more. Disk is what lies there now; an ended run's folder is counted again once a file
+was added or removed.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from sqlalchemy import select
 
-from trainwright.tools.launchers import may_begin, read_launch
+from trainwright.tools.launchers import is_living
 from trainwright.tools.ledger.events import Pruned
 from trainwright.tools.limits.amounts import AMOUNTS, Amounts, Reservation
 from trainwright.tools.workspace.tables import LedgerEntry, Project, Run
@@ -40,6 +42,8 @@ RECORD_FILES = ("status.json", "events.jsonl", "artifacts/environment.json")
 """Files that record the time and the devices that a run has used."""
 
 _SEEN = Memory()
+_SIZES = Memory()
+"""Bytes of ended runs' folders, by folder and what the seal says: a resumed run's are counted anew."""
 
 
 @dataclass(frozen=True)
@@ -63,14 +67,17 @@ class _Account:
     """None until it is sealed, and again while a resumed run is under way."""
 
 
-def project_usage(session: Session, workspace: Workspace, project: str, *, without: str | None = None) -> Usage:
-    """Return the use of the project's runs, without the named one (which is about to be resumed)."""
-    return _usage(session, workspace, project, without)
-
-
-def workspace_usage(session: Session, workspace: Workspace, *, without: str | None = None) -> Usage:
-    """Return the use of all projects' runs."""
-    return _usage(session, workspace, None, without)
+def usages(session: Session, workspace: Workspace, project: str, *, without: str | None = None) -> tuple[Usage, Usage]:
+    """Return the use of the project's and of all projects' runs, without the named one (which is to be resumed)."""
+    accounts = _accounts(session, None)
+    accounts.pop(without or "", None)
+    sealed, unsealed = _sealed(workspace, accounts), _unsealed(accounts)
+    measured = {run_id: _measured(workspace, run_id, account) for run_id, account in unsealed.items()}
+    own = {run_id: account for run_id, account in unsealed.items() if account.project == project}
+    return (
+        _with_unsealed(sealed.get(project, Amounts()), own, measured),
+        _with_unsealed(reduce(Amounts.__add__, sealed.values(), Amounts()), unsealed, measured),
+    )
 
 
 def seen_usage(session: Session, workspace: Workspace, project: str) -> tuple[Usage, Usage]:
@@ -79,9 +86,14 @@ def seen_usage(session: Session, workspace: Workspace, project: str) -> tuple[Us
     The bytes of a sealed run are those in its seal, or the present ones if it was pruned since.
     """
     names = set(session.scalars(select(LedgerEntry.project).where(LedgerEntry.project.is_not(None)).distinct()))
-    look, trim = partial(_sealed, session, workspace, look=True), Trace.forget_files
+
+    def look(name: str) -> tuple[Amounts, dict[str, _Account]]:
+        accounts = _accounts(session, name)
+        sealed = _sealed(workspace, accounts, recounted=_pruned(session, name))
+        return sealed.get(name, Amounts()), _unsealed(accounts)
+
     found = {
-        name: workspace.kept.answer(session, name, "usage", partial(look, name), trim=trim)
+        name: workspace.kept.answer(session, name, "usage", partial(look, name), trim=Trace.forget_files)
         for name in sorted(map(str, names | set(session.scalars(select(Project.name)))))
     }
     own = found.get(project, (Amounts(), {}))
@@ -155,17 +167,6 @@ def measured_use(directory: RunDirectory, reserved: Reservation | None, *, start
     return _amounts(directory, reserved, seconds, folder_bytes(directory.path))
 
 
-def is_living(directory: RunDirectory) -> bool:
-    """Return whether a worker holds the run, or may still start it."""
-    if directory.is_locked():
-        return True
-    launch = read_launch(directory.path)
-    try:
-        return launch is not None and directory.status().attempt < launch.attempt and may_begin(launch)
-    except TrainwrightError:
-        return False
-
-
 def folder_bytes(folder: Path) -> int:
     """Return the bytes of all files below the folder; files that vanish meanwhile count as none."""
     total, waiting = 0, [os.fspath(folder)]
@@ -180,31 +181,29 @@ def folder_bytes(folder: Path) -> int:
     return total
 
 
-def _usage(session: Session, workspace: Workspace, project: str | None, without: str | None) -> Usage:
-    used, others = _sealed(session, workspace, project, without)
-    return _with_unsealed(
-        used, others, {run_id: _measured(workspace, run_id, account) for run_id, account in others.items()}
-    )
-
-
 def _sealed(
-    session: Session, workspace: Workspace, project: str | None, without: str | None = None, *, look: bool = False
-) -> tuple[Amounts, dict[str, _Account]]:
-    """Return the total use of sealed runs, and the accounts of the others."""
-    used, others = Amounts(), {}
-    pruned = _pruned(session, project) if look else set()
-    for run_id, account in _accounts(session, project).items():
-        if run_id == without:
-            continue
+    workspace: Workspace, accounts: dict[str, _Account], *, recounted: set[str] | None = None
+) -> dict[str, Amounts]:
+    """Return the total use of each project's sealed runs.
+
+    Args:
+        recounted: runs whose bytes are counted again, the others' being those of their seals; by default all are.
+    """
+    totals: dict[str, Amounts] = defaultdict(Amounts)
+    for run_id, account in accounts.items():
         if account.used is None:
-            others[run_id] = account
             continue
-        if look and run_id not in pruned:
-            used += account.used
-            continue
-        folder = workspace.run_directory(account.project, run_id).path
-        used += account.used.model_copy(update={"disk_bytes": folder_bytes(folder)})
-    return used, others
+        used = account.used
+        if recounted is None or run_id in recounted:
+            folder = workspace.run_folder(account.project, run_id)
+            size = _SIZES.recall((folder, account.used), partial(folder_bytes, folder))
+            used = used.model_copy(update={"disk_bytes": size})
+        totals[account.project] += used
+    return totals
+
+
+def _unsealed(accounts: dict[str, _Account]) -> dict[str, _Account]:
+    return {run_id: account for run_id, account in accounts.items() if account.used is None}
 
 
 def _pruned(session: Session, project: str | None) -> set[str]:

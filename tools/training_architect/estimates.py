@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 CONTEXT_BYTES = 700 * 2**20
 """Of CUDA's context and its libraries on a device."""
+GRADIENT_BYTES, ADAM_BYTES = 4.0, 8.0
+"""Of a trained parameter in fp32: its gradient, and two moments."""
 SLACK = 1.15
 """For what the formula leaves out: buffers, temporary tensors, gaps."""
 ADAPTED_SHARE = 0.01
@@ -53,6 +55,7 @@ def memory_by_formula(
     half: bool,
     causal: bool,
     parts: int = 1,
+    optimizer_bytes: float = ADAM_BYTES,
 ) -> Estimate:
     """Return the memory that one device takes for a micro-batch.
 
@@ -64,10 +67,11 @@ def memory_by_formula(
         half: whether layers compute in 16 bits.
         causal: whether every token has logits.
         parts: devices among which weights and moments are divided.
+        optimizer_bytes: that the optimizer keeps of a trained parameter.
     """
     parameters = float(model["parameters"])
     trained = parameters * ADAPTED_SHARE if "adapter" in changes else parameters
-    states = (held_bytes(model, changes, half=half) + 12 * trained) / parts
+    states = (held_bytes(model, changes, half=half) + (GRADIENT_BYTES + optimizer_bytes) * trained) / parts
     layers, width = model.get("layers") or 12, model.get("width") or 768
     value = rows * tokens * width * (1.0 if half else 2.0)
     is_recomputed = RECOMPUTED in changes

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import math
 import os
+import platform
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.documents.container import Container
 from trainwright.tools.documents.rendering import render, render_plain
 from trainwright.tools.training_architect.inspecting import answer_of, begun, forgotten, stamps_of
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.base.secrets import secret_in
 from trainwright.trainer.config import dump_yaml
-from trainwright.trainer.run import write_atomically
+from trainwright.trainer.run import write_generated
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.plan import Plan
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 WORKER = "trainwright.trainer.jobs.generation"
 TASKS = ("text_classification", "text_regression")
 FOLDER = "plans"
+PLAN, DATA = "/plan", "/data"
+"""In the container: the plan's files, and the mounted code root."""
 SECONDS = 45.0
 METRICS = {"f1": True, "accuracy": True, "mae": False}
 """Of the script, and whether it is to be large."""
@@ -34,8 +37,8 @@ def write_files(workspace: Workspace, plan: Plan, root: Path, name: str) -> list
     """Write the plan's files into the workspace and return their paths.
 
     Raises:
-        ConfigurationError: there is no script for the task, the model is not here yet, or the installed library
-            refuses the arguments.
+        ConfigurationError: there is no script for the task, the model is not here yet, the installed library
+            refuses the arguments, or a file would hold a secret.
     """
     if plan.task not in TASKS or plan.facts["family"] != "transformers" or plan.first:
         why = f"first run: {plan.first[0]}" if plan.first else f"{plan.task} has no script; create_project trains it"
@@ -51,15 +54,7 @@ def write_files(workspace: Workspace, plan: Plan, root: Path, name: str) -> list
     arguments["warmup_steps"] = math.ceil(plan.config["schedule"]["warmup_fraction"] * steps)
     folder = workspace.path / FOLDER / name
     texts = _texts(plan, root, folder, found, arguments)
-    for file, text in texts.items():
-        if (kind := secret_in(text)) is not None:
-            raise ConfigurationError(
-                f"{file} would hold what looks like a secret ({kind}).", remedy="Take it out of names and paths."
-            )
-    folder.mkdir(parents=True, exist_ok=True)
-    for file, text in texts.items():
-        write_atomically(folder / file, text.encode())
-    return [str(folder / file) for file in texts]
+    return [str(path) for path in write_generated(folder, texts)]
 
 
 def training_arguments(plan: Plan) -> dict[str, Any]:
@@ -120,17 +115,39 @@ def _asked(workspace: Workspace, plan: Plan, root: Path, arguments: dict[str, An
 
 def _texts(plan: Plan, root: Path, folder: Path, found: dict[str, Any], arguments: dict[str, Any]) -> dict[str, str]:
     """Return the text of each file by name."""
-    args = plan.config["data"]["args"]
-    settings = {
-        "root": os.path.relpath(root, folder),
-        "model": plan.config["model"]["args"]["path"],
+    settings = _settings(plan, os.path.relpath(root, folder), found, arguments)
+    container = _container(folder.name)
+    decided = [(one.key, one.value, one.why, one.source) for one in plan.decisions]
+    return {
+        "train.py": render_plain("training_architect/train.py.j2"),
+        "plan.json": _json(settings),
+        "training_arguments.json": _json(arguments),
+        "splits.json": json.dumps(found["splits"]) + "\n",
+        "accelerate.yaml": dump_yaml(accelerate_config(plan)),
+        "deepspeed.json": _json(deepspeed_config(plan)),
+        "requirements.txt": _requirements(settings, found),
+        "Dockerfile": container.dockerfile(),
+        ".dockerignore": container.dockerignore(),
+        "README.md": render(
+            "training_architect/readme.md.j2", intent=plan.request.intent, decided=decided, hardware=plan.device,
+            same=_sameness(plan), commands=COMMANDS,
+        ),
+    }  # fmt: skip
+
+
+def _settings(plan: Plan, root: str, found: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return what plan.json holds: data, model and schedule as train.py reads them; `root` from the files' folder."""
+    args, model = plan.config["data"]["args"], plan.config["model"]["args"]
+    return {
+        "root": root,
+        "model": model["path"],
         "seed": 42,
         "patience": plan.config["early_stopping"]["patience_epochs"],
         "schedule": {"name": plan.config["schedule"]["name"], "warmup_steps": arguments["warmup_steps"]},
         "class_weights": found["class_weights"],
         "lora": _lora(plan.config.get("adapter")),
-        "dtype": plan.config["model"]["args"].get("dtype", "float32"),
-        "quantize": plan.config["model"]["args"].get("quantize"),
+        "dtype": model.get("dtype", "float32"),
+        "quantize": model.get("quantize"),
         "data": {
             "files": found["files"], "text": args["text"], "target": args["target"], "tokenizer": args["tokenizer"],
             "max_length": args["max_length"], "classes": found["classes"] or [],
@@ -138,6 +155,10 @@ def _texts(plan: Plan, root: Path, folder: Path, found: dict[str, Any], argument
             "encoding": found["reading"].get("encoding", "utf-8-sig"),
         },
     }  # fmt: skip
+
+
+def _requirements(settings: dict[str, Any], found: dict[str, Any]) -> str:
+    """Return the packages that train.py needs, a line each, in the versions that are installed here."""
     needed = {name: found["versions"][name] for name in NEEDED if name in found["versions"]}
     if settings["lora"]:
         needed["peft"] = found["versions"]["peft"]
@@ -145,23 +166,23 @@ def _texts(plan: Plan, root: Path, folder: Path, found: dict[str, Any], argument
         needed["bitsandbytes"] = found["versions"].get("bitsandbytes", "")
     if any(path.endswith(".parquet") for path in found["files"]):
         needed["pyarrow"] = found["versions"]["pyarrow"]
-    files = {
-        "train.py": render_plain("training_architect/train.py.j2"),
-        "plan.json": _json(settings),
-        "training_arguments.json": _json(arguments),
-        "splits.json": json.dumps(found["splits"]) + "\n",
-        "accelerate.yaml": dump_yaml(accelerate_config(plan)),
-        "deepspeed.json": _json(deepspeed_config(plan)),
-        "requirements.txt": "".join(
-            f"{name}=={number}\n" if number else f"{name}\n" for name, number in needed.items()
+    return "".join(f"{name}=={number}\n" if number else f"{name}\n" for name, number in needed.items())
+
+
+def _container(name: str) -> Container:
+    """Return the container for train.py of the plan of this name."""
+    return Container(
+        what=f"Container for train.py of the plan {name}; written by plan_training.",
+        usage=(
+            f"docker build -t {name} .",
+            f'docker run --rm --gpus all -v "CODE_ROOT:{DATA}" -v "$PWD/output:{PLAN}/output" {name}',
         ),
-    }
-    decided = [(one.key, one.value, one.why, one.source) for one in plan.decisions]
-    files["README.md"] = render(
-        "training_architect/readme.md.j2", intent=plan.request.intent, decided=decided, hardware=plan.device,
-        same=_sameness(plan), commands=COMMANDS,
-    )  # fmt: skip
-    return files
+        python=platform.python_version(),
+        lock="requirements.txt",
+        command=("python", "train.py", "--root", DATA),
+        folders=(PLAN, DATA, f"{PLAN}/output"),
+        files=("train.py", "plan.json", "training_arguments.json", "splits.json", "accelerate.yaml", "deepspeed.json"),
+    )
 
 
 COMMANDS = """\

@@ -196,7 +196,8 @@ def probed_device(found: dict[str, Any], owners: Path | None = None) -> Device:
     rows, table = accelerators(owners)
     name, least = str(gpus[0]["name"]), min(int(gpu["memory_bytes"]) for gpu in gpus)
     folded = _folded(MAKERS.sub(" ", name))
-    like = next((row for key, row in rows.items() if _folded(key) in folded or folded in _folded(key)), None)
+    like = _by_name_and_memory(folded, least, rows)
+    like = like or next((row for key, row in rows.items() if _folded(key) in folded or folded in _folded(key)), None)
     if like is None:
         capability = tuple(gpus[0].get("capability") or (0, 0))
         units = (
@@ -207,6 +208,22 @@ def probed_device(found: dict[str, Any], owners: Path | None = None) -> Device:
         return Device(name, "cuda", len(gpus), least, teraflops=units, source="probed on this machine; speed not known")
     known = _device(like, len(gpus), table)
     return Device(name, "cuda", len(gpus), least, known.bandwidth_gb_s, known.teraflops, "probed on this machine")
+
+
+def _by_name_and_memory(folded: str, memory_bytes: int, rows: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the row of that memory with the longest name in the driver's: `NVIDIA H100 80GB HBM3` is an H100 SXM.
+
+    An alias counts, and the first word of a name with a number in it: `NVIDIA A100-SXM4-80GB` is an A100 80GB.
+    """
+    found = [
+        (len(_folded(alias)), row)
+        for name, row in rows.items()
+        for alias in [name, name.split()[0], *(row.get("aliases") or [])]
+        if any(map(str.isdigit, alias))
+        and _folded(alias) in folded
+        and abs(float(row["memory_gib"]) * GIB / memory_bytes - 1) <= CLASS
+    ]
+    return max(found, key=lambda each: each[0])[1] if found else None
 
 
 def _processor(found: dict[str, Any]) -> Device:

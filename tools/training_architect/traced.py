@@ -11,7 +11,7 @@ from trainwright.tools.estimation import estimate
 from trainwright.tools.training_architect.estimates import Estimate, step_seconds
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.estimation.prices import OWNERS, cheapest, load_prices
+from trainwright.trainer.estimation.prices import DOLLARS, OWNERS, cheapest, load_prices
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.hardware import Device
@@ -76,5 +76,6 @@ def price_of(workspace: Workspace, device: Device, given: float | None) -> tuple
     if workspace.settings.price_per_gpu_hour > 0:
         return workspace.settings.price_per_gpu_hour, "the owner's settings.yaml"
     own = workspace.path / OWNERS
-    found = cheapest(load_prices(own), device.name) if own.is_file() else None
-    return None if found is None else (found.dollars_per_hour, found.told())
+    prices = load_prices(own) if own.is_file() else None
+    found = cheapest(prices, device.name) if prices is not None and prices.currency == DOLLARS else None
+    return None if found is None or found.price_per_hour is None else (found.price_per_hour, found.told())

@@ -21,8 +21,9 @@ from torch import Tensor
 aten = torch.ops.aten
 PRODUCTS = {aten.mm.default, aten.addmm.default, aten.bmm.default}
 BLOCKING = {torch.bfloat16: (0.6, 1_600_000), torch.float16: (0.71, 2_600_000)}
-"""Of 16-bit products: a share of the inputs' bytes, and at most so many. As measured with one thread, from
-(41, 1024, 128) to (32000, 1024, 256); fp32 takes nothing."""
+"""Of 16-bit products: a share of the inputs' bytes, and at most so many, beside a thread's small buffers. As measured
+with one thread, from (41, 1024, 128) to (32000, 1024, 256); of small ones (32 to 128 square) on two makes of CPU, where
+the small buffers are most of it. fp32 takes nothing."""
 EXCHANGES = {torch.ops.c10d._allgather_base_.default: 0, torch.ops.c10d._reduce_scatter_base_.default: 1}
 """Exchanges of divided tensors that gloo makes in a copy of its own, with the argument that is copied."""
 SHORT = {torch.bfloat16, torch.float16}
@@ -32,6 +33,8 @@ TURNED = 1.25
 """Copies of an image that each thread turns round in a 16-bit backward pass, as a share of its size."""
 SMALL_BYTES = 2**16
 """Of a thread's buffers to transpose rows and the like."""
+PRODUCT_BYTES = 2**15
+"""Of a thread's buffers for blocks of a 16-bit product."""
 GEMM_SUMS = 4
 """Copies of a weight's gradient that each thread holds where oneDNN falls back to a matrix product."""
 UNFOLDED_BELOW = 20_480
@@ -58,8 +61,11 @@ def _of_product(args: Any) -> int:
     if not all(isinstance(one, Tensor) for one in args[-2:]):
         return 0
     bound = BLOCKING.get(args[-1].dtype) if _is_taken(args[-1].dtype) else None
+    if bound is None:
+        return 0
     inputs = sum(one.numel() * one.element_size() for one in args[-2:])
-    return 0 if bound is None else min(round(bound[0] * inputs), bound[1])
+    blocks = min(round(bound[0] * inputs), bound[1]) if _is_native(args[-1].dtype) else inputs
+    return int(blocks) + PRODUCT_BYTES * torch.get_num_threads()
 
 
 def _is_taken(dtype: torch.dtype) -> bool:
@@ -67,6 +73,11 @@ def _is_taken(dtype: torch.dtype) -> bool:
     if dtype is torch.bfloat16:
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     return dtype is not torch.float16 or bool(torch.ops.mkldnn._is_mkldnn_fp16_supported())
+
+
+def _is_native(dtype: torch.dtype) -> bool:
+    """Whether the CPU multiplies numbers of this kind itself; where it does not, oneDNN widens both inputs first."""
+    return dtype is not torch.bfloat16 or bool(torch.cpu._is_avx512_bf16_supported())
 
 
 @dataclass(frozen=True)

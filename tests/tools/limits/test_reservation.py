@@ -13,11 +13,14 @@ import pytest
 from tests.function_text import body_of
 
 from trainwright.tools import ledger
-from trainwright.tools.limits import project_usage, workspace_usage
-from trainwright.tools.limits.reservation import expected_gpus, has_gpu
+from trainwright.tools.gpus import has_gpu
+from trainwright.tools.limits import usage as of_usage
+from trainwright.tools.limits import usages
+from trainwright.tools.limits.reservation import expected_gpus
 from trainwright.tools.projects import project_status
 from trainwright.tools.training_orchestrator import refresh_run, resume_run, start_run, stop_run
 from trainwright.tools.workspace import Workspace
+from trainwright.trainer.base import traces
 from trainwright.trainer.base.errors import LimitReachedError
 from trainwright.trainer.config import apply_changes, parse_config
 from trainwright.trainer.run import Limits, RunDirectory, RunKind, RunState, RunStatus
@@ -54,7 +57,7 @@ def worked(directory: RunDirectory, seconds: float, *, device: str = "cuda", wor
 
 def usage(workspace: Workspace) -> Any:
     with workspace.session() as session:
-        return project_usage(session, workspace, "big")
+        return usages(session, workspace, "big")[0]
 
 
 def lines(workspace: Workspace) -> dict[str, str]:
@@ -181,7 +184,7 @@ def test_a_run_whose_record_was_removed_counts_in_full(workspace: Workspace) -> 
     with workspace.session() as session:
         body = ledger.entries(session, "big", "run_started")[-1][1]
         assert body["permit"]["reserved"]["share"]["gpu_hours"] == 16.0
-        assert project_usage(session, workspace, "big").used.wall_clock_seconds > 0.0
+        assert usages(session, workspace, "big")[0].used.wall_clock_seconds > 0.0
 
 
 def test_a_resumed_run_is_bound_by_the_limits_of_now_and_counts_its_former_work(
@@ -210,8 +213,29 @@ def test_projects_share_the_workspaces_limits(
     order(workspace)
     assert order(workspace, "other").limits().gpu_hours == pytest.approx(14.0)
     with workspace.session() as session:
-        assert workspace_usage(session, workspace).reserved.gpu_hours == pytest.approx(30.0)
+        assert usages(session, workspace, "big")[1].reserved.gpu_hours == pytest.approx(30.0)
     assert lines(workspace)["workspace_limits.gpu_hours"] == "0 of 30, 30 reserved, 0 left"
+
+
+def test_an_ended_runs_bytes_are_counted_again_only_once_a_file_came_or_went(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search has many ended runs, and each of its trials reserves its share anew."""
+    monkeypatch.setattr(traces, "SETTLED_NS", 0)
+    counted: list[Path] = []
+    count = of_usage.folder_bytes
+    monkeypatch.setattr(of_usage, "folder_bytes", lambda folder: counted.append(folder) or count(folder))
+    directory = order(workspace)
+    worked(directory, 60.0)
+    refresh_run(workspace, directory.run_id)
+    (directory.checkpoints / "kept").mkdir(parents=True)
+    counted.clear()
+    before = usage(workspace).used.disk_bytes
+    assert (usage(workspace).used.disk_bytes, counted) == (before, [directory.path])
+    (directory.checkpoints / "kept" / "more").write_bytes(bytes(1000))
+    assert usage(workspace).used.disk_bytes == before + 1000.0
+    (directory.checkpoints / "kept" / "more").unlink()
+    assert usage(workspace).used.disk_bytes == before
 
 
 def start_runs_as_told() -> None:
@@ -256,7 +280,7 @@ def test_two_servers_racing_for_the_last_share_get_one_of_it(
         for racer in racers:
             racer.communicate(timeout=60)
     with workspace.session() as session:
-        assert workspace_usage(session, workspace).living == len(projects)
+        assert usages(session, workspace, "big")[1].living == len(projects)
 
 
 def test_the_limits_reach_the_worker_with_their_price(workspace: Workspace, settings: Callable[..., None]) -> None:

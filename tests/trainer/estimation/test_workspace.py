@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from trainwright.trainer.estimation.workspace import workspace
+from trainwright.trainer.estimation.workspace import PRODUCT_BYTES, workspace
 
 aten = torch.ops.aten
 PLAIN = ([1, 1], [1, 1], [1, 1], False, [0, 0], 1)
@@ -63,6 +63,12 @@ def test_sums_need_no_more_than_their_results() -> None:
     x = torch.randn(64, 64)
     assert workspace(aten.mm.default, (x, x)) == 0
     assert workspace(aten.add.Tensor, (x, x)) == 0
-    short = x.bfloat16()
-    taken_at_most = workspace(aten.mm.default, (short, short))
-    assert taken(lambda: aten.mm.default(short, short)) <= taken_at_most < 4 * x.numel()
+
+
+@pytest.mark.requirement("ARCH-4")
+@pytest.mark.parametrize("side", [16, 32, 64, 100, 128, 512])
+def test_no_16_bit_product_takes_more_than_its_bound(side: int) -> None:
+    short = torch.randn(side, side).bfloat16()
+    bound = workspace(aten.mm.default, (short, short))
+    assert taken(lambda: aten.mm.default(short, short)) <= bound
+    assert bound <= 4 * side * side + PRODUCT_BYTES * torch.get_num_threads()

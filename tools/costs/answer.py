@@ -1,0 +1,76 @@
+"""Answer of an estimate: hours and sums as intervals, what they depend on, and what is assumed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from trainwright.tools.answers import Answer
+
+Bounds = tuple[float, float]
+"""The least and the most."""
+
+
+class PlatformCost(BaseModel):
+    """Cost of the request on one platform's device. Sums are in the answer's currency."""
+
+    model_config = ConfigDict(frozen=True)
+
+    platform: str
+    accelerator: str
+    spot: bool | None = None
+    price_per_gpu_hour: float
+    price_date: str
+    basis: str
+    """measured; measured and scaled; counted (nothing ran)."""
+    training_hours: Bounds
+    training: Bounds
+    search: Bounds | None = None
+    search_hours: Bounds | None = None
+    gpu_hours: Bounds | None = None
+    """Training and search, times the devices of one run: what the owner's limit counts. Absent on a processor."""
+    storage: float | None = None
+    total: Bounds
+    per_1000_requests: Bounds | None = None
+    """Seconds of prediction alone: a service that costs nothing while it is idle."""
+    requests_per_month: Bounds | None = None
+    always_on_per_month: Bounds | None = None
+    """Of replicas that never stop, enough for the requests."""
+
+
+class SpotCost(BaseModel):
+    """A spot price beside the lasting one of the same platform and device."""
+
+    model_config = ConfigDict(frozen=True)
+
+    platform: str
+    accelerator: str
+    saves_percent: float
+    """Of the hour's price."""
+    break_even_interruptions_per_day: float
+    """Of work; with fewer, the spot machine is cheaper."""
+    worth_it: bool | None = None
+    """At the interruptions that the call says; absent without."""
+
+
+class CostAnswer(Answer):
+    """What training, search, storage and prediction cost, the cheapest platform first."""
+
+    project: str
+    currency: str
+    basis: str
+    """The run that was measured, or that none was."""
+    work: dict[str, Any]
+    """runs, epochs, trials, gpus, and what a pruner saves."""
+    platforms: list[PlatformCost]
+    left_out: int | None = None
+    """Dearer platforms that are not listed."""
+    not_priced: list[str] | None = None
+    """Rows that cannot be used, with the reason."""
+    spot: list[SpotCost] | None = None
+    restart: str | None = None
+    """What an interruption costs, and whether it was measured."""
+    owner_limit: str | None = None
+    assumed: list[str]
+    warnings: list[str] | None = None

@@ -1,0 +1,225 @@
+"""Estimate of costs: the project's work on each priced device, the cheapest first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.answers import NextCall
+from trainwright.tools.costs.answer import CostAnswer, PlatformCost
+from trainwright.tools.costs.devices import CPU, device_of_row, device_of_run, wanted_rows
+from trainwright.tools.costs.hours import searched_epochs
+from trainwright.tools.costs.limits import owner_limit
+from trainwright.tools.costs.measured import (
+    Measured,
+    Restart,
+    checkpoint_bytes,
+    measured_latency_seconds,
+    measured_restart,
+    measured_work,
+)
+from trainwright.tools.costs.price_files import prices_of
+from trainwright.tools.costs.pricing import Work, priced
+from trainwright.tools.costs.spot import restart_seconds, spot_costs
+from trainwright.tools.estimation import estimate
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.ledger import Look
+from trainwright.tools.training_architect.hardware import TABLE
+from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
+
+if TYPE_CHECKING:
+    from trainwright.tools.costs.request import CostRequest
+    from trainwright.tools.training_architect.hardware import Device
+    from trainwright.tools.workspace import Workspace
+    from trainwright.trainer.config import TrainingConfig
+    from trainwright.trainer.estimation.prices import Price, PriceList
+    from trainwright.trainer.estimation.results import Work as CountedWork
+
+MOST_LISTED = 6
+TRACE_SECONDS = 40.0
+
+
+@dataclass
+class _Facts:
+    """What the project's records say, read in one session."""
+
+    config: TrainingConfig
+    code_root: Path
+    measured: Measured | None
+    restart: Restart | None
+    latency: tuple[float, str] | None
+    checkpoint_bytes: int
+    limit: tuple[str, NextCall | None] = ("", None)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Priced:
+    """The rows with their sums."""
+
+    work: Work
+    lines: list[PlatformCost]
+    not_priced: list[str]
+    rows: list[Price]
+    lost_seconds: float
+    """By an interruption."""
+    restart: str
+    """That in words."""
+
+
+def estimate_cost(
+    workspace: Workspace, request: CostRequest, *, should_stop: Callable[[], bool] = lambda: False
+) -> CostAnswer:
+    """Return what the request costs on each device that the file of prices names.
+
+    Hours come from the project's newest sealed run of the present configuration, else from its probe, else from work
+    counted before anything ran. Nothing that an agent says changes them.
+
+    Raises:
+        NotFoundError: no such project, or no file of prices.
+        ConfigurationError: unknown hardware, a file of prices that does not fit or is empty, or no hours at all.
+    """
+    refresh_project(workspace, request.project)
+    facts = _facts(workspace, request)
+    prices = prices_of(workspace, facts.code_root, request.prices)
+    owners = workspace.path / TABLE
+    rows, not_priced = wanted_rows(prices, request.hardware, owners)
+    source = device_of_run(facts.measured, owners) if facts.measured is not None else None
+    devices = [(row, device_of_row(row, owners)) for row in rows]
+    counted = counted_work(workspace, facts, [device for _, device in devices], source=source, should_stop=should_stop)
+    work = _work(facts, request, source, counted)
+    lost, restart = restart_seconds(facts.restart)
+    found = []
+    for row, device in devices:
+        line = priced(row, device, work, prices, lost)
+        if isinstance(line, str):
+            not_priced.append(f"{row.platform} {row.accelerator}: {line}")
+        else:
+            found.append(line)
+    if not found:
+        raise _no_hours(request, not_priced)
+    return _answer(workspace, request, prices, facts, _Priced(work, found, not_priced, rows, lost, restart))
+
+
+def _facts(workspace: Workspace, request: CostRequest) -> _Facts:
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, request.project, inspection=Look())
+        measured = measured_work(evidence)
+        run = evidence.run(measured.run) if measured is not None else None
+        return _Facts(
+            config=evidence.config,
+            code_root=Path(evidence.project.code_root),
+            measured=measured,
+            restart=measured_restart(evidence),
+            latency=measured_latency_seconds(evidence),
+            checkpoint_bytes=checkpoint_bytes(run)[1] if run is not None else 0,
+        )
+
+
+def counted_work(
+    workspace: Workspace, facts: _Facts, devices: list[Device], *, source: Device | None,
+    should_stop: Callable[[], bool],
+) -> CountedWork | None:  # fmt: skip
+    """Return the work of a step as counted; None where a processor was measured and asked for, or it cannot be traced.
+
+    A GPU always needs it: its predictions are priced by the forward pass, also where its training was measured.
+    """
+    is_measured = source is not None and source.kind == "cpu"
+    if is_measured and all(device.kind == "cpu" for device in devices):
+        return None
+    kind: Any = "cuda" if any(device.kind == "cuda" for device in devices) else "cpu"
+    try:
+        return estimate(
+            facts.config, facts.code_root, device_kind=kind, cache=workspace.path / "cache" / "estimates",
+            timeout_seconds=TRACE_SECONDS, should_stop=should_stop,
+        ).work  # fmt: skip
+    except TrainwrightError as error:
+        facts.notes.append(
+            f"the work of a step was not counted, so predictions on GPUs have no price: {error.message[:160]}"
+        )
+        return None
+
+
+def _work(facts: _Facts, request: CostRequest, source: Device | None, counted: CountedWork | None) -> Work:
+    config, search = facts.config, facts.config.search
+    epochs = request.epochs or config.training.epochs
+    trials = request.trials if request.trials is not None else (search.trials if search is not None else 0)
+    all_epochs, saves = searched_epochs(search, trials, config.training.epochs) if trials else (None, "")
+    return Work(
+        request=request, config=config, epochs=epochs, trials=trials, searched_epochs=all_epochs, saves=saves,
+        measured=facts.measured, source=source, counted=counted, latency_seconds=facts.latency,
+        stored_bytes=facts.checkpoint_bytes * (request.runs + trials),
+    )  # fmt: skip
+
+
+def _answer(
+    workspace: Workspace, request: CostRequest, prices: PriceList, facts: _Facts, priced_rows: _Priced
+) -> CostAnswer:  # fmt: skip
+    work, not_priced, restart = priced_rows.work, priced_rows.not_priced, priced_rows.restart
+    found = sorted(priced_rows.lines, key=lambda line: line.total[1])
+    spot = spot_costs(priced_rows.rows, priced_rows.lost_seconds, request.interruptions_per_day)
+    limit, call = owner_limit(workspace, request.project, found[0])
+    measured = facts.measured
+    return CostAnswer(
+        project=request.project,
+        currency=prices.currency,
+        basis=_basis(measured),
+        work=work.told(),
+        platforms=found[:MOST_LISTED],
+        left_out=len(found) - MOST_LISTED if len(found) > MOST_LISTED else None,
+        not_priced=not_priced[:MOST_LISTED] or None,
+        spot=spot[:MOST_LISTED] or None,
+        restart=restart if spot or request.interruptions_per_day is not None else None,
+        owner_limit=limit,
+        assumed=[*work.assumed(), *facts.notes, *_without_predictions(found)],
+        warnings=_warnings(prices, found) or None,
+        next=call or _next(request, measured),
+    )
+
+
+def _without_predictions(found: list[PlatformCost]) -> list[str]:
+    """Return the sentences that name devices whose predictions have no price; none where all have one."""
+    missing = {line.accelerator for line in found if line.per_1000_requests is None and not line.spot}
+    gpus = sorted(missing - {CPU})
+    said = [f"predictions on {CPU} have no price: no export measured a processor's latency"] if CPU in missing else []
+    if gpus:
+        said.append(f"predictions on {', '.join(gpus[:MOST_LISTED])} have no price: their work could not be counted")
+    return said
+
+
+def _basis(measured: Measured | None) -> str:
+    if measured is None:
+        return "no run of this configuration was measured: work counted before anything ran, and hours by a roofline"
+    return (
+        f"{measured.run} ({measured.kind}, sealed): {measured.step_seconds:.3g} s a step, "
+        f"{measured.steps_per_epoch:g} steps an epoch, {measured.other_seconds:.3g} s of an epoch beside them, "
+        f"{measured.start_seconds:.3g} s to start"
+    )
+
+
+def _warnings(prices: PriceList, found: list[PlatformCost]) -> list[str]:
+    used = {(line.platform, line.accelerator, bool(line.spot)) for line in found[:MOST_LISTED]}
+    rows = [row for row in prices if (row.platform, row.accelerator, row.spot) in used]
+    old = [f"{row.platform} {row.accelerator}: price of {row.date}, {row.age_days()} days old; look again: {row.source}"
+           for row in rows if row.is_old()]  # fmt: skip
+    ahead = [f"{row.platform} {row.accelerator}: its date {row.date} lies ahead" for row in rows if row.age_days() < -1]
+    invented = [f"{prices.path.name} says that its prices are invented (example: true): none of these sums is real"]
+    return (invented if prices.is_example else []) + (old + ahead)[:MOST_LISTED]
+
+
+def _next(request: CostRequest, measured: Measured | None) -> NextCall:
+    if measured is None:
+        why = "a probe measures real steps in a minute; the same estimate then says measured hours"
+        return NextCall(tool="start_training", arguments={"project": request.project, "kind": "probe"}, why=why)
+    return NextCall(tool="project_status", arguments={"project": request.project}, why="what the project needs next")
+
+
+def _no_hours(request: CostRequest, not_priced: list[str]) -> ConfigurationError:
+    return ConfigurationError(
+        f"Nothing can be priced: {'; '.join(not_priced[:MOST_LISTED]) or 'no row fits'}.",
+        remedy=f"start_training(project={request.project!r}, kind='probe') measures the steps; or fill in the rows of "
+        "the accelerators that you mean.",
+    )

@@ -1,0 +1,97 @@
+"""Hours of training, search and prediction on one device, from steps, epochs and starts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trainwright.tools.costs.scaling import COUNTED, MEASURED, Interval, Steps
+from trainwright.tools.hyperparameter_tuner.halving import rungs
+
+if TYPE_CHECKING:
+    from trainwright.tools.costs.measured import Measured
+    from trainwright.trainer.config import TrainingConfig
+    from trainwright.trainer.config.search import SearchSection
+    from trainwright.trainer.estimation.results import Work
+
+PROVISIONING_SECONDS = Interval(120.0, 600.0)
+"""Of a rented machine before a run starts: boot, image, packages. Assumed; most platforms bill it."""
+START_SECONDS = Interval(5.0, 60.0)
+"""From a worker's start to its first step, where no run was measured. Assumed."""
+EVALUATED_SHARE = Interval(0.0, 0.5)
+"""Of an epoch's steps, that its validation and checkpoints take, where none was measured. Assumed."""
+HOURS_PER_MONTH = 730.0
+SECONDS_PER_HOUR = 3600.0
+BUSY_SHARE = 0.6
+"""Of a replica's time that predictions may take, so that requests do not queue. Assumed."""
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """What an epoch and a start take on one device."""
+
+    epoch_seconds: Interval
+    start_seconds: Interval
+
+    def hours(self, epochs: float, runs: float = 1.0, *, is_rented: bool) -> Interval:
+        """Return the hours of so many runs of so many epochs; of a rented machine, one provisioning with each."""
+        one = self.epoch_seconds.times(epochs) + self.start_seconds
+        return (one + (PROVISIONING_SECONDS if is_rented else Interval(0.0, 0.0))).times(runs / SECONDS_PER_HOUR)
+
+
+def epochs_on(steps: Steps, measured: Measured | None, work: Work | None) -> Epochs:
+    """Return an epoch's and a start's seconds, from the steps on the device and what was measured beside them."""
+    per_epoch = measured.steps_per_epoch if measured is not None else _counted_steps(work)
+    epoch = steps.seconds.times(per_epoch)
+    if measured is None:
+        share = EVALUATED_SHARE
+        return Epochs(Interval(epoch.low * (1 + share.low), epoch.high * (1 + share.high)), START_SECONDS)
+    start = Interval.around(measured.start_seconds, measured.spread)
+    other = Interval.around(measured.other_seconds, measured.spread)
+    if steps.basis != MEASURED:
+        faster = min(steps.seconds.low / measured.step_seconds, 1.0)
+        slower = max(steps.seconds.high / measured.step_seconds, 1.0)
+        other = Interval(other.low * faster, other.high * slower)
+        start = Interval(start.low, max(start.high, START_SECONDS.high))
+    return Epochs(epoch + other, start)
+
+
+def _counted_steps(work: Work | None) -> float:
+    return work.steps / max(work.epochs, 1) if work is not None else 0.0
+
+
+def searched_epochs(search: SearchSection | None, trials: int, epochs: int) -> tuple[Interval, str]:
+    """Return the epochs of all trials together, and in words what a pruner saves: what is planned, or nothing."""
+    whole = float(trials * epochs)
+    pruning = search.pruning.name if search is not None else "none"
+    if search is None or pruning not in {"successive_halving", "hyperband"} or epochs < 2:
+        low = whole * (0.5 if pruning not in {"none", "successive_halving", "hyperband"} else 1.0)
+        saved = f"{pruning} saves at most half (assumed)" if low < whole else "no pruner: every trial runs all epochs"
+        return Interval(low, whole), saved
+    planned = _planned(search, trials, epochs)
+    return Interval(planned, whole), f"{pruning} saves {1 - planned / whole:.0%} as planned, or nothing"
+
+
+def _planned(search: SearchSection, trials: int, epochs: int) -> float:
+    """Return the epochs if each rung lets one in `reduction_factor` go on, as `halving.promoted` does."""
+    total, left, bracket = 0.0, trials, 0
+    while left > 0:
+        wave = min(search.wave, left)
+        going, before = float(wave), 0
+        for rung in rungs(search, bracket, epochs):
+            total += going * (rung - before)
+            going, before = max(1.0, math.floor(going / search.pruning.reduction_factor)), rung
+        total += going * (epochs - before)
+        left, bracket = left - wave, bracket + 1
+    return total
+
+
+def confirming_runs(config: TrainingConfig, trials: int) -> int:
+    """Return the full runs with which a search confirms its best beside the baseline; 0 without a search."""
+    return 2 * config.search.confirmation_repeats if config.search is not None and trials else 0
+
+
+def is_estimate(steps: Steps) -> bool:
+    """Return whether nothing of the hours was measured."""
+    return steps.basis == COUNTED

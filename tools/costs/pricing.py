@@ -1,0 +1,185 @@
+"""Price of the work on one device: training, search, storage and prediction."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.costs.answer import Bounds, PlatformCost
+from trainwright.tools.costs.hours import (
+    BUSY_SHARE,
+    HOURS_PER_MONTH,
+    PROVISIONING_SECONDS,
+    SECONDS_PER_HOUR,
+    Epochs,
+    confirming_runs,
+    epochs_on,
+)
+from trainwright.tools.costs.scaling import Interval, step_on
+from trainwright.tools.costs.spot import with_interruptions
+from trainwright.trainer.estimation.duration import LAUNCH_SECONDS, estimate_time
+
+if TYPE_CHECKING:
+    from trainwright.tools.costs.measured import Measured
+    from trainwright.tools.costs.request import CostRequest
+    from trainwright.tools.training_architect.hardware import Device
+    from trainwright.trainer.config import TrainingConfig
+    from trainwright.trainer.estimation.prices import Price, PriceList
+    from trainwright.trainer.estimation.results import Work as CountedWork
+
+GIGABYTE = 1e9
+OWN = "own"
+"""Platform of a machine that is the user's: nothing is provisioned there."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is to be priced, with all that is known of its duration."""
+
+    request: CostRequest
+    config: TrainingConfig
+    epochs: int
+    trials: int
+    searched_epochs: Interval | None
+    saves: str
+    """By how much a pruner shortens the search."""
+    measured: Measured | None
+    source: Device | None
+    """That the run was measured on."""
+    counted: CountedWork | None
+    latency_seconds: tuple[float, str] | None
+    """Of one prediction on a processor, and the export that measured it."""
+    stored_bytes: int
+
+    def told(self) -> dict[str, Any]:
+        """Return the work in a few numbers."""
+        search = {"trials": self.trials, "pruner": self.saves} if self.trials else {}
+        return {"runs": self.request.runs, "epochs": self.epochs, "gpus": self.request.gpus, **search}
+
+    def assumed(self) -> list[str]:
+        """Return what the sums assume, one sentence each."""
+        low, high = PROVISIONING_SECONDS.low, PROVISIONING_SECONDS.high
+        lines = [f"each run on a rented machine pays {low:g} to {high:g} s before it starts (boot, image, packages)"]
+        if self.source is not None and self.counted is not None:
+            lines.append(
+                f"measured on {self.source.name}: another GPU's steps lie between the ratio of arithmetic and that of "
+                "bandwidth, and the share that waits does not get faster"
+                if self.source.kind == "cuda"
+                else "measured on a processor, which says nothing of a GPU's steps: those are counted"
+            )
+        if self.request.gpus > 1:
+            lines.append(f"{self.request.gpus} devices reach 50 to 100 % of the ideal speed-up")
+        if self.request.requests_per_month is not None:
+            lines.append(f"a replica predicts one sample at a time, at most {BUSY_SHARE:.0%} of its time")
+        stored = "storage is for one month" if self.stored_bytes else (
+            "storage is left out: no checkpoint of this configuration was measured"
+        )  # fmt: skip
+        lines.append(stored)
+        return lines
+
+
+def priced(row: Price, device: Device, work: Work, prices: PriceList, lost_seconds: float) -> PlatformCost | str:
+    """Return the line of one device; a sentence that says why there is none."""
+    request, price = work.request, row.price_per_hour or 0.0
+    gpus = request.gpus if device.kind == "cuda" else 1
+    steps = step_on(
+        device, gpus, measured=work.measured, source=work.source, work=work.counted,
+        precision=work.config.training.precision,
+    )  # fmt: skip
+    if steps is None:
+        return "neither measured there nor counted; start a probe on such a machine"
+    epochs = epochs_on(steps, work.measured, work.counted)
+    is_rented = row.platform.lower() != OWN
+    hours = _interrupted(epochs.hours(work.epochs, request.runs, is_rented=is_rented), row, work, lost_seconds)
+    training = hours.times(price * gpus)
+    searched = None
+    if work.trials and work.searched_epochs is not None:
+        searched = _interrupted(_search_hours(work, epochs, is_rented=is_rented), row, work, lost_seconds)
+    storage = _storage(row, work, prices)
+    whole = hours + (searched or Interval(0.0, 0.0))
+    total = whole.times(price * gpus)
+    return PlatformCost(
+        platform=row.platform, accelerator=row.accelerator, spot=row.spot or None, price_per_gpu_hour=price,
+        price_date=str(row.date), basis=steps.basis, training_hours=_bounds(hours), training=_bounds(training),
+        search=_bounds(searched.times(price * gpus)) if searched is not None else None,
+        search_hours=_bounds(searched) if searched is not None else None,
+        gpu_hours=_bounds(whole.times(gpus)) if device.kind == "cuda" else None, storage=storage,
+        total=_bounds(Interval(total.low + (storage or 0.0), total.high + (storage or 0.0))),
+        **_prediction(row, device, work),
+    )  # fmt: skip
+
+
+def _interrupted(hours: Interval, row: Price, work: Work, lost_seconds: float) -> Interval:
+    """Return the hours of a spot machine with the interruptions that the call says; others as they are."""
+    per_day = work.request.interruptions_per_day
+    if not row.spot or per_day is None:
+        return hours
+    return Interval(*(with_interruptions(end, per_day, lost_seconds) for end in (hours.low, hours.high)))
+
+
+def _search_hours(work: Work, epochs: Epochs, *, is_rented: bool) -> Interval:
+    """Return the hours of all trials, each with its start, and of the runs that confirm the best."""
+    assert work.searched_epochs is not None  # noqa: S101 - asked for before
+    starts = epochs.start_seconds.times(work.trials)
+    low = epochs.epoch_seconds.low * work.searched_epochs.low + starts.low
+    high = epochs.epoch_seconds.high * work.searched_epochs.high + starts.high
+    confirming = confirming_runs(work.config, work.trials)
+    again = epochs.hours(work.config.training.epochs, confirming, is_rented=False)
+    once = PROVISIONING_SECONDS.times(1 / SECONDS_PER_HOUR) if is_rented else Interval(0.0, 0.0)
+    return Interval(low, high).times(1 / SECONDS_PER_HOUR) + again + once
+
+
+def _storage(row: Price, work: Work, prices: PriceList) -> float | None:
+    """Return the cost of the checkpoints for one month; None without a price or a size."""
+    found = [one.price_per_gb_month for one in prices.storage if one.platform == row.platform]
+    if not found or found[0] is None or not work.stored_bytes:
+        return None
+    return round(work.stored_bytes / GIGABYTE * found[0], 4)
+
+
+def _prediction(row: Price, device: Device, work: Work) -> dict[str, Any]:
+    """Return the sums for predictions: by the thousand, for the month's requests, and of replicas that never stop."""
+    seconds = _seconds_of_prediction(device, work)
+    if seconds is None or row.price_per_hour is None or row.spot:
+        return {}
+    thousand = seconds.times(1000 * row.price_per_hour / SECONDS_PER_HOUR)
+    answer: dict[str, Any] = {"per_1000_requests": _bounds(thousand)}
+    asked = work.request.requests_per_month
+    if asked is None:
+        return answer
+    replicas = [max(1, math.ceil(asked * end / (HOURS_PER_MONTH * SECONDS_PER_HOUR * BUSY_SHARE)))
+                for end in (seconds.low, seconds.high)]  # fmt: skip
+    always = Interval(*(count * HOURS_PER_MONTH * row.price_per_hour for count in replicas))
+    return answer | {
+        "requests_per_month": _bounds(thousand.times(asked / 1000)),
+        "always_on_per_month": _bounds(always),
+    }
+
+
+def _seconds_of_prediction(device: Device, work: Work) -> Interval | None:
+    """Return the seconds of one prediction: as the export measured it on a processor, else by a roofline."""
+    if device.kind == "cpu":
+        return Interval.around(work.latency_seconds[0], 0.2) if work.latency_seconds is not None else None
+    counted, accelerator = work.counted, device.accelerator
+    if counted is None or accelerator is None:
+        return None
+    rows = max(counted.samples_per_step, 1)
+    one = replace(
+        counted, flops_per_step=counted.forward_flops / rows, bytes_per_step=counted.forward_bytes / rows,
+        operations_per_step=max(counted.operations_per_step // 3, 1), update_bytes=0.0, steps=1, validations=0,
+    )  # fmt: skip
+    try:
+        found = estimate_time(one, accelerator, precision=work.config.training.precision)
+    except ValueError:
+        return None
+    launch = LAUNCH_SECONDS[accelerator.kind]  # one at the least, however small the model is
+    return Interval(max(found.step_seconds_low, launch), max(found.step_seconds_high, launch))
+
+
+def _bounds(found: Interval) -> Bounds:
+    return (_short(found.low), _short(found.high))
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.3g}")
