@@ -8,7 +8,6 @@ side by side, each in a thread of its own.
 from __future__ import annotations
 
 import sys
-import traceback
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +19,8 @@ from trainwright.tools.hyperparameter_tuner.ablation.conduct import conduct_abla
 from trainwright.tools.hyperparameter_tuner.confirmation import confirm
 from trainwright.tools.hyperparameter_tuner.ends import end_early
 from trainwright.tools.hyperparameter_tuner.halving import carry_out_bracket
-from trainwright.tools.hyperparameter_tuner.lost_workers import WorkersLostError
 from trainwright.tools.hyperparameter_tuner.process import conductor_lock, study_folder
+from trainwright.tools.hyperparameter_tuner.study_failures import recorded_failures
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
 from trainwright.tools.hyperparameter_tuner.trials import (
@@ -38,13 +37,7 @@ from trainwright.tools.limits import require_trials
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import ACTIVE, get_project, get_study
 from trainwright.tools.workspace.tables import Trial, now
-from trainwright.trainer.base.errors import (
-    GateRefusedError,
-    LimitReachedError,
-    StorageError,
-    TrainwrightError,
-    UserCodeError,
-)
+from trainwright.trainer.base.errors import TrainwrightError, UserCodeError
 from trainwright.trainer.config import SearchSection
 
 if TYPE_CHECKING:
@@ -78,24 +71,17 @@ def main(arguments: Sequence[str]) -> int:
 
 def conduct(workspace: Workspace, study_id: str) -> None:
     """Run the missing trials, then the confirmation; any failure is recorded in the study."""
-    try:
+
+    def fail(state: str, error: TrainwrightError) -> None:
+        _end(workspace, study_id, state, failure=error.as_dict())
+
+    with recorded_failures(study_id, fail):
         while not end_early(workspace.refreshed(), study_id) and (wave := next_wave(workspace, study_id)):
             _carry_out_wave(workspace, study_id, wave)
             _give_up_if_hopeless(workspace, study_id)
-        if not is_active(workspace, study_id):
-            return  # stopped meanwhile
-        confirmation = confirm(workspace, study_id)
-        _end(workspace, study_id, "completed", confirmation=confirmation)
-    except (GateRefusedError, LimitReachedError, StorageError, WorkersLostError) as error:  # it can go on later
-        _end(workspace, study_id, "stopped", failure=error.as_dict())
-    except TrainwrightError as error:
-        _end(workspace, study_id, "failed", failure=error.as_dict())
-    except Exception as error:
-        traceback.print_exc()
-        remedy = f"Read {study_id}/conductor.log in the project folder; start_tuning goes on from the last trial."
-        failure = TrainwrightError(f"The conductor failed: {type(error).__name__}: {error}", remedy=remedy)
-        _end(workspace, study_id, "stopped", failure=failure.as_dict())
-        raise
+        if is_active(workspace, study_id):  # not stopped meanwhile
+            confirmation = confirm(workspace, study_id)
+            _end(workspace, study_id, "completed", confirmation=confirmation)
 
 
 def _carry_out_wave(workspace: Workspace, study_id: str, wave: list[TrialRecord]) -> None:
@@ -194,7 +180,8 @@ def _end(
         if study.state not in ACTIVE:
             return
         trials = trials_of(session, study_id)
-        best = best_trial(trials, study.objective["direction"])
+        objectives = SearchSection.model_validate(study.search).objectives
+        best = best_trial(trials, study.objective["direction"], objectives)
         ended = StudyChanged(
             study_id=study_id, state=state, trials=[_line(trial) for trial in trials],
             best=best.number if best else None, confirmation=confirmation, failure=failure, ended_at=now(),
@@ -204,7 +191,7 @@ def _end(
 
 def _line(trial: TrialRecord) -> TrialEnded:
     """Return the trial's outcome by its row, in the ledger's form."""
-    line = {name: getattr(trial, name) for name in ("number", "parameters", "state", "value", "run")}
+    line = {name: getattr(trial, name) for name in ("number", "parameters", "state", "value", "run", "further")}
     return TrialEnded(**line, intermediate={str(epoch): value for epoch, value in trial.intermediate.items()})
 
 

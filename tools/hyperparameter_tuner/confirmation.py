@@ -8,23 +8,28 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools import ledger
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.improvement import compare, confirmation_seeds, look_number, repeated_values
+from trainwright.tools.gates.objectives import exceeded, place
 from trainwright.tools.hyperparameter_tuner.earlier_runs import earlier_runs
 from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_when_there_is_room
-from trainwright.tools.hyperparameter_tuner.trials import TrialRecord, best_trial, trials_of
+from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, TrialRecord, best_trial, trials_of
 from trainwright.tools.hyperparameter_tuner.waves import side_by_side
 from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.training_orchestrator.run_plan import CONFIRMATION
 from trainwright.tools.workspace.records import require_active
-from trainwright.trainer.base.errors import UserCodeError
+from trainwright.trainer.base.errors import ConfigurationError, UserCodeError
 from trainwright.trainer.config import SearchSection, apply_changes, config_digest, parse_config
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.evidence import Data
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Study
+    from trainwright.trainer.config.search import ObjectiveSection
 
 CONFIRMING = "confirming"
+SIDES = (RunKind.BASELINE, RunKind.TRIAL)
 
 
 def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
@@ -41,13 +46,14 @@ def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
     with workspace.session() as session:
         study = require_active(session, study_id)
         trials = trials_of(session, study_id)
-        best = best_trial(trials, study.objective["direction"])
+        objectives = SearchSection.model_validate(study.search).objectives
+        best = best_trial(trials, study.objective["direction"], objectives)
         if study.state != CONFIRMING:
             ledger.record(session, study.project, StudyChanged(study_id=study_id, state=CONFIRMING))
     if best is None:
-        raise _none_completed(study, trials)
+        raise _none_within(study, trials, objectives) or _none_completed(study, trials)
     base = parse_config(study.base_values)
-    seeds = confirmation_seeds(config_digest(base), study.search["confirmation_repeats"], own_seed=base.seed)
+    seeds = confirmation_seeds(study.base_config_digest, study.search["confirmation_repeats"], own_seed=base.seed)
     sides = _repeated(workspace, study, best.parameters, seeds)
     values, is_certified = _values(workspace, study, sides)
     samples = _samples(workspace, study, sides["baseline"][0])
@@ -79,13 +85,45 @@ def _none_completed(study: Study, trials: list[TrialRecord]) -> UserCodeError:
     )
 
 
+def _none_within(
+    study: Study, trials: list[TrialRecord], objectives: Sequence[ObjectiveSection]
+) -> ConfigurationError | None:
+    """Return the error of a study whose completed trials all break the bounds; None where none completed."""
+    completed = [trial for trial in trials if trial.state == COMPLETED]
+    if not completed:
+        return None
+    direction = study.objective["direction"]
+    nearest = min(
+        completed,
+        key=lambda trial: (
+            [exceeded(trial.further, one) for one in objectives],
+            place(trial.value or 0.0, trial.further, direction, objectives),
+        ),
+    )
+    found = ", ".join(f"{metric} {value:g}" for metric, value in nearest.further.items())
+    said = "; ".join(one.bounds for one in objectives if one.bounds)
+    wanted = {one.metric: one.model_dump(mode="json", exclude_none=True) for one in objectives}
+    for one in objectives:
+        value = nearest.further[one.metric]
+        wanted[one.metric] |= {"at_most": value} if one.at_most is not None and value > one.at_most else {}
+        wanted[one.metric] |= {"at_least": value} if one.at_least is not None and value < one.at_least else {}
+    again = SearchSection.model_validate(study.search).as_asked() | {"objectives": list(wanted.values())}
+    return ConfigurationError(
+        f"None of the {len(completed)} completed trials keeps the bounds ({said}); the nearest is trial "
+        f"{nearest.number} with {found}.",
+        remedy="start_tuning with the bounds below takes its trials over and trains none again; or widen the space.",
+        document="configs/searches.md",
+        details={"next": {"tool": "start_tuning", "arguments": {"project": study.project, "search": again}}},
+    )
+
+
 def baseline_values(workspace: Workspace, study: Study) -> tuple[list[float], int]:
     """Return the baseline's values over the study's seeds, and the samples they were measured on.
 
     Its repetitions are those of the confirmation, made sooner: nothing is trained twice. Raises as `confirm` does.
     """
     base = parse_config(study.base_values)
-    seeds = confirmation_seeds(config_digest(base), study.search["confirmation_repeats"], own_seed=base.seed)
+    seeds = confirmation_seeds(study.base_config_digest, study.search["confirmation_repeats"], own_seed=base.seed)
     tasks = [partial(_run_of, workspace, study, RunKind.BASELINE, {}, seed) for seed in seeds]
     runs = side_by_side(SearchSection.model_validate(study.search).width, tasks)
     return _values(workspace, study, {"baseline": runs})[0]["baseline"], _samples(workspace, study, runs[0])
@@ -98,9 +136,7 @@ def _samples(workspace: Workspace, study: Study, run_id: str) -> int:
 def _repeated(workspace: Workspace, study: Study, parameters: dict[str, Any], seeds: list[int]) -> dict[str, list[str]]:
     """Return the runs of each side in the order of the seeds, as many side by side as the trials were."""
     best = config_digest(parse_config(apply_changes(study.base_values, parameters)))
-    if (
-        best == study.base_config_digest
-    ):  # the present configuration was the best trial: it improves on itself by nothing
+    if best == config_digest(parse_config(study.base_values)):  # the present one: it improves on itself by nothing
         tasks = [partial(_run_of, workspace, study, RunKind.BASELINE, {}, seed) for seed in seeds]
         runs = side_by_side(SearchSection.model_validate(study.search).width, tasks)
         return {"baseline": runs, "best": runs}
@@ -113,7 +149,7 @@ def _repeated(workspace: Workspace, study: Study, parameters: dict[str, Any], se
 def _run_of(workspace: Workspace, study: Study, kind: RunKind, parameters: dict[str, Any], seed: int) -> str:
     """Return a completed run of this configuration and seed: one that exists, or a new one followed to its end."""
     config = parse_config(apply_changes(study.base_values, {**parameters, "seed": seed}))
-    existing = _existing_run(workspace, study.project, config_digest(config))
+    existing = _existing_run(workspace, study, config_digest(config))
     if existing is not None:
         return existing
     side = "best" if kind is RunKind.TRIAL else "baseline"
@@ -138,8 +174,8 @@ def _run_of(workspace: Workspace, study: Study, kind: RunKind, parameters: dict[
     return view.run_id
 
 
-def _existing_run(workspace: Workspace, project: str, digest: str) -> str | None:
-    for row, directory in earlier_runs(workspace, project, digest, RunKind.BASELINE, RunKind.TRIAL):
+def _existing_run(workspace: Workspace, study: Study, digest: str) -> str | None:
+    for row, directory in earlier_runs(workspace, study.project, digest, *SIDES, study=study.id):
         if row.state == RunState.COMPLETED and directory.specification().exports_program:
             return row.id
     return None

@@ -121,7 +121,7 @@ def _use(session: Session, workspace: Workspace, study: Study) -> tuple[Amounts,
     if not each:
         evidence = Evidence(session, workspace, study.project)
         seconds = seconds_a_trial(evidence) or 0.0
-        gpus = expected_gpus(evidence.config, RunKind.TRIAL)
+        gpus = expected_gpus(evidence.config, RunKind.TRIAL, workspace.settings)
         return total, Amounts.of_work(seconds, gpus, workspace.settings.price_per_gpu_hour)
     return total, Amounts(**{name: max(getattr(one, name) for one in each) for name in Amounts.model_fields})
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import signal
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools import gpus
+from trainwright.tools.gpus.assign import GPUS
+from trainwright.tools.hyperparameter_tuner.gpu_share import need_of
 from trainwright.tools.hyperparameter_tuner.lost_workers import failure_by
-from trainwright.tools.training_orchestrator import RunView, resume_run, start_run
+from trainwright.tools.launchers import is_living, read_launch
+from trainwright.tools.training_orchestrator import RunView, refresh_run, resume_run, start_run
 from trainwright.tools.training_orchestrator.deaths import STALLED, Death, death_of
 from trainwright.tools.training_orchestrator.follow import follow, signal_worker
 from trainwright.tools.workspace.records import get_run, require_active
-from trainwright.trainer.base.errors import LimitReachedError, StorageError
+from trainwright.trainer.base.errors import ConflictError, LimitReachedError, StorageError
 from trainwright.trainer.run import RUNG, RunState
 
 if TYPE_CHECKING:
@@ -50,8 +55,10 @@ class _Watch:
 
 
 def start_when_there_is_room(workspace: Workspace, project: str, kind: RunKind, **order: Any) -> RunView:
-    """Start a run, waiting while other runs of the project take all the places. Raises as `start_run` does."""
-    return _with_room(lambda: start_run(workspace, project, kind, **order))
+    """Start a run, waiting while other runs take all the places, or all GPUs. Raises as `start_run` does."""
+    return _with_room(
+        workspace, project, order.get("study_id"), lambda need: start_run(workspace, project, kind, gpu=need, **order)
+    )
 
 
 def run_to_end(
@@ -98,6 +105,15 @@ def run_to_end(
             run, had_no_room = _resumed(workspace, run, until_epoch, None), False
         elif give_up() and seen.state.is_ended:
             return seen
+        _wait(directory)
+
+
+def _wait(directory: RunDirectory) -> None:
+    """Wait for the next look: shorter where the worker ends meanwhile."""
+    launch = read_launch(directory.path)
+    if launch is not None and launch.process is not None:
+        launch.process.wait(POLL_SECONDS)
+    else:
         time.sleep(POLL_SECONDS)
 
 
@@ -130,9 +146,22 @@ def _no_storage(run: Run, seen: Observation) -> StorageError:
 
 
 def _resumed(workspace: Workspace, run: Run, until_epoch: int | None, death: Death | None) -> Run:
-    """Replace a run's worker; return its row. Raises as `resume_run`, and ConflictError of a study that was stopped."""
-    _require_wanted(workspace, run)
-    _with_room(lambda: resume_run(workspace, run.id, until_epoch=until_epoch, death=death))
+    """Replace a run's worker; return its row. Raises as `resume_run`, and ConflictError of a study that was stopped.
+
+    A run that somebody else has resumed meanwhile is left to that worker.
+    """
+
+    def resume(need: gpus.Need) -> RunView:
+        _require_wanted(workspace, run)
+        try:
+            return resume_run(workspace, run.id, until_epoch=until_epoch, death=death, gpu=need)
+        except ConflictError:
+            view = refresh_run(workspace, run.id)
+            if is_living(workspace.run_directory(run.project, run.id)) or view.state is RunState.COMPLETED:
+                return view
+            raise
+
+    _with_room(workspace, run.project, run.study, resume)
     with workspace.session() as session:
         return get_run(session, run.id)
 
@@ -144,11 +173,25 @@ def _require_wanted(workspace: Workspace, run: Run) -> None:
             require_active(session, run.study)
 
 
-def _with_room(start: Callable[[], RunView]) -> RunView:
-    while True:
-        try:
-            return start()
-        except LimitReachedError as error:
-            if not error.details.get("waits"):
-                raise
-            time.sleep(ROOM_SECONDS)
+def _with_room(workspace: Workspace, project: str, study: str | None, start: Callable[[gpus.Need], RunView]) -> RunView:
+    """Start until there is room. Who waits for a GPU is seen by others that start, and keeps its turn."""
+    need = need_of(workspace, study)
+    with ExitStack() as turn:
+        while True:
+            try:
+                return start(need)
+            except LimitReachedError as error:
+                if not error.details.get("waits"):
+                    raise
+                if error.details["limit"] != GPUS:  # it could not take a GPU now: nobody leaves it one
+                    turn.close()
+                    need = replace(need, since=None)
+                elif need.since is None:
+                    need = replace(need, since=time.time())
+                    turn.enter_context(gpus.waiting(workspace, _waiter(project, study, need, error)))
+                time.sleep(ROOM_SECONDS)
+
+
+def _waiter(project: str, study: str | None, need: gpus.Need, error: LimitReachedError) -> gpus.Waiter:
+    count, kind = error.details["count"], error.details["kind"]
+    return gpus.Waiter(project, count, kind, study, need.since or 0.0, need.runs_per_gpu, need.needed_bytes)

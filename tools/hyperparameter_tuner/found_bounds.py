@@ -101,7 +101,7 @@ def _used_before(evidence: Evidence) -> dict[tuple[str, str], str]:
     return {
         (key, bound[FROM]): bound["probe"]
         for _, body in evidence.entries("study")
-        if body.get("base_config_digest") == evidence.config_digest
+        if body.get("base_config_digest") in evidence.config_digests
         for key, bound in (body.get("bounds") or {}).items()
     }
 

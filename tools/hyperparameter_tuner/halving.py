@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.study_check import best_value
-from trainwright.tools.hyperparameter_tuner.prune import REDUCTION_FACTOR
 from trainwright.tools.hyperparameter_tuner.trial_run import WAITS, carry_out
 from trainwright.tools.hyperparameter_tuner.trials import PRUNED, RUNNING, TrialRecord, trial_row, trials_of
 from trainwright.tools.hyperparameter_tuner.waves import side_by_side, wave_of
@@ -31,7 +30,9 @@ PASSED = "rungs_passed"
 
 
 def rungs(search: SearchSection, bracket: int, epochs: int) -> list[int]:
-    """Return the epochs after which a bracket is halved: each three times the one before, while several are left.
+    """Return the epochs after which a bracket is halved: each `reduction_factor` times the one before.
+
+    There is one as long as so many trials are left: of fewer none would be pruned.
 
     Args:
         bracket: its place among the study's brackets. Of Hyperband's, each begins one rung later than the one before,
@@ -39,15 +40,15 @@ def rungs(search: SearchSection, bracket: int, epochs: int) -> list[int]:
         epochs: the most that a trial of it runs.
     """
     found: list[int] = []
-    epoch, left = max(1, search.pruning.warmup_epochs), search.wave
-    while epoch < epochs and left >= REDUCTION_FACTOR:
+    epoch, left, factor = max(1, search.pruning.warmup_epochs), search.wave, search.pruning.reduction_factor
+    while epoch < epochs and left >= factor:
         found.append(epoch)
-        epoch, left = epoch * REDUCTION_FACTOR, left // REDUCTION_FACTOR
+        epoch, left = epoch * factor, left // factor
     return found[bracket % (len(found) + 1) :] if search.pruning.name == "hyperband" else found
 
 
-def promoted(waiting: Sequence[TrialRecord], direction: str) -> set[int]:
-    """Return the numbers of the trials that go on: a third of those at the rung, by their best epoch so far."""
+def promoted(waiting: Sequence[TrialRecord], direction: str, reduction_factor: int) -> set[int]:
+    """Return the numbers of the trials that go on: one in `reduction_factor`, by their best epoch so far."""
     sign = -1.0 if direction == "maximize" else 1.0
 
     def place(trial: TrialRecord) -> tuple[float, int]:
@@ -55,7 +56,7 @@ def promoted(waiting: Sequence[TrialRecord], direction: str) -> set[int]:
         return (math.inf if value is None else sign * value), trial.number
 
     ranked = sorted(waiting, key=place)
-    return {trial.number for trial in ranked[: max(1, len(ranked) // REDUCTION_FACTOR)]}
+    return {trial.number for trial in ranked[: max(1, len(ranked) // reduction_factor)]}
 
 
 def carry_out_bracket(workspace: Workspace, study_id: str, number: int) -> None:
@@ -75,9 +76,10 @@ def carry_out_bracket(workspace: Workspace, study_id: str, number: int) -> None:
 
 def _decide(workspace: Workspace, study: Study, wave: range, level: int) -> None:
     """Promote or prune the trials that wait at a rung; none wait where that was done already."""
+    factor = SearchSection.model_validate(study.search).pruning.reduction_factor
     with workspace.session() as session:
         waiting = [trial for trial in trials_of(session, study.id) if trial.number in wave and _is_at(trial, level)]
-        going_on = promoted(waiting, study.objective["direction"])
+        going_on = promoted(waiting, study.objective["direction"], factor)
         for trial in waiting:
             row = trial_row(session, study.id, trial.number)
             row.attributes = row.attributes | {PASSED: level + (trial.number in going_on)}

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import optuna
 
     from trainwright.trainer.config import Range
+    from trainwright.trainer.config.search import ObjectiveSection
 
 STUDY_NAME = "trainwright"
 """Fixed: Hyperband hashes the study's name into its brackets."""
@@ -25,17 +26,24 @@ def memory_study(
     direction: str,
     trials: Sequence[TrialRecord],
     *,
+    objectives: Sequence[ObjectiveSection] = (),
     sampler: optuna.samplers.BaseSampler | None = None,
     pruner: optuna.pruners.BasePruner | None = None,
 ) -> optuna.Study:
-    """Return a study that holds the trials in their order, running and failed ones too."""
+    """Return a study that holds the trials in their order, running and failed ones too.
+
+    Args:
+        objectives: further ones, beside that of `direction`. A completed trial without one of them is left out.
+    """
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(study_name=STUDY_NAME, direction=direction, sampler=sampler, pruner=pruner)
-    known = distributions(space)
+    directions = [direction, *(one.direction for one in objectives)]
+    study = optuna.create_study(study_name=STUDY_NAME, directions=directions, sampler=sampler, pruner=pruner)
+    known, metrics = distributions(space), [one.metric for one in objectives]
     for trial in trials:
-        study.add_trial(_frozen(trial, known))
+        if trial.state != COMPLETED or all(metric in trial.further for metric in metrics):
+            study.add_trial(_frozen(trial, known, metrics))
     return study
 
 
@@ -74,7 +82,9 @@ def _distribution(range_: Range) -> optuna.distributions.BaseDistribution:
     return optuna.distributions.IntDistribution(range_.low, int(last_of(range_)), log=range_.log, step=range_.step or 1)
 
 
-def _frozen(trial: TrialRecord, space: dict[str, optuna.distributions.BaseDistribution]) -> optuna.trial.FrozenTrial:
+def _frozen(
+    trial: TrialRecord, space: dict[str, optuna.distributions.BaseDistribution], metrics: Sequence[str]
+) -> optuna.trial.FrozenTrial:
     from optuna.trial import TrialState, create_trial
 
     states = {
@@ -85,9 +95,9 @@ def _frozen(trial: TrialRecord, space: dict[str, optuna.distributions.BaseDistri
     }
     return create_trial(
         state=states[trial.state],
-        value=trial.value if trial.state == COMPLETED else None,
+        values=[trial.value, *(trial.further[metric] for metric in metrics)] if trial.state == COMPLETED else None,
         params=_encoded(space, trial.parameters),
         distributions={key: space[key] for key in trial.parameters},
-        intermediate_values=trial.intermediate,
+        intermediate_values={} if metrics else trial.intermediate,  # Optuna has none of several objectives
         system_attrs={key: value for key, value in trial.attributes.items() if key != "cause"},
     )

@@ -45,11 +45,11 @@ def copy_to_optuna(workspace: Workspace, study: str, path: Path) -> tuple[str, i
         row, trials = get_study(session, study_id), trials_of(session, study_id)
         name = study_handles(session).get(study_id, study_id)
     search = SearchSection.model_validate(row.search)
-    kept = memory_study(search.space, row.objective["direction"], trials)
+    kept = memory_study(search.space, row.objective["direction"], trials, objectives=search.objectives)
     try:
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".optuna-") as folder:
             written = Path(folder) / "copy.sqlite3"
-            _write(kept, trials, written, name, row.objective["metric"])
+            _write(kept, trials, written, name, [row.objective["metric"], *(one.metric for one in search.objectives)])
             written.rename(path)
     except OSError as error:
         raise StorageError(
@@ -59,14 +59,14 @@ def copy_to_optuna(workspace: Workspace, study: str, path: Path) -> tuple[str, i
     return name, len(trials)
 
 
-def _write(kept: optuna.Study, trials: list[TrialRecord], path: Path, name: str, metric: str) -> None:
+def _write(kept: optuna.Study, trials: list[TrialRecord], path: Path, name: str, metrics: list[str]) -> None:
     import optuna
 
     storage = optuna.storages.RDBStorage(f"sqlite:///{path}")
-    copy = optuna.create_study(storage=storage, study_name=name, direction=kept.direction)
+    copy = optuna.create_study(storage=storage, study_name=name, directions=kept.directions)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        copy.set_metric_names([metric])
+        copy.set_metric_names(metrics)
     for frozen, trial in zip(kept.get_trials(deepcopy=False), trials, strict=True):
         frozen.user_attrs = {"run": trial.run, **_cause(trial)}
         copy.add_trial(frozen)

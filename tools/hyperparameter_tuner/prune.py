@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
     from trainwright.trainer.config import SearchSection
 
-REDUCTION_FACTOR = 3
-"""Of the trials that reach a rung, one in so many goes on (Hyperband, successive halving)."""
-
 
 def pruned_epoch(
     search: SearchSection,
@@ -68,8 +65,8 @@ def _pruner(search: SearchSection, epochs: int) -> optuna.pruners.BasePruner | N
         return optuna.pruners.MedianPruner(n_startup_trials=rules.startup_trials, n_warmup_steps=rules.warmup_epochs)
     if rules.name == "hyperband":
         return optuna.pruners.HyperbandPruner(
-            min_resource=first, max_resource=max(first, epochs), reduction_factor=REDUCTION_FACTOR
+            min_resource=first, max_resource=max(first, epochs), reduction_factor=rules.reduction_factor
         )
     if rules.name == "successive_halving":
-        return optuna.pruners.SuccessiveHalvingPruner(min_resource=first, reduction_factor=REDUCTION_FACTOR)
+        return optuna.pruners.SuccessiveHalvingPruner(min_resource=first, reduction_factor=rules.reduction_factor)
     return None

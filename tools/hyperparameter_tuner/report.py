@@ -8,9 +8,10 @@ from trainwright.tools import ledger
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.hyperparameter_tuner.analysis import Subject, draw_study, drawable_kinds, subject_of
+from trainwright.tools.hyperparameter_tuner.earlier_runs import digests_of
 from trainwright.tools.hyperparameter_tuner.ends import ended_by
 from trainwright.tools.hyperparameter_tuner.start_points import GUESS, ORIGIN, PRESENT, begins_with
-from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord, best_trial
+from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord
 from trainwright.trainer.config import SearchSection, apply_changes, parse_config
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ CAPTIONS = {
     "parallel": "Completed trials through their parameters",
     "contour": "Objective over two parameters",
     "intermediate": "Trials by epoch",
+    "pareto": "Pareto front",
 }
 
 
@@ -36,11 +38,8 @@ def tuning_report(session: Session, workspace: Workspace, study: Study) -> str:
     subject = subject_of(session, study)
     search, trials = subject.search, subject.trials
     saved, planned = epochs_saved(study, trials)
-    ids = {
-        body["study_id"]
-        for _, body in ledger.entries(session, study.project, "study")
-        if body.get("base_config_digest") == study.base_config_digest
-    }
+    bodies, digests = ledger.entries(session, study.project, "study"), digests_of(session, study)
+    ids = {body["study_id"] for _, body in bodies if body.get("base_config_digest") in digests}
     return render(
         "hyperparameter_tuner/tuning_report.md.j2",
         study=study,
@@ -49,7 +48,8 @@ def tuning_report(session: Session, workspace: Workspace, study: Study) -> str:
         given=_given(search, study, trials),
         counts={state: sum(trial.state == state for trial in trials) for state in (COMPLETED, PRUNED, FAILED)},
         studies=len(ids),
-        best=best_trial(trials, study.objective["direction"]),
+        best=subject.best,
+        front=subject.front,
         found=study.confirmation,
         early=ended_by(session, study),
         reported=_reported(session, workspace, study),

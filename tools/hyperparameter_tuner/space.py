@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates.objectives import MEASURED
 from trainwright.tools.hyperparameter_tuner.conditions import assumed
 from trainwright.tools.hyperparameter_tuner.space_rules import condition_flaws, flaws_of, grid_size
-from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.base.errors import ConfigurationError, near
 from trainwright.trainer.config import SearchSection, TrainingConfig, apply_changes, merge_changes, parse_config
 from trainwright.trainer.config.key_correction import SPACE, correct_changes
-from trainwright.trainer.config.search import Choices, Range
+from trainwright.trainer.config.search import Choices, ObjectiveSection, Range
 from trainwright.trainer.objectives.sections import MEASURING
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ UNSEARCHABLE = (
 )  # fmt: skip
 """Keys that decide what is learned and how a result is evaluated, or that change nothing about it."""
 DOCUMENT = "phases/04_optimization/workflow.md"
+OBJECTIVES_DOCUMENT = "configs/searches.md"
+TIMED = re.compile("second|latency|time|speed|throughput")
+"""Names of what a clock measures."""
 RATIO = 1000
 """Of a range's ends, where the lower one must be above 0 and was not."""
 ALMOST = 0.99
@@ -212,6 +217,8 @@ def require_reported(evidence: Evidence, config: TrainingConfig) -> None:
     if run is None:
         return
     reported = sorted({name for event in run.directory.events("epoch") for name in event.data.get("validation") or {}})
+    if reported and config.search is not None:
+        _require_objectives(evidence.name, config, reported, run.id)
     if reported and metric not in reported:
         raise ConfigurationError(
             f"The search goes by {metric!r} (selection.metric), which nothing reports: {run.id} reported "
@@ -220,6 +227,49 @@ def require_reported(evidence: Evidence, config: TrainingConfig) -> None:
             "metric is among those.",
             document=DOCUMENT,
         )
+
+
+def _require_objectives(project: str, config: TrainingConfig, reported: list[str], run: str) -> None:
+    """Refuse a further objective that nothing measures; the remedy is the same search with the nearest, or without."""
+    search, goal = config.search, config.selection.metric
+    assert search is not None  # noqa: S101 - whose objectives they are
+    known = [*reported, *MEASURED]
+    name = next((one.metric for one in search.objectives if one.metric not in known), None)
+    if name is None:
+        return
+    taken = {goal, *(one.metric for one in search.objectives)}
+    bare = name.removeprefix("validation/").removeprefix("val_")
+    meant = [bare] if bare in known else near(name, [one for one in known if one not in taken])
+    kept = [
+        one.model_copy(update={"metric": meant[0]}) if one.metric == name else one
+        for one in search.objectives
+        if one.metric != name or (meant and meant[0] not in taken)
+    ]
+    again = _with_objectives(search, kept)
+    hint = f" Did you mean {meant[0]!r}?" if meant else ""
+    timed = " Seconds differ from run to run, so no trial could be made again by them; `parameters` counts weights."
+    raise ConfigurationError(
+        f"search.objectives names {name!r}, which nothing measures: {run} reported {', '.join(reported)}, and "
+        f"{', '.join(MEASURED)} is counted.{hint}{timed if TIMED.search(name) else ''}",
+        remedy=f"start_tuning(project={project!r}, search={json.dumps(again)}); or, to have {name!r} computed, "
+        f"configure(project={project!r}, changes={{'metrics': {json.dumps([*map(_named, config.metrics), name])}}}).",
+        document=OBJECTIVES_DOCUMENT,
+        details={"amend": {"search": again}},
+    )
+
+
+def _with_objectives(search: SearchSection, kept: list[ObjectiveSection]) -> dict[str, Any]:
+    """Return a search as a call gives it, with these objectives; without any, as one of a single objective is."""
+    again = {name: value for name, value in search.as_asked().items() if name != "objectives"}
+    if kept:
+        return {**again, "objectives": [one.model_dump(mode="json", exclude_none=True) for one in kept]}
+    if again.get("pruning") == {"name": "none"}:
+        del again["pruning"]
+    return {name: value for name, value in again.items() if (name, value) != ("method", "nsga2")}
+
+
+def _named(metric: Any) -> Any:
+    return metric if isinstance(metric, str) else metric.model_dump(mode="json", exclude_defaults=True)
 
 
 def _check_comparable(values: dict[str, Any]) -> None:

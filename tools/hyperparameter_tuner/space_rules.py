@@ -20,6 +20,7 @@ from trainwright.tools.hyperparameter_tuner.methods.quasi_random import sequence
 from trainwright.tools.hyperparameter_tuner.start_points import guess_problem, start_points
 from trainwright.trainer.base.canonical import canonical_json
 from trainwright.trainer.base.errors import near
+from trainwright.trainer.config import parse_config
 from trainwright.trainer.config.search import Choices, size_of
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def flaws_of(search: SearchSection, values: Mapping[str, Any]) -> list[Flaw]:
     Args:
         values: the configuration that trials change.
     """
-    for rule in (_choices, _method, _constraints, _contradiction, _grid_size, _guesses):
+    for rule in (_choices, _method, _objectives, _constraints, _contradiction, _grid_size, _guesses):
         found = list(rule(search, values))
         if found:
             return found
@@ -104,6 +105,43 @@ def _method(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:
     if search.warm_start and search.method not in LEARNING:
         text = f"method {search.method} learns nothing from results, so it cannot start from earlier ones (warm_start)"
         yield Flaw(text, {"method": "tpe"})
+
+
+def objective_notes(search: SearchSection, asked: Mapping[str, Any], goal: str) -> list[str]:
+    """Return what a search with several objectives takes for granted, in sentences for the answer.
+
+    Args:
+        asked: the search as the call, or the configuration, gives it.
+        goal: the goal's metric.
+    """
+    if not search.objectives:
+        return []
+    bounds = "; ".join(one.bounds for one in search.objectives if one.bounds)
+    among = f"within {bounds}" if bounds else "whatever the other objectives are (no bounds were given)"
+    notes = [f"the trial with the best {goal} {among} is confirmed, and the gate goes by {goal} alone"]
+    return notes if "pruning" in asked else [*notes, "no trial is pruned: pruning goes by one objective"]
+
+
+def _objectives(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:
+    further = [one.model_dump(mode="json", exclude_none=True) for one in search.objectives]
+    if not further:
+        if search.method == "nsga2":
+            text = "nsga2 looks for the front of several objectives, and the search has the goal's metric alone"
+            yield Flaw(f"{text} (search.objectives)", {"method": "tpe"})
+        return
+    goal = parse_config(dict(values)).selection.metric
+    once = {one["metric"]: one for one in reversed(further) if one["metric"] != goal}
+    if len(once) < len(further):
+        text = f"`objectives` are further ones, each once: {goal!r} is the goal's, and the first already"
+        yield Flaw(text, {"objectives": list(reversed(once.values()))})
+    if search.method == "cma_es":
+        yield Flaw("cma_es looks for the best of one objective, and the search has several", {"method": "tpe"})
+    if search.pruning.name != "none":
+        text = f"pruning {search.pruning.name} compares trials by one objective, and the search has several"
+        yield Flaw(text, {"pruning": {"name": "none"}})
+    if search.stop_below_noise:
+        text = "stop_below_noise looks at the goal's metric alone, and the front may still grow"
+        yield Flaw(text, {"stop_below_noise": False})
 
 
 def _constraints(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:

@@ -11,9 +11,12 @@ from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.hyperparameter_tuner.ablation.section import is_ablation
 from trainwright.tools.hyperparameter_tuner.ablation.start import start_ablation
+from trainwright.tools.hyperparameter_tuner.earlier_runs import depends_on_present
 from trainwright.tools.hyperparameter_tuner.found_bounds import with_found_bounds
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor, forget_launches, study_folder
+from trainwright.tools.hyperparameter_tuner.room_notes import room_notes
 from trainwright.tools.hyperparameter_tuner.space import checked_search, require_reported, with_search
+from trainwright.tools.hyperparameter_tuner.space_rules import objective_notes
 from trainwright.tools.hyperparameter_tuner.start_points import begins_with
 from trainwright.tools.hyperparameter_tuner.suggest import made_by
 from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
@@ -21,7 +24,7 @@ from trainwright.tools.hyperparameter_tuner.warm_start import settled_warm_start
 from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.training_orchestrator.launch import new_id
 from trainwright.tools.workspace.records import get_project, latest_config
-from trainwright.tools.workspace.tables import Project, Run, Study, now
+from trainwright.tools.workspace.tables import Study, now
 from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.config import (
     SearchSection,
@@ -32,8 +35,6 @@ from trainwright.trainer.config import (
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from trainwright.tools.workspace import Workspace
 
 
@@ -59,23 +60,25 @@ def start_study(
     with workspace.session() as session:
         row = get_project(session, project)
         values = latest_config(session, project).values
-        search, bounds, found = with_found_bounds(Evidence(session, workspace, project), search)
+        evidence = Evidence(session, workspace, project)
+        search, bounds, found = with_found_bounds(evidence, search)
         wanted, config, notes = with_search(values, search)
         if search is not None:  # its errors are reported before the phase is asked to permit it
             trials = checked_search(
                 config.search, wanted, project, given=True
             ).trials  # a grid has no more than its points
             config = config.model_copy(update={"search": _with_trials(config.search, trials)})
-        study = _existing(session, workspace, row, config, idempotency_key)
+        study = _existing(evidence, config, idempotency_key)
         if study is None or study.state == "stopped":
-            evidence = Evidence(session, workspace, project)
             permits.permit(evidence, RunKind.TRIAL)
             limits.require_room(session, workspace, row)
             section = checked_search(config.search, wanted, project, given=search is not None)
             require_reported(evidence, config)
-            notes += begins_with(SearchSection.model_validate(study.search) if study else section, wanted)
-            limits.require_trials(session, workspace, row, study.id if study else None, section.trials)
-            begun = _again(study) if study else _new(evidence, wanted, section, idempotency_key, bounds)
+            own = section if study is None else SearchSection.model_validate(_going_on(study, section))
+            notes += _notes(evidence, own, wanted, study)
+            limits.require_trials(session, workspace, row, study.id if study else None, own.trials)
+            notes += room_notes(evidence, own, study.base_values if study else wanted, study.id if study else None)
+            begun = _again(study, section) if study else _new(evidence, wanted, section, idempotency_key, bounds)
             study_id = begun.study_id
             forget_launches(study_folder(workspace, project, study_id))
             ledger.record(session, project, begun)
@@ -89,12 +92,10 @@ def _with_trials(search: SearchSection | None, trials: int) -> SearchSection | N
     return search.model_copy(update={"trials": trials}) if search is not None and not search.is_whole_grid else search
 
 
-def _existing(
-    session: Session, workspace: Workspace, project: Project, config: TrainingConfig, key: str | None
-) -> Study | None:
+def _existing(evidence: Evidence, config: TrainingConfig, key: str | None) -> Study | None:
     """Return the study of this key, or of this very search on this configuration, data, code and environment."""
-    query = select(Study).where(Study.project == project.name).order_by(Study.created_at.desc())
-    studies = list(session.scalars(query))
+    query = select(Study).where(Study.project == evidence.name).order_by(Study.created_at.desc())
+    studies = list(evidence.session.scalars(query))
     if key is not None and (named := next((s for s in studies if s.idempotency_key == key), None)) is not None:
         if named.is_ablation:
             raise ConflictError(
@@ -104,36 +105,37 @@ def _existing(
         return named
     if config.search is None:
         return None
-    digest = config_digest(config)
     for study in studies:
         if study.is_ablation:
             continue
         same = (
-            study.base_config_digest == digest
+            study.base_config_digest in evidence.config_digests
             and study.state != "failed"
             and config.search.is_answered_by(study.search)
         )
-        if (
-            same
-            and (key is None or study.idempotency_key is None)
-            and _rests_on_present(session, workspace, project, study)
-        ):
+        if same and (key is None or study.idempotency_key is None) and depends_on_present(evidence, study):
             return study
     return None
 
 
-def _rests_on_present(session: Session, workspace: Workspace, project: Project, study: Study) -> bool:
-    """Whether the trials so far were made under what planning fixes now; a table must not mix two data sets."""
-    run = session.scalars(select(Run).where(Run.study == study.id).order_by(Run.created_at).limit(1)).first()
-    if run is None:
-        return True
-    expected = permits.expected_digests(Evidence(session, workspace, project.name))
-    return workspace.run_directory(project.name, run.id).specification().expected == expected
+def _notes(evidence: Evidence, search: SearchSection, values: dict[str, Any], study: Study | None) -> list[str]:
+    """Return what a search takes for granted; of a study that goes on, by its own objective and configuration."""
+    if study is not None:
+        goal = study.objective["metric"]
+        return begins_with(search, study.base_values) + objective_notes(search, {}, goal)
+    goal = evidence.config.selection.metric
+    return begins_with(search, values) + objective_notes(search, values.get("search") or {}, goal)
 
 
-def _again(study: Study) -> StudyChanged:
+def _going_on(study: Study, asked: SearchSection) -> dict[str, Any]:
+    """Return the search of a study that goes on: its own, on GPUs shared as is asked for now."""
+    is_asked = "trials_per_gpu" in asked.model_fields_set
+    return study.search | ({"trials_per_gpu": asked.trials_per_gpu} if is_asked else {})
+
+
+def _again(study: Study, asked: SearchSection) -> StudyChanged:
     return StudyChanged(
-        study_id=study.id, state="running", search=study.search, objective=study.objective,
+        study_id=study.id, state="running", search=_going_on(study, asked), objective=study.objective,
         base_config_digest=study.base_config_digest, idempotency_key=study.idempotency_key,
         created_at=study.created_at, made_by=made_by(),
     )  # fmt: skip

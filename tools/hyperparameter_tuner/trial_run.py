@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates.objectives import further_values
 from trainwright.tools.gates.study_check import best_value, epoch_values
 from trainwright.tools.hyperparameter_tuner.earlier_runs import earlier_runs
 from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_when_there_is_room
@@ -61,6 +62,10 @@ class _Judge:
         self.pruned_at: int | None = None
         self.attributes = trial.attributes
         self.stopped_attempt = 0
+
+    def further(self, directory: RunDirectory, finite: dict[int, float]) -> dict[str, float]:
+        """Return the further objectives' values at the goal's best epoch."""
+        return further_values(directory, finite, self.direction, self.search.objectives)
 
     def forget(self) -> None:
         """Judge another run of the same trial."""
@@ -119,7 +124,7 @@ def carry_out(workspace: Workspace, study_id: str, trial: TrialRecord, *, until_
         stalled_seconds=most,
         until_epoch=until_epoch,
     )
-    _settle(workspace, study_id, trial, _outcome(judge, seen))
+    _settle(workspace, study_id, trial, _outcome(judge, seen, workspace.run_directory(study.project, run_id)))
 
 
 def _known_outcome(judge: _Judge, study: Study) -> dict[str, Any] | None:
@@ -131,13 +136,15 @@ def _known_outcome(judge: _Judge, study: Study) -> dict[str, Any] | None:
     with suppress(ConfigurationError):  # an impossible combination has no runs
         config = parse_config(apply_changes(study.base_values, judge.trial.parameters))
         kinds = (RunKind.BASELINE, RunKind.TRIAL)
-        for run, directory in earlier_runs(judge.workspace, study.project, config_digest(config), *kinds):
+        for run, directory in earlier_runs(
+            judge.workspace, study.project, config_digest(config), *kinds, study=study.id
+        ):
             is_own = run.kind == RunKind.TRIAL and run.study in {None, study.id}
             if is_own or run.label == CONFIRMATION:
                 continue
             judge.look(directory, seen := observe(directory))
             if judge.pruned_at is not None or seen.state is RunState.COMPLETED:
-                return _outcome(judge, seen) | {"run": run.id}
+                return _outcome(judge, seen, directory) | {"run": run.id}
             judge.forget()
     return None
 
@@ -159,7 +166,7 @@ def _start(workspace: Workspace, study: Study, trial: TrialRecord, until_epoch: 
     return view.run_id
 
 
-def _outcome(judge: _Judge, seen: Observation) -> dict[str, Any]:
+def _outcome(judge: _Judge, seen: Observation, directory: RunDirectory) -> dict[str, Any]:
     """The trial's columns in the table: a function of its values by epoch, not of when the worker stopped.
 
     Finite values only: the ledger takes no others, and a pruner learns nothing from them.
@@ -171,10 +178,12 @@ def _outcome(judge: _Judge, seen: Observation) -> dict[str, Any]:
     if (rung := _rung(judge, seen)) is not None:
         kept = {epoch: value for epoch, value in finite.items() if epoch <= rung}
         return {"state": RUNNING, "intermediate": kept, "attributes": judge.attributes | {WAITS: rung}}
-    value = best_value(finite, judge.direction)
-    if seen.state is RunState.COMPLETED and value is not None:
-        return {"state": COMPLETED, "value": value, "intermediate": finite, "attributes": judge.attributes}
-    cause = _cause(judge, seen)
+    value, further = best_value(finite, judge.direction), judge.further(directory, finite)
+    is_whole = value is not None and all(one.metric in further for one in judge.search.objectives)
+    if seen.state is RunState.COMPLETED and is_whole:
+        done = {"value": value, "intermediate": finite, "further": further, "attributes": judge.attributes}
+        return {"state": COMPLETED, **done}
+    cause = _cause(judge, seen, further if value is not None else None)
     return {"state": FAILED, "intermediate": finite, "attributes": judge.attributes | {"cause": cause}}
 
 
@@ -187,7 +196,12 @@ def _rung(judge: _Judge, seen: Observation) -> int | None:
     return until if is_beyond or seen.status.stop_reason == RUNG else None
 
 
-def _cause(judge: _Judge, seen: Observation) -> dict[str, Any]:
+def _cause(judge: _Judge, seen: Observation, further: dict[str, float] | None) -> dict[str, Any]:
+    """Return why a trial failed.
+
+    Args:
+        further: the further objectives' values, where the goal's metric has one.
+    """
     if seen.status.stop_reason == STALLED:
         most = judge.search.stalled_seconds
         message = f"The run made no step for {most:g} s; resumed from its checkpoint, it hung again."
@@ -198,9 +212,12 @@ def _cause(judge: _Judge, seen: Observation) -> dict[str, Any]:
     if seen.state is RunState.STOPPED:
         reason = seen.status.stop_reason
         return {"category": "stopped", "message": f"The run was stopped: {reason}.", "remedy": "Let the trials run."}
+    missing = [one.metric for one in judge.search.objectives if further is not None and one.metric not in further]
     error = DataError(
-        f"The run recorded no validation {judge.metric!r}.",
-        remedy="Select by a metric that the configuration computes: selection.metric.",
+        f"The run recorded no validation {(missing or [judge.metric])[0]!r}.",
+        remedy="Search by metrics that the configuration computes: search.objectives."
+        if missing
+        else "Select by a metric that the configuration computes: selection.metric.",
     )
     return error.as_dict()
 
@@ -210,4 +227,5 @@ def _settle(workspace: Workspace, study_id: str, trial: TrialRecord, outcome: di
         row = trial_row(session, study_id, trial.number)
         row.state, row.value = outcome["state"], outcome.get("value")
         row.intermediate = {str(epoch): value for epoch, value in outcome.get("intermediate", {}).items()}
+        row.further = outcome.get("further", {})
         row.attributes, row.run = outcome["attributes"], outcome.get("run", row.run)

@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
+from trainwright.tools.gates.objectives import front, keeps_bounds, place
 from trainwright.tools.workspace.tables import Trial
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sqlalchemy.orm import Session
+
+    from trainwright.trainer.config.search import ObjectiveSection
 
 RUNNING, COMPLETED, PRUNED, FAILED = "running", "completed", "pruned", "failed"
 
@@ -28,6 +33,8 @@ class TrialRecord:
     attributes: dict[str, Any] = field(default_factory=dict)
     """Optuna's system attributes, and `cause` of a failed trial."""
     run: str | None = None
+    further: dict[str, float] = field(default_factory=dict)
+    """Further objectives' values, at the epoch of `value`."""
 
 
 def trials_of(session: Session, study_id: str) -> list[TrialRecord]:
@@ -40,6 +47,7 @@ def trials_of(session: Session, study_id: str) -> list[TrialRecord]:
             state=row.state,
             value=row.value,
             intermediate={int(epoch): float(value) for epoch, value in row.intermediate.items()},
+            further={metric: float(value) for metric, value in row.further.items()},
             attributes=dict(row.attributes),
             run=row.run,
         )
@@ -52,8 +60,30 @@ def trial_row(session: Session, study_id: str, number: int) -> Trial:
     return session.scalars(select(Trial).where(Trial.study == study_id, Trial.number == number)).one()
 
 
-def best_trial(trials: list[TrialRecord], direction: str) -> TrialRecord | None:
-    """Return the completed trial with the best value; of equal ones the earliest."""
+def best_trial(
+    trials: Sequence[TrialRecord], direction: str, objectives: Sequence[ObjectiveSection] = ()
+) -> TrialRecord | None:
+    """Return the completed trial with the best value of those that keep the bounds; of equal ones the earliest.
+
+    Of one value the further objectives decide, in their order.
+    """
     completed = [trial for trial in trials if trial.state == COMPLETED and trial.value is not None]
-    sign = -1.0 if direction == "maximize" else 1.0
-    return min(completed, key=lambda trial: (sign * (trial.value or 0.0), trial.number), default=None)
+    completed = [trial for trial in completed if keeps_bounds(trial.further, objectives)]
+
+    def key(trial: TrialRecord) -> tuple[tuple[float, ...], int]:
+        return place(trial.value or 0.0, trial.further, direction, objectives), trial.number
+
+    return min(completed, key=key, default=None)
+
+
+def pareto_front(
+    trials: Sequence[TrialRecord], direction: str, objectives: Sequence[ObjectiveSection]
+) -> list[TrialRecord]:
+    """Return the completed trials that no other dominates, by the goal's value, best first; bounds leave none out."""
+    completed = {trial.number: trial for trial in trials if trial.state == COMPLETED and trial.value is not None}
+    points = {
+        number: [trial.value or 0.0, *(trial.further[one.metric] for one in objectives)]
+        for number, trial in completed.items()
+        if all(one.metric in trial.further for one in objectives)
+    }
+    return [completed[number] for number in front(points, [direction, *(one.direction for one in objectives)])]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.answers import Answer, NextCall
-from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.searches import seconds_a_trial
+from trainwright.tools.gates.searches import room_for
+from trainwright.tools.gpus.claims import claims_of
+from trainwright.tools.gpus.waiting import waiters
 from trainwright.tools.hyperparameter_tuner.ablation.view import ablation_view
 from trainwright.tools.hyperparameter_tuner.ends import ended_by
+from trainwright.tools.hyperparameter_tuner.time_left import estimated_seconds
 from trainwright.tools.hyperparameter_tuner.trials import (
     COMPLETED,
     FAILED,
@@ -19,11 +20,12 @@ from trainwright.tools.hyperparameter_tuner.trials import (
     RUNNING,
     TrialRecord,
     best_trial,
+    pareto_front,
     trials_of,
 )
+from trainwright.tools.launchers import read_launch
 from trainwright.tools.training_orchestrator import followed_next
 from trainwright.tools.workspace.records import ACTIVE, get_study
-from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import SearchSection
 
 if TYPE_CHECKING:
@@ -31,35 +33,8 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace.tables import Study
 
 
-PRUNED_SHARE = 0.6
-"""Share of a complete run that a trial takes on average under pruning, before any trial was measured."""
-
-
-def estimated_seconds(workspace: Workspace, study: Study, trials_done: int, *, is_last: bool = False) -> float | None:
-    """Return the seconds of training that are left: waves of trials, and repetitions of the best and the baseline.
-
-    By the mean time of the newest sealed trials, and before there is one by the baseline's, shortened roughly for
-    pruning. None where nothing was measured.
-
-    Args:
-        is_last: whether no more trials are asked for.
-    """
-    try:
-        with workspace.session() as session:
-            seconds = seconds_a_trial(Evidence(session, workspace, study.project))
-    except TrainwrightError:  # an edited record is reported where the study is evaluated
-        return None
-    if seconds is None:
-        return None
-    if study.is_ablation:
-        waves = math.ceil((int(study.search["trials"]) - trials_done) / int(study.search["width"]))
-        return round(seconds * waves, 1)
-    search = SearchSection.model_validate(study.search)
-    pruned = PRUNED_SHARE if search.pruning.name != "none" and not trials_done else 1.0
-    repetitions = 2 * search.confirmation_repeats
-    more = 0 if is_last else search.trials - trials_done
-    left = math.ceil(more / search.width) * pruned + math.ceil(repetitions / search.width)
-    return round(seconds * left, 1)
+MOST_OF_FRONT = 8
+"""Trials of the front in an answer; `plot_metrics` draws, and the report lists, all of them."""
 
 
 class BestTrial(BaseModel):
@@ -71,6 +46,16 @@ class BestTrial(BaseModel):
     value: float
     parameters: dict[str, Any]
     run_id: str | None
+
+
+class FrontTrial(BaseModel):
+    """A trial of the Pareto front."""
+
+    model_config = ConfigDict(frozen=True)
+
+    number: int
+    values: dict[str, float]
+    """The goal's metric, then the further objectives."""
 
 
 class StudyView(Answer):
@@ -91,7 +76,14 @@ class StudyView(Answer):
     running_run: str | None = None
     running: dict[int, str | None] | None = None
     """Every trial under way with its run, where several run side by side."""
+    gpus: dict[int, str] | None = None
+    """Trials under way by the GPUs that they were given; absent where the machine shows none."""
+    waiting: str | None = None
+    """Set while runs of the study wait for a GPU."""
     best: BestTrial | None = None
+    front: list[FrontTrial] | None = None
+    """Of several objectives: the trials that no other dominates, by the goal's value, at most MOST_OF_FRONT."""
+    front_size: int | None = None
     confirmation: dict[str, Any] | None = None
     """{seeds, baseline: [values], best: [values], improvement_mean, _low and _high, validated, …}."""
     failure: dict[str, Any] | None = None
@@ -100,7 +92,7 @@ class StudyView(Answer):
     ablation: dict[str, Any] | None = None
     """Of an ablation study: {design, seeds, conclusion, effects: [{effect, mean, low, high, p_holm, verdict}], …}."""
     estimated_seconds: float | None = None
-    """Training time that is left: waves of trials and repetitions times measured seconds a run, less for pruning."""
+    """Time that is left: waves of trials and repetitions times the measured seconds of a run, less for pruning."""
 
     @property
     def is_ended(self) -> bool:
@@ -116,22 +108,26 @@ def view_study(workspace: Workspace, study_id: str, *, estimate: bool = False) -
     """Describe a study from its tables. Raises NotFoundError.
 
     Args:
-        estimate: whether to say how long it still takes, which reads the project's records.
+        estimate: whether to say how long it still takes.
     """
     with workspace.session() as session:
         study, trials = get_study(session, study_id), trials_of(session, study_id)
         ablation = ablation_view(session, workspace, study) if study.is_ablation else None
         early = ended_by(session, study)
+        left = estimated_seconds(session, study, is_last=early is not None) if estimate else None
     view = _view(workspace, study, trials)
     view.ablation, view.ended_by = ablation, early
+    view.gpus, view.waiting = _gpus(workspace, study, trials), _waiting(workspace, study)
     if estimate and not view.is_ended:
-        view.estimated_seconds = estimated_seconds(workspace, study, view.trials_done, is_last=early is not None)
+        view.estimated_seconds = left
     return view
 
 
 def _view(workspace: Workspace, study: Study, trials: list[TrialRecord]) -> StudyView:
     counts = {state: sum(trial.state == state for trial in trials) for state in (COMPLETED, PRUNED, FAILED)}
-    best = None if study.is_ablation else best_trial(trials, study.objective["direction"])
+    objectives = [] if study.is_ablation else SearchSection.model_validate(study.search).objectives
+    best = None if study.is_ablation else best_trial(trials, study.objective["direction"], objectives)
+    front = pareto_front(trials, study.objective["direction"], objectives) if objectives else None
     at_work = {trial.number: trial.run for trial in trials if trial.state == RUNNING}
     running = min(at_work, default=None)
     return StudyView(
@@ -147,10 +143,31 @@ def _view(workspace: Workspace, study: Study, trials: list[TrialRecord]) -> Stud
         running_run=None if running is None else at_work[running],
         running=at_work if len(at_work) > 1 else None,
         best=_best(best),
+        front=None if front is None else [_of_front(trial, study.objective["metric"]) for trial in spaced(front)],
+        front_size=None if front is None else len(front),
         confirmation=study.confirmation,
         failure=study.failure,
         next=_next(workspace, study),
     )
+
+
+def _gpus(workspace: Workspace, study: Study, trials: list[TrialRecord]) -> dict[int, str] | None:
+    found = {}
+    for trial in trials:
+        if trial.state == RUNNING and trial.run is not None:
+            launch = read_launch(workspace.run_directory(study.project, trial.run).path)
+            if launch is not None and launch.gpus:
+                found[trial.number] = "; ".join(map(str, launch.gpus))
+    return found or None
+
+
+def _waiting(workspace: Workspace, study: Study) -> str | None:
+    count = sum(waiter.study == study.id for waiter in waiters(workspace)) if study.state in ACTIVE else 0
+    if not count:
+        return None
+    with workspace.snapshot() as session:
+        held = ", ".join(sorted(claim.run for claim in claims_of(session, workspace)))
+    return f"{count} run(s) wait for a GPU; on the GPUs are {held or 'other programs'}"
 
 
 def _best(trial: TrialRecord | None) -> BestTrial | None:
@@ -159,8 +176,21 @@ def _best(trial: TrialRecord | None) -> BestTrial | None:
     return BestTrial(number=trial.number, value=trial.value, parameters=trial.parameters, run_id=trial.run)
 
 
+def _of_front(trial: TrialRecord, metric: str) -> FrontTrial:
+    return FrontTrial(number=trial.number, values={metric: trial.value or 0.0, **trial.further})
+
+
+def spaced(front: list[TrialRecord]) -> list[TrialRecord]:
+    """Return both ends of the front and trials spread between them."""
+    last, most = len(front) - 1, MOST_OF_FRONT - 1
+    return front if last <= most else [front[round(place * last / most)] for place in range(most + 1)]
+
+
 def _next(workspace: Workspace, study: Study) -> NextCall | None:
     if study.state in ACTIVE:
         arguments = {"study_id": study.id, "wait_seconds": 50}
         return NextCall(tool="tuning_status", arguments=arguments, why=f"the study is {study.state}")
+    room = room_for(workspace, study.project, study.failure, int(study.search.get("width", 1)))
+    if study.state == "stopped" and room is not None:  # on a full disk nothing else of the project goes on either
+        return room
     return followed_next(workspace, study.project)

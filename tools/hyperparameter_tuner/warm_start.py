@@ -128,7 +128,8 @@ def _translated(
             same = config_digest(parse_config(apply_changes(base_values, parameters))) == whole
         except ConfigurationError:  # of another schema
             continue
-        if same and all(domain.takes(key, value) for key, value in parameters.items()):
+        is_whole = all(trial.state == COMPLETED and one.metric in trial.further for one in search.objectives)
+        if same and is_whole and all(domain.takes(key, value) for key, value in parameters.items()):
             found.append(replace(trial, parameters=parameters, attributes={}, run=None))
     return found
 
@@ -143,6 +144,7 @@ def _digest(trials: Sequence[TrialRecord]) -> str:
                 trial.state,
                 trial.value,
                 {str(k): v for k, v in trial.intermediate.items()},
+                *([trial.further] if trial.further else []),
             ]
             for trial in trials
         ]

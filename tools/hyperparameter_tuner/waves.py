@@ -38,7 +38,7 @@ def seen_by(number: int, width: int, trials: Sequence[TrialRecord]) -> list[Tria
 def begun(trial: TrialRecord) -> TrialRecord:
     """Return the trial as it was suggested: its parameters are known, its results are not."""
     asked = {key: value for key, value in trial.attributes.items() if key != CAUSE and not key.startswith(RUNG)}
-    return replace(trial, state=RUNNING, value=None, intermediate={}, attributes=asked)
+    return replace(trial, state=RUNNING, value=None, intermediate={}, further={}, attributes=asked)
 
 
 def side_by_side(width: int, tasks: Sequence[Callable[[], T]]) -> list[T]:

@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 from trainwright.tools.workspace.presence import locked
 from trainwright.trainer.base.errors import IntegrityError
 
-HEAD = "0004"
+HEAD = "0005"
 """The newest revision under migrations/versions."""
 
 

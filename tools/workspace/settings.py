@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
@@ -32,8 +33,11 @@ HEADER = """\
 # data_cache_bytes: the most bytes that the workspace keeps of what runs make from data (tokens, matrices of large
 #   tables, fetched files), in cache/data; the least recently used go first.
 # warm_workers: processes that wait with torch imported, so that a run of an environment that another had before it
-#   starts at once: most (of the workspace at a time, for example 3; 0: none) and idle_seconds, after which one ends.
-#   Each holds at most 400 MiB of memory of its own, and none begins where less than 1.6 GiB is free.
+#   starts at once: most (of the workspace at a time; left out: the variable TRAINWRIGHT_WARM_WORKERS, else 2; 0: none)
+#   and idle_seconds (300), after which one ends. Each holds at most 400 MiB of memory of its own, and none begins where
+#   less than 1.6 GiB is free.
+# gpus: the GPUs that runs may use, for example [{id: GPU-5c…}, {id: GPU-9a…}] by `nvidia-smi -L`; left out: all that
+#   the server is shown; []: none. Where no NVIDIA driver tells them, name and memory_bytes of each too.
 # connections: databases and stores by name, for data: {use: sql, args: {profile: NAME}}. Each names the environment
 #   variables (url_env, endpoint_env, key_env, secret_env, token_env) or the file (url_file) that hold its credentials.
 # data_variables: patterns of the variables that a configuration may name itself; a worker gets those that it names.
@@ -51,6 +55,7 @@ HEADER = """\
 """
 
 
+WARM_VARIABLE = "TRAINWRIGHT_WARM_WORKERS"
 _READ = Memory(most=16)
 LEAST = frozenset({"gpu_utilisation_percent"})
 """Limits from below: a project may ask for more, and only the owner lets it have less."""
@@ -126,15 +131,33 @@ class RetentionPolicy(BaseModel):
         return self.model_copy(update={"keep_last": last, "keep_best": best, "keep_every_n_epochs": every})
 
 
+def _usual_warm_workers() -> int:
+    """Return how many wait where the owner says nothing; what is no number in the variable counts as none."""
+    named = os.environ.get(WARM_VARIABLE, "2")
+    return int(named) if named.isdecimal() else 0
+
+
 class WarmWorkers(BaseModel):
     """Processes that wait with everything imported, and fork runs' workers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    most: int = Field(default=0, ge=0, le=64)
+    most: int = Field(default_factory=_usual_warm_workers, ge=0, le=64)
     """Of the workspace at a time; 0: every run starts as a process of its own."""
-    idle_seconds: float = Field(default=600.0, gt=0)
+    idle_seconds: float = Field(default=300.0, gt=0)
     """How long one waits for a run."""
+
+
+class ListedGpu(BaseModel):
+    """A GPU that runs may use."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    id: str = Field(min_length=1, pattern=r"^[^,\s]+$")
+    """Its number or UUID, as CUDA_VISIBLE_DEVICES takes it."""
+    name: str = ""
+    """Kind; with the memory, for where no driver tells them."""
+    memory_bytes: int = Field(default=0, ge=0)
 
 
 class Settings(BaseModel):
@@ -159,6 +182,8 @@ class Settings(BaseModel):
     """Most bytes of the workspace's data cache."""
     warm_workers: WarmWorkers = Field(default_factory=WarmWorkers)
     """Processes from which runs start at once."""
+    gpus: list[ListedGpu] | None = None
+    """GPUs that runs may use; None: all that the server is shown."""
     connections: dict[str, Connection] = Field(default_factory=dict)
     """Databases and stores by name: the variables, or files, that hold their credentials."""
     data_variables: list[str] = Field(default_factory=lambda: ["*_DB_URL", "DATA_*", "S3_*"])
@@ -204,7 +229,7 @@ class Settings(BaseModel):
     @property
     def digest(self) -> str:
         """Digest of the settings that bear on gates, recorded with every gate decision."""
-        return digest_json(self.model_dump(mode="json", exclude={"notify", "warm_workers"}))
+        return digest_json(self.model_dump(mode="json", exclude={"notify", "warm_workers", "gpus"}))
 
     def gives_to_data(self, variable: str) -> bool:
         """Return whether a variable of the environment may be named for data: by a pattern, or in a connection."""

@@ -127,6 +127,8 @@ class Trial(Base):
     value: Mapped[float | None] = mapped_column(default=None)
     intermediate: Mapped[dict[str, Any]] = mapped_column(default=dict)
     """Epoch (as text) to the objective's value, up to the epoch at which it was pruned."""
+    further: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default="{}")
+    """Further objectives' values, at the epoch of `value`."""
     attributes: Mapped[dict[str, Any]] = mapped_column(default=dict)
     """Optuna's system attributes, carried so that samplers and pruners stay pure."""
 

@@ -160,9 +160,13 @@ class Workspace:
         """Return the project's folder. Raises ConfigurationError on a name that is not a plain word."""
         return self.path / "projects" / checked_name(project)
 
+    def run_folder(self, project: str, run_id: str) -> Path:
+        """Return the folder of a run, which need not exist. Raises ConfigurationError as `project_folder`."""
+        return self.project_folder(project) / "runs" / checked_name(run_id)
+
     def run_directory(self, project: str, run_id: str) -> RunDirectory:
-        """Return the folder of a run, which need not exist."""
-        return RunDirectory(self.project_folder(project) / "runs" / checked_name(run_id))
+        """Return the record of a run, which need not exist."""
+        return RunDirectory(self.run_folder(project, run_id))
 
 
 def checked_name(name: str) -> str:

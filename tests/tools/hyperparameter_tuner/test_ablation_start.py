@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trainwright.tools import ledger, limits
+from trainwright.tools.gates.improvement import confirmation_seeds
 from trainwright.tools.hyperparameter_tuner import process, start_study, stop_study, study_status
+from trainwright.tools.hyperparameter_tuner.ablation.publishing import PURPOSE
+from trainwright.tools.ledger.events import AblationChanged
 from trainwright.tools.projects import create_project
 from trainwright.tools.workspace.records import get_study
+from trainwright.tools.workspace.tables import now
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, GateRefusedError, LimitReachedError
 
 if TYPE_CHECKING:
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
 DECAY = "optimizer.weight_decay"
 RATE = "optimizer.learning_rate"
 PLAIN: dict[str, Any] = {"ablation": {"factors": {RATE: [1e-3]}}}
+SETTLED: dict[str, Any] = {"ablation": {"factors": {RATE: [1e-6]}}}
+"""The same, where the rate of `PLAIN` was settled on."""
 
 
 @pytest.fixture(autouse=True)
@@ -104,20 +110,25 @@ def test_without_a_baseline_there_is_nothing_to_compare_with(workspace: Workspac
         start_study(workspace, "new", search=PLAIN)
 
 
+def settle(workspace: Workspace, outcome: str = "passed") -> None:
+    """Let the optimization gate settle on another learning rate."""
+    with workspace.session() as session:
+        decided = dict(ledger.entries(session, "digits", "gate")[-1][1])
+        settled = decided["rested_on"]["values"] | {"optimizer": {"learning_rate": 1e-3}}
+        new = {"phase": "optimization", "outcome": outcome, "final_values": settled}
+        ledger.append(session, "digits", "gate", decided | new)
+
+
 @pytest.mark.requirement("TUNE-5", "PHASE-5")
 @pytest.mark.parametrize("outcome", ["passed", "skipped"])
 def test_where_the_search_is_done_or_skipped_the_settled_configuration_is_the_reference(
     workspace: Workspace, make_project: Callable[..., str], outcome: str
 ) -> None:
     make_project(workspace)
-    with workspace.session() as session:
-        decided = dict(ledger.entries(session, "digits", "gate")[-1][1])
-        settled = decided["rested_on"]["values"] | {"optimizer": {"learning_rate": 1e-3}}
-        new = {"phase": "optimization", "outcome": outcome, "final_values": settled}
-        ledger.append(session, "digits", "gate", decided | new)
+    settle(workspace, outcome)
     with pytest.raises(ConfigurationError, match="is the present value"):
         start_study(workspace, "digits", search=PLAIN)
-    view = start_study(workspace, "digits", search={"ablation": {"factors": {RATE: [1e-6]}}})
+    view = start_study(workspace, "digits", search=SETTLED)
     with workspace.session() as session:
         assert get_study(session, view.study_id).base_values["optimizer"] == {"learning_rate": 1e-3}
 
@@ -138,6 +149,33 @@ def test_the_same_study_is_found_again_and_a_stopped_one_goes_on(
     assert other.study_id != first.study_id
     with workspace.session() as session:
         assert {body["study_id"] for _, body in ledger.entries(session, "digits", "study")} == {other.study_id}
+
+
+@pytest.mark.requirement("TUNE-3", "TUNE-5")
+@pytest.mark.parametrize("is_settled", [False, True])
+def test_a_study_of_an_earlier_version_is_found_again_and_keeps_its_seeds(
+    workspace: Workspace, make_project: Callable[..., str], is_settled: bool
+) -> None:
+    """A key of the schema that came later, with its default, gives the same configuration another digest."""
+    make_project(workspace)
+    if is_settled:
+        settle(workspace)
+    first = start_study(workspace, "digits", search=SETTLED if is_settled else PLAIN)
+    with workspace.session() as session:
+        now_made = get_study(session, first.study_id)
+        old = AblationChanged(
+            study_id="ablation-digits-of-old", state="running", search=now_made.search, objective=now_made.objective,
+            base_config_digest="blake3:of-an-earlier-version", created_at=now(),
+            **({"base_values": now_made.base_values} if is_settled else {}),
+        )  # fmt: skip
+        ledger.record(session, "digits", old)
+    before = stop_study(workspace, old.study_id)
+    again = start_study(workspace, "digits", search=SETTLED if is_settled else PLAIN)
+    assert (again.study_id, again.state) == (old.study_id, "running")
+    assert again.ablation is not None
+    assert before.ablation is not None
+    own = confirmation_seeds("blake3:of-an-earlier-version", 5, own_seed=42, purpose=PURPOSE)
+    assert again.ablation["seeds"] == before.ablation["seeds"] == own
 
 
 @pytest.mark.requirement("TUNE-5")

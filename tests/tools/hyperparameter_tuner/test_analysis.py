@@ -81,7 +81,9 @@ def test_importance_says_why_there_is_none() -> None:
 def test_every_kind_is_drawn_of_few_and_of_many_trials(tmp_path: Path, count: int) -> None:
     study = subject(count)
     kinds = drawable_kinds(study)
-    assert set(STUDY_KINDS) - set(kinds) <= ({"importance"} if count < 60 else set())
+    assert set(STUDY_KINDS) - set(kinds) <= {"pareto"} | ({"importance"} if count < 60 else set())
+    with pytest.raises(NotFoundError, match="the study has one objective"):
+        draw_study("pareto", study, tmp_path / "pareto.png")
     for kind in kinds:
         path, said = draw_study(kind, study, tmp_path / f"{kind}.png")
         assert path.stat().st_size > 5000

@@ -17,6 +17,7 @@ LOG: dict[str, Any] = {"type": "float", "low": 1e-4, "high": 1e-1, "log": True}
 BATCHES: dict[str, Any] = {"type": "categorical", "choices": [16, 32, 64]}
 MOMENTUM: dict[str, Any] = {"type": "float", "low": 0.5, "high": 0.99}
 OPTIMIZERS: dict[str, Any] = {"type": "categorical", "choices": ["adamw", "sgd"]}
+SMALL: dict[str, Any] = {"metric": "parameters", "direction": "minimize"}
 SIZES: dict[str, Any] = {"type": "int", "low": 1, "high": 1000}
 
 
@@ -47,6 +48,16 @@ def refused(search: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         ({"method": "random", "space": {RATE: {**LOG, "points": 5}}}, "belongs to method grid"),
         ({"method": "cma_es", "space": {BATCH: BATCHES}}, "the space has choices alone"),
         ({"method": "quasi_random", "warm_start": True, "space": {RATE: LOG}}, "learns nothing from results"),
+        ({"method": "nsga2", "space": {RATE: LOG}}, "the search has the goal's metric alone"),
+        ({"method": "cma_es", "objectives": [SMALL], "space": {RATE: LOG}}, "the search has several"),
+        ({"objectives": [SMALL], "pruning": {"name": "median"}, "space": {RATE: LOG}}, "pruning median compares"),
+        ({"objectives": [SMALL], "stop_below_noise": True, "space": {RATE: LOG}}, "the front may still grow"),
+        ({"objectives": [SMALL, SMALL], "space": {RATE: LOG}}, "each once"),
+        ({"objectives": [{**SMALL, "metric": "loss"}], "space": {RATE: LOG}}, "'loss' is the goal's"),
+        (
+            {"objectives": [{**SMALL, "at_least": 9, "at_most": 1}], "space": {RATE: LOG}},
+            "`at_least <= at_most` must hold; got 9 and 1",
+        ),
         ({"space": {RATE: LOG | {"when": {"optimizer.nam": "sgd"}}, NAME: OPTIMIZERS}}, f"did you mean `{NAME}`"),
         (
             {"space": {RATE: {**LOG, "when": {BATCH: 32}}, BATCH: {**BATCHES, "when": {RATE: 0.01}}}},

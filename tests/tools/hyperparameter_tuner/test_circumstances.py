@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,9 @@ def table_of(workspace: Workspace, study_id: str) -> list[TrialRecord]:
 
 
 @pytest.mark.requirement("TUNE-5", "TUNE-7")
-def test_a_disk_that_fills_up_stops_the_study_and_fails_no_trial(workspace: Workspace) -> None:
+def test_a_disk_that_fills_up_stops_the_study_and_fails_no_trial(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     study_id = start_study(workspace, "digits", search=SEARCH).study_id
     (trial,) = next_wave(workspace, study_id)
     carry_out(workspace, study_id, trial)
@@ -77,6 +80,11 @@ def test_a_disk_that_fills_up_stops_the_study_and_fails_no_trial(workspace: Work
     assert "had no room on the disk" in view.failure["message"]
     assert view.failure["details"]["next"] == {"tool": "prune_checkpoints", "arguments": {"project": "digits"}}
     assert "start_tuning with the same search goes on" in view.failure["remedy"]
+    assert view.next.tool != "prune_checkpoints", "there is room by now"
+    room = shutil.disk_usage(workspace.path)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda _path: room._replace(free=1 << 20))
+        assert study_status(workspace, study_id).next.tool == "prune_checkpoints"
     left = table_of(workspace, study_id)[1].run
 
     full.unlink()

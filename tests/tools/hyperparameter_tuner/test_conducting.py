@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -72,8 +73,9 @@ def go_through_kills(workspace: Workspace) -> Broken:
     (trial,) = next_wave(workspace, study_id)  # one that died between a trial's row and its run,
     first = start_as_the_conductor_would(workspace, study_id, trial)  # and one between the run and noting it
     until_conducted(workspace, study_id)
-    while wait_for_run(workspace, first, after_step=0).step == 0:
-        pass
+    while workspace.run_directory("war", first).last_status().step == 0:
+        time.sleep(0.005)
+    kill_worker(workspace, first, signal.SIGSTOP)  # it must not end before the conductor has gone
     kill_conductor(workspace, study_id)
     kill_worker(workspace, first)
     third = until_trial_runs(workspace, study_id, 2)
@@ -130,11 +132,11 @@ def kill_conductor(workspace: Workspace, study_id: str) -> None:
         pass
 
 
-def kill_worker(workspace: Workspace, run_id: str) -> None:
+def kill_worker(workspace: Workspace, run_id: str, by: signal.Signals = signal.SIGKILL) -> None:
     directory = workspace.run_directory("war", run_id)
     launch = read_launch(directory.path)
     if launch is not None and launch.process is not None and launch.process.is_alive():
-        os.kill(launch.process.pid, signal.SIGKILL)
+        os.kill(launch.process.pid, by)
 
 
 def table_of(workspace: Workspace, study_id: str) -> list[dict[str, Any]]:

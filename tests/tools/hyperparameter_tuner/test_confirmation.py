@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +23,7 @@ from trainwright.tools.gates.improvement import (
 )
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.searches import next_search
+from trainwright.tools.workspace.tables import Run, now
 from trainwright.trainer.config import SearchSection
 from trainwright.trainer.run.evidence import Summary
 
@@ -99,9 +101,9 @@ def test_a_search_that_settled_nothing_goes_on_in_its_own_space(
         trials_left=100,
         goal={"direction": "maximize"},
         goal_metric="accuracy",
-        config_digest="",
+        config_digests={""},
         facts=SimpleNamespace(started={}, seals={}),
-        baseline=SimpleNamespace(summary=Summary(train_seconds=2.0), best_value=lambda metric: 0.81239),
+        baseline=SimpleNamespace(row=two_seconds(), best_value=lambda metric: 0.81239),
         call=lambda tool, why, **arguments: NextCall(tool=tool, arguments=arguments, why=why),
     )
     call = next_search(evidence, {"improvement_mean": gain, "baseline_spread": spread})
@@ -109,6 +111,12 @@ def test_a_search_that_settled_nothing_goes_on_in_its_own_space(
     assert SearchSection.model_validate(call.arguments["search"]) != search
     assert "repetitions of 2 s: about" in call.why
     assert "{'accept': 0.8123}" in call.why, "what was reached meets the value that the owner is asked to accept"
+
+
+def two_seconds() -> Run:
+    """A run that took two seconds from its order to its end."""
+    began = now()
+    return Run(created_at=began, ended_at=began + timedelta(seconds=2))
 
 
 @pytest.mark.requirement("PHASE-5")
@@ -183,7 +191,8 @@ def test_seeds_that_give_the_same_weights_measured_nothing() -> None:
 def test_the_checklist_says_how_many_seeds_are_needed() -> None:
     lines = load_checklist(Phase.OPTIMIZATION).checks
     config = SimpleNamespace(seed=42)
-    evidence: Any = SimpleNamespace(config_digest="blake3:1", config=config, lines=lambda _: lines)
+    study = SimpleNamespace(base_config_digest="blake3:1")
+    evidence: Any = SimpleNamespace(study=study, config=config, lines=lambda _: lines)
     assert least_seeds(lines) == 3
     two = confirmation_seeds("blake3:1", 2, own_seed=42)
     assert _seed_problems(evidence, two) == ["it was confirmed on 2 seeds; at least 3 are needed"]

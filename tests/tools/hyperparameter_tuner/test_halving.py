@@ -35,8 +35,8 @@ SEARCH: dict[str, Any] = {
 }
 
 
-def search_of(name: str, bracket: int = 9, warmup_epochs: int = 1) -> SearchSection:
-    pruning = {"name": name, "bracket": bracket, "warmup_epochs": warmup_epochs}
+def search_of(name: str, bracket: int = 9, warmup_epochs: int = 1, **more: int) -> SearchSection:
+    pruning = {"name": name, "bracket": bracket, "warmup_epochs": warmup_epochs, **more}
     return SearchSection.model_validate({"trials": 30, "width": 2, "space": SPACE, "pruning": pruning})
 
 
@@ -58,8 +58,45 @@ def test_a_third_goes_on_by_the_best_epoch_so_far_and_of_equals_the_earlier(dire
     values = [0.1, 0.7, 0.7, 0.9, 0.2, 0.6, 0.7]
     waiting = [TrialRecord(n, {}, RUNNING, None, {1: sign * value, 2: 0.0}) for n, value in enumerate(values)]
     waiting.append(TrialRecord(7, {}))  # measured nothing
-    assert promoted(waiting, direction) == ({3, 1} if direction == "maximize" else {1, 3})
-    assert promoted(waiting[7:], direction) == {7}, "a single one is compared with none"
+    assert promoted(waiting, direction, 3) == ({3, 1} if direction == "maximize" else {1, 3})
+    assert promoted(waiting[7:], direction, 3) == {7}, "a single one is compared with none"
+
+
+@pytest.mark.requirement("TUNE-2")
+@pytest.mark.parametrize(
+    ("factor", "expected", "going_on"),
+    [(2, [1, 2, 4, 8], {0, 1, 2, 3, 4, 5, 6, 7}), (3, [1, 3], {0, 1, 2, 3, 4}), (4, [1, 4], {0, 1, 2, 3})],
+)
+def test_the_reduction_factor_spaces_the_rungs_and_is_the_share_that_goes_on(
+    factor: int, expected: list[int], going_on: set[int]
+) -> None:
+    assert rungs(search_of("successive_halving", 16, reduction_factor=factor), 0, 27) == expected
+    waiting = [TrialRecord(number, {}, RUNNING, None, {1: -float(number)}) for number in range(16)]
+    assert promoted(waiting, "maximize", factor) == going_on
+
+
+@pytest.mark.requirement("TUNE-2")
+def test_a_stored_search_without_a_reduction_factor_is_one_of_three() -> None:
+    search = search_of("successive_halving")
+    stored = search.model_dump(mode="json")
+    del stored["pruning"]["reduction_factor"]
+    assert SearchSection.model_validate(stored).pruning.reduction_factor == 3
+    assert search.is_answered_by(stored)
+    assert not search_of("successive_halving", reduction_factor=2).is_answered_by(stored)
+
+
+@pytest.mark.requirement("TUNE-2")
+@pytest.mark.parametrize(
+    ("pruning", "told"),
+    [
+        ({"name": "median", "reduction_factor": 2}, "`reduction_factor` belongs to hyperband and successive_halving"),
+        ({"name": "hyperband", "bracket": 3, "reduction_factor": 4}, "`bracket` 3 is less than `reduction_factor` 4"),
+        ({"name": "hyperband", "reduction_factor": 5}, "reduction_factor"),
+    ],
+)
+def test_a_reduction_factor_that_would_prune_nothing_is_refused(pruning: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        parse_config({"model": {"use": "mlp"}, "data": {"use": "digits"}, "search": SEARCH | {"pruning": pruning}})
 
 
 @pytest.mark.requirement("TUNE-2")

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trainwright.tools import ledger
-from trainwright.tools.hyperparameter_tuner import lost_workers, process, start_study, study_status
+from trainwright.tools.hyperparameter_tuner import follow_run, lost_workers, process, start_study, study_status
 from trainwright.tools.hyperparameter_tuner.conductor import conduct, next_wave
 from trainwright.tools.hyperparameter_tuner.lost_workers import CRASHED, MOST_FAULTS
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, TrialRecord, trials_of
 from trainwright.tools.launchers import read_launch
 from trainwright.tools.launchers.local import Local
+from trainwright.tools.training_orchestrator import resume_run
 from trainwright.tools.training_orchestrator.deaths import ITSELF, OUTSIDE, fault_of
 from trainwright.trainer.base.exits import EXIT, Exit, read_exit, record_exit
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace.tables import Run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -123,6 +125,26 @@ def test_a_worker_that_is_killed_from_outside_is_replaced_however_often(
     assert len(found) == 6
     assert {death["by"] for death in found} == {OUTSIDE}
     assert workspace.run_directory("digits", str(trial.run)).status().attempt == 5
+
+
+@pytest.mark.requirement("TUNE-7", "TUNE-5")
+def test_a_trial_that_an_agent_resumes_just_before_the_conductor_does_is_followed(
+    workspace: Workspace, begun: Callable[..., tuple[str, list[TrialRecord]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workspace.path.parent / "kills").write_text("1")
+    study_id, (trial, *_) = begun(KILLED)
+    require_wanted = follow_run._require_wanted
+
+    def resumed_by_the_agent_too(workspace: Workspace, run: Run) -> None:
+        require_wanted(workspace, run)
+        resume_run(workspace, run.id)
+
+    monkeypatch.setattr(follow_run, require_wanted.__name__, resumed_by_the_agent_too)
+    carry_out(workspace, study_id, trial)
+    with workspace.session() as session:
+        (trial,) = trials_of(session, study_id)
+        resumed = ledger.entries(session, "digits", "run_resumed")
+    assert (trial.state, len(resumed)) == (COMPLETED, 1), trial.attributes
 
 
 @pytest.mark.requirement("TUNE-7", "TUNE-5")

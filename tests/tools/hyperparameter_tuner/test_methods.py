@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.function_text import body_of
 
-from trainwright.tools.hyperparameter_tuner.methods import METHODS
+from trainwright.tools.hyperparameter_tuner.methods import LEARNING, METHODS
 from trainwright.tools.hyperparameter_tuner.methods.cma_es import GENERATION, POINT
 from trainwright.tools.hyperparameter_tuner.prune import pruned_epoch
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
@@ -138,7 +138,7 @@ def test_conditions_and_constraints_hold_for_every_trial(method: str) -> None:
 
 
 @pytest.mark.requirement("TUNE-1")
-@pytest.mark.parametrize(("method", "learns"), [(name, name in {"tpe", "gaussian_process", "cma_es"}) for name in ALL])
+@pytest.mark.parametrize(("method", "learns"), [(name, name in LEARNING) for name in ALL])
 def test_models_learn_from_results_and_the_others_do_not(method: str, *, learns: bool) -> None:
     search = search_of(method, FEW.get(method, 20), constraints=[])
     trials = conducted(search, [])

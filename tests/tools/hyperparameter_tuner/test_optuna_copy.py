@@ -77,7 +77,9 @@ def test_the_command_lists_the_trials_and_names_the_dashboard(workspace: Workspa
     run = CliRunner().invoke
     listed = run(app, ["study", study, "-w", str(workspace.path)])
     assert listed.exit_code == 0, listed.output
-    assert [line.split()[1] for line in listed.output.splitlines()] == ["completed", "pruned", "failed", "running"]
+    standing, *lines = listed.output.splitlines()
+    assert "running, 3 of" in standing
+    assert [line.split()[1] for line in lines if line[:4].strip()] == ["completed", "pruned", "failed", "running"]
     copied = run(app, ["study", study, "--optuna", str(tmp_path / "a.sqlite3"), "-w", str(workspace.path)])
     assert copied.exit_code == 0, copied.output
     assert (tmp_path / "a.sqlite3").is_file()

@@ -153,6 +153,24 @@ def test_the_same_search_or_key_is_the_same_study(workspace: Workspace, make_pro
         study_status(workspace, "study-digits-none")
 
 
+@pytest.mark.requirement("MCP-3", "GATE-4")
+def test_a_stopped_study_that_its_key_finds_goes_on_with_its_own_search_and_says_so(
+    workspace: Workspace, make_project: Callable[..., str]
+) -> None:
+    make_project(workspace, limits={"trials": 6})
+    own = SEARCH | {"objectives": [{"metric": "parameters", "direction": "minimize", "at_most": 700}]}
+    first = start_study(workspace, "digits", search=own, idempotency_key="a")
+    stop_study(workspace, first.study_id)
+    other = SEARCH | {"trials": 60, "width": 60, "trials_per_gpu": 2}
+    again = start_study(workspace, "digits", search=other, idempotency_key="a")
+    assert (again.study_id, again.state, again.trials_total) == (first.study_id, "running", 4)
+    notes = " ".join(again.taken_as or [])
+    assert "within parameters at most 700 is confirmed" in notes
+    assert "no trial is pruned" in notes
+    assert "trials_per_gpu = 2 is ignored" in notes, "where the trials run is the call's"
+    assert "width 60" not in notes
+
+
 @pytest.mark.requirement("PHASE-8", "TUNE-3")
 def test_a_study_is_not_taken_up_again_on_other_data(
     workspace: Workspace, make_project: Callable[..., str], monkeypatch: pytest.MonkeyPatch

@@ -8,7 +8,6 @@ not. Nothing of one run decides on another, so there is no wave to wait for.
 from __future__ import annotations
 
 import math
-import traceback
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from trainwright.tools.hyperparameter_tuner.ablation.publishing import publish_r
 from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSearch, recorded_search
 from trainwright.tools.hyperparameter_tuner.earlier_runs import earlier_runs
 from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_when_there_is_room
-from trainwright.tools.hyperparameter_tuner.lost_workers import WorkersLostError
+from trainwright.tools.hyperparameter_tuner.study_failures import recorded_failures
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, RUNNING, trial_row, trials_of
 from trainwright.tools.hyperparameter_tuner.waves import side_by_side
 from trainwright.tools.ledger.events import AblationChanged, TrialEnded
@@ -29,7 +28,6 @@ from trainwright.trainer.base.errors import (
     ConfigurationError,
     GateRefusedError,
     LimitReachedError,
-    StorageError,
     TrainwrightError,
     UserCodeError,
 )
@@ -46,7 +44,7 @@ if TYPE_CHECKING:
 
 def conduct_ablation(workspace: Workspace, study_id: str) -> None:
     """Run what is missing, then publish the results; any failure is recorded in the study."""
-    try:
+    with recorded_failures(study_id, partial(_end, workspace, study_id)):
         with workspace.session() as session:
             study = get_study(session, study_id)
         if study.state not in ACTIVE:
@@ -55,16 +53,6 @@ def conduct_ablation(workspace: Workspace, study_id: str) -> None:
         tasks = [partial(_carry_out_or_stop, workspace, study, search, number) for number in range(search.runs)]
         side_by_side(search.width, tasks)
         publish_results(workspace, study_id, _lines(workspace, study_id))
-    except (GateRefusedError, LimitReachedError, StorageError, WorkersLostError) as error:  # it can go on later
-        _end(workspace, study_id, "stopped", error)
-    except TrainwrightError as error:
-        _end(workspace, study_id, "failed", error)
-    except Exception as error:
-        traceback.print_exc()
-        remedy = f"Read {study_id}/conductor.log in the project folder; the same start_tuning goes on."
-        text = f"The conductor failed: {type(error).__name__}: {error}"
-        _end(workspace, study_id, "stopped", TrainwrightError(text, remedy=remedy))
-        raise
 
 
 def parameters_of(study: Study, search: AblationSearch, number: int) -> dict[str, Any]:
@@ -140,7 +128,7 @@ def _without_reference(study: Study, trial: TrialRecord) -> UserCodeError:
 def _known(workspace: Workspace, study: Study, trial: TrialRecord) -> dict[str, Any] | None:
     """Return the outcome by a run of an earlier ablation study that trained the very same; None: there is none."""
     digest = config_digest(parse_config(apply_changes(study.base_values, trial.parameters)))
-    for run, directory in earlier_runs(workspace, study.project, digest, RunKind.ABLATION):
+    for run, directory in earlier_runs(workspace, study.project, digest, RunKind.ABLATION, study=study.id):
         values = _finite(study, directory)
         best = best_value(values, study.objective["direction"])
         if run.state == RunState.COMPLETED and best is not None:

@@ -19,7 +19,8 @@ from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSear
 from trainwright.tools.ledger.events import AblationChanged
 from trainwright.tools.workspace.records import ACTIVE, get_study
 from trainwright.tools.workspace.tables import now
-from trainwright.trainer.config import config_digest, parse_config
+from trainwright.trainer.config import parse_config
+from trainwright.trainer.run import write_report
 
 if TYPE_CHECKING:
     from trainwright.tools.ledger.events import TrialEnded
@@ -33,8 +34,8 @@ PURPOSE = "ablation"
 
 def study_seeds(study: Study, repeats: int) -> list[int]:
     """Return the study's seeds, drawn from its reference configuration; more repeats only add to them."""
-    base = parse_config(study.base_values)
-    return confirmation_seeds(config_digest(base), repeats, own_seed=base.seed, purpose=PURPOSE)
+    own_seed = parse_config(study.base_values).seed
+    return confirmation_seeds(study.base_config_digest, repeats, own_seed=own_seed, purpose=PURPOSE)
 
 
 def publish_results(workspace: Workspace, study_id: str, lines: list[TrialEnded]) -> None:
@@ -49,7 +50,7 @@ def publish_results(workspace: Workspace, study_id: str, lines: list[TrialEnded]
     folder = workspace.project_folder(study.project)
     with TemporaryDirectory(prefix="trainwright-") as name:  # drawing takes too long to hold the lock
         drawn = Path(name)
-        (drawn / REPORT).write_text(ablation_report(study, search, results, lines, others), encoding="utf-8")
+        write_report(drawn / REPORT, ablation_report(study, search, results, lines, others))
         if results["effects"]:
             forest_plot(results, drawn / PLOT)
         artifacts = digests_of(drawn)

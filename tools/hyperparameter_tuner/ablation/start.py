@@ -18,11 +18,12 @@ from trainwright.tools.hyperparameter_tuner.ablation.section import (
     checked_ablation,
     refusal,
 )
+from trainwright.tools.hyperparameter_tuner.earlier_runs import depends_on_present
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor, forget_launches, study_folder
 from trainwright.tools.ledger.events import AblationChanged
 from trainwright.tools.training_orchestrator.launch import new_id
 from trainwright.tools.workspace.records import latest_config
-from trainwright.tools.workspace.tables import Run, Study, now
+from trainwright.tools.workspace.tables import Study, now
 from trainwright.trainer.base.errors import ConflictError, LimitReachedError
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.run import RunKind
@@ -48,7 +49,7 @@ def start_ablation(
         evidence = Evidence(session, workspace, project)
         base, is_settled = _reference(evidence)
         asked, notes = checked_ablation(search, base, project)
-        study = _existing(evidence, asked, config_digest(parse_config(base)), idempotency_key)
+        study = _existing(evidence, asked, base, idempotency_key)
         if study is None or study.state == "stopped":
             permits.permit(evidence, RunKind.ABLATION)
             if study is None:
@@ -75,8 +76,9 @@ def _reference(evidence: Evidence) -> tuple[dict[str, Any], bool]:
     return {name: value for name, value in chosen.items() if name != "search"}, settled is not None
 
 
-def _existing(evidence: Evidence, asked: AblationSearch, digest: str, key: str | None) -> Study | None:
+def _existing(evidence: Evidence, asked: AblationSearch, base: dict[str, Any], key: str | None) -> Study | None:
     """Return the study of this key, or this very one of this configuration, data, code and environment."""
+    digest = config_digest(parse_config(base))
     query = select(Study).where(Study.project == evidence.name).order_by(Study.created_at.desc())
     studies = list(evidence.session.scalars(query))
     named = next((study for study in studies if key is not None and study.idempotency_key == key), None)
@@ -88,19 +90,13 @@ def _existing(evidence: Evidence, asked: AblationSearch, digest: str, key: str |
     if named is not None:
         return named
     for study in studies:
-        same = study.search == asked.recorded() and study.base_config_digest == digest and study.state != "failed"
-        if same and (key is None or study.idempotency_key is None) and _rests_on_present(evidence, study):
+        is_of_base = (
+            study.base_config_digest == digest or study.base_values == base
+        )  # an earlier schema's digest differs
+        same = study.search == asked.recorded() and is_of_base and study.state != "failed"
+        if same and (key is None or study.idempotency_key is None) and depends_on_present(evidence, study):
             return study
     return None
-
-
-def _rests_on_present(evidence: Evidence, study: Study) -> bool:
-    """Whether the runs so far were made under what planning fixes now."""
-    run = evidence.session.scalars(select(Run).where(Run.study == study.id).order_by(Run.created_at).limit(1)).first()
-    if run is None:
-        return True
-    plan = evidence.workspace.run_directory(evidence.name, run.id).specification()
-    return plan.expected == permits.expected_digests(evidence)
 
 
 def _require_use(evidence: Evidence, asked: AblationSearch, base: dict[str, Any]) -> None:

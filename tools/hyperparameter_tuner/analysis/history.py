@@ -40,13 +40,14 @@ def history(subject: Subject, path: Path) -> tuple[Path, str]:
 
 def _best_so_far(axes: Axes, subject: Subject) -> None:
     places, values = [], []
+    within = " within the bounds" if any(one.bounds for one in subject.search.objectives) else ""
     for place in range(len(subject.trials)):
-        best = best_trial(subject.trials[: place + 1], subject.direction)
+        best = best_trial(subject.trials[: place + 1], subject.direction, subject.search.objectives)
         if best is not None and best.value is not None:
             places.append(subject.trials[place].number)
             values.append(best.value)
     if places:
-        axes.step(places, values, where="post", color=BEST, linewidth=1.5, label="best so far", zorder=2)
+        axes.step(places, values, where="post", color=BEST, linewidth=1.5, label=f"best so far{within}", zorder=2)
     if subject.best is not None and subject.best.value is not None:
         axes.plot([subject.best.number], [subject.best.value], label=f"best: trial {subject.best.number}", **BEST_MARK)
 

@@ -9,6 +9,7 @@ from trainwright.tools.hyperparameter_tuner.analysis.contour import contour
 from trainwright.tools.hyperparameter_tuner.analysis.history import history
 from trainwright.tools.hyperparameter_tuner.analysis.intermediate import intermediate
 from trainwright.tools.hyperparameter_tuner.analysis.parallel import parallel
+from trainwright.tools.hyperparameter_tuner.analysis.pareto import pareto
 from trainwright.tools.hyperparameter_tuner.analysis.shares import shares
 from trainwright.tools.hyperparameter_tuner.analysis.slices import leading_keys, slices
 from trainwright.trainer.base.errors import NotFoundError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from trainwright.tools.figures.kinds import StudyKind
     from trainwright.tools.hyperparameter_tuner.analysis.subject import Subject
 
+ONE_OBJECTIVE = "the study has one objective; search.objectives names further ones."
 DRAWN: dict[StudyKind, Callable[[Subject, Path], tuple[Path, str]]] = {
     "history": history,
     "slices": slices,
@@ -27,6 +29,7 @@ DRAWN: dict[StudyKind, Callable[[Subject, Path], tuple[Path, str]]] = {
     "parallel": parallel,
     "contour": contour,
     "intermediate": intermediate,
+    "pareto": pareto,
 }
 
 
@@ -62,9 +65,9 @@ def why_not(subject: Subject, kind: StudyKind) -> str:
         return f"no trial has completed ({subject.counts})."
     if kind == "intermediate" and not any(one.intermediate for one in valued):
         return "the trials recorded no values by epoch."
-    if kind == "contour":
-        return _no_plane(subject)
-    return ""
+    if kind == "pareto" and not subject.front:
+        return f"no trial has completed ({subject.counts})." if subject.search.objectives else ONE_OBJECTIVE
+    return _no_plane(subject) if kind == "contour" else ""
 
 
 def _no_plane(subject: Subject) -> str:

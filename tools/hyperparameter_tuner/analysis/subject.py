@@ -16,6 +16,7 @@ from trainwright.tools.hyperparameter_tuner.trials import (
     RUNNING,
     TrialRecord,
     best_trial,
+    pareto_front,
     trials_of,
 )
 from trainwright.tools.workspace.handles import handles
@@ -54,7 +55,12 @@ class Subject:
     @cached_property
     def best(self) -> TrialRecord | None:
         """The best completed trial."""
-        return best_trial(self.trials, self.direction)
+        return best_trial(self.trials, self.direction, self.search.objectives)
+
+    @cached_property
+    def front(self) -> list[TrialRecord]:
+        """Trials that no other dominates, of a study with several objectives."""
+        return pareto_front(self.trials, self.direction, self.search.objectives) if self.search.objectives else []
 
     @cached_property
     def importance(self) -> Importance:

@@ -8,6 +8,7 @@ from trainwright.tools.hyperparameter_tuner.methods import (
     cma_es,
     gaussian_process,
     grid,
+    nsga2,
     quasi_random,
     random_draws,
     tpe,
@@ -25,9 +26,10 @@ METHODS: dict[str, Callable[[Question], tuple[dict[str, Any], dict[str, Any]]]] 
     "quasi_random": quasi_random.draw,
     "gaussian_process": gaussian_process.draw,
     "cma_es": cma_es.draw,
+    "nsga2": nsga2.draw,
 }
 """Method to its function: parameters that are searched together, and attributes to keep with the trial."""
-LEARNING = frozenset({"tpe", "gaussian_process", "cma_es"})
+LEARNING = frozenset({"tpe", "gaussian_process", "cma_es", "nsga2"})
 """Methods that suggest by the results of other trials."""
 IN_SEQUENCE = frozenset({"grid", "quasi_random"})
 """Methods whose points are numbered, and meet the constraints as they are."""

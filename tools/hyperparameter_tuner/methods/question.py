@@ -57,7 +57,8 @@ def ask(
         whole: whether it suggests every key, though some are left out then.
     """
     domain = question.domain
-    study = memory_study(question.search.space, question.direction, trials, sampler=sampler)
+    search = question.search
+    study = memory_study(search.space, question.direction, trials, objectives=search.objectives, sampler=sampler)
     known = distributions(question.search.space)
     if whole or not domain.is_conditional:
         given = decoded(question.search.space, study.ask(known).params)
