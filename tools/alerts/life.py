@@ -38,6 +38,10 @@ EXPECTED = frozenset({RunKind.CURE, RunKind.REPLAY, RunKind.LEAK_PRICE})
 """Kinds of runs that repeat others on purpose: who asked for them gets their alerts in the answer."""
 
 
+OF_A_STUDY = "A run of a study, which goes on by itself."
+"""Instead of a fix: a changed configuration would open planning again under the search."""
+
+
 class Life(StrEnum):
     """The present state of an alert."""
 
@@ -128,16 +132,20 @@ def _raise(
     else:
         return None
     row.severity, row.message, row.document = alert.severity, alert.message, alert.document
-    texts = [fix.text for fix in alert.fixes]
-    row.fix = next(
-        (call for fix in alert.fixes if (call := fix.call(run.project))), " ".join(texts[0].split()) if texts else ""
-    )
+    row.fix = OF_A_STUDY if run.study is not None else _fix_of(alert, run.project)
     row.step, row.epoch, row.cleared_at, row.raised_at = alert.step, alert.epoch, None, time.time()
     if is_news:
         row.seen = alert.severity == QUIET or run.kind in EXPECTED
         row.owed, row.attempts = "" if row.seen else _owed(workspace, alert.severity), 0
         row.due_at = time.time()
     return row
+
+
+def _fix_of(alert: Alert, project: str) -> str:
+    """Return the first fix that is a call, else the first one's words."""
+    texts = [fix.text for fix in alert.fixes]
+    calls = (call for fix in alert.fixes if (call := fix.call(project)))
+    return next(calls, " ".join(texts[0].split()) if texts else "")
 
 
 def _owed(workspace: Workspace, severity: str) -> str:

@@ -29,6 +29,7 @@ from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.digests import remembered_digest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from sqlalchemy.orm import Session
@@ -71,7 +72,7 @@ class Evidence:
         self.inspection = inspection or Inspection(remembered_digest)
         self.phase_status: PhaseStatus | None = None
         """What `phase_status_of` has derived from this, once it has."""
-        self._surroundings: dict[str, list[str]] = {}
+        self._found: dict[tuple[str, str], list[str]] = {}
         self.facts = self.inspection.facts(session, workspace, project, before)
         if before is None:
             refuse_edits(cut_off(session, workspace, project) + self.facts.rows.differences(self.project))
@@ -159,10 +160,17 @@ class Evidence:
 
         Of a smoke run whose plan was carried over: since the newest replay that did.
         """
-        if run.id not in self._surroundings:
-            seen = witnesses(self, run)[-1]
-            self._surroundings[run.id] = changes_of_surroundings(self.project.code_root, seen, self.inspection)
-        return self._surroundings[run.id]
+
+        def changes() -> list[str]:
+            return changes_of_surroundings(self.project.code_root, witnesses(self, run)[-1], self.inspection)
+
+        return self.once("surroundings", run, changes)
+
+    def once(self, what: str, run: RunEvidence, find: Callable[[], list[str]]) -> list[str]:
+        """Return what was found on a run, found once for all decisions that are compared with it."""
+        if (what, run.id) not in self._found:
+            self._found[what, run.id] = find()
+        return self._found[what, run.id]
 
     def artifact_digest(self, name: str) -> str | None:
         """Return the digest of a file in the project folder, or None when it is gone."""
@@ -231,10 +239,13 @@ class Evidence:
         found = [run for run_id in reversed(ids) if (run := self.run(run_id)) is not None]
         return next((run for run in found if run.is_complete), found[0] if found else None)
 
+    @cached_property
+    def config_digests(self) -> set[str]:
+        """Digests of the present configuration: an earlier version's schema gave it another. None of an unfit one."""
+        return {self.config_digest, self.version.digest} if self.has_valid_config else set()
+
     def _same_as(self, digest: str) -> set[str]:
-        """Return the digests of one configuration: an earlier version's schema gave it another."""
-        present = self.has_valid_config and digest == self.config_digest
-        return {digest, self.version.digest} if present else {digest}
+        return self.config_digests if digest in self.config_digests else {digest}
 
     @cached_property
     def data_versions(self) -> list[DataVersion]:
@@ -262,11 +273,8 @@ class Evidence:
     @cached_property
     def study(self) -> Study | None:
         """The newest study on the present configuration; validated ones come first, then completed ones."""
-        if not self.has_valid_config:
-            return None
-        same = self._same_as(self.config_digest)
         searches = [row for row in reversed(self.facts.rows.of(Study)) if not row.is_ablation]
-        newest_first = [row for row in searches if row.base_config_digest in same]
+        newest_first = [row for row in searches if row.base_config_digest in self.config_digests]
         return study_that_counts(newest_first, self.entries("study"))
 
     @cached_property

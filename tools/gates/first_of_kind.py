@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainwright.tools.answers import NextCall
-from trainwright.tools.limits.usage import is_living
+from trainwright.tools.launchers import is_living
 from trainwright.trainer.base.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
 

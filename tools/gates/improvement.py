@@ -217,7 +217,9 @@ def _seed_problems(evidence: Evidence, seeds: list[int]) -> list[str]:
     least = least_seeds(evidence.lines(Phase.OPTIMIZATION))
     if len(seeds) < least:
         return [f"it was confirmed on {len(seeds)} seeds; at least {least} are needed"]
-    derived = confirmation_seeds(evidence.config_digest, len(seeds), own_seed=evidence.config.seed)
+    assert evidence.study is not None, "what was measured was measured on its repetitions"  # noqa: S101
+    digest = evidence.study.base_config_digest  # one of the present configuration's, by whichever version's schema
+    derived = confirmation_seeds(digest, len(seeds), own_seed=evidence.config.seed)
     return (
         [] if seeds == derived else [f"it was confirmed on the seeds {seeds}, not on the configuration's own {derived}"]
     )

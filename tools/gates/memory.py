@@ -147,7 +147,7 @@ def _tune(evidence: Evidence, arguments: dict[str, Any]) -> str:
     unused = ignored(evidence, list(section.space))
     if len(unused) == len(section.space):
         return f"the run makes no use of {', '.join(unused)}"
-    query = select(Study).where(Study.project == evidence.name, Study.base_config_digest == evidence.config_digest)
+    query = select(Study).where(Study.project == evidence.name, Study.base_config_digest.in_(evidence.config_digests))
     ended = [study for study in evidence.session.scalars(query) if study.state == "completed" and not study.is_ablation]
     same = [study for study in ended if section.is_answered_by(study.search)]
     return f"{same[-1].id} has searched just that" if same else ""
@@ -187,12 +187,12 @@ _JUDGES: dict[str, Callable[[Evidence, dict[str, Any]], str]] = {
 def _must_be_repeated(evidence: Evidence, run: RunEvidence, kind: RunKind) -> bool:
     """Whether a gate needs another one: other evidence than planning's, or weights that did not come out again.
 
-    Of a smoke run, whether a later run opened a file that it did not find.
+    Of a smoke run, whether it fixed no rows, or a later run opened a file that it did not find.
     """
     planned = evidence.smoke is not None and evidence.smoke.is_complete
     if kind in {RunKind.BASELINE, RunKind.FINAL} and planned and other_than_planned(evidence, run):
         return True
-    if kind is RunKind.SMOKE and opened_since(evidence, run):
+    if kind is RunKind.SMOKE and (run.lacks_rows or opened_since(evidence, run)):
         return True
     if kind is RunKind.REPLAY:
         source = evidence.run(run.row.source_run or "")

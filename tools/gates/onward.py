@@ -12,11 +12,14 @@ from trainwright.tools.gates.overlay import is_allowed
 from trainwright.tools.owner.grants import accepted_alerts
 from trainwright.tools.training_monitor.diagnosis import diagnose
 from trainwright.trainer.base.errors import StorageError
+from trainwright.trainer.base.traces import note_fleeting
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.alert_stop import alert_behind
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.trainer.run import Failure
 
@@ -24,7 +27,7 @@ MOST_ATTEMPTS = 3
 """A run that was interrupted so often is not resumed once more: something in it ends the process."""
 MOST_CHARACTERS = 300
 LEAST_FREE_BYTES = 64 * 2**20
-"""Of the disk, beside two checkpoints: before a run that met a full disk is resumed."""
+"""Free disk space that a run (beside two checkpoints) or study takes to go on after it met a full disk."""
 
 
 def onward(run: RunEvidence) -> NextCall:
@@ -32,7 +35,8 @@ def onward(run: RunEvidence) -> NextCall:
     state, status = run.status.state, run.status
     if state in {RunState.STOPPED, RunState.FAILED} and (call := after_alert(run)) is not None:
         return call
-    resumable = state is RunState.STOPPED or (state is RunState.INTERRUPTED and status.attempt < MOST_ATTEMPTS)
+    stopped_late = state is RunState.STOPPED and not run.lacks_rows
+    resumable = stopped_late or (state is RunState.INTERRUPTED and status.attempt < MOST_ATTEMPTS)
     if resumable:
         own = {"project": run.row.project, "run_id": run.id}
         return NextCall(tool="resume_training", arguments=own, why=f"the run is {state.value}")
@@ -44,7 +48,9 @@ def onward(run: RunEvidence) -> NextCall:
         return NextCall(tool="run_status", arguments={"run_id": run.id}, why="the run has ended, and is not filed")
     if state.is_ended:
         cause = status.failure.remedy if status.failure else f"it was interrupted {status.attempt} times"
-        return _again(run, f"after fixing the cause: {cause}"[:MOST_CHARACTERS])
+        unfixed = "it was stopped before it had fixed the rows, which only a first attempt can"
+        why = unfixed if state is RunState.STOPPED else f"after fixing the cause: {cause}"
+        return _again(run, why[:MOST_CHARACTERS])
     arguments = {"run_id": run.id, "wait_seconds": 50}
     return NextCall(tool="run_status", arguments=arguments, why=f"the run is {state.value}")
 
@@ -95,15 +101,28 @@ def without_gates_anew(export: RunEvidence, changes: dict[str, Any], why: str) -
 
 
 def _after_full_disk(run: RunEvidence) -> NextCall:
-    """Name the call that frees the disk; once there is room for a checkpoint, the one that resumes the run."""
+    """Name the call that frees the disk; once there is room for two checkpoints, the one that resumes the run."""
     sizes = [record.bytes for record in list_checkpoints(run.directory)]
-    free, least = shutil.disk_usage(run.directory.path).free, LEAST_FREE_BYTES + 2 * max(sizes, default=0)
+    path, then = run.directory.path, "resume_training goes on with the run"
+    if room := make_room(run.row.project, path, 2 * max(sizes, default=0), then):
+        return room
+    own = {"project": run.row.project, "run_id": run.id}
+    return NextCall(tool="resume_training", arguments=own, why="the disk was full, and has room again")
+
+
+def make_room(project: str, path: Path, needed_bytes: int, then: str) -> NextCall | None:
+    """Name the call that frees the disk at `path`; None once that much is free beside LEAST_FREE_BYTES.
+
+    Args:
+        then: what goes on after it, in words.
+    """
+    note_fleeting()  # room comes and goes without a write to the database
+    free, least = shutil.disk_usage(path).free, LEAST_FREE_BYTES + needed_bytes
     if free >= least:
-        own = {"project": run.row.project, "run_id": run.id}
-        return NextCall(tool="resume_training", arguments=own, why="the disk was full, and has room again")
+        return None
     room = f"{free / 2**20:.0f} MiB free of the {math.ceil(least / 2**20)} MiB that it takes to go on"
-    why = f"the disk is full ({room}): it shows which weights can go; then resume_training goes on with the run"
-    return NextCall(tool="prune_checkpoints", arguments={"project": run.row.project}, why=why)
+    why = f"the disk is full ({room}): it shows which weights can go; then {then}"
+    return NextCall(tool="prune_checkpoints", arguments={"project": project}, why=why)
 
 
 def _again(run: RunEvidence, why: str) -> NextCall:

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from trainwright.trainer.base.paths import SKIPPED
+from trainwright.trainer.base.traces import note
 from trainwright.trainer.run.looked_at import Listing, Opened
 
 if TYPE_CHECKING:
@@ -23,27 +24,51 @@ if TYPE_CHECKING:
 
 def unplanned_files(evidence: Evidence, run: RunEvidence, smoke: RunEvidence) -> list[str]:
     """Return the names of the files that a run opened, and that planning's smoke run did not find as they were."""
-    opened, planned = run.part(Opened).files, smoke.part(Opened)
-    if run.id == smoke.id or not opened or not planned:  # or an earlier version recorded none
-        return []
-    listing = evidence.inspection.once(f"listing of {smoke.id}", partial(smoke.part, Listing))
-    other = {name: file for name, file in opened.items() if not _is_planned(name, file, planned, listing)}
-    for earlier in _until(evidence, run) if other else ():
-        left = earlier.part(Opened).written
-        other = {name: file for name, file in other.items() if file.digest is None or left.get(name) != file.digest}
-    return sorted(other)
+    return _without_left(evidence, run.id, _unplanned(evidence, run, smoke))
 
 
 def opened_since(evidence: Evidence, smoke: RunEvidence) -> list[str]:
     """Return one sentence for every complete run after a smoke run that opened files which planning had not seen."""
     ids = list(evidence.facts.started)
     later = ids[ids.index(smoke.id) + 1 :] if smoke.id in ids else []
-    runs = [run for run_id in later if (run := evidence.run(run_id)) is not None and run.is_complete]
+    found = {run_id: _seen_of(evidence, run_id, smoke) for run_id in later if run_id in evidence.facts.seals}
     return [
-        f"files: {run.id} opened {', '.join(names[:3])}{' …' if len(names) > 3 else ''}, new or changed since planning"
-        for run in runs
-        if (names := unplanned_files(evidence, run, smoke))
+        f"files: {run_id} opened {', '.join(names[:3])}{' …' if len(names) > 3 else ''}, new or changed since planning"
+        for run_id, other in found.items()
+        if (names := _without_left(evidence, run_id, other))
     ]
+
+
+def _seen_of(evidence: Evidence, run_id: str, smoke: RunEvidence) -> dict[str, OpenedFile]:
+    """Return the files of which `_unplanned` tells, of a run by its id; none of one that is not complete.
+
+    A search has many runs, most of them unchanged since the last look.
+    """
+
+    def look() -> dict[str, OpenedFile]:
+        note(smoke.directory.artifacts / f"{Listing.file}.json")  # which is read once for all runs
+        run = evidence.run(run_id)
+        return _unplanned(evidence, run, smoke) if run is not None and run.is_complete else {}
+
+    key = ("opened", evidence.folder, run_id, evidence.facts.seals[run_id].state, smoke.id)
+    return evidence.inspection.recall(key, look)
+
+
+def _unplanned(evidence: Evidence, run: RunEvidence, smoke: RunEvidence) -> dict[str, OpenedFile]:
+    """Return the files that a run opened and that planning's smoke run did not find as they were."""
+    opened, planned = run.part(Opened).files, smoke.part(Opened)
+    if run.id == smoke.id or not opened or not planned:  # or an earlier version recorded none
+        return {}
+    listing = evidence.inspection.once(f"listing of {smoke.directory.path}", partial(smoke.part, Listing))
+    return {name: file for name, file in opened.items() if not _is_planned(name, file, planned, listing)}
+
+
+def _without_left(evidence: Evidence, run_id: str, other: dict[str, OpenedFile]) -> list[str]:
+    """Return the names of those files that no earlier run of the project left as they were opened."""
+    for earlier in _until(evidence, run_id) if other else ():
+        left = earlier.part(Opened).written
+        other = {name: file for name, file in other.items() if file.digest is None or left.get(name) != file.digest}
+    return sorted(other)
 
 
 def _is_planned(name: str, file: OpenedFile, planned: Opened, listing: Listing) -> bool:
@@ -62,10 +87,10 @@ def _is_under(name: str, folder: str) -> bool:
     return folder == "." or name.startswith(f"{folder}/")
 
 
-def _until(evidence: Evidence, run: RunEvidence) -> Iterator[RunEvidence]:
+def _until(evidence: Evidence, run_id: str) -> Iterator[RunEvidence]:
     """Yield the ended runs of the project before this one, the newest first."""
     ids = list(evidence.facts.started)
-    for run_id in reversed(ids[: ids.index(run.id)] if run.id in ids else []):
-        earlier = evidence.run(run_id)
+    for before in reversed(ids[: ids.index(run_id)] if run_id in ids else []):
+        earlier = evidence.run(before)
         if earlier is not None and earlier.is_sealed:
             yield earlier

@@ -10,8 +10,9 @@ from trainwright.tools.gates.onward import onward
 from trainwright.tools.ledger import seal_differences
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.checkpoints.index import list_checkpoints
-from trainwright.trainer.run import RunDirectory, RunState, RunStatus
+from trainwright.trainer.run import RunDirectory, RunKind, RunState, RunStatus
 from trainwright.trainer.run import evidence as recorded
+from trainwright.trainer.run.artifacts import FixedRows
 from trainwright.trainer.run.results import Comparison, Export, TestSetAccess
 from trainwright.trainer.run.split_rows import SplitRows
 
@@ -93,6 +94,13 @@ class RunEvidence:
         """Tags (best, last, periodic) of the run's checkpoints whose weights are there."""
         pruned = {name for name, stone in self.facts.pruned[self.id].items() if self.facts.is_past(stone.sequence)}
         return {tag for record in list_checkpoints(self.directory) if record.name not in pruned for tag in record.tags}
+
+    @property
+    def lacks_rows(self) -> bool:
+        """Whether this is a smoke run that was to fix rows and has not: its first attempt alone has the key for it."""
+        start = self.facts.started.get(self.id)
+        was_to = self.row.kind == RunKind.SMOKE and start is not None and start.rows_key is not None
+        return was_to and self.status.state.is_ended and not self.part(FixedRows)
 
     @property
     def evaluation(self) -> RunEvaluated | None:

@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.cures import fixes_exhausted
 from trainwright.tools.gates.memory import ignored
+from trainwright.tools.gates.onward import make_room
+from trainwright.trainer.base.errors import StorageError
+from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.config import SearchSection
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trainwright.tools.answers import NextCall
     from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace.tables import Run
 
 ACTIVE = frozenset({"running", "confirming"})
 MOST_REPEATS = 20
@@ -31,7 +38,7 @@ def studies_of(evidence: Evidence) -> dict[str, dict[str, Any]]:
     for _, body in evidence.entries("study"):
         if body["study_id"] in found:
             found[body["study_id"]] |= body
-        elif body.get("base_config_digest") == evidence.config_digest:
+        elif body.get("base_config_digest") in evidence.config_digests:
             found[body["study_id"]] = dict(body)
     return found
 
@@ -115,16 +122,45 @@ def search_anew(evidence: Evidence, why: str) -> NextCall:
 
 
 def resumed_search(evidence: Evidence, entry: dict[str, Any]) -> NextCall:
-    """Name the call after a stopped study: it is resumed, unless it has stopped twice by itself."""
-    stops = sum(
-        body["study_id"] == entry["study_id"] and body["state"] == "stopped" and bool(body.get("failure"))
-        for _, body in evidence.entries("study")
-    )
-    if stops >= ENOUGH_WITHIN_NOISE or evidence.spent:
+    """Name the call after a stopped study: it is resumed, unless it has stopped twice by itself.
+
+    A full disk is nothing of its own: it first gets room, and counts only where no trial ended since the stop before.
+    """
+    if _stops(evidence, entry["study_id"]) >= ENOUGH_WITHIN_NOISE or evidence.spent:
         return conclude(evidence, _told(entry["study_id"], entry))
+    width = int(entry["search"].get("width", 1))
+    if room := room_for(evidence.workspace, evidence.name, entry.get("failure"), width):
+        return room.model_copy(update={"why": f"{room.why}. Or end below the goal: {_exit(evidence)}"})
     search = SearchSection.model_validate(entry["search"]).as_asked()
     why = f"the study goes on where it stopped. Or end below the goal: {_exit(evidence)}"
     return evidence.call("start_tuning", why, search=search)
+
+
+def room_for(workspace: Workspace, project: str, failure: dict[str, Any] | None, width: int) -> NextCall | None:
+    """Name the call that frees the disk for a study that stopped there; None of another failure, or with room.
+
+    Args:
+        width: runs side by side, each of which needs room for two checkpoints like those of the run that had none.
+    """
+    if failure is None or failure["category"] != StorageError.category:
+        return None
+    run_id = (failure.get("details") or {}).get("run")
+    records = list_checkpoints(workspace.run_directory(project, run_id)) if run_id else []
+    needed = 2 * width * max((record.bytes for record in records), default=0)
+    return make_room(project, workspace.path, needed, "start_tuning with the same search goes on")
+
+
+def _stops(evidence: Evidence, study_id: str) -> int:
+    """Return how often a study stopped by itself; for want of room on the disk only where it had got no further."""
+    count, before = 0, -1
+    for _, body in evidence.entries("study"):
+        if body["study_id"] != study_id or body["state"] != "stopped" or not body.get("failure"):
+            continue
+        ended = sum(trial["state"] != "running" for trial in body.get("trials") or [])
+        if body["failure"].get("category") != StorageError.category or ended <= before:
+            count += 1
+        before = ended
+    return count
 
 
 def conclude(evidence: Evidence, why: str) -> NextCall:
@@ -145,7 +181,7 @@ def costs(evidence: Evidence, trials: int, repeats: int) -> str:
 
 
 def seconds_a_trial(evidence: Evidence) -> float | None:
-    """Return the mean training time of the configuration's newest sealed trials; without any, the baseline's."""
+    """Return the middle time of the configuration's newest sealed trials; without any, the baseline's."""
     studies = studies_of(evidence)
     ids = [
         run_id
@@ -153,8 +189,16 @@ def seconds_a_trial(evidence: Evidence) -> float | None:
         if start.kind == RunKind.TRIAL and start.study in studies and run_id in evidence.facts.seals
     ]
     runs = [evidence.run(run_id) for run_id in ids[-MOST_TIMED:]] or [evidence.baseline]
-    times = [run.summary.train_seconds for run in runs if run is not None]
-    return statistics.fmean(times) if any(times) else None
+    return middle_seconds([run.row for run in runs if run is not None])
+
+
+def middle_seconds(runs: Sequence[Run]) -> float | None:
+    """Return the median time from a run's order to its end, its process's start included; None where none has ended.
+
+    Not the mean: a run that was stopped and resumed a day later lasted a day by its times.
+    """
+    times = [(run.ended_at - run.created_at).total_seconds() for run in runs if run.ended_at is not None]
+    return max(statistics.median(times), 0.0) if times else None
 
 
 def _proposed(evidence: Evidence) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def changes_around(evidence: Evidence, rested_on: dict[str, Any]) -> list[str]:
     if smoke is not None:
         reasons += evidence.surroundings(smoke)
         reasons += exemption_changes(smoke, operations(evidence.grants))
-        reasons += opened_since(evidence, smoke)
+        reasons += evidence.once("opened", smoke, partial(opened_since, evidence, smoke))
         reasons += expectation_changes(evidence, smoke)
     return reasons
 

@@ -13,17 +13,19 @@ from sqlalchemy import select
 
 from trainwright.tools.gates.found_bounds import bound_differences
 from trainwright.tools.gates.improvement import measure_improvement
+from trainwright.tools.gates.objectives import further_values, keeps_bounds, place
 from trainwright.tools.gates.releases import other_than_planned
 from trainwright.tools.ledger import seal_differences
 from trainwright.tools.ledger.rows import removed
 from trainwright.tools.workspace.tables import Study, Trial
-from trainwright.trainer.config import apply_changes, config_digest, parse_config
+from trainwright.trainer.config import SearchSection, apply_changes, config_digest, parse_config
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.run_evidence import RunEvidence
+    from trainwright.trainer.config.search import ObjectiveSection
     from trainwright.trainer.run import RunDirectory
 
 COLUMNS = ("search", "objective", "base_config_digest", "state", "confirmation")
@@ -76,10 +78,19 @@ def _changed_rows(evidence: Evidence, study_id: str) -> list[str]:
 def _against_runs(evidence: Evidence, recorded: dict[str, Any], trials: list[dict[str, Any]]) -> list[str]:
     """Derive every trial's values, the best of them and the confirmation's figures from the runs."""
     objective, confirmation = recorded["objective"], recorded["confirmation"]
-    found = [f"trial {line['number']}: {what}" for line in trials if (what := _against_run(evidence, line, objective))]
-    sign = -1.0 if objective["direction"] == "maximize" else 1.0
+    further = SearchSection.model_validate(recorded["search"]).objectives
+    found = [
+        f"trial {line['number']}: {what}"
+        for line in trials
+        if (what := _against_run(evidence, line, objective, further))
+    ]
     competing = [line for line in trials if line["state"] == COMPLETED and line["value"] is not None]
-    best = min(competing, key=lambda line: (sign * line["value"], line["number"]), default=None)
+    competing = [line for line in competing if keeps_bounds(line.get("further", {}), further)]
+
+    def rank(line: dict[str, Any]) -> tuple[tuple[float, ...], int]:
+        return place(line["value"], line.get("further", {}), objective["direction"], further), line["number"]
+
+    best = min(competing, key=rank, default=None)
     chosen = {"number": "best_trial", "parameters": "best_parameters", "value": "best_value"}
     if best is None or any(best[key] != confirmation[name] for key, name in chosen.items()):
         found.append(f"trial {confirmation['best_trial']} was confirmed, and is not the best one")
@@ -91,7 +102,9 @@ def _against_runs(evidence: Evidence, recorded: dict[str, Any], trials: list[dic
     ]
 
 
-def _against_run(evidence: Evidence, line: dict[str, Any], objective: dict[str, str]) -> str:
+def _against_run(
+    evidence: Evidence, line: dict[str, Any], objective: dict[str, str], objectives: Sequence[ObjectiveSection]
+) -> str:
     """Return a trial's difference from its run; empty if none. A failed trial claims nothing."""
     if line["state"] not in {COMPLETED, PRUNED}:
         return ""
@@ -108,6 +121,10 @@ def _against_run(evidence: Evidence, line: dict[str, Any], objective: dict[str, 
     kept = {int(epoch): value for epoch, value in line.get("intermediate", {}).items()}
     best = best_value(values, objective["direction"]) if line["state"] == COMPLETED else None
     same = line["value"] == best and all(values.get(epoch) == value for epoch, value in kept.items())
+    if line["state"] == COMPLETED:
+        finite = {epoch: value for epoch, value in values.items() if math.isfinite(value)}
+        further = further_values(run.directory, finite, objective["direction"], objectives)
+        same = same and line.get("further", {}) == further
     return "" if same else f"run {run.id} recorded other values"
 
 

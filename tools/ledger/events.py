@@ -87,6 +87,8 @@ class RunStarted(Event):
     """The public key for the rows that a smoke run fixes before it imports user code."""
     permit: Values = Field(default_factory=dict)
     overlay: Values = Field(default_factory=dict)
+    gpus: list[Values] = []
+    """GPUs that its worker was given: {id, index, name, memory_bytes}."""
 
 
 class RunResumed(Event):
@@ -99,6 +101,7 @@ class RunResumed(Event):
     """In which it was before."""
     permit: Values = {}
     run_key: str | None = None
+    gpus: list[Values] = []
     died: Values = {}
     """How its worker was lost, where a search replaced it: `by` whom, `why`, and the `saved_step` to go on from."""
 
@@ -175,6 +178,7 @@ class TrialEnded(BaseModel):
     value: float | None = None
     run: str | None = None
     intermediate: Values = {}
+    further: Values = {}
 
 
 class StudyChanged(Event):
@@ -329,6 +333,17 @@ class ModelAttested(Event):
     finalization: int
     artifacts: dict[str, str] = {}
     key: str | None = None
+
+
+class HandedOver(Event):
+    """A project was handed over to another agent or person: the file about it was written."""
+
+    name = "hand_over"
+    by: str
+    to: str
+    after: int
+    """The last entry that the file's facts were derived from."""
+    artifacts: dict[str, str] = {}
 
 
 class OwnerAsked(Event):

@@ -14,7 +14,7 @@ from trainwright.trainer.checkpoints.index import list_checkpoints, verify_check
 from trainwright.trainer.run.digests import LARGE_BYTES, METRICS, metrics_digest, remembered_digest, run_digests
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
     from pathlib import Path
 
     from sqlalchemy.orm import Session
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-_FOUND = Memory()
-"""Cached results of this server on runs' series, the engine and the packages."""
+_FOUND, _RECORDS = Memory(), Memory()
+"""Cached results of this process on the machine and runs' series, and on runs' records: there may be many of those."""
 
 
 class Inspection:
@@ -43,15 +43,29 @@ class Inspection:
         self._digests: dict[Path, dict[str, str] | str] = {}
         self._checkpoints: dict[Path, list[str]] = {}
 
-    def once(self, what: str, find: Callable[[], T], folders: Collection[str] | None = None) -> T:  # noqa: ARG002
-        """Return a result about this machine, computed once for everything that is inspected.
+    def once(self, what: str, find: Callable[[], T], folders: Collection[str] | None = None) -> T:
+        """Return a result about this machine, computed once for all that is inspected; remembered as digests are.
 
         Args:
             folders: by whose names a cached result is known to be unchanged; by all the files read, if not given.
         """
+
+        def trim(trace: Trace) -> None:
+            if folders is not None:
+                trace.keep_folders(folders)
+
         if what not in self._found:
-            self._found[what] = find()
+            remembered = partial(_FOUND.recall, what, find, state=lambda _: tuple(sys.path), trim=trim)
+            self._found[what] = remembered() if self._remembers else find()
         return cast("T", self._found[what])
+
+    def recall(self, what: Hashable, find: Callable[[], T]) -> T:
+        """Return a result on runs' records; where digests are remembered, it is too, until one of its files changes."""
+        return _RECORDS.recall(what, find) if self._remembers else find()
+
+    @property
+    def _remembers(self) -> bool:
+        return self.digest is remembered_digest
 
     def facts(self, session: Session, workspace: Workspace, project: str, before: int | None) -> ProjectFacts:  # noqa: ARG002
         """Return the ledger's projection for a project, up to the entry `before` if given."""
@@ -104,15 +118,6 @@ class Look(Inspection):
 
     def __init__(self) -> None:
         super().__init__(remembered_digest)
-
-    def once(self, what: str, find: Callable[[], T], folders: Collection[str] | None = None) -> T:
-        """Return a result about this machine, cached for all calls of this server."""
-
-        def trim(trace: Trace) -> None:
-            if folders is not None:
-                trace.keep_folders(folders)
-
-        return super().once(what, lambda: _FOUND.recall(what, find, state=lambda _: tuple(sys.path), trim=trim))
 
     def facts(self, session: Session, workspace: Workspace, project: str, before: int | None) -> ProjectFacts:
         """Return the ledger's projection for a project, cached until its rows change."""

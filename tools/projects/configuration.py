@@ -13,6 +13,8 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_of
 from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.scope import require_reason, scope_changes
+from trainwright.tools.handover import HandOverView, read_words
+from trainwright.tools.handover import hand_over as hand_over_project
 from trainwright.tools.ledger import record
 from trainwright.tools.ledger.events import ConfigurationKept
 from trainwright.tools.owner import (
@@ -68,6 +70,8 @@ class ConfigurationAnswer(Answer):
     """The release that is worked on from now on; the one before it stays finished."""
     requests: list[RequestView] | None = None
     """This call's requests to the owner, with their status."""
+    handed_over: HandOverView | None = None
+    """The hand-over that this call wrote, after any change of the configuration."""
 
 
 def configure(
@@ -79,6 +83,7 @@ def configure(
     template: str | None = None,
     ask_owner: dict[str, Any] | None = None,
     begin_release: bool = False,
+    hand_over: dict[str, Any] | None = None,
 ) -> ConfigurationAnswer:
     """Apply changes and keep the result as a new version (no change, no version); ask the owner for the rest.
 
@@ -88,6 +93,7 @@ def configure(
             alert: id}; the same call again reports its status.
         begin_release: work on a finished project: its next release begins with planning. No effect on one that is
             worked on, so that the call may be repeated.
+        hand_over: {by, to, questions, notes}: the project goes to another agent, after all else that is asked here.
 
     Raises:
         NotFoundError: no such project.
@@ -95,7 +101,17 @@ def configure(
         ConflictError: the project is finished, and the call would change it without beginning a release; or too many
             requests wait for the owner.
     """
+    words = None if hand_over is None else read_words(hand_over, project)  # refused before anything is changed
     asked = {"changes": changes, "reason": reason, "template": template, "ask_owner": ask_owner}
+    answer = _changed(workspace, project, asked, begin_release=begin_release)
+    if words is None:
+        return answer
+    return answer.model_copy(update={"handed_over": hand_over_project(workspace, project, words)})
+
+
+def _changed(workspace: Workspace, project: str, asked: dict[str, Any], *, begin_release: bool) -> ConfigurationAnswer:
+    """Apply changes and record requests; `asked` as `configure` takes them."""
+    changes, reason = asked["changes"], asked["reason"]
     given, changes = changes or {}, {key: value for key, value in (changes or {}).items() if key != KEY}
     with workspace.session() as session:
         row = get_project(session, project)
@@ -107,13 +123,8 @@ def configure(
         row = get_project(session, project)
         old, settled = _settled(session, row, changes, asked, Path(row.code_root))
         new = settled.values
-        before, after = flatten(_whole(old)), flatten(_whole(new))
-        changed = {
-            key: [before.get(key), after.get(key)]
-            for key in sorted(before.keys() | after.keys())
-            if key not in before or key not in after or before[key] != after[key]
-        }
-        grants = _grants(workspace, row, ask_owner or {})
+        changed = _differences(old, new)
+        grants = _grants(workspace, row, asked["ask_owner"] or {})
         present = Evidence(session, workspace, project)
         where = phase_status_of(present)
         if where.release is not None and changed and not begin_release:
@@ -139,6 +150,16 @@ def configure(
             taken_as=settled.notes or None,
             next=next_of(evidence),
         )
+
+
+def _differences(old: dict[str, Any], new: dict[str, Any]) -> dict[str, list[Any]]:
+    """Return the values before and after by dotted key, of the keys that differ."""
+    before, after = flatten(_whole(old)), flatten(_whole(new))
+    return {
+        key: [before.get(key), after.get(key)]
+        for key in sorted(before.keys() | after.keys())
+        if key not in before or key not in after or before[key] != after[key]
+    }
 
 
 def _settled(

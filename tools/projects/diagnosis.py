@@ -28,7 +28,7 @@ from trainwright.tools.training_orchestrator import followed_next, refresh_proje
 from trainwright.tools.workspace.handles import handles
 from trainwright.tools.workspace.records import get_project, get_run_of
 from trainwright.trainer.base.errors import ConflictError, IntegrityError
-from trainwright.trainer.run import RunState, write_atomically
+from trainwright.trainer.run import RunState, write_report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -208,4 +208,4 @@ def _draw(run: RunDirectory, goal: Goal, target: Path, further: dict[str, Any], 
     plots = [target / "plots" / "learning_curves.png", target / "plots" / "gradient_health.png"]
     learning_curves([run], plots[0], names)
     gradient_health(run, plots[1], names)
-    write_atomically(target / REPORT, diagnostic_report(run, goal, plots, further=further).encode())
+    write_report(target / REPORT, diagnostic_report(run, goal, plots, further=further))

@@ -17,6 +17,7 @@ from trainwright.tools.gates.figures import beside
 from trainwright.tools.gates.next_call import next_of
 from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import LOOKING
+from trainwright.tools.handover import handover_line
 from trainwright.tools.hyperparameter_tuner.ablation.publishing import newest_ablation
 from trainwright.tools.ledger import Look
 from trainwright.tools.limits import limit_lines
@@ -137,6 +138,8 @@ class ProjectStatus(Answer):
     """Used of allowed, reserved by runs under way, and left."""
     owner: list[str]
     """Requests to the workspace's owner, with their status."""
+    handover: str | None = None
+    """Path of handover.yaml, who handed over to whom, and whether it fits the ledger, is stale or forged (why)."""
     config_version: int
     folder: str
 
@@ -288,7 +291,9 @@ def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
     found = workspace.kept.answer(session, name, "status", lambda: _looked_at(session, workspace, name))
     requests = requests_of(session, workspace, name)[-MOST_REQUESTS:]
     limits = limit_lines(session, workspace, get_project(session, name))
-    return found.model_copy(update={"limits": limits, "owner": [str(request) for request in requests]})
+    handed = workspace.kept.answer(session, name, "handover", lambda: handover_line(session, workspace, name))
+    owner = [str(request) for request in requests]
+    return found.model_copy(update={"limits": limits, "owner": owner, "handover": handed})
 
 
 def _reported(run: RunEvidence, metric: str) -> float | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import select
 
-from trainwright.tools import ledger, limits, owner, tracking
+from trainwright.tools import gpus, ledger, limits, owner, tracking
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.first_of_kind import require_tried
@@ -72,6 +72,7 @@ def start_run(
     label: str | None = None,
     finding: str | None = None,
     until_epoch: int | None = None,
+    gpu: gpus.Need | None = None,
 ) -> RunView:
     """Start a run and return at once; a detached worker trains. The same plan with the same key gives the same run.
 
@@ -84,6 +85,7 @@ def start_run(
         source_run: id of the run that a replay repeats or an export exports; found by itself when left out.
         finding: the leak that a leak_price run is without, by its name in the validation.
         until_epoch: stop in order after this epoch, to be resumed: a rung of a study.
+        gpu: how it wants its GPU; by default one of its own, or the least loaded where all are taken.
         template: production, for a final run: its keys of the overlay's list, below `changes`.
 
     Raises:
@@ -100,14 +102,15 @@ def start_run(
     run_key, written = RunKey.new(), list[RunDirectory]()
     try:
         with workspace.session() as session:
-            decided = _decide(Evidence(session, workspace, project), request, run_key, written)
+            decided = _decide(Evidence(session, workspace, project), request, gpu, run_key, written)
     except BaseException:
         for directory in written:  # the row is rolled back, so its folder is removed too
             shutil.rmtree(directory.path, ignore_errors=True)
         raise
     notes = list(decided.plan.notes)
     if written:
-        decided.launcher.start(written[0], Launch(attempt=1), run_key)
+        decided.launcher.start(written[0], decided.launch, run_key)
+        notes += _shares(decided.beside)
         notes += tracking.follow_asked(workspace, decided.plan.config)
     view = view_run(workspace, decided.run).model_copy(update={"taken_as": notes or None})
     if not decided.is_complete:
@@ -123,9 +126,14 @@ class _Decision(NamedTuple):
     plan: RunPlan
     launcher: Launcher
     is_complete: bool = False
+    launch: Launch = Launch(launched_at=0.0)
+    beside: tuple[str, ...] = ()
+    """Runs that it shares its GPU with, though they wanted it for themselves."""
 
 
-def _decide(evidence: Evidence, request: RunRequest, key: RunKey, written: list[RunDirectory]) -> _Decision:
+def _decide(
+    evidence: Evidence, request: RunRequest, gpu: gpus.Need | None, key: RunKey, written: list[RunDirectory]
+) -> _Decision:
     """Permit, plan, reserve and record a run; the directory of a new one is put into `written`."""
     session, kind = evidence.session, request.kind
     earlier = _earlier(session, evidence.name, request.key)
@@ -137,18 +145,36 @@ def _decide(evidence: Evidence, request: RunRequest, key: RunKey, written: list[
     plan = plan_run(evidence, request)
     launcher = allowed_launcher(evidence.workspace, kind, plan.config)
     if earlier is not None:
-        return _Decision(_the_same(earlier, request, plan), plan, launcher)
+        return _Decision(_the_same(evidence.workspace, earlier, request, plan), plan, launcher)
     if request.key is None and request.study is None:
         complete = existing_run(evidence, kind, plan)
         if complete is not None:
             return _Decision(complete, plan, launcher, is_complete=True)
     if request.study is None:
         require_tried(evidence, kind)
-    share = limits.reserve(session, evidence.workspace, evidence.project, kind, plan.config).until(request.until_epoch)
+    share = limits.reserve(
+        session, evidence.workspace, evidence.project, kind, plan.config, study=request.study
+    ).until(request.until_epoch)  # fmt: skip
+    given = gpus.assign(
+        session, evidence.workspace, evidence.name, kind, plan.config, study=request.study, need=gpu,
+        like=plan.source.id if plan.source else None,
+    )  # fmt: skip
+    launch = Launch(attempt=1, gpus=given.gpus, runs_per_gpu=given.runs_per_gpu, hides_gpus=given.hides_gpus)
     started = _started(evidence.name, request, plan)
-    written.append(_write(evidence, started, plan=plan, permit=permit | {"reserved": share.model_dump()}))
-    run = _record(session, started, written[0], key if launcher.gives_key else None)
-    return _Decision(run, plan, launcher)
+    permit = permit | {"reserved": share.model_dump()}
+    written.append(_write(evidence, started, plan=plan, permit=permit, launch=launch))
+    run = _record(session, started, written[0], key if launcher.gives_key else None, launch)
+    return _Decision(run, plan, launcher, launch=launch, beside=given.beside)
+
+
+def _shares(beside: tuple[str, ...]) -> list[str]:
+    """Return a sentence where a run was given a GPU that others are on."""
+    if not beside:
+        return []
+    return [
+        f"every GPU is taken: it shares one with {', '.join(beside)}, and takes longer; stop_training ends a run that "
+        "is not needed"
+    ]
 
 
 def replay_run(
@@ -208,7 +234,9 @@ def _started(project: str, request: RunRequest, plan: RunPlan) -> RunStarted:
     )
 
 
-def _write(evidence: Evidence, run: RunStarted, *, plan: RunPlan, permit: dict[str, Any]) -> RunDirectory:
+def _write(
+    evidence: Evidence, run: RunStarted, *, plan: RunPlan, permit: dict[str, Any], launch: Launch
+) -> RunDirectory:
     session, workspace, project = evidence.session, evidence.workspace, evidence.project
     root = Path(project.code_root)
     _check_root(session, workspace, project, root)
@@ -245,7 +273,7 @@ def _write(evidence: Evidence, run: RunStarted, *, plan: RunPlan, permit: dict[s
     path = workspace.run_directory(project.name, run.run_id).path
     try:
         directory = RunDirectory.create(path, specification)
-        write_launch(path, Launch(attempt=1))
+        write_launch(path, launch)
     except (OSError, StorageError) as error:
         shutil.rmtree(path, ignore_errors=True)
         raise StorageError(
@@ -292,7 +320,7 @@ def _check_root(session: Session, workspace: Workspace, project: Project, root: 
         )
 
 
-def _record(session: Session, started: RunStarted, directory: RunDirectory, key: RunKey | None) -> Run:
+def _record(session: Session, started: RunStarted, directory: RunDirectory, key: RunKey | None, launch: Launch) -> Run:
     """Record the run plan with its run directory's values."""
     specification = directory.specification()
     recorded = {
@@ -300,6 +328,7 @@ def _record(session: Session, started: RunStarted, directory: RunDirectory, key:
         "run_key": None if key is None else key.public,
         **({"rows_key": key.rows_public} if key is not None and specification.kind is RunKind.SMOKE else {}),
         **({"overlay": overlay} if (overlay := specification.overlay) else {}),
+        **({"gpus": [gpu.model_dump() for gpu in launch.gpus]} if launch.gpus else {}),
     }  # fmt: skip
     ledger.record(session, specification.project, started.model_copy(update=recorded))
     return get_run(session, started.run_id)
@@ -311,10 +340,13 @@ def _earlier(session: Session, project: str, key: str | None) -> Run | None:
     return session.scalars(select(Run).where(Run.project == project, Run.idempotency_key == key)).first()
 
 
-def _the_same(run: Run, request: RunRequest, plan: RunPlan) -> Run:
+def _the_same(workspace: Workspace, run: Run, request: RunRequest, plan: RunPlan) -> Run:
     """Return the earlier run of a key if its plan is the same: a key must not pass one run off for another."""
     ordered = {"kind": request.kind.value, "study": request.study, "configuration": config_digest(plan.config)}
     earlier = {"kind": run.kind, "study": run.study, "configuration": run.config_digest}
+    if earlier["configuration"] != ordered["configuration"]:  # perhaps by an earlier version's schema alone
+        specification = workspace.run_directory(run.project, run.id).specification()
+        earlier["configuration"] = config_digest(specification.config)
     differing = [name for name, value in ordered.items() if earlier[name] != value]
     if differing:
         raise ConflictError(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from trainwright.tools import ledger, limits, tracking
+from trainwright.tools import gpus, ledger, limits, tracking
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.launchers import Launch, write_launch
@@ -39,6 +40,10 @@ RESUMABLE_FAILURES = frozenset({"limit", "storage"})
 """Failures whose cause was outside the run: it can be resumed once there is room again."""
 
 
+class CodeAwayError(ConflictError):
+    """The folder of code that a run was ordered in is not there, perhaps for a moment: a study can go on later."""
+
+
 def resume_run(
     workspace: Workspace,
     run_id: str,
@@ -46,6 +51,7 @@ def resume_run(
     project: str | None = None,
     until_epoch: int | None = None,
     death: Death | None = None,
+    gpu: gpus.Need | None = None,
 ) -> RunView:
     """Start a new worker on an interrupted or stopped run; it continues from the newest intact checkpoint.
 
@@ -55,6 +61,7 @@ def resume_run(
         project: the project that the run must belong to; None for callers that have the run from its own study.
         until_epoch: stop in order after this epoch; by default the run goes on to its end.
         death: how its worker was lost, as far as the caller knows; recorded with the resuming.
+        gpu: how it wants its GPU, which is another one of the same kind as before where there is one.
 
     Raises:
         ConflictError: the run is another project's, still runs, is completed, was pruned, or failed for a cause that
@@ -67,7 +74,7 @@ def resume_run(
     refresh_workspace(workspace)  # seals ended runs, so that the ledger records everything in order
     directory = workspace.run_directory(run.project, run.id)
     try:
-        order = _record(workspace, run_id, directory, until_epoch, death)
+        order = _record(workspace, run_id, directory, until_epoch, death, gpu=gpu)
     except BaseException:
         with suppress(TrainwrightError), workspace.session() as session:
             put_back(directory, get_run(session, run_id))
@@ -91,8 +98,9 @@ class _Order:
 
 
 def _record(
-    workspace: Workspace, run_id: str, directory: RunDirectory, until_epoch: int | None, death: Death | None
-) -> _Order:
+    workspace: Workspace, run_id: str, directory: RunDirectory, until_epoch: int | None, death: Death | None,
+    *, gpu: gpus.Need | None,
+) -> _Order:  # fmt: skip
     """Ask for the permit, reserve the share, and record the resuming.
 
     The only file written is the launch, since readers after the commit must see that an attempt is to come. It
@@ -104,6 +112,7 @@ def _record(
         seen = observe(directory)
         _check_resumable(row, seen, Evidence(session, workspace, row.project))
         _check_unchanged(session, directory, row)
+        _check_place(directory, row)
         owner = get_project(session, row.project)
         kind = RunKind(row.kind)
         permit, config = (
@@ -111,12 +120,18 @@ def _record(
             directory.specification().config,
         )
         launcher = allowed_launcher(workspace, kind, config)
-        share = limits.reserve(session, workspace, owner, kind, config, run=row).until(until_epoch)
+        share = limits.reserve(session, workspace, owner, kind, config, run=row, study=row.study).until(until_epoch)
         permit["reserved"] = share.model_dump()
-        launch, key = Launch(attempt=seen.status.attempt + 1), RunKey.new()
+        given = gpus.assign(session, workspace, row.project, kind, config, study=row.study, run=row, need=gpu)
+        launch = Launch(
+            attempt=seen.status.attempt + 1, gpus=given.gpus, runs_per_gpu=given.runs_per_gpu,
+            hides_gpus=given.hides_gpus,
+        )  # fmt: skip
+        key = RunKey.new()
         resumed = RunResumed(
             run_id=run_id, attempt=launch.attempt, state=seen.state.value, permit=permit,
             run_key=key.public if launcher.gives_key else None,
+            **({"gpus": [one.model_dump() for one in given.gpus]} if given.gpus else {}),
             **({} if death is None else {"died": death.model_dump()}),
         )  # fmt: skip
         ledger.record(session, row.project, resumed)
@@ -134,6 +149,21 @@ def _tell(directory: RunDirectory, order: _Order) -> None:
         with suppress(TrainwrightError):
             write_launch(directory.path, order.launch.model_copy(update={"error": f"{type(error).__name__}: {error}"}))
         raise
+
+
+def _check_place(directory: RunDirectory, run: Run) -> None:
+    """Refuse to resume a run whose folder of code is away: its order names that place, where no worker can begin."""
+    root = Path(directory.specification().code_root)
+    if root.is_dir():
+        return
+    anew = f"start_training(project='{run.project}', kind='{run.kind}') starts a new run where the code is now"
+    if run.study is not None:
+        anew = "start_tuning with another seed begins the search anew where the code is now"
+    on = ": the same start_tuning goes on" if run.study is not None else ""
+    raise CodeAwayError(
+        f"Run {run.id} was ordered in the folder {root.name!r}, which is not where it was any more.",
+        remedy=f"Bring the folder back{on}; or leave the run: {anew}. What has completed is kept.",
+    )
 
 
 def _check_unchanged(session: Session, directory: RunDirectory, run: Run) -> None:

@@ -62,6 +62,8 @@ class RunView(Answer):
     """Worker processes so far: 1, and one more for every resume."""
     resumed: ResumedView | None = None
     """Absent until a resumed attempt has looked for its checkpoint."""
+    gpus: list[str] | None = None
+    """GPUs that its worker was given; absent where the machine shows none, or it trains on the CPU."""
     stop_reason: str | None = None
     failure: FailureView | None = None
     metrics: dict[str, float | str] = Field(default_factory=dict)

@@ -82,6 +82,7 @@ def describe_run(workspace: Workspace, run: Run, *, with_alerts: bool) -> RunVie
         step=status.step,
         total_steps=status.total_steps,
         attempt=max(status.attempt, seen.launch.attempt),
+        gpus=[str(gpu) for gpu in seen.launch.gpus] or None,
         stop_reason=status.stop_reason if seen.state.is_ended else None,
         failure=failure_of(directory, seen),
         seconds=round(max(0.0, status.heartbeat_at - status.started_at), 1),
@@ -144,7 +145,8 @@ def _data_version(workspace: Workspace, directory: RunDirectory, project: str) -
 def next_for(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
     """Return the call that makes sense after this view."""
     if not view.is_ended:
-        return NextCall(tool="run_status", arguments={"run_id": run.id, "wait_seconds": 50}, why="the run goes on")
+        why = "the run has ended, and is not filed yet" if view.state.is_ended else "the run goes on"
+        return NextCall(tool="run_status", arguments={"run_id": run.id, "wait_seconds": 50}, why=why)
     if (parent := _parent(run)) is not None:
         return parent
     suggested = suggested_call(run.project, run.id, view.result) if view.kind == RunKind.PROBE else None

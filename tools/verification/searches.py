@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
+from trainwright.tools.gates.objectives import further_values
 from trainwright.tools.gates.study_check import best_value, epoch_values
 from trainwright.tools.hyperparameter_tuner.halving import PASSED, promoted, rungs
 from trainwright.tools.hyperparameter_tuner.prune import pruned_epoch
@@ -101,6 +102,10 @@ class _Table:
         except (TrainwrightError, OSError):  # the comparison of runs names it
             return None
 
+    def _further(self, trial: TrialRecord, finite: dict[int, float]) -> dict[str, float]:
+        directory = self.case.workspace.run_directory(self.study.project, str(trial.run))
+        return further_values(directory, finite, self.direction, self.search.objectives)
+
     def _against_values(
         self, trial: TrialRecord, seen: list[TrialRecord], values: dict[int, float]
     ) -> Iterator[tuple[str, bool]]:
@@ -108,8 +113,10 @@ class _Table:
         finite = {epoch: value for epoch, value in values.items() if math.isfinite(value)}
         last = max(trial.intermediate, default=0)
         kept = {epoch: value for epoch, value in finite.items() if trial.state == COMPLETED or epoch <= last}
-        value = best_value(finite, self.direction) if trial.state == COMPLETED else None
-        if trial.intermediate != kept or trial.value != value:
+        is_completed = trial.state == COMPLETED
+        value = best_value(finite, self.direction) if is_completed else None
+        further = self._further(trial, finite) if is_completed else {}
+        if trial.intermediate != kept or trial.value != value or trial.further != further:
             yield f"trial {trial.number} has other values than its run {trial.run} recorded", False
             return
         if trial.state == FAILED or self.search.pruning.bracket is not None:
@@ -123,6 +130,7 @@ class _Table:
 
     def _promotions(self) -> Iterator[tuple[str, bool]]:
         """Compare who went on at each rung with the rule, by the values up to there."""
+        factor = self.search.pruning.reduction_factor
         for start in range(0, len(self.trials), self.search.wave):
             wave = [trial for trial in self.trials if trial.number in wave_of(start, self.search.wave)]
             epochs = max(map(self._epochs, wave))
@@ -130,7 +138,8 @@ class _Table:
                 went_on = {trial.number for trial in wave if _went_on(trial, level, epoch)}
                 out = {t.number for t in wave if t.state == PRUNED and t.attributes.get(PASSED, 0) == level}
                 waiting = [trial for trial in wave if trial.number in went_on | out]
-                if waiting and promoted([_until(trial, epoch) for trial in waiting], self.direction) != went_on:
+                best = promoted([_until(trial, epoch) for trial in waiting], self.direction, factor)
+                if waiting and best != went_on:
                     yield f"at epoch {epoch} other trials than the best of {start}… went on", False
 
     def _epochs(self, trial: TrialRecord) -> int:

@@ -10,6 +10,7 @@ from tests.tools.alerts.conftest import EXPLODING, HEALTHY, LATER, RUN, write
 from trainwright.tools import alerts
 from trainwright.tools.alerts import Life, life_of
 from trainwright.tools.projects.status import AlertLine
+from trainwright.tools.workspace.tables import Run, Study
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from trainwright.trainer.run import RunDirectory
 
 pytestmark = pytest.mark.requirement("DIAG-9")
+TRIAL = "trial-digits-20260103-000000-abcdef"
 
 
 def states(rows: list[Any]) -> dict[str, Life]:
@@ -109,6 +111,29 @@ def test_news_have_the_fix_as_a_call_or_in_the_documents_words(
     assert one["id"] == name
     assert fix in one["fix"]
     assert AlertLine.of(look_at(RUN)[0]).fix == one["fix"]
+
+
+@pytest.mark.requirement("DIAG-9", "TUNE-5")
+def test_news_of_a_trial_propose_no_change_of_the_configuration_that_is_searched(
+    workspace: Workspace, made_run: Callable[..., RunDirectory], look_at: Callable[..., Any]
+) -> None:
+    made_run(TRIAL, kind=RunKind.TRIAL).append_event("alert", id="loss_spike", severity="warning", message="x", step=3)
+    with workspace.session() as session:
+        run = session.get(Run, TRIAL)
+        assert run is not None
+        session.add(
+            Study(
+                id="study-digits", project=run.project, search={}, objective={}, base_values={},
+                base_config_digest=run.config_digest, state="running",
+            )
+        )  # fmt: skip
+        session.flush()
+        run.study = "study-digits"
+    look_at(TRIAL)
+    (one,) = alerts.take_news(workspace, ())[0]
+    assert (one["run_id"], one["id"]) == (TRIAL, "loss_spike")
+    assert "goes on by itself" in one["fix"]
+    assert "configure(" not in one["fix"]
 
 
 def test_an_alert_of_the_worker_has_its_documents_words_where_it_brings_none(

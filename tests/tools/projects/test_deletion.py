@@ -12,7 +12,7 @@ from tests.tools.killed_server import call_and_die, die
 
 from trainwright.server.context import AppContext
 from trainwright.tools.ledger import append
-from trainwright.tools.limits import workspace_usage
+from trainwright.tools.limits import usages
 from trainwright.tools.owner import Grantor, decide
 from trainwright.tools.projects import create_project, delete_project, deletion, finish_deletions, project_status
 from trainwright.tools.training_orchestrator import start_run, stop_run
@@ -36,7 +36,7 @@ def grant(workspace: Workspace) -> None:
 
 def used(workspace: Workspace) -> float:
     with workspace.session() as session:
-        return workspace_usage(session, workspace).used.wall_clock_seconds
+        return usages(session, workspace, NAME)[1].used.wall_clock_seconds
 
 
 def test_a_project_is_deleted_after_the_grant_and_its_ledger_and_use_stay(at: Callable[[str], Workspace]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,12 +13,15 @@ from tests.worlds.flowers import NAME, finish
 
 from trainwright.tools import projects
 from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.checks.optimization import _study_next
 from trainwright.tools.gates.memory import in_vain
+from trainwright.tools.gates.onward import LEAST_FREE_BYTES
 from trainwright.tools.gates.searches import unused_keys
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.workspace import Workspace
-from trainwright.tools.workspace.records import latest_config
+from trainwright.tools.workspace.records import latest_config, runs_of
 from trainwright.trainer.base.errors import GateRefusedError
+from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.evidence import Resolved
@@ -144,6 +148,7 @@ def test_a_search_over_keys_that_the_run_makes_no_use_of_is_in_vain() -> None:
         config=config,
         name=NAME,
         config_digest="",
+        config_digests=frozenset({""}),
         session=SimpleNamespace(scalars=lambda q: []),
     )
 
@@ -153,6 +158,69 @@ def test_a_search_over_keys_that_the_run_makes_no_use_of_is_in_vain() -> None:
 
     assert "optimizer.learning_rate" in judged("optimizer.learning_rate")
     assert judged("optimizer.learning_rate", "task.args.rate") == ""
+
+
+@pytest.mark.requirement("GATE-7", "GATE-2")
+@pytest.mark.parametrize("more", [{}, {"why": "it fits"}])
+def test_after_a_study_whose_failure_names_a_search_that_search_is_next(more: dict[str, str]) -> None:
+    wanted = {"project": NAME, "search": {"trials": 2}}
+    remedy = {"tool": "start_tuning", "arguments": wanted, **more}
+    failure = {"message": "None of the 2 completed trials keeps the bounds", "details": {"next": remedy}}
+    body = {"study_id": "study-1", "state": "failed", "base_config_digest": "", "failure": failure}
+    evidence: Any = SimpleNamespace(
+        study=SimpleNamespace(id="study-1", state="failed"),
+        spent="",
+        config_digests={""},
+        entries=lambda _: [(1, body)],
+    )
+    found = _study_next(evidence)
+    assert (found.tool, found.arguments) == ("start_tuning", wanted)
+    assert "keeps the bounds" in (found.why or "")
+
+
+@pytest.mark.requirement("GATE-7", "GATE-2", "TUNE-5")
+@pytest.mark.parametrize(
+    ("category", "ended", "wanted"),
+    [
+        ("storage", [1, 2], "start_tuning"),
+        ("storage", [1, 1], "start_tuning"),
+        ("storage", [1, 1, 1], "pass_gate"),
+        ("workers_lost", [1, 2], "pass_gate"),
+    ],
+)
+def test_a_study_that_met_a_full_disk_gets_room_first_and_goes_on_while_trials_end(
+    category: str, ended: list[int], wanted: str, at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = at("smoked")
+    with workspace.session() as session:
+        [run] = [run.id for run in runs_of(session, NAME)]
+    search = {"trials": 4, "width": 2, "space": {"optimizer.learning_rate": {"type": "float", "low": 0.1, "high": 1.0}}}
+    failure = {"category": category, "message": "no room", "details": {"run": run}}
+    entries = [
+        (number, {
+            "study_id": "study-1", "state": "stopped", "base_config_digest": "", "search": search, "failure": failure,
+            "trials": [{"state": "completed"}] * count + [{"state": "running"}],
+        }) for number, count in enumerate(ended)
+    ]  # fmt: skip
+    evidence: Any = SimpleNamespace(
+        name=NAME,
+        study=SimpleNamespace(id="study-1", state="stopped"),
+        spent="",
+        baseline=None,
+        workspace=workspace,
+        config_digests={""},
+        entries=lambda _: entries,
+        call=lambda tool, why, **arguments: NextCall(tool=tool, arguments=arguments, why=why),
+    )
+    found = _study_next(evidence)
+    assert found.tool == wanted
+    free = shutil.disk_usage(workspace.path)
+    largest = max(record.bytes for record in list_checkpoints(workspace.run_directory(NAME, run)))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: free._replace(free=LEAST_FREE_BYTES + 4 * largest - 1))
+    found = _study_next(evidence)
+    assert found.tool == ("prune_checkpoints" if wanted == "start_tuning" else wanted)
+    if wanted == "start_tuning":
+        assert "conclude=True" in (found.why or ""), "where nothing can be pruned there is an exit too"
 
 
 @pytest.mark.requirement("GATE-7", "GATE-2", "PHASE-10")

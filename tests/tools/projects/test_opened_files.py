@@ -10,10 +10,16 @@ import pytest
 from tests.worlds.flowers import GOAL, table, train
 
 from trainwright.tools import projects
+from trainwright.tools.gates import opened
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.phase_status import phase_status_of
+from trainwright.tools.gates.phases import Phase
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
+from trainwright.trainer.base import traces
 from trainwright.trainer.base.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.looked_at import Opened
 
 NAME = "own"
 MODEL = """\
@@ -97,6 +103,31 @@ def test_weights_that_appear_after_planning_reopen_it_until_it_is_passed_with_th
     plan(workspace)
     assert planning(workspace) == "passed"
     assert verify_workspace(workspace.path).problems == []
+
+
+def test_a_permit_reads_the_records_of_unchanged_runs_once(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each trial of a search is permitted by all that went before it; one that was tampered with is read again."""
+    monkeypatch.setattr(traces, "SETTLED_NS", 0)
+    plan(workspace)
+    place_weights(workspace)
+    run = train(workspace, RunKind.BASELINE, NAME)
+    record = workspace.run_directory(NAME, run.run_id).artifacts / f"{Opened.file}.json"
+    looked = []
+    look = opened._unplanned
+    monkeypatch.setattr(opened, "_unplanned", lambda *args: looked.append(args[1].id) or look(*args))
+
+    def reasons() -> list[str]:
+        with workspace.session() as session:
+            return phase_status_of(Evidence(session, workspace, NAME)).gate(Phase.PLANNING).reasons
+
+    stale = [f"files: {run.run_id} opened weights.npy, new or changed since planning"]
+    assert reasons() == stale
+    looked.clear()
+    assert (reasons(), looked) == (stale, [])
+    record.write_text("{}")
+    assert (reasons(), looked) == ([], [run.run_id])
 
 
 def test_weights_that_are_changed_after_planning_reopen_it_by_the_sealed_record(workspace: Workspace) -> None:

@@ -25,6 +25,7 @@ LEFT_OUT = ("created_at", "ended_at", "idempotency_key", "reason")
 """What entries of the first releases do not tell of rows."""
 DECISIONS = """
 DROP TABLE alerts;
+ALTER TABLE trials DROP COLUMN further;
 CREATE TABLE gate_decisions (
     id INTEGER PRIMARY KEY, project VARCHAR(64) NOT NULL REFERENCES projects (name), phase VARCHAR(16) NOT NULL,
     passed BOOLEAN NOT NULL, report JSON NOT NULL, rested_on JSON NOT NULL,
@@ -81,7 +82,7 @@ def test_a_workspace_of_the_former_schema_is_migrated_and_verifies_whole(at: At,
     assert verify_workspace(workspace.path).problems == []
     with sqlite3.connect(database) as connection:
         assert connection.execute("SELECT name FROM sqlite_master WHERE name LIKE '%gate_decisions%'").fetchall() == []
-        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("0004",)]
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("0005",)]
         connection.execute("UPDATE runs SET seed = seed + 1, created_at = '2026-01-01 00:00:00.000000'")
     told = verify_workspace(workspace.path).problems
     assert [problem for problem in told if "seed was changed" in problem]

@@ -122,5 +122,10 @@ def _study_next(evidence: Evidence, why: str = "") -> NextCall:
         return resumed_search(evidence, entry)
     if "same weights" in why:
         return conclude(evidence, f"another search could show no more: {why}")
-    cause = (entry.get("failure") or {}).get("message", "")
-    return search_anew(evidence, why or f"{study.id} {study.state} {cause}".strip())
+    failure = entry.get("failure") or {}
+    remedy = (failure.get("details") or {}).get("next") or {}
+    if study.state == "failed" and remedy.get("tool") == "start_tuning" and not evidence.spent:
+        # the failure itself says which search would not fail so
+        return NextCall(tool="start_tuning", arguments=remedy["arguments"], why=str(failure.get("message", "")))
+    cause = failure.get("message", "")
+    return search_anew(evidence, why or f"{study.id} {study.state}{f': {cause}' if cause else ''}")
