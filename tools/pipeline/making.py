@@ -32,10 +32,14 @@ def make_stage(
     name: str,
     *,
     said: Callable[[str], None] = lambda _: None,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> Stage:
     """Make a stage and those before it, where they are not done; return it.
 
     A finished project whose data, code or configuration changed begins its next release.
+
+    Args:
+        should_stop: asked all the time; when it says so, the stage is returned as it is, and runs under way continue.
 
     Raises:
         NotFoundError: no such project.
@@ -47,12 +51,14 @@ def make_stage(
             f"There is no stage {name!r}.{near_matches(name, STAGES)}", remedy=f"Stages: {', '.join(STAGES)}."
         )
     until = time.monotonic() + MOST_SECONDS
-    while (stage := _looked_at(workspace, project, name)).state != "done":
+    while (stage := _looked_at(workspace, project, name)).state != "done" and not should_stop():
         if time.monotonic() > until:
             raise ConflictError(
                 f"The stage {name} took more than {MOST_SECONDS:g} s.", remedy="Call it again: it goes on."
             )
-        answer = _advanced(workspace, project, name, said)
+        answer = _advanced(workspace, project, name, said, should_stop)
+        if should_stop():
+            break
         if answer.ended not in GOES_ON and _looked_at(workspace, project, name).state != "done":
             raise _stopped(name, answer)
     return stage
@@ -71,7 +77,9 @@ def _looked_at(workspace: Workspace, project: str, name: str) -> Stage:
     return stage
 
 
-def _advanced(workspace: Workspace, project: str, name: str, said: Callable[[str], None]) -> Advance:
+def _advanced(
+    workspace: Workspace, project: str, name: str, said: Callable[[str], None], should_stop: Callable[[], bool]
+) -> Advance:
     """Follow `next` until the stage is done, or there is something to decide."""
     news = [True]
 
@@ -80,6 +88,8 @@ def _advanced(workspace: Workspace, project: str, name: str, said: Callable[[str
         said(line)
 
     def is_done() -> bool:
+        if should_stop():
+            return True
         if not news[0]:  # nothing ended since the last look
             return False
         news[0] = False

@@ -1,4 +1,4 @@
-"""Pipelines written out: `dvc.yaml` for DVC and a Kubeflow pipeline, whose steps are `trainwright stage NAME`."""
+"""Pipelines written out: `dvc.yaml`, a Kubeflow pipeline, whose steps are `trainwright stage NAME`, and a container."""
 
 from __future__ import annotations
 
@@ -9,21 +9,29 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from trainwright.tools.documents.container import Container
 from trainwright.tools.documents.rendering import render_plain
 from trainwright.tools.gates.decide import final_values
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.ledger import Look
 from trainwright.tools.pipeline.definition import FILE, Definition
 from trainwright.tools.pipeline.stages import STAGES, Stages
+from trainwright.tools.reports.phase_reports import OWN, requirement_lines
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.config import parse_config
+from trainwright.trainer.run import write_generated
 
 if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
+    from trainwright.trainer.run.evidence import Environment
 
 RECORDS = "pipeline"
 DVC, KUBEFLOW = "dvc.yaml", "kubeflow_pipeline.py"
+DOCKERFILE, LOCK = "trainwright.Dockerfile", "trainwright.requirements.lock"
+WHEEL = "trainwright-*.whl"
+HOME, WORKSPACE = "/work", "/workspace"
+"""In the container: the mounted code root, and the mounted workspace."""
 HEAD = "# Written by `trainwright pipeline {project} --write`; {what}\n"
 AFTER = {
     "ingestion": (),
@@ -37,7 +45,7 @@ OF_DATA = ("data", "task")
 
 
 def pipeline_files(workspace: Workspace, project: str, folder: Path | None = None) -> dict[str, str]:
-    """Return the text of each file of the pipeline by name: the definition, dvc.yaml, the Kubeflow pipeline.
+    """Return the text of each file of the pipeline by name: definition, dvc.yaml, Kubeflow pipeline, container, lock.
 
     Args:
         folder: where they are to be; default: the project's code root. Paths in them are relative to it.
@@ -62,7 +70,7 @@ def pipeline_files(workspace: Workspace, project: str, folder: Path | None = Non
                 "No smoke run has read the data yet: what the stages depend on is not known.",
                 remedy=f"start_training(project={project!r}, kind='smoke')",
             )
-        definition = _definition(evidence)
+        definition, environment = definition_of(evidence), run.environment
         data, code = sorted(run.data.files), sorted(run.code.files)
     place = os.path.relpath(workspace.path, root)
     return {
@@ -70,20 +78,22 @@ def pipeline_files(workspace: Workspace, project: str, folder: Path | None = Non
         DVC: HEAD.format(project=project, what="run it with `dvc repro`.")
         + _dumped(_dvc(definition, data, code, place)),
         KUBEFLOW: _kubeflow(project, place),
+        **_container(project, environment),
     }
 
 
 def write_pipeline(workspace: Workspace, project: str) -> list[Path]:
-    """Write the files into the project's code root, and return their paths. Raises as `pipeline_files`."""
+    """Write the files into the project's code root, and return their paths.
+
+    Raises as `pipeline_files` and `write_generated`.
+    """
     files = pipeline_files(workspace, project)
     with workspace.session() as session:
         root = Path(Evidence(session, workspace, project, inspection=Look()).project.code_root)
-    for name, text in files.items():
-        (root / name).write_text(text, encoding="utf-8")
-    return [root / name for name in files]
+    return write_generated(root, files)
 
 
-def _definition(evidence: Evidence) -> Definition:
+def definition_of(evidence: Evidence) -> Definition:
     """Return the project with the configuration to finalize, or else its present one, without what is usual."""
     values = final_values(evidence) if evidence.final_values is not None else evidence.version.values
     config = parse_config(values).model_dump(mode="json", exclude_none=True, exclude={"code_root"})
@@ -119,6 +129,35 @@ def _kubeflow(project: str, workspace: str) -> str:
     return render_plain(
         "pipeline/kubeflow_pipeline.py.j2", project=project, workspace=repr(workspace), file=FILE, steps=steps
     )
+
+
+def _container(project: str, environment: Environment) -> dict[str, str]:
+    """Return a Dockerfile, its ignore file, and the lock of the packages that the smoke run recorded."""
+    name = f"trainwright-{project}"
+    container = Container(
+        what=f"Container for the stages of {project}; written by `trainwright pipeline {project} --write`.",
+        usage=(
+            f"pip wheel --no-deps --wheel-dir . PATH_OF_TRAINWRIGHT   # gives {WHEEL}; no index has it",
+            f"docker build -f {DOCKERFILE} -t {name} .",
+            f'docker run --rm -v "$PWD:{HOME}" -v {name}:{WORKSPACE} {name}',
+        ),
+        python=environment.python or "",
+        lock=LOCK,
+        command=("trainwright", "stage", STAGES[-1], "--file", FILE, "--workspace", WORKSPACE),
+        folders=(HOME, WORKSPACE),
+        wheel=WHEEL,
+    )
+    left_out = ", ".join(sorted({OWN, *environment.unreleased}))
+    head = (
+        f"# Every package of the environment in which {project}'s data were read, as recorded by that run.\n"
+        f"# Versions were recorded and no digests of files: `pip install -r {LOCK}` trusts the index.\n"
+        f"# Not on an index, and left out: {left_out}.\n"
+    )
+    return {
+        DOCKERFILE: container.dockerfile(),
+        f"{DOCKERFILE}.dockerignore": container.dockerignore(),
+        LOCK: head + "".join(f"{line}\n" for line in requirement_lines(environment)),
+    }
 
 
 def _dumped(value: Any) -> str:

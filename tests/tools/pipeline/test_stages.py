@@ -5,6 +5,9 @@ from __future__ import annotations
 import copy
 import json
 import os
+import platform
+import random
+import string
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +20,7 @@ from tests.worlds.flowers import CONFIG, GOAL, NAME, write_code
 from tests.worlds.warm import warm
 
 from trainwright.tools import projects
+from trainwright.tools.documents import SKILL
 from trainwright.tools.pipeline import (
     STAGES,
     data_document,
@@ -29,6 +33,7 @@ from trainwright.tools.pipeline import (
 )
 from trainwright.tools.pipeline.definition import apply_definition
 from trainwright.tools.projects import project_status
+from trainwright.tools.projects.pages import write_pages
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, NotFoundError
@@ -100,13 +105,70 @@ def test_the_written_pipeline_has_the_stages_and_what_they_depend_on(at: At) -> 
         pipeline_files(workspace, NAME)
     workspace = at("finished")
     code = workspace.path.parent / "code"
-    assert [path.parent for path in write_pipeline(workspace, NAME)] == [code] * 3
+    assert [path.parent for path in write_pipeline(workspace, NAME)] == [code] * 6
     stages = yaml.safe_load((code / "dvc.yaml").read_text())["stages"]
     assert list(stages) == list(STAGES)
     assert stages["ingestion"]["deps"] == ["iris.csv"]
     assert "flower_model.py" in stages["training"]["deps"]
     assert apply_definition(workspace, read_definition(code / "trainwright.yaml"), code) is False
     compile((code / "kubeflow_pipeline.py").read_text(), "kubeflow_pipeline.py", "exec")
+
+
+@pytest.mark.requirement("SKILL-10")
+def test_the_container_is_built_of_a_lock_that_this_environment_fits(at: At, tmp_path: Path) -> None:
+    """No docker here: what the build copies is there and nothing else is seen, and each of its shell lines parses."""
+    workspace = at("smoked")
+    files = pipeline_files(workspace, NAME)
+    (tmp_path / "requirements.lock").write_text(files["trainwright.requirements.lock"])
+    script = SKILL.parent / "validation-scripts" / "scripts" / "validate_dependencies.py"
+    command = [sys.executable, "-P", str(script), str(tmp_path / "requirements.lock"), "--strict"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert json.loads(done.stdout.splitlines()[-1])["packages"] > 20
+    lines = files["trainwright.Dockerfile"].replace("\\\n", " ").splitlines()
+    steps = [line.partition(" ") for line in lines if line and not line.startswith("#")]
+    assert [step for step, _, _ in steps] == ["FROM", "ENV", "RUN", "WORKDIR", "COPY", "RUN", "USER", "CMD"]
+    assert steps[0][2] == f"python:{platform.python_version()}-slim"
+    for step, _, rest in steps:
+        if step == "RUN":
+            subprocess.run(["bash", "-n", "-c", rest], check=True)
+    copied = next(rest for step, _, rest in steps if step == "COPY").split()[:-1]
+    seen = files["trainwright.Dockerfile.dockerignore"].splitlines()
+    assert seen == ["*", *(f"!{name}" for name in copied)]
+    assert json.loads(steps[-1][2])[:3] == ["trainwright", "stage", "registration"]
+    assert "trainwright==" not in files["trainwright.requirements.lock"]
+
+
+@pytest.mark.requirement("SKILL-8")
+def test_nothing_is_masked_in_the_reports_of_an_honest_project(at: At) -> None:
+    workspace = at("finished")
+    write_pages(workspace, NAME)
+    folder = workspace.project_folder(NAME)
+    written = [path for path in folder.rglob("*") if path.suffix in {".md", ".html", ".yaml", ".txt"}]
+    assert {"README.md", "data_card.md", "report.html", "training_config.yaml"} <= {path.name for path in written}
+    assert [path.name for path in written if "***" in path.read_text(encoding="utf-8")] == []
+
+
+@pytest.mark.requirement("SKILL-8")
+def test_a_secret_in_the_intent_refuses_the_pipeline_and_is_masked_in_the_page(at: At) -> None:
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.reports.pages import write_project_page
+
+    secret = "ghp_" + "".join(random.Random(8).choices(string.ascii_letters + string.digits, k=36))
+    workspace = at("created")
+    code, name = workspace.path.parent / "code", "other-flowers"
+    projects.create_project(workspace, name, intent=f"sort flowers, with {secret}", goal=GOAL, config=CONFIG)
+    make_stage(workspace, name, "ingestion")
+    before = sorted(code.iterdir())
+    with pytest.raises(ConfigurationError, match=r"line \d+ of trainwright.yaml .*\(GitHub token\)") as refused:
+        write_pipeline(workspace, name)
+    assert secret not in str(refused.value.as_dict())
+    assert "environment variable" in refused.value.remedy
+    assert sorted(code.iterdir()) == before
+    with workspace.session() as session:
+        page = write_project_page(Evidence(session, workspace, name)).read_text(encoding="utf-8")
+    assert "sort flowers, with ***" in page
+    assert secret not in page
 
 
 @pytest.mark.requirement("PIPE-3", "GATE-2")
