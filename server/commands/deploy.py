@@ -1,0 +1,67 @@
+"""`trainwright deploy`: a service, a form, a database and clients, generated from a released model."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trainwright.server.commands.options import WorkspaceOption, existing_workspace
+from trainwright.server.workspace_path import workspace_path
+
+UNATTESTED = (
+    "Beside the model lies no final_model.intoto.json: of its files only model.onnx could be compared with what was "
+    "released, and that only where evaluation.json names it. `trainwright attest PROJECT` writes it."
+)
+
+
+def deploy(
+    model: Annotated[str, typer.Argument(help="A finished project, or a folder final_model/")],
+    into: Annotated[Path, typer.Option("--into", help="Folder for the parts, each in one of its name.")],
+    *,
+    parts: Annotated[
+        str | None, typer.Option("--as", help="Of service, form, database, client, by commas; default: all.")
+    ] = None,
+    classes: Annotated[
+        str | None, typer.Option("--classes", help="Names of the classes, by commas, where the data gave none.")
+    ] = None,
+    as_samples: Annotated[
+        bool, typer.Option("--as-samples", help="Take rows as your code gave them to the model.")
+    ] = False,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Generate what puts a released model to use: a FastAPI service, a Next.js form, a Supabase schema, clients."""
+    from trainwright.server.commands.terminal import Terminal
+    from trainwright.tools.integrations import PARTS, is_attested
+    from trainwright.tools.integrations import deploy as write
+
+    names, chosen = (None if given is None else [one.strip() for one in given.split(",")] for given in (classes, parts))
+    folder = folder_of(model, workspace)
+    terminal = Terminal()
+    for path in write(folder, into.expanduser(), chosen or PARTS, classes=names, as_samples=as_samples):
+        terminal.marked("ok", f"{path}: README.md says how to start it")
+    if not is_attested(folder):
+        terminal.marked("warn", UNATTESTED)
+
+
+def folder_of(model: str, workspace: Path | None) -> Path:
+    """Return the folder of a final model, given itself or by its project. Raises NotFoundError.
+
+    A bare name is a project's, also beside a folder of that name which holds no model (its data and code, say).
+    """
+    from trainwright.tools.integrations import is_model
+    from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace.records import get_project
+
+    path = Path(model).expanduser()
+    if path.is_dir() and ("/" in model or os.sep in model or is_model(path)):
+        return path
+    opened = Workspace.open(existing_workspace(workspace_path(workspace)))
+    try:
+        with opened.session() as session:
+            get_project(session, model)
+        return opened.project_folder(model)
+    finally:
+        opened.close()

@@ -1,0 +1,90 @@
+"""Drift: counts of inputs that differ from the training data. Values themselves are never kept or written."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections import Counter, defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import Counter as Metric
+from prometheus_client import Gauge
+
+FAR = 4.0
+"""Deviations of the train split from which on a number counts as far."""
+ODD = Metric("inputs_odd", "Values that differ from the training data", ["field", "what"])
+SHIFT = Gauge("input_shift", "Mean of a number since the last line, in deviations from that of training", ["field"])
+PREDICTED = Metric("predictions", "Rows predicted", ["label"])
+
+
+class Drift:
+    """Counts since the last line, and the metrics for Prometheus.
+
+    Args:
+        log: file that gets a line from time to time; None: none does.
+    """
+
+    def __init__(self, log: Path | None) -> None:
+        self.log = log
+        self._begin()
+
+    def _begin(self) -> None:
+        self.rows = 0
+        self.odd: dict[str, Counter[str]] = defaultdict(Counter)
+        self.sums: dict[str, tuple[int, float]] = {}
+        self.labels: Counter[str] = Counter()
+
+    def note(self, field: str, what: str) -> None:
+        """Count a value that is `missing`, `unseen`, `far` or `cut`."""
+        self.odd[field][what] += 1
+        ODD.labels(field, what).inc()
+
+    def measure(self, field: str, deviations: float) -> None:
+        """Take in a number, in deviations of the train split from its mean."""
+        count, total = self.sums.get(field, (0, 0.0))
+        self.sums[field] = (count + 1, total + deviations)
+
+    def predicted(self, answers: list[dict[str, Any]]) -> None:
+        """Count what was answered; of numbers and texts, only how many."""
+        self.rows += len(answers)
+        for answer in answers:
+            label = answer.get("label", "text" if "text" in answer else "number")
+            self.labels[label] += 1
+            PREDICTED.labels(label).inc()
+
+    def line(self) -> dict[str, Any] | None:
+        """Return the counts since the last call, and begin anew; None where no row came."""
+        if not self.rows:
+            return None
+        shift = {field: round(total / count, 4) for field, (count, total) in self.sums.items()}
+        for field, value in shift.items():
+            SHIFT.labels(field).set(value)
+        found = {
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "rows": self.rows,
+            "odd": {field: dict(counts) for field, counts in self.odd.items()},
+            "mean_shift": shift,
+            "predicted": dict(self.labels),
+        }
+        self._begin()
+        return found
+
+    def write(self) -> None:
+        """Append a line to the log; a log that cannot be written is no reason to stop answering."""
+        found = self.line()
+        if found is None or self.log is None:
+            return
+        try:
+            with self.log.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(found, ensure_ascii=False) + "\n")
+        except OSError as error:
+            sys.stderr.write(f"The drift log {self.log} cannot be written: {error.strerror}.\n")
+
+    async def follow(self, seconds: float) -> None:
+        """Write a line every so many seconds, until it is cancelled."""
+        while True:
+            await asyncio.sleep(seconds)
+            self.write()

@@ -1,0 +1,102 @@
+"""Rows of a table: one value for each column, prepared by transform.py, the very code that training shipped."""
+
+from __future__ import annotations
+
+import math
+import runpy
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from drift import FAR, Drift
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema, create_model
+
+Inputs = dict[str, np.ndarray[Any, Any]]
+JSON_TYPES = {"number": "number", "boolean": "boolean"}
+
+
+class Rows:
+    """What one row is, and how it becomes the program's input.
+
+    Args:
+        signature: of the model.
+        folder: with transform.py and schema.json.
+    """
+
+    def __init__(self, signature: dict[str, Any], folder: Path) -> None:
+        self.fields = signature["inputs"]["fields"]
+        self.statistics = signature["inputs"]["statistics"]
+        shipped = runpy.run_path(str(folder / "transform.py"))
+        schema = shipped["json"].loads((folder / "schema.json").read_text(encoding="utf-8"))
+        columns = {column["name"]: column for column in schema["columns"]}
+        self.width = sum(column["width"] for column in schema["columns"])
+        self.keys = [f"column_{place}" for place in range(len(self.fields))]
+        cells: dict[str, Any] = {
+            key: (_cell(field, columns[field["name"]], shipped["encode"]), Field(alias=field["name"]))
+            for key, field in zip(self.keys, self.fields, strict=True)
+        }
+        self.Row: type[BaseModel] = create_model("Row", __config__=ConfigDict(extra="forbid"), **cells)
+
+    def inputs(self, rows: Sequence[BaseModel]) -> Inputs:
+        """Return the program's input, (rows, inputs) of float32."""
+        numbers = [list(chain.from_iterable(row.__dict__[key] for key in self.keys)) for row in rows]
+        return {"input": np.array(numbers, dtype=np.float32).reshape(len(rows), self.width)}
+
+    def example(self) -> Inputs:
+        """Return an input on which the program must run before the service is ready."""
+        return {"input": np.zeros((1, self.width), dtype=np.float32)}
+
+    def notes(self, rows: Sequence[BaseModel], inputs: Inputs) -> list[list[str]]:  # noqa: ARG002 - as of texts
+        """Return what a reader of each answer should know: values that training did not meet."""
+        return [
+            [f"{field['name']}: not in the training data" for field, what in self._odd(row) if what == "unseen"]
+            for row in rows
+        ]
+
+    def count(self, rows: Sequence[BaseModel], inputs: Inputs, drift: Drift) -> None:  # noqa: ARG002 - as of texts
+        """Count what differs from the training data; no value is kept."""
+        for row in rows:
+            for field, what in self._odd(row):
+                drift.note(field["name"], what)
+            for key, field in zip(self.keys, self.fields, strict=True):
+                known, value = self.statistics.get(field["name"]), row.__dict__[key][0]
+                if known is not None and not math.isnan(value):
+                    drift.measure(field["name"], (value - known["mean"]) / (known["scale"] or 1.0))
+
+    def _odd(self, row: BaseModel) -> list[tuple[dict[str, Any], str]]:
+        found = []
+        for key, field in zip(self.keys, self.fields, strict=True):
+            value = row.__dict__[key][0]
+            known = self.statistics.get(field["name"])
+            if math.isnan(value):
+                found.append((field, "missing"))
+            elif field["kind"] == "category" and value < 0:
+                found.append((field, "unseen"))
+            elif known is not None and abs(value - known["mean"]) > FAR * (known["scale"] or 1.0):
+                found.append((field, "far"))
+        return found
+
+
+def _cell(field: dict[str, Any], column: dict[str, Any], encode: Any) -> Any:
+    """Return the type of a column's value: anything that the shipped code reads, as the numbers that it becomes."""
+
+    def read(value: Any) -> list[float]:
+        if isinstance(value, list | dict):
+            raise ValueError("one value is needed, no list and no object")
+        try:
+            numbers: list[float] = encode(value, column)
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"it is {error}") from None
+        if math.isnan(numbers[0]) and not field["may_be_empty"]:
+            raise ValueError("it is empty; no row of training was")
+        return numbers
+
+    kind = JSON_TYPES.get(field["kind"], "string")
+    described: dict[str, Any] = {"type": [kind, "null"] if field["may_be_empty"] else kind}
+    if field["choices"]:
+        described["examples"] = field["choices"][:20]
+    if field["format"]:
+        described["description"] = field["format"] + (" hour:minute" if field["has_time"] else "")
+    return Annotated[Any, PlainValidator(read), WithJsonSchema(described)]

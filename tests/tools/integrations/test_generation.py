@@ -1,0 +1,339 @@
+"""Generation of a deployment: from the released model alone, all files or none, refused where something is missing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import yaml
+from onnx import TensorProto, helper
+
+from trainwright.tools.integrations import PARTS, deploy, is_attested, read_signature
+from trainwright.tools.projects import create_project
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.data.text import transform
+from trainwright.trainer.data.text.tokenizers import ByteTokenizer, CharacterTokenizer
+from trainwright.trainer.data.text.trained import TrainedTokenizer
+
+pytestmark = pytest.mark.requirement("SKILL-5")
+
+GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
+CONFIG = {"data": {"use": "digits"}, "model": {"use": "mlp", "args": {"hidden": [8]}}}
+RESOLVED: dict[str, Any] = {
+    "class_names": ["no", "yes"], "feature_names": None, "input_shapes": [[2]], "text": None, "preprocessing": None,
+    "onnx_includes_preprocessing": False, "loss": "cross_entropy",
+}  # fmt: skip
+
+
+def write_model(folder: Path, resolved: dict[str, Any], data: dict[str, Any], width: int = 2, **files: str) -> Path:
+    """Write a final model by hand: a program that gives `width` numbers, and what the folder says of it."""
+    folder.mkdir(parents=True)
+    given, made = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", size]) for name, size in
+                   (("input", 2), ("output", width)))  # fmt: skip
+    weights = onnx.numpy_helper.from_array(np.ones((2, width), dtype=np.float32), "weights")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["input", "weights"], ["output"])], "g", [given], [made], [weights]
+    )
+    onnx.save(
+        helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 17)]), folder / "model.onnx"
+    )
+    (folder / "resolved.json").write_text(json.dumps(RESOLVED | resolved))
+    (folder / "metrics.json").write_text(
+        json.dumps({"project": "shop", "run": "final-1", "test": {"metrics": {"f1": 0.5}}})
+    )
+    (folder / "config.yaml").write_text(yaml.safe_dump({"data": data}))
+    (folder / "README.md").write_text("# shop\n")
+    for name, text in files.items():
+        (folder / name.replace("_", ".")).write_text(text)
+    return folder
+
+
+NPZ = {"use": "npz", "args": {"path": "a.npz"}}
+TEXT = {"use": "csv", "args": {"path": "a.csv", "text": "text", "target": "topic"}}
+WRITING = {"use": "text", "args": {"path": "a.txt"}}
+WRITES = json.dumps(
+    {"text": {"block_size": 32, "boundary": 256, "ends": [256], "padding": 0, "tokenizer": {"name": "bytes"}}}
+)
+TOKENS = {"block_size": None, "longest": 5}
+SCHEMA = json.dumps({"text": {"max_length": 8, "padding": 0, "target": "topic", "tokenizer": {"name": "bpe"}}})
+REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str, str]] = {
+    "preprocessing outside the program": (
+        {"preprocessing": {"kind": "standardize"}}, NPZ, {}, "preprocessing is not inside model.onnx", "export_model(",
+    ),
+    "rows of the user's code": ({}, {"use": "data.py:rows"}, {}, r"your code \(data.py:rows\)", "--as-samples"),
+    "a table without its transform": (
+        {"feature_names": ["a", "b"]}, {"use": "csv"}, {}, "no schema.json and transform.py", "begin_release=True",
+    ),
+    "pictures without their decoding": ({}, {"use": "images"}, {}, "no schema.json and transform.py", "export_model("),
+    "an early export of texts": ({"text": TOKENS}, TEXT, {}, "no transform.py and schema.json for", "export_model("),
+    "a learned tokenizer that is not there": (
+        {"text": TOKENS}, TEXT, {"schema_json": SCHEMA, "transform_py": ""}, r"tokenizer \(bpe\)", "export_model(",
+    ),
+    "an early export of a model that writes": (
+        {"text": TOKENS | {"block_size": 32}}, WRITING, {}, "no transform.py and schema.json for", "export_model(",
+    ),
+    "a program of one length": (
+        {"text": TOKENS | {"block_size": 32}}, WRITING, {"schema_json": WRITES, "transform_py": ""}, "any length the n",
+        "model card",
+    ),
+    "a model that fills gaps": (
+        {"text": TOKENS | {"block_size": 32}}, {"use": "text", "args": {"masked": 0.15}}, {}, "of another kind",
+        "README.md",
+    ),
+    "a model that tags": ({"text": TOKENS}, {"use": "token_classification"}, {}, "of another kind", "README.md"),
+    "several labels at once": (
+        {"class_names": ["a", "b", "c"], "loss": "bce_with_logits"}, NPZ, {"width": 3}, "hold at once", "model card",
+    ),
+    "several scores of a loss of the user's": (
+        {"class_names": None, "loss": "own.py:loss"}, NPZ, {"width": 3}, "3 scores", "--classes class_0,class_1",
+    ),
+    "class names": ({"class_names": None}, NPZ, {"width": 3}, "3 scores and .* names no classes", "--classes class_0,"),
+    "a score without classes": (
+        {"class_names": None, "loss": "bce_with_logits"}, NPZ, {"width": 1}, "1 scores", "--classes",
+    ),
+    "other outputs than classes": ({}, NPZ, {"width": 5}, "any x 5 for 2 classes", "model card"),
+    "several inputs": ({"input_shapes": [[2], [3]]}, NPZ, {}, "takes 2 inputs", "model card"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(REFUSED))
+def test_what_is_missing_is_refused_with_its_remedy(name: str, tmp_path: Path) -> None:
+    resolved, data, files, rule, remedy = REFUSED[name]
+    model = write_model(tmp_path / "final_model", resolved, data, **files)
+    with pytest.raises(TrainwrightError, match=rule) as caught:
+        deploy(model, tmp_path / "parts")
+    assert remedy in caught.value.remedy
+    assert not (tmp_path / "parts").exists()
+
+
+def test_names_of_classes_can_be_given_where_the_data_has_none(tmp_path: Path) -> None:
+    model = write_model(tmp_path / "final_model", {"class_names": None}, NPZ, width=3)
+    assert read_signature(model, classes=["a", "b", "c"]).classes == ["a", "b", "c"]
+    for wrong in (["a", "b"], ["a", "b", "c", "d"]):
+        with pytest.raises(TrainwrightError, match="any x 3 for"):
+            read_signature(model, classes=wrong)
+    named = write_model(tmp_path / "named" / "final_model", {}, NPZ)
+    with pytest.raises(TrainwrightError, match="the classes no, yes of its data; a, b are others"):
+        read_signature(named, classes=["a", "b"])
+    users = write_model(tmp_path / "users" / "final_model", {}, {"use": "data.py:rows"})
+    assert read_signature(users, as_samples=True).inputs.shape == [2]
+
+
+def _without(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).unlink()
+
+
+def _never_released(folder: Path) -> None:
+    (folder / "metrics.json").write_text("{}")
+
+
+def _swapped(folder: Path) -> None:
+    record = {"order": {"program": {"form": "onnx", "digest": "0" * 64, "path": "model.onnx"}}}
+    (folder / "evaluation.json").write_text(json.dumps(record))
+
+
+def _torn(folder: Path) -> None:
+    (folder / "resolved.json").write_text("{")
+
+
+NO_MODEL = {
+    "nothing": (shutil.rmtree, "is no final_model: it has no resolved.json", "export_model("),
+    "no figures": (_without("metrics.json"), "it has no metrics.json", "pass_gate("),
+    "an export before its gate": (_never_released, "no gate has released", "pass_gate("),
+    "no program": (_without("model.onnx"), "holds no model.onnx", "'deployment.formats': ['safetensors', 'onnx']"),
+    "another program": (_swapped, "not the one that was certified", "trainwright verify"),
+    "a torn file": (_torn, "resolved.json is no JSON", "backup"),
+}
+
+
+@pytest.mark.parametrize("name", list(NO_MODEL))
+def test_a_folder_that_is_no_released_model_is_refused(name: str, tmp_path: Path) -> None:
+    spoil, rule, remedy = NO_MODEL[name]
+    model = write_model(tmp_path / "final_model", {}, NPZ)
+    spoil(model)
+    with pytest.raises(TrainwrightError, match=re.escape(rule)) as caught:
+        deploy(model, tmp_path / "parts")
+    assert remedy in caught.value.remedy
+    assert not (tmp_path / "parts").exists()
+
+
+def attest(folder: Path, *, signed: bool = False) -> None:
+    """Write the provenance of a final model beside it, as the last gate does."""
+    subjects = [
+        {"name": f"final_model/{path.name}", "digest": {"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}}
+        for path in sorted(folder.iterdir())
+    ]
+    gate = {"name": "gate/finalization", "annotations": {"time": "2026-11-25T10:00:00+00:00"}}
+    payload = json.dumps({"subject": subjects, "predicate": {"runDetails": {"byproducts": [gate]}}})
+    envelope = json.dumps({"payload": base64.b64encode(payload.encode()).decode(), "signatures": []})
+    (folder.parent / "final_model.intoto.json").write_text(envelope if signed else payload)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("name", ["model.onnx", "schema.json", "transform.py", "tokenizer.json", "resolved.json"])
+def test_a_file_that_is_not_the_attested_one_is_refused(name: str, signed: bool, tmp_path: Path) -> None:
+    given = {"schema_json": SCHEMA, "transform_py": "", "tokenizer_json": "{}"}
+    model = write_model(tmp_path / "final_model", {"text": TOKENS}, TEXT, **given)
+    attest(model, signed=signed)
+    assert is_attested(model)
+    assert is_attested(tmp_path)
+    assert read_signature(model).release.sealed_at == "2026-11-25T10:00:00+00:00"
+    with (model / name).open("ab") as file:
+        file.write(b"\n")
+    with pytest.raises(TrainwrightError, match=f"{name} is not the released one") as caught:
+        deploy(model, tmp_path / "parts")
+    assert "trainwright verify" in caught.value.remedy
+    (model / name).unlink()
+    with pytest.raises(TrainwrightError, match=r"is not the released one|is no final_model|holds no model"):
+        deploy(tmp_path, tmp_path / "parts")
+    assert not (tmp_path / "parts").exists()
+
+
+def test_a_file_that_was_added_and_provenance_that_says_nothing_are_refused(tmp_path: Path) -> None:
+    model = write_model(tmp_path / "final_model", {}, NPZ)
+    assert not is_attested(model)
+    attest(model)
+    (model / "transform.py").write_text("import os")
+    with pytest.raises(TrainwrightError, match=r"transform\.py is not the released one: .* has no such file"):
+        read_signature(model)
+    for text in ("{", "{}", '{"subject": [{"name": "x"}]}', '{"payload": "*"}', "[]", "null"):
+        (tmp_path / "final_model.intoto.json").write_text(text)
+        with pytest.raises(TrainwrightError, match="in-toto|names no files") as caught:
+            read_signature(model)
+        assert "trainwright attest" in caught.value.remedy
+
+
+def run_deploy(*arguments: Any, cwd: Path) -> tuple[int, str]:
+    """Run `trainwright deploy …` where a person would; return how it ended and what it said."""
+    from trainwright.server import cli
+
+    command = [sys.executable, "-P", "-m", cli.__name__, "deploy", *map(str, arguments)]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_folder_of_the_projects_name_that_holds_no_model_is_passed_over(tmp_path: Path) -> None:
+    workspace = tmp_path / "churn" / ".trainwright"
+    opened = Workspace.open(workspace)
+    create_project(opened, "churn", intent="a test", goal=GOAL, template="baseline", config=CONFIG)
+    write_model(opened.project_folder("churn") / "final_model", {}, NPZ)
+    opened.close()
+    code, said = run_deploy("churn", "--into", "parts", "--as", "client", "-w", workspace, cwd=tmp_path)
+    assert code == 0, said
+    assert (tmp_path / "parts" / "client" / "client.py").is_file()
+    assert "no final_model.intoto.json" in said, "what was compared is told"
+    for text in ("./churn", "churn/"):
+        code, said = run_deploy(text, "--into", "other", "-w", workspace, cwd=tmp_path)
+        assert code != 0
+        assert "is no final_model" in said
+    attest(write_model(tmp_path / "shop" / "final_model", {}, NPZ))
+    for number, text in enumerate(("shop", "final_model")):
+        at = tmp_path if text == "shop" else tmp_path / "shop"
+        code, said = run_deploy(text, "--into", f"of-{number}", "--as", "client", cwd=at)
+        assert code == 0, said
+        assert "intoto" not in said
+
+
+def test_all_parts_are_written_or_none(tmp_path: Path) -> None:
+    model = write_model(tmp_path / "final_model", {}, NPZ)
+    into = tmp_path / "deep" / "parts"
+    (into / "form").mkdir(parents=True)
+    (into / "form" / "mine.tsx").write_text("mine")
+    with pytest.raises(TrainwrightError, match="form is there already; generated files never replace others") as caught:
+        deploy(model, into)
+    assert "--into" in caught.value.remedy
+    assert [path.name for path in into.iterdir()] == ["form"]
+    assert deploy(model, into, ["service", "client"]) == [into / "service", into / "client"]
+    assert {path.name for path in into.iterdir()} == {"form", "service", "client"}
+    with pytest.raises(TrainwrightError, match="no part 'servis'") as caught:
+        deploy(model, tmp_path / "other", ["servis"])
+    assert "service" in caught.value.remedy
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TrainwrightError, match="cannot be written"):
+        deploy(model, tmp_path / "file")
+
+
+@pytest.mark.requirement("SKILL-8")
+def test_a_secret_among_the_names_stops_everything(tmp_path: Path) -> None:
+    key = "ghp_" + "a1B2c3D4e5F6" * 3
+    model = write_model(tmp_path / "final_model", {"class_names": [key, "no"]}, NPZ)
+    with pytest.raises(TrainwrightError, match="secret|token"):
+        deploy(model, tmp_path / "parts")
+    assert not (tmp_path / "parts").exists()
+
+
+def test_the_same_release_gives_the_same_files_and_names_no_key(tmp_path: Path) -> None:
+    model = write_model(tmp_path / "final_model", {}, NPZ)
+    first, second = (
+        {path.relative_to(into).as_posix(): path.read_bytes() for path in sorted(into.rglob("*")) if path.is_file()}
+        for into in (tmp_path / "one", tmp_path / "two")
+        if deploy(model, into)
+    )
+    assert first == second
+    assert {name.partition("/")[0] for name in first} == set(PARTS)
+    assert first["service/model/model.onnx"] == (model / "model.onnx").read_bytes()
+    examples = {name: text.decode() for name, text in first.items() if name.endswith(".env.example")}
+    assert examples.keys() == {f"{part}/.env.example" for part in PARTS}
+    assert all("_KEY=shop_prod_your_key_here" in text for text in examples.values())
+    pages = [text.decode() for name, text in first.items() if name.startswith("form/") and "/api/" not in name]
+    code = [text for text in pages if "SERVICE_KEY" in text and not text.startswith("#")]
+    assert not code, "only the route on the server may read the key"
+
+
+def test_names_that_would_break_out_of_code_stay_text(tmp_path: Path) -> None:
+    wild = ["it's; drop table runs --", 'say "hi" ${x} </script> `\\']
+    model = write_model(tmp_path / "final_model", {"class_names": wild}, NPZ)
+    deploy(model, tmp_path / "parts")
+    seed = (tmp_path / "parts" / "database" / "supabase" / "seed.sql").read_text()
+    assert "array['it''s; drop table runs --', 'say \"hi\" ${x} </script> `\\']::text[]" in seed
+    lines = (tmp_path / "parts" / "form" / "lib" / "signature.ts").read_text().splitlines()
+    [label] = [line for line in lines if line.startswith("export type Label")]
+    assert [json.loads(name) for name in label.removeprefix("export type Label = ").rstrip(";").split(" | ")] == wild
+    compile((tmp_path / "parts" / "client" / "client.py").read_text(), "client.py", "exec")
+
+
+TEXTS = ("Rechnung über 30 €", "hello", "漢字 and 🙂", "", "x" * 40)
+
+
+@pytest.mark.requirement("CKPT-5")
+@pytest.mark.parametrize("name", ["bytes", "characters", "bpe"])
+def test_shipped_tokenization_gives_the_tokens_of_training(name: str, tmp_path: Path) -> None:
+    made: Any = {
+        "bytes": ByteTokenizer, "characters": lambda: CharacterTokenizer.fit(TEXTS),
+        "bpe": lambda: TrainedTokenizer.fit([*TEXTS, "hello hello", "Rechnung"], 270),
+    }[name]()  # fmt: skip
+    if name == "bpe":
+        (tmp_path / "tokenizer.json").write_text(made.inner.backend_tokenizer.to_str())
+    kept = {key: value for key, value in made.as_dict().items() if key != "merges"}
+    encode = transform.encoder({"max_length": 12, "tokenizer": kept}, tmp_path)
+    assert [encode(text) for text in TEXTS] == [made.encode_whole(text, 12).tolist() for text in TEXTS]
+    whole = transform.encoder({"boundary": made.boundary, "tokenizer": kept}, tmp_path)
+    assert [whole(text) for text in TEXTS] == [[made.boundary, *made.encode(text).tolist()] for text in TEXTS]
+    if name == "bpe":
+        assert made.boundary not in whole("[SEP]")[1:], "a mark within a prompt is words"
+    decode = transform.decoder({"tokenizer": kept}, tmp_path)
+    assert [decode(whole(text)) for text in TEXTS] == [made.decode(whole(text)) for text in TEXTS]
+    found = transform.encode_texts(TEXTS[:2], encode, made.padding)
+    assert found["input_ids"].shape == found["attention_mask"].shape == (2, 12)
+    short = len(encode("hello"))
+    assert found["attention_mask"][1].tolist() == [1] * short + [0] * (12 - short)
+    assert set(found["input_ids"][1, short:].tolist()) == {made.padding}
+
+
+def test_a_tokenizer_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"no tokenizer\.json"):
+        transform.encoder({"max_length": 12, "tokenizer": {"name": "bpe"}}, tmp_path)
+    with pytest.raises(ValueError, match=r"no tokenizer\.json"):
+        transform.decoder({"tokenizer": {"name": "bpe"}}, tmp_path)

@@ -1,0 +1,188 @@
+"""A released model's folder as it is read for deployment: complete, of a gate that passed, and unchanged."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, NotFoundError
+
+FOLDER, STATEMENT, EARLIER = "final_model", "final_model.intoto.json", "releases"
+PROGRAM = "model.onnx"
+NEEDED = ("resolved.json", "metrics.json", "config.yaml", "README.md")
+SERVED = (PROGRAM, f"{PROGRAM}.data", "schema.json", "transform.py", "tokenizer.json", "README.md")
+"""Files that a service takes along, where they are there."""
+RELEASED = "pass_gate(project=…, phase='finalization') makes final_model/ once export_model(project=…) has run."
+
+
+@dataclass(frozen=True)
+class FinalModel:
+    """The folder of a released model.
+
+    Attributes:
+        folder: `final_model/`.
+        digests: SHA-256 (hex) of the files that a service takes along, by name.
+    """
+
+    folder: Path
+    digests: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def opened(cls, folder: Path) -> FinalModel:
+        """Return the model of a folder, or of the folder above it.
+
+        Raises:
+            NotFoundError: it is no final model.
+            ConfigurationError: it holds no ONNX program, so nothing but torch could serve it.
+            IntegrityError: its program is not the one that was certified, or a file not the one that was attested.
+        """
+        folder = _inner(folder)
+        missing = [name for name in NEEDED if not (folder / name).is_file()]
+        if missing:
+            raise NotFoundError(f"{folder} is no final_model: it has no {missing[0]}.", remedy=RELEASED)
+        found = cls(folder, {name: _sha256(folder / name) for name in SERVED if (folder / name).is_file()})
+        if "project" not in found.metrics:
+            raise NotFoundError(
+                f"{folder} is an export that no gate has released: its metrics.json names no project.", remedy=RELEASED
+            )
+        if PROGRAM not in found.digests:
+            raise ConfigurationError(
+                f"{folder.name} of {found.project} holds no {PROGRAM}; a service runs on ONNX Runtime alone.",
+                remedy=f"configure(project={found.project!r}, begin_release=True, changes={{'deployment.formats': "
+                f"['safetensors', 'onnx']}}), then export_model(project={found.project!r}) and the last gate again.",
+            )
+        found._require_certified()
+        found._require_attested()
+        return found
+
+    def _require_certified(self) -> None:
+        """Compare the program with the one that the clean room computed the card's figures from."""
+        recorded = self.evaluation.get("order", {}).get("program", {})
+        if recorded.get("form") == "onnx" and recorded["digest"] != self.digests[PROGRAM]:
+            raise IntegrityError(
+                f"{PROGRAM} is not the one that was certified: its SHA-256 is {self.digests[PROGRAM]}, "
+                f"evaluation.json has {recorded['digest']}.",
+                remedy="Take the folder from a backup; `trainwright verify` names what was changed.",
+            )
+
+    def _require_attested(self) -> None:
+        """Compare every file that is taken along with the provenance beside the folder, where that is there."""
+        if self.statement is None:
+            return
+        named = {str(one["name"]): str(one["digest"]["sha256"]) for one in self.statement["subject"]}
+        for name in dict.fromkeys((*SERVED, *NEEDED, "evaluation.json")):
+            path, wanted = self.folder / name, named.get(f"{FOLDER}/{name}")
+            found = self.digests.get(name) or (_sha256(path) if path.is_file() else None)
+            if found != wanted:
+                raise IntegrityError(
+                    f"{name} is not the released one: its SHA-256 is {found or 'none, it is not there'}, "
+                    f"{STATEMENT} has {wanted or 'no such file'}.",
+                    remedy="Take the folder from a backup; `trainwright verify` names what was changed.",
+                )
+
+    @cached_property
+    def statement(self) -> dict[str, Any] | None:
+        """The provenance beside the folder; None where there is none. Raises IntegrityError where it is none."""
+        from trainwright.tools.provenance.envelope import open_envelope
+
+        path = self.folder.parent / STATEMENT
+        if not path.is_file():
+            return None
+        found: Any = open_envelope(path.read_bytes()).statement
+        subjects = found.get("subject") if isinstance(found, dict) else None
+        if not isinstance(subjects, list) or not all(
+            isinstance(one, dict) and "name" in one and "sha256" in (one.get("digest") or {}) for one in subjects
+        ):
+            raise IntegrityError(
+                f"{STATEMENT} names no files with their SHA-256.",
+                remedy="`trainwright attest PROJECT` writes it anew.",
+            )
+        return dict(found)
+
+    @cached_property
+    def resolved(self) -> dict[str, Any]:
+        """The content of resolved.json."""
+        return self._json("resolved.json")
+
+    @cached_property
+    def metrics(self) -> dict[str, Any]:
+        """The content of metrics.json."""
+        return self._json("metrics.json")
+
+    @cached_property
+    def schema(self) -> dict[str, Any]:
+        """The content of schema.json; empty where there is none."""
+        return self._json("schema.json") if "schema.json" in self.digests else {}
+
+    @cached_property
+    def evaluation(self) -> dict[str, Any]:
+        """The content of evaluation.json; empty where nothing was certified."""
+        return self._json("evaluation.json") if (self.folder / "evaluation.json").is_file() else {}
+
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        """The section `data` of the configuration."""
+        return dict(yaml.safe_load((self.folder / "config.yaml").read_text(encoding="utf-8")).get("data") or {})
+
+    @property
+    def project(self) -> str:
+        """The project's name."""
+        return str(self.metrics.get("project", ""))
+
+    @property
+    def number(self) -> int:
+        """Of the release: one more than the earlier ones that lie beside it."""
+        earlier = self.folder.parent / EARLIER
+        return 1 + (sum(one.name.isdigit() for one in earlier.iterdir()) if earlier.is_dir() else 0)
+
+    @property
+    def sealed_at(self) -> str | None:
+        """When the last gate passed, as the provenance beside the folder says; None where that is not there."""
+        try:
+            noted = (self.statement or {})["predicate"]["runDetails"]["byproducts"]
+            return next(str(one["annotations"]["time"]) for one in noted if one["name"] == "gate/finalization")
+        except (KeyError, TypeError, StopIteration):
+            return None
+
+    def outputs(self) -> list[tuple[str, list[int | None]]]:
+        """Return name and shape of the program's outputs; None: any size. Raises IntegrityError where it is no ONNX."""
+        import onnx
+
+        try:
+            graph = onnx.load(str(self.folder / PROGRAM), load_external_data=False).graph
+        except Exception as error:  # of protobuf
+            raise IntegrityError(f"{PROGRAM} cannot be read: {error}.", remedy="Export the model again.") from error
+        return [(one.name, [size.dim_value or None for size in one.type.tensor_type.shape.dim]) for one in graph.output]
+
+    def _json(self, name: str) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = json.loads((self.folder / name).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise IntegrityError(f"{name} is no JSON: {error}.", remedy="Take the folder from a backup.") from error
+        return found
+
+
+def is_model(folder: Path) -> bool:
+    """Return whether a folder looks like a final model, or like one that holds it."""
+    return (folder / NEEDED[0]).is_file() or (folder / FOLDER).is_dir()
+
+
+def is_attested(folder: Path) -> bool:
+    """Return whether provenance lies beside the final model of a folder, so that its files can be compared."""
+    return (_inner(folder).parent / STATEMENT).is_file()
+
+
+def _inner(folder: Path) -> Path:
+    inner = folder / FOLDER
+    return (inner if inner.is_dir() else folder).resolve()
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

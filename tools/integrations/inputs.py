@@ -1,0 +1,166 @@
+"""Inputs of a released model: the columns of a table, a picture, a text, a prompt, or numbers as they are.
+
+What training did with them must lie in `final_model/` (schema.json, transform.py, tokenizer.json, or inside the
+program); where it does not, nothing is generated.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from trainwright.trainer.base.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from trainwright.tools.integrations.final_model import FinalModel
+
+LEARNED = {"bpe", "library"}
+"""Tokenizers that need a file."""
+MOST_NEW_TOKENS = 512
+USES = {"csv", "jsonl", "parquet", "arrow", "orc", "sql", "text"}
+"""Sources of texts whose preparation is shipped."""
+
+
+class Field(BaseModel):
+    """One column of a table."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    kind: Literal["number", "boolean", "category", "date", "text"]
+    choices: list[str] = []
+    """Values of a category that training met, in the order of their codes."""
+    format: str | None = None
+    """Of a date; with a time of day where `has_time`."""
+    has_time: bool = False
+    may_be_empty: bool = False
+
+
+class Inputs(BaseModel):
+    """What one row is."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: Literal["table", "picture", "text", "prompt", "array"]
+    fields: list[Field] = []
+    """Of a table."""
+    size: list[int] = []
+    """Height and width of a picture, in pixels."""
+    channels: int = 3
+    most_tokens: int | None = None
+    """To which a text is cut; of a prompt and what is written after it, how many the model sees."""
+    most_new_tokens: int | None = None
+    """Tokens that may be asked for after a prompt."""
+    shape: list[int] = []
+    """Of an array."""
+    statistics: dict[str, dict[str, float]] = {}
+    """Mean and scale of the numbers in the train split, by name: what drift is counted against."""
+
+
+def inputs_of(model: FinalModel, *, as_samples: bool) -> Inputs:
+    """Return what a row of the model is. Raises ConfigurationError where its preparation is not in the folder."""
+    resolved, schema = model.resolved, model.schema
+    if resolved.get("preprocessing") is not None and not resolved.get("onnx_includes_preprocessing"):
+        raise _missing(model, "its preprocessing is not inside model.onnx")
+    if ".py:" in str(model.data.get("use")) and not as_samples:
+        raise ConfigurationError(
+            f"The rows of {model.project} come from your code ({model.data['use']}), and what it does to them is not "
+            "in final_model/.",
+            remedy="Use a built-in source (csv, images, npz …), which is served from raw rows; or add --as-samples: "
+            "then rows are given as your code gave them to the model.",
+        )
+    if resolved.get("text") is not None:
+        return _text(model)
+    if schema and "transform.py" not in model.digests:
+        raise _missing(model, "it has schema.json and no transform.py")
+    if "pictures" in schema:
+        pictures = schema["pictures"]
+        return Inputs(kind="picture", size=pictures["size"], channels=pictures["channels"], statistics=_bright(model))
+    if "columns" in schema:
+        return _table(model)
+    return _array(model)
+
+
+def _table(model: FinalModel) -> Inputs:
+    columns = model.schema["columns"]
+    fields = [
+        Field(
+            name=column["name"],
+            kind=column["kind"],
+            choices=sorted(column["values"], key=column["values"].__getitem__),
+            format=column["format"],
+            has_time=column["kind"] == "date" and column["width"] > 1,
+            may_be_empty=bool(model.schema["takes_missing"]),
+        )
+        for column in columns
+    ]
+    fitted = model.resolved.get("preprocessing") or {}
+    known: dict[str, dict[str, float]] = {}
+    if fitted.get("kind") == "table":
+        known = {one["name"]: _measured(one) for one in fitted["columns"] if "mean" in one}
+    elif all(column["width"] == 1 for column in columns) and len(fitted.get("mean") or []) == len(columns):
+        pairs = zip(columns, fitted["mean"], fitted["scale"], strict=True)
+        known = {column["name"]: {"mean": mean, "scale": scale} for column, mean, scale in pairs}
+    return Inputs(kind="table", fields=fields, statistics=known)
+
+
+def _measured(column: dict[str, Any]) -> dict[str, float]:
+    return {"mean": float(column["mean"]), "scale": float(column["scale"])}
+
+
+def _text(model: FinalModel) -> Inputs:
+    described, text = model.resolved["text"], model.schema.get("text")
+    args = model.data.get("args") or {}
+    if model.data.get("use") not in USES or args.get("masked") is not None:
+        raise ConfigurationError(
+            f"The model of {model.project} is of another kind ({model.data.get('use')}) than those that the templates "
+            "answer for: a class or a number of a text, or what comes after it.",
+            remedy="Serve it with the code of the model card (README.md, 'Files and use').",
+        )
+    if text is None or "transform.py" not in model.digests:
+        raise _missing(model, "it has no transform.py and schema.json for its texts, as exports of early versions")
+    name = text["tokenizer"]["name"]
+    if name in LEARNED and "tokenizer.json" not in model.digests:
+        raise _missing(model, f"its tokenizer ({name}) is not there: no tokenizer.json")
+    if described.get("block_size") is not None:
+        return Inputs(kind="prompt", most_tokens=text["block_size"], most_new_tokens=MOST_NEW_TOKENS)
+    longest = {"tokens": {"mean": float(described["longest"]), "scale": 0.0}}
+    return Inputs(kind="text", most_tokens=text["max_length"], statistics=longest)
+
+
+def _bright(model: FinalModel) -> dict[str, dict[str, float]]:
+    """Return mean and deviation of the pixels of 0 to 1, over all channels, where training measured them."""
+    fitted = model.resolved.get("preprocessing") or {}
+    found = {name: _flat(fitted.get(name)) for name in ("mean", "scale")}
+    if not found["mean"] or not found["scale"]:
+        return {}
+    return {"brightness": {name: sum(values) / len(values) for name, values in found.items()}}
+
+
+def _flat(values: Any) -> list[float]:
+    if isinstance(values, list):
+        return [number for value in values for number in _flat(value)]
+    return [] if values is None else [float(values)]
+
+
+def _array(model: FinalModel) -> Inputs:
+    shapes = model.resolved.get("input_shapes") or []
+    if model.resolved.get("feature_names") or model.data.get("use") == "images":
+        raise _missing(model, "it has no schema.json and transform.py for its raw rows")
+    if len(shapes) != 1:
+        raise ConfigurationError(
+            f"The model of {model.project} takes {len(shapes)} inputs; the templates give it one array a row.",
+            remedy="Serve it with the code of the model card (README.md, 'Files and use').",
+        )
+    return Inputs(kind="array", shape=shapes[0])
+
+
+def _missing(model: FinalModel, what: str) -> ConfigurationError:
+    name = model.project
+    return ConfigurationError(
+        f"final_model/ of {name} does not hold how its rows are prepared: {what}. A service that guessed would answer "
+        "otherwise than the model was evaluated.",
+        remedy=f"configure(project={name!r}, begin_release=True), then export_model(project={name!r}) and the last "
+        "gate again: this version writes what is missing.",
+    )

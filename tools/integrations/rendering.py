@@ -1,0 +1,127 @@
+"""Rendering of a part's files from a signature: templates of skills/integration-helpers, and files taken as they are.
+
+`NAME.j2` is rendered to NAME, `dot_NAME` becomes .NAME; of `kinds/table.py`, `kinds/text.py` … the one of the model's
+kind of input becomes `rows.py` beside that folder, and of `tasks/regression.py` … the one of its task `answers.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from trainwright.trainer.base.text import one_line
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from trainwright.tools.integrations.signature import Signature
+
+TEMPLATES = Path(__file__).resolve().parents[2] / "skills" / "integration-helpers" / "templates"
+RENDERED, HIDDEN = ".j2", "dot_"
+SIGNATURE = "signature.json"
+
+
+def rendered(part: str, signature: Signature) -> dict[str, str]:
+    """Return the texts of a part's files, by path relative to its folder.
+
+    Args:
+        part: `service`, `form`, `database` or `client`.
+    """
+    found = {}
+    values = {"signature": signature, "example": example_row(signature), "slug": slug(signature.project)}
+    for path in sorted((TEMPLATES / part).rglob("*")):
+        name = path.relative_to(TEMPLATES / part)
+        target = _target(PurePosixPath(name.as_posix()), signature)
+        if target is None or not path.is_file() or "__pycache__" in name.parts:
+            continue
+        if path.suffix == RENDERED:
+            template = _environment().get_template(path.relative_to(TEMPLATES).as_posix())
+            found[target] = template.render(values).strip() + "\n"
+        else:
+            found[target] = path.read_text(encoding="utf-8")
+    if part == "service":
+        found[SIGNATURE] = json.dumps(signature.model_dump(), indent=2, ensure_ascii=False) + "\n"
+    return found
+
+
+def example_row(signature: Signature) -> Any:
+    """Return a row of the right form, for documents: middle values, first choices."""
+    inputs = signature.inputs
+    if inputs.kind == "table":
+        return {field.name: _example(field, inputs.statistics.get(field.name)) for field in inputs.fields}
+    if inputs.kind == "picture":
+        return {"picture": "BASE64 of a PNG or JPEG file"}
+    if inputs.kind == "prompt":
+        return {"prompt": "some words", "most_tokens": 32, "temperature": 0.8, "seed": 0}
+    return {"text": "some words"} if inputs.kind == "text" else {"values": _zeros(inputs.shape)}
+
+
+def slug(name: str) -> str:
+    """Return a name for packages and containers: lower case, letters, digits and hyphens."""
+    kept = "".join(each if each.isascii() and each.isalnum() else "-" for each in name.lower()).strip("-")
+    return kept or "model"
+
+
+def _example(field: Any, known: dict[str, float] | None) -> Any:
+    if field.kind == "category":
+        return next(iter(field.choices), "")
+    if field.kind == "date":
+        day = {"year-month-day": "2026-01-31", "day.month.year": "31.01.2026", "day/month/year": "31/01/2026"}
+        return day.get(field.format, "01/31/2026") + (" 12:00" if field.has_time else "")
+    if field.kind == "number":
+        return round(known["mean"], 3) if known else 0
+    return True if field.kind == "boolean" else "some words"
+
+
+def _zeros(shape: list[int]) -> Any:
+    return [_zeros(shape[1:]) for _ in range(shape[0])] if shape else 0
+
+
+def _target(name: PurePosixPath, signature: Signature) -> str | None:
+    """Return where a template's file goes; None for one of another kind of input or another task."""
+    for folder, wanted, becomes in (("kinds", signature.inputs.kind, "rows"), ("tasks", signature.task, "answers")):
+        if folder in name.parts:
+            place = name.parts.index(folder)
+            if name.name.partition(".")[0] != wanted:
+                return None
+            name = PurePosixPath(*name.parts[:place], f"{becomes}{name.name.removeprefix(wanted)}")
+    parts = [f".{one.removeprefix(HIDDEN)}" if one.startswith(HIDDEN) else one for one in name.parts]
+    return "/".join(parts).removesuffix(RENDERED)
+
+
+def _sql(value: Any) -> str:
+    """Return a literal of PostgreSQL."""
+    if value is None:
+        return "null"
+    if isinstance(value, int | float):
+        return repr(value)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return "'" + text.replace("'", "''").replace("\0", "") + "'"
+
+
+def _python(value: Any) -> str:
+    """Return a literal of Python: names of columns and classes are any text."""
+    return repr(value)
+
+
+def _plain(value: Any) -> str:
+    """Return a text in one line that ends no code span."""
+    return one_line(str(value)).replace("`", "'")
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        undefined=StrictUndefined,
+        autoescape=False,  # noqa: S701 - code, not HTML: values pass `sql`, `python`, `tojson` or `plain`
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.policies["json.dumps_kwargs"] = {"sort_keys": False}
+    environment.filters.update(sql=_sql, python=_python, plain=_plain)
+    return environment
