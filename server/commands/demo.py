@@ -1,26 +1,24 @@
 """`trainwright demo`: an agent's client takes a real project through all five phases, over stdio.
 
-The driver is not a mock: it starts the server as a subprocess, speaks MCP through the official client, and follows the
-`next` call of each answer, as an agent would. Twice it tries what the gates forbid, and is refused.
+It follows the `next` call of each answer, as an agent would. Twice it tries what the gates forbid, and is refused.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
-from mcp.client import Client
-from mcp.client.stdio import StdioServerParameters
-from mcp.types import CallToolResult
 
+from trainwright.server.commands.driving import Driver, UnexpectedAnswerError, conclude, content, served
 from trainwright.server.commands.transcript import Transcript
 
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+
 WANTED_TEST_ACCURACY = 0.97
-MOST_CALLS = 80
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.965}
 CONFIG = {
     "model": {"use": "mlp", "args": {"hidden": [512, 256]}},
@@ -51,44 +49,37 @@ def run_demo(workspace: Path) -> int:
 async def _play(workspace: Path) -> int:
     transcript = Transcript()
     started = time.monotonic()
-    command = ["-P", "-m", "trainwright.server.cli", "serve", "--workspace", str(workspace)]
-    transcript.fact(f"$ trainwright serve --workspace {workspace}", "dim")
-    async with Client(StdioServerParameters(command=sys.executable, args=command)) as client:
+    async with served(workspace, transcript) as client:
         agent = DemoAgent(client, transcript)
         try:
             project = await agent.run()
         except UnexpectedAnswerError as error:
             transcript.fact(f"The demonstration ends here: {error}", "bold red")
             return 1
-    return _conclude(transcript, workspace, project, time.monotonic() - started)
+    return _conclude(transcript, workspace, project, started)
 
 
-class UnexpectedAnswerError(Exception):
-    """The server answered otherwise than the demonstration promises."""
+class DemoAgent(Driver):
+    """An agent with a search space of its own, who tries what is forbidden."""
 
-
-class DemoAgent:
-    """Calls tools, prints both sides, and follows what the answers propose."""
-
-    def __init__(self, client: Client, transcript: Transcript) -> None:
-        self._client = client
-        self._transcript = transcript
-
-    async def call(self, tool: str, /, **arguments: Any) -> CallToolResult:
-        """Call a tool and print call and answer."""
-        self._transcript.call(tool, arguments)
-        result = await self._client.call_tool(tool, arguments, progress_callback=self._transcript.progress)
-        self._transcript.answer(result)
-        return result
+    _project = ""
 
     async def run(self) -> str:
         """Drive a new project to its end and return its name."""
-        project = await self._free_name()
-        first = await self._plan(project)
-        await self._try_what_is_forbidden(project)
+        self._project = await self._free_name()
+        first = await self._plan(self._project)
+        await self._try_what_is_forbidden(self._project)
         self._transcript.say("Then as the server says: a smoke run of a few steps gives the gate its evidence.")
-        await self._follow(first, project)
-        return project
+        await self.follow(first)
+        return self._project
+
+    def chosen(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the proposed arguments; the search space is the one thing of our own."""
+        return {"project": self._project, "search": SEARCH} if tool == "start_tuning" else arguments
+
+    def thought(self, phase: str) -> str:
+        """Return what the agent thinks when it enters a phase."""
+        return THOUGHTS[phase]
 
     async def _free_name(self) -> str:
         self._transcript.heading("a new session")
@@ -113,35 +104,6 @@ class DemoAgent:
         self._transcript.say("And with a configuration key that does not exist?")
         refused(await self.call("configure", project=project, changes={"optimizer.learning_rat": 0.1}))
 
-    async def _follow(self, answer: dict[str, Any], project: str) -> None:
-        """Follow the proposed calls until there is none; the search space is the one thing of our own."""
-        earlier = None
-        for _ in range(MOST_CALLS):
-            following = answer.get("next")
-            if following is None:
-                return
-            if following == earlier and following["tool"] == "pass_gate":
-                raise UnexpectedAnswerError(
-                    "a gate that has passed went stale at once; was something installed just now?"
-                )
-            earlier = following
-            tool, arguments = following["tool"], dict(following["arguments"])
-            if tool == "start_tuning":
-                arguments = {"project": project, "search": SEARCH}
-            answer = content(await self.call(tool, **arguments))
-            if tool == "pass_gate" and answer["now_in"] in THOUGHTS:
-                self._transcript.heading(answer["now_in"])
-                self._transcript.say(THOUGHTS[answer["now_in"]])
-        raise UnexpectedAnswerError(f"the project did not end within {MOST_CALLS} calls.")
-
-
-def content(result: CallToolResult) -> dict[str, Any]:
-    """Return an answer's structured content. Raises UnexpectedAnswerError when the call was refused."""
-    if result.is_error or result.structured_content is None:
-        raise UnexpectedAnswerError("the server refused a call that it relies on (see above).")
-    answer: dict[str, Any] = result.structured_content
-    return answer
-
 
 def refused(result: CallToolResult) -> None:
     """Raise UnexpectedAnswerError when the server allowed what it must refuse."""
@@ -149,25 +111,10 @@ def refused(result: CallToolResult) -> None:
         raise UnexpectedAnswerError("the server allowed what a gate must refuse (see above).")
 
 
-def _conclude(transcript: Transcript, workspace: Path, project: str, seconds: float) -> int:
-    """Check the ledger and all digests, and print what is left in the workspace."""
-    from trainwright.tools.verification import verify_workspace
-
-    folder = workspace / "projects" / project
-    accuracy = json.loads((folder / "final_model" / "metrics.json").read_text())["test"]["metrics"]["accuracy"]
-    report = verify_workspace(workspace)
-    transcript.heading("what is left")
-    for path in sorted(folder.rglob("*")):
-        relative = path.relative_to(folder)
-        if path.is_file() and relative.parts[0] in {"final_model", "plots"} | {p.name for p in folder.glob("*.*")}:
-            transcript.fact(f"   {relative}", "dim")
-    transcript.fact(f"   in {folder}", "dim")
-    good = accuracy >= WANTED_TEST_ACCURACY and not report.problems
-    transcript.fact(
-        f"Test accuracy {accuracy:.4f} (at least {WANTED_TEST_ACCURACY} is expected); ledger and digests: "
-        f"{len(report.problems)} problems; {seconds:.0f} s.",
-        "bold green" if good else "bold red",
-    )
-    for problem in report.problems:
-        transcript.fact(f"   {problem}", "red")
+def _conclude(transcript: Transcript, workspace: Path, project: str, started: float) -> int:
+    """Check the accuracy on the held-back rows, the ledger and all digests; return the exit status."""
+    metrics = workspace / "projects" / project / "final_model" / "metrics.json"
+    accuracy = json.loads(metrics.read_text())["test"]["metrics"]["accuracy"]
+    said = f"Test accuracy {accuracy:.4f} (at least {WANTED_TEST_ACCURACY} is expected)"
+    good = conclude(transcript, workspace, project, said, good=accuracy >= WANTED_TEST_ACCURACY, started=started)
     return 0 if good else 1
