@@ -22,6 +22,8 @@ PREFIX = "mcp__trainwright__"
 MOST_CALLS = 60
 MOST_LINES = {"*": 60, "read_document": 8}
 """Of an answer, in the transcript."""
+MOST_QUESTIONS, MOST_CHARACTERS = 20, 1000
+"""Of a hand-over, and of one question in it."""
 AT_WORK = ("created", "starting", "running")
 
 
@@ -77,6 +79,12 @@ class ScriptedAgent:
             raise StuckError(f"the run ended as {view['state']}")
         return view
 
+    async def handed_over(self, project: str, to: str, questions: list[str]) -> dict[str, Any]:
+        """Hand a project over by the file that the server writes."""
+        return await self.call(
+            "configure", project=project, hand_over={"by": self.page, "to": to, "questions": questions}
+        )
+
     def ask(self, question: str) -> Any:
         """Ask the user, and return the answer."""
         answer = self.user(question)
@@ -89,13 +97,20 @@ class Architect(ScriptedAgent):
 
     page = "training-architect"
 
-    async def run(self, intent: str, root: Path, *, probes: bool = True) -> str:
-        """Return the project's name, after the steps of the page; `probes`: also the probe, which takes longest."""
+    async def run(self, intent: str, root: Path, *, probes: bool = True, **named: str) -> str:
+        """Return the project's name, after the steps of the page.
+
+        Args:
+            probes: also the probe, which takes longest.
+            named: what the user named beside the sentence, as plan_training takes it.
+        """
         self.transcript.say(f"The user: {intent}")
         await self.call("project_status")
         tables, models = sorted(root.glob("*.csv")), sorted(root.glob("models/*/config.json"))
         self.transcript.say(f"Glob: {', '.join(path.relative_to(root).as_posix() for path in [*tables, *models])}")
-        found = {"data": tables[0].name, "model": models[0].parent.relative_to(root).as_posix()}
+        found = {"data": tables[0].name, **named}
+        if models:
+            found["model"] = models[0].parent.relative_to(root).as_posix()
         plan = await self._planned(await self.call("plan_training", intent=intent), found)
         if any("price is missing" in one for one in plan.get("assumed") or []):
             price = self.ask("What does an hour of the card cost? Without a price the twenty dollars bound nothing.")
@@ -116,6 +131,8 @@ class Architect(ScriptedAgent):
         gate = await self.call("pass_gate", project=project, phase="planning")
         if gate["outcome"] != "passed":
             raise StuckError("the planning gate did not pass")
+        assumed = [f"Is this right: {what}"[:MOST_CHARACTERS] for what in plan.get("assumed") or []]
+        await self.handed_over(project, "ml-trainer", assumed[:MOST_QUESTIONS])
         self.transcript.say(f"Project {project}, planning passed; continue with advance(project={project!r}).")
         return project
 
@@ -125,9 +142,9 @@ class Architect(ScriptedAgent):
             if answer["state"] == "planned":
                 return answer
             open_now = {one["argument"]: one["question"] for one in answer.get("questions") or []}
-            unknown = [question for name, question in open_now.items() if name not in found]
-            if unknown:
-                raise StuckError(f"nobody here can answer: {unknown[0]}")
+            for name, question in open_now.items():
+                if name not in found:
+                    found[name] = self.ask(question)
             answer = await self.follow(answer, **(found if open_now else {}))
         raise StuckError("the plan never came")
 
@@ -140,6 +157,8 @@ class Trainer(ScriptedAgent):
     async def run(self, project: str) -> dict[str, Any]:
         """Return the last answer of a finished project, after the steps of the page."""
         status = await self.call("project_status", project=project)
+        if "forged" in str(status.get("handover")):
+            raise StuckError(f"the hand-over is forged: {status['handover']}")
         phase, read, answer = str(status["phase"]), set[str](), status
         for _ in range(MOST_CALLS):
             if phase not in read:
@@ -151,6 +170,7 @@ class Trainer(ScriptedAgent):
                     read.add(alert["document"])
                     await self._read(alert["document"])
             if answer["ended"] == "finished":
+                await self.handed_over(project, "training-orchestrator", [])
                 return answer
             if answer["ended"] in {"decision", "failure", "refusal"}:
                 answer = await self._decided(answer)
