@@ -25,6 +25,8 @@ from trainwright.server.errors import argument_error, refusal, with_call
 from trainwright.server.facts import facts_of
 from trainwright.server.markdown import markdown
 from trainwright.server.news import with_news
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.base.secret_kinds import known_in
 
 if TYPE_CHECKING:
     from trainwright.tools.answers import Answer
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
 OUTPUT_SCHEMA: dict[str, Any] = {"type": "object"}
 """Output schema of every tool: an object. Full schemas would cost each client several thousand tokens: answers are
 checked against their models where they are built, and `tools/INDEX.md` lists all their fields."""
+
+
+RECORDED_TEXTS = frozenset({"intent", "reason"})
+"""Arguments in running text that the ledger keeps."""
 
 
 class StrictTool(Tool):
@@ -68,11 +74,26 @@ class StrictTool(Tool):
 
     def _checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments as the function takes them. Raises ConfigurationError."""
+        refuse_recorded_secrets(arguments)
         try:
             return self.fn_metadata.validate_arguments(arguments)
         except ValidationError as error:
             repaired = repaired_arguments(self.fn_metadata.arg_model, arguments, error)
             raise argument_error(self.name, error, self.parameters, repaired) from error
+
+
+def refuse_recorded_secrets(arguments: dict[str, Any]) -> None:
+    """Refuse a secret in the running text of a call, which the ledger keeps for ever; values have checks of their own.
+
+    Raises:
+        ConfigurationError: the argument and the kind are named, never the secret.
+    """
+    for name in RECORDED_TEXTS.intersection(arguments):
+        for kind in sorted({place.kind for place in known_in(str(arguments[name]))}):
+            raise ConfigurationError(
+                f"`{name}` holds a secret ({kind}), and it would be recorded; nothing was done.",
+                remedy=f"Make the same call with the secret taken out of `{name}`; if it was real, revoke it.",
+            )
 
 
 def noted(result: CallToolResult, notes: list[str]) -> CallToolResult:

@@ -37,6 +37,7 @@ OTHER_NAMES = {
     "metric": ("metrics", "key"),
     "path": ("document", "file", "name", "doc"),
     "ask_owner": ("ask", "owner", "request"),
+    "hand_over": ("handover", "handoff", "hand_off"),
     "verify": ("check",),
     "idempotency_key": ("key", "request_id"),
 }

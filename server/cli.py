@@ -1,4 +1,4 @@
-"""`trainwright`: serve, dashboard, doctor, status, follow, study, verify, validate-data, attest, prune, keys …"""
+"""`trainwright`: serve, dashboard, doctor, status, follow, study, verify, validate-data, handover, attest, prune …"""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from typing import Annotated, Literal
 import typer
 
 import trainwright
+from trainwright.server.commands.deploy import deploy
+from trainwright.server.commands.example_command import demo, example
+from trainwright.server.commands.handover import handover
+from trainwright.server.commands.options import WorkspaceOption, existing_workspace
+from trainwright.server.commands.rented import COMMANDS as OF_RENTED
 from trainwright.server.workspace_path import workspace_path
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.text import visible_lines
@@ -24,13 +29,12 @@ app = typer.Typer(
 )
 keys = typer.Typer(help="Keys that sign the ledger.", no_args_is_help=True)
 app.add_typer(keys, name="keys")
+app.command()(deploy)
+app.command()(demo)
+app.command()(example)
 SIGNING_KEY = "TRAINWRIGHT_SIGNING_KEY"
 Tracker = Literal["mlflow", "wandb", "trackio"]
 Tracking = Literal["tensorboard", "mlflow", "wandb", "trackio"]
-WorkspaceOption = Annotated[
-    Path | None,
-    typer.Option("--workspace", "-w", help="Workspace folder; default: TRAINWRIGHT_HOME, else ./.trainwright"),
-]
 
 
 def main() -> None:
@@ -117,7 +121,7 @@ def status(
     """Show the projects, their phases and runs."""
     from trainwright.server.commands.status import show_status
 
-    show_status(_existing(workspace_path(workspace)), as_json=as_json)
+    show_status(existing_workspace(workspace_path(workspace)), as_json=as_json)
 
 
 @app.command("open")
@@ -131,7 +135,7 @@ def open_tracker(
     """Serve a tracker's page on the runs as they train, until Ctrl-C."""
     from trainwright.server.commands.tracking import open_tracker as serve
 
-    serve(_existing(workspace_path(workspace)), page, port, browser=browser)
+    serve(existing_workspace(workspace_path(workspace)), page, port, browser=browser)
 
 
 @app.command()
@@ -143,7 +147,7 @@ def track(
     """Show runs in a tracker now, whatever their configurations ask for: what it has already is not repeated."""
     from trainwright.server.commands.tracking import track as give
 
-    give(_existing(workspace_path(workspace)), what, to)
+    give(existing_workspace(workspace_path(workspace)), what, to)
 
 
 @app.command()
@@ -156,7 +160,7 @@ def dashboard(
     """Serve a live page: projects and gates, runs with their curves, alerts, comparisons, studies, the ledger."""
     from trainwright.server.commands.dashboard import serve_dashboard
 
-    serve_dashboard(_existing(workspace_path(workspace)), port, browser=browser)
+    serve_dashboard(existing_workspace(workspace_path(workspace)), port, browser=browser)
 
 
 @app.command()
@@ -168,7 +172,7 @@ def follow(
     """Follow the runs without a server until none is alive: print their alerts, and notify as settings.yaml says."""
     from trainwright.server.commands.follow import follow_runs
 
-    follow_runs(_existing(workspace_path(workspace)), once=once)
+    follow_runs(existing_workspace(workspace_path(workspace)), once=once)
 
 
 @app.command()
@@ -192,7 +196,7 @@ def verify(  # noqa: PLR0917 - options of a command line
     from trainwright.tools.verification import verify_workspace
 
     terminal = Terminal()
-    path = _existing(workspace_path(workspace or option))
+    path = existing_workspace(workspace_path(workspace or option))
     report = verify_workspace(path, public_key, noted_head=head, tell=terminal.progress, evaluates=evaluate)
     terminal.progress()
     if as_json:
@@ -225,7 +229,7 @@ def replay_step(
     """Replay one step of a run from its nearest checkpoint, and compare the state that it gives; exit with 1 if not."""
     from trainwright.server.commands.replay_step import show_replay
 
-    if not show_replay(_existing(workspace_path(workspace)), run, step, code_root):
+    if not show_replay(existing_workspace(workspace_path(workspace)), run, step, code_root):
         raise typer.Exit(1)
 
 
@@ -256,7 +260,7 @@ def attest(
     from trainwright.tools.workspace import Workspace
 
     _sign_with(key)
-    opened = Workspace.open(_existing(workspace_path(workspace)))
+    opened = Workspace.open(existing_workspace(workspace_path(workspace)))
     try:
         done = write(opened, project)
     finally:
@@ -282,7 +286,7 @@ def prune(
     wanted = {"keep_last": keep_last, "keep_best": keep_best, "keep_every_n_epochs": keep_every}
     budget = None if budget_mib is None else budget_mib * 2**20
     given = {name: value for name, value in {**wanted, "budget_bytes": budget}.items() if value is not None}
-    prune_projects(_existing(workspace_path(workspace)), projects or [], given, delete=yes)
+    prune_projects(existing_workspace(workspace_path(workspace)), projects or [], given, delete=yes)
 
 
 @app.command()
@@ -295,7 +299,7 @@ def study(
     """Show a search's trials, or write a copy of it in Optuna's own storage."""
     from trainwright.server.commands.study import show_study
 
-    show_study(_existing(workspace_path(workspace)), name, optuna)
+    show_study(existing_workspace(workspace_path(workspace)), name, optuna)
 
 
 @app.command("validate-data")
@@ -308,7 +312,7 @@ def validate_data(
     """Check a project's data without training; exit with 1 when a run would stop at it."""
     from trainwright.server.commands.validate_data import show_validation
 
-    if not show_validation(_existing(workspace_path(workspace)), project, as_json=as_json):
+    if not show_validation(existing_workspace(workspace_path(workspace)), project, as_json=as_json):
         raise typer.Exit(1)
 
 
@@ -333,14 +337,17 @@ def pipeline(
     project: Annotated[str, typer.Argument(help="A project")],
     *,
     write: Annotated[
-        bool, typer.Option("--write", help="Write dvc.yaml and a Kubeflow pipeline into the project's code root.")
+        bool, typer.Option("--write", help="Write dvc.yaml, a Kubeflow pipeline and a Dockerfile into the code root.")
     ] = False,
     workspace: WorkspaceOption = None,
 ) -> None:
     """Show a project's stages, with what each took in and gave; or write them out."""
     from trainwright.server.commands.pipeline import show_pipeline
 
-    show_pipeline(_existing(workspace_path(workspace)), project, write=write)
+    show_pipeline(existing_workspace(workspace_path(workspace)), project, write=write)
+
+
+app.command()(handover)
 
 
 @keys.command()
@@ -362,19 +369,7 @@ def approve(
     """Answer agents' requests as the workspace's owner."""
     from trainwright.server.commands.approve import approve as answer
 
-    answer(_existing(workspace_path(workspace)), yes=yes or [], deny=deny or [])
-
-
-@app.command()
-def demo(
-    workspace: Annotated[Path, typer.Option("--workspace", "-w", help="Workspace folder of the demonstration")] = Path(
-        "demo-workspace"
-    ),
-) -> None:
-    """Take a project on real images through all five phases, as an agent would."""
-    from trainwright.server.commands.demo import run_demo
-
-    raise typer.Exit(run_demo(workspace.expanduser().resolve()))
+    answer(existing_workspace(workspace_path(workspace)), yes=yes or [], deny=deny or [])
 
 
 def _sign_with(key: Path | None) -> None:
@@ -382,17 +377,8 @@ def _sign_with(key: Path | None) -> None:
         os.environ[SIGNING_KEY] = str(key.expanduser().resolve())
 
 
-def _existing(path: Path) -> Path:
-    from trainwright.tools.workspace.presence import require_database
-    from trainwright.trainer.base.errors import NotFoundError
-
-    require_database(path / "workspace.sqlite")
-    if not (path / "workspace.sqlite").is_file():
-        raise NotFoundError(
-            f"There is no workspace at {path}.",
-            remedy="Name one with --workspace DIR or TRAINWRIGHT_HOME; `trainwright demo` creates an example.",
-        )
-    return path
+for command in OF_RENTED:
+    app.command()(command)
 
 
 if __name__ == "__main__":

@@ -125,7 +125,7 @@ def _pipeline(project: str, context: Context[Any, Any]) -> str:
 
 
 def _pipeline_file(project: str, file: str, context: Context[Any, Any]) -> str:
-    """dvc.yaml, kubeflow_pipeline.py or trainwright.yaml, which run the same stages; for the code root."""
+    """dvc.yaml, kubeflow_pipeline.py, trainwright.yaml, trainwright.Dockerfile: the same stages; for the code root."""
     from trainwright.tools.pipeline import pipeline_files
 
     return _worded(lambda: _one_of(pipeline_files(workspace_of(context), project), file))

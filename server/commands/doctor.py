@@ -18,6 +18,9 @@ from typing import Any, Literal
 import psutil
 from pydantic import BaseModel
 
+from trainwright.tools.gpus import Device, gpus_of
+from trainwright.tools.workspace.settings import Settings
+from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.known_bad_releases import installed_bad_releases
 
 GIB = 1024**3
@@ -40,6 +43,7 @@ def examine(workspace: Path) -> list[Finding]:
     """Return the findings about this machine and the workspace's present or future folder."""
     findings = [_python(), _sqlite(), *examine_releases()]
     findings += _packages()
+    findings += examine_gpus(workspace)
     findings += [_memory(), *examine_folder(workspace), _git()]
     return findings
 
@@ -124,6 +128,23 @@ def _devices(devices: dict[str, Any]) -> Finding:
         found=f"no GPU that torch can use; training runs on {os.cpu_count()} CPU cores",
         remedy="For a GPU: install its driver and a torch build for its CUDA version. Small models do without.",
     )
+
+
+def examine_gpus(workspace: Path) -> list[Finding]:
+    """Return the GPUs that the workspace's runs may use, one place each; nothing where the machine shows none."""
+    try:
+        devices = gpus_of(Settings.load(workspace, make=False))
+    except TrainwrightError as error:
+        return [Finding(name="gpu places", status="fail", found=str(error), remedy=error.remedy)]
+    if not devices:
+        return []
+    listed = "; ".join(str(device.gpu) + _free(device) for device in devices)
+    return [Finding(name="gpu places", status="ok", found=f"{len(devices)} for runs, one on each: {listed}")]
+
+
+def _free(device: Device) -> str:
+    known = device.free_bytes is not None and device.gpu.memory_bytes
+    return f", {(device.free_bytes or 0) / GIB:.1f} of {device.gpu.memory_bytes / GIB:.1f} GiB free" if known else ""
 
 
 def _memory() -> Finding:

@@ -19,8 +19,9 @@ BLANKS = re.compile(r"\s*([{};,])\s*|(?<=[a-z]): ")
 """Blanks in a style that mean nothing: those around signs, and behind a property's name."""
 OPEN_LINE = re.compile(r"([{(\[,;])\n")
 """End of a line that needs none."""
-SIGN = re.compile(r" (=>|===|!==|&&|\|\|) ")
+SIGN = re.compile(r" (=>|===|!==|&&|\|\||\?|:) ")
 """Signs that stand in no text of the page."""
+DECLARED = re.compile(r"\b((?:const|let) \w+) = ")
 
 
 class Bundle(NamedTuple):
@@ -68,7 +69,7 @@ def _read(name: str) -> str:
         return text
     lines = [line.strip() for line in text.splitlines()]
     text = OPEN_LINE.sub(r"\1", "\n".join(line for line in lines if line and not line.startswith("// ")))
-    return SIGN.sub(r"\1", text)
+    return DECLARED.sub(r"\1=", SIGN.sub(r"\1", text)).replace(") {", "){")
 
 
 def _source(text: str) -> str:

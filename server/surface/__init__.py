@@ -3,6 +3,7 @@
 from trainwright.server.agent_tool import StrictTool
 from trainwright.server.surface.architect import plan_training
 from trainwright.server.surface.checkpoints import export_model, list_checkpoints, prune_checkpoints
+from trainwright.server.surface.costs import estimate_cost
 from trainwright.server.surface.data import validate_data
 from trainwright.server.surface.documents import read_document
 from trainwright.server.surface.monitoring import compare_runs, diagnose_run, open_dashboard, plot_metrics
@@ -38,6 +39,7 @@ TOOLS: tuple[StrictTool, ...] = (
     prune_checkpoints,
     verify_reproducibility,
     export_model,
+    estimate_cost,
     read_document,
 )
 

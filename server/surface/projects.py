@@ -78,6 +78,9 @@ def configure(
         AskOwner | None, Field(description="Request a grant of the workspace's owner; repeat to see the answer")
     ] = None,
     begin_release: Annotated[bool, Field(description="Work on a finished project: begins its next release")] = False,
+    hand_over: Annotated[
+        dict[str, Any] | None, Field(description="Writes handover.yaml: by, to, questions, notes")
+    ] = None,
     response: Annotated[ElicitationResult[OwnersAnswer], Resolve(question)],
 ) -> CallToolResult:
     """Change the project's configuration and keep it as a new version. Says which gates become stale by it. Refuses
@@ -100,6 +103,7 @@ def configure(
         template=template,
         ask_owner=asked,
         begin_release=begin_release,
+        hand_over=hand_over,
     )
     kept = f"is kept as version {answer.version}" if answer.changed else f"stays at version {answer.version}"
     changed = "; ".join(f"{key} {json.dumps(old)} -> {json.dumps(new)}" for key, (old, new) in answer.changed.items())
@@ -158,6 +162,8 @@ def pass_gate(
     headline += f"The gate of {answer.phase} is {answer.outcome}."
     if answer.now_in == "finished":
         headline += f" The project is finished: {answer.folder}/final_model."
+        headline += f" `trainwright deploy {project} --into DIR` generates a service, a form, a database and"
+        headline += " clients where its rows and answers fit a template, or says what is missing."
     reports = links(workspace, project, [name for name in answer.artifacts if name.endswith(".md")])
     return reply(answer, headline, *reports, omit={"project", "phase", "outcome", "goal"}, full=detail == "full")
 

@@ -44,7 +44,8 @@ async def start_tuning(
     start = partial(hyperparameter_tuner.start_study, search=search, idempotency_key=idempotency_key)
     view = await anyio.to_thread.run_sync(start, workspace, project)
     if wait_seconds and not view.is_ended:
-        view = await watched_study(context, workspace, view.study_id, wait_seconds)
+        seen = await watched_study(context, workspace, view.study_id, wait_seconds)
+        view = seen.model_copy(update={"taken_as": view.taken_as})
     return answer_of(view)
 
 

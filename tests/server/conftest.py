@@ -68,10 +68,11 @@ class Agent:
         return await self.get("create_project", name=name, intent="a test", goal=GOAL, config=config or IRIS, **more)
 
     async def ended(self, run_id: str) -> dict[str, Any]:
-        """Wait for the end of a run."""
+        """Wait until a run has ended and is filed."""
         for _ in range(6):
             view = await self.get("run_status", run_id=run_id, wait_seconds=50)
-            if view["state"] not in {"created", "starting", "running"}:
+            is_filed = view.get("sealed", True) or view["state"] == "interrupted"
+            if is_filed and view["state"] not in {"created", "starting", "running"}:
                 return view
         raise AssertionError(f"run {run_id} did not end: {view}")
 

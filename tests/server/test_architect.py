@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import random
 import re
 import shutil
+import string
 import subprocess
 import sys
 from pathlib import Path
@@ -85,7 +87,7 @@ async def test_a_scripted_architect_comes_from_a_sentence_to_a_passed_planning_g
     played, written = transcripts.form_of(capsys.readouterr().out), transcripts.form_of(TRANSCRIPT)
     made = written.index(("create_project", False)) + 1
     assert played[:made] == written[:made]
-    assert [tool for tool, _ in played[made:]] == ["start_training", "run_status", "pass_gate"]
+    assert [tool for tool, _ in played[made:]] == ["start_training", "run_status", "pass_gate", "configure"]
 
 
 @pytest.mark.long
@@ -167,6 +169,27 @@ async def test_what_cannot_be_planned_says_why_and_what_would_do(in_memory, tmp_
         assert "owner" in outside
 
 
+@pytest.mark.requirement("SKILL-8")
+async def test_files_that_would_hold_a_secret_are_refused_and_none_is_written(in_memory, tickets, tmp_path):
+    secret = "hf_" + "".join(random.Random(8).choices(string.ascii_letters, k=34))
+    table = tmp_path / "tickets.csv"
+    header, *rows = table.read_text().splitlines()
+    one = rows[0].rpartition(",")[2]
+    table.write_text("\n".join([header, *(re.sub(f",{one}$", f",{secret}", row) for row in rows)]) + "\n")
+    wanted = {"data": "tickets.csv", "model": "models/tiny", "goal": "fastest", "write_files": True}
+    async with in_memory() as agent:
+        result = await planned(agent, intent="sort support tickets", **wanted)
+        answer = result.content[0].text
+        assert "of plan.json would hold a secret (Hugging Face token)" in answer
+        assert "placeholder" in answer
+        assert secret not in answer
+        assert not list((tmp_path / "workspace").glob("plans/*/*"))
+        for tool, text in (("plan_training", {"data": "tickets.csv"}), ("create_project", {"name": "tickets"})):
+            refused = await agent.refusal(tool, intent=f"sort tickets with {secret}", **text)
+            assert "`intent` holds a secret (Hugging Face token)" in refused
+            assert secret not in refused
+
+
 @pytest.mark.long
 @pytest.mark.requirement("ARCH-3")
 async def test_the_generated_script_runs_alone_and_has_the_losses_of_a_run(in_memory, tickets, tmp_path):
@@ -200,4 +223,9 @@ async def test_the_generated_script_runs_alone_and_has_the_losses_of_a_run(in_me
     assert "test" not in "".join(logged[-1])
     assert "transformers==" in files["requirements.txt"].read_text()
     assert load_config_from_file(str(files["accelerate.yaml"])).num_processes == 1
+    docker = files["Dockerfile"].read_text()
+    assert "pip install -r /tmp/packages/requirements.txt" in docker
+    copied = docker.partition("COPY --chown=trainer ")[2].partition(" ./")[0].split()
+    assert files[".dockerignore"].read_text().split() == ["*", *(f"!{name}" for name in ("requirements.txt", *copied))]
+    assert set(copied) <= set(files)
     assert json.loads(files["deepspeed.json"].read_text())["zero_optimization"]["stage"] == 2

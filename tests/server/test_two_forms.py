@@ -5,6 +5,7 @@ A project is taken through its phases by a real client, with every tool on the w
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 from typing import Any, NamedTuple
@@ -74,6 +75,9 @@ def session(tmp_path_factory):
     workspace = tmp_path_factory.mktemp("forms") / "workspace"
     workspace.mkdir()
     (workspace / "settings.yaml").write_text("outer_launcher: true\n")
+    day = dt.datetime.now(tz=dt.UTC).date() - dt.timedelta(days=3)
+    rows = [f"- [invented, CPU, {price}, {day}, nobody, {spot}]" for price, spot in ((0.5, "no"), (0.2, "yes"))]
+    (workspace / "prices.yaml").write_text("\n".join(["rows:", *rows, ""]))
     return anyio.run(play, workspace)
 
 
@@ -121,6 +125,7 @@ async def train(session):
     await call("plot_metrics", run_ids=["iris/baseline-1"])
     await call("compare_runs", run_ids=["iris/smoke-1", "iris/baseline-1"])
     await call("open_dashboard")
+    await call("estimate_cost", project="iris", trials=4, requests_per_month=1e6, interruptions_per_day=2.0)
     await call("pass_gate", project="iris")
 
 

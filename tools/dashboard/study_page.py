@@ -1,4 +1,4 @@
-"""Page of a search: its trials, and how the best value came about."""
+"""Page of a search: its trials, how the best value came about, which parameters mattered, and how long it takes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from trainwright.tools.hyperparameter_tuner.trials import best_trial, trials_of
-from trainwright.tools.workspace.records import get_study
+from trainwright.tools.dashboard.study_importance import importance_in
+from trainwright.tools.hyperparameter_tuner.analysis import Importance, Subject, subject_of
+from trainwright.tools.hyperparameter_tuner.ends import ended_by
+from trainwright.tools.hyperparameter_tuner.time_left import estimated_seconds
+from trainwright.tools.hyperparameter_tuner.trials import TrialRecord, best_trial, trials_of
+from trainwright.tools.workspace.handles import handles
+from trainwright.tools.workspace.records import ACTIVE, get_study
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trainwright.tools.workspace import Workspace
 
 
@@ -19,16 +26,27 @@ class TrialLine(BaseModel):
     number: int
     state: str
     value: float | None
+    """Its objective; of one that was pruned, failed or is under way that of its best epoch so far."""
     best_so_far: float | None
     """The best value of the completed trials up to this one."""
     parameters: dict[str, Any]
     run_id: str | None
 
 
+class ParameterShare(BaseModel):
+    """How much of the objective's variation one searched key explains, from 0 to 1."""
+
+    key: str
+    ped_anova: float | None
+    fanova: float | None
+
+
 class StudyPage(BaseModel):
     """Everything about one search."""
 
     study_id: str
+    handle: str
+    """Its short name: `digits/study-1`."""
     project: str
     state: str
     metric: str
@@ -37,6 +55,14 @@ class StudyPage(BaseModel):
     best: int | None
     """Number of the best completed trial."""
     trials: list[TrialLine]
+    importance: list[ParameterShare] = []
+    """The most important key first; empty where the trials do not tell."""
+    importance_note: str = ""
+    """Why a share, or all of them, is missing."""
+    estimated_seconds: float | None = None
+    """Time that is left; None where nothing was measured, or nothing is left to do."""
+    ended_by: str | None = None
+    """Why it asked for no more trials before its last one."""
     confirmation: dict[str, Any] | None
     failure: dict[str, Any] | None
 
@@ -45,22 +71,47 @@ def study_page(workspace: Workspace, study_id: str) -> StudyPage:
     """Return the page of a study, from its tables. Raises NotFoundError."""
     with workspace.snapshot() as session:
         study, trials = get_study(session, study_id), trials_of(session, study_id)
-    direction = study.objective["direction"]
-    best = None if study.is_ablation else best_trial(trials, direction)  # its values are of several seeds
-    lines = []
-    for place, trial in enumerate(trials, start=1):
-        so_far = None if study.is_ablation else best_trial(trials[:place], direction)
-        line = {"number": trial.number, "state": trial.state, "value": trial.value, "parameters": trial.parameters}
-        lines.append(TrialLine(**line, best_so_far=so_far and so_far.value, run_id=trial.run))
+        early, name = ended_by(session, study), handles(session, [study.id]).get(study.id, study.id)
+        is_active = study.state in ACTIVE
+        left = estimated_seconds(session, study, is_last=early is not None) if is_active else None
+        subject = None if study.is_ablation else subject_of(session, study)
+    found = Importance() if subject is None else importance_in(subject)
+    shares = [
+        ParameterShare(key=key, ped_anova=found.ped_anova.get(key), fanova=found.fanova.get(key))
+        for key in found.ranked
+    ]
+    best = None if subject is None else subject.best  # an ablation study's values are of several seeds
     return StudyPage(
         study_id=study.id,
+        handle=name,
         project=study.project,
         state=study.state,
         metric=study.objective["metric"],
-        direction=direction,
+        direction=study.objective["direction"],
         trials_total=study.search["trials"],
         best=best.number if best is not None else None,
-        trials=lines,
+        trials=_lines(trials, subject),
+        importance=shares,
+        importance_note=found.note,
+        estimated_seconds=left,
+        ended_by=early["message"] if early is not None else None,
         confirmation=study.confirmation,
         failure=study.failure,
     )
+
+
+def _lines(trials: Sequence[TrialRecord], subject: Subject | None) -> list[TrialLine]:
+    lines = []
+    for place, trial in enumerate(trials, start=1):
+        so_far = None if subject is None else best_trial(trials[:place], subject.direction, subject.search.objectives)
+        lines.append(
+            TrialLine(
+                number=trial.number,
+                state=trial.state,
+                value=trial.value if subject is None else subject.value(trial),
+                best_so_far=so_far and so_far.value,
+                parameters=trial.parameters,
+                run_id=trial.run,
+            )
+        )
+    return lines

@@ -8,7 +8,7 @@ Kind = Literal[
     "curves", "gradient_flow", "update_ratios", "learning_rate", "utilisation", "confusion", "roc",
     "precision_recall", "calibration", "worst_samples", "range_test", "batch_size",
 ]  # fmt: skip
-StudyKind = Literal["history", "slices", "importance", "parallel", "contour", "intermediate"]
+StudyKind = Literal["history", "slices", "importance", "parallel", "contour", "intermediate", "pareto"]
 STUDY_KINDS: tuple[StudyKind, ...] = get_args(StudyKind)
 """Of a study's trials, in the order in which a report shows them."""
 

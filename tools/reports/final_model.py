@@ -17,6 +17,7 @@ from trainwright.tools.reports.phase_reports import manifest_of, requirements_fi
 from trainwright.tools.reports.shipped_evaluation import ship_evaluation
 from trainwright.tools.versions import card_of, version_of
 from trainwright.trainer.base.errors import IntegrityError, StorageError
+from trainwright.trainer.base.secret_scan import masked
 from trainwright.trainer.run.results import Export, TestSetAccess
 
 if TYPE_CHECKING:
@@ -46,17 +47,17 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
         _require_exported(evidence.export, building)
         looks = test_looks(evidence)
         metrics = json.dumps(_metrics(evidence, evidence.export.exported, looks), indent=2, sort_keys=True) + "\n"
-        (building / METRICS).write_text(metrics, encoding="utf-8")
-        (building / MANIFEST).write_text(manifest_of(evidence.final), encoding="utf-8")
+        (building / METRICS).write_text(masked(metrics, keeps_random=True), encoding="utf-8")
+        (building / MANIFEST).write_text(masked(manifest_of(evidence.final)), encoding="utf-8")
         packages = requirements_file(evidence.final.environment, evidence.final.imported)
-        (building / REQUIREMENTS).write_text(packages, encoding="utf-8")
-        (building / DATA_CARD).write_text(_data_card(evidence), encoding="utf-8")
+        (building / REQUIREMENTS).write_text(masked(packages), encoding="utf-8")
+        (building / DATA_CARD).write_text(masked(_data_card(evidence)), encoding="utf-8")
         shipped = ship_evaluation(evidence, building)
         key = ModelKey(evidence.workspace.signer)
         key.write_public(building)
         files = {name: ((building / name).stat().st_size, digest) for name, digest in digests_of(building).items()}
         card = model_card(evidence, report, looks, files, Checkable(shipped, is_owners_key=key.is_owners))
-        (building / CARD).write_text(card, encoding="utf-8")
+        (building / CARD).write_text(masked(card), encoding="utf-8")
         key.sign(building)
     except OSError as error:
         raise StorageError(

@@ -15,7 +15,7 @@ from trainwright.tools.reports.phase_reports import (
     training_config,
     tuning_results,
 )
-from trainwright.trainer.run import write_atomically
+from trainwright.trainer.run import write_report
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.decide import GateReport
@@ -44,5 +44,5 @@ def draft_artifacts(evidence: Evidence, report: GateReport) -> dict[str, str]:
     else:
         texts = {"tuning_results.md": tuning_results(evidence, report), "final_config.yaml": final_config(evidence)}
     for name, text in texts.items():
-        write_atomically(drafts / name, text.encode())
+        write_report(drafts / name, text, keeps_random=name.endswith(".yaml"))
     return digests_of(drafts)

@@ -90,8 +90,9 @@ class Chart {
     lines.forEach((line, i) => {
       const stroke = seriesColour(line.colour ?? i);
       const points = { show: line.scatter || data[0].length < 60, size: line.scatter ? 8 : undefined, fill: line.scatter ? stroke : undefined };
-      const edge = { stroke: faded(stroke, 0.45), width: 1, spanGaps: true, points: { show: false } };
-      series.push({ stroke, width: 1.8, paths: line.scatter ? () => null : undefined, dash: line.dashed ? [6, 4] : undefined, spanGaps: true, points },
+      const paths = line.scatter ? () => null : line.stepped ? uPlot.paths.stepped({ align: 1 }) : undefined;
+      const edge = { stroke: faded(stroke, 0.45), width: 1, spanGaps: true, points: { show: false }, paths };
+      series.push({ stroke, width: 1.8, paths, dash: line.dashed ? [6, 4] : undefined, spanGaps: true, points },
         edge, edge);
       bands.push({ series: [3 * i + 3, 3 * i + 2], fill: faded(stroke, 0.3) });
     });

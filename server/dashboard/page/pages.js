@@ -195,19 +195,30 @@ async function comparisonPage(names) {
 
 async function studyPage(id) {
   const found = await read(`api/studies/${encodeURIComponent(id)}`);
-  const done = found.trials.filter((trial) => trial.value !== null);
-  const names = [...new Set(found.trials.flatMap((trial) => Object.keys(trial.parameters)))];
-  const curve = (trials, value) => ({ steps: trials.map((trial) => trial.number), means: trials.map(value), lows: trials.map(value), highs: trials.map(value), non_finite: [] });
-  const chart = new Chart(`${found.metric} by trial`, [{ key: "value", label: "trial", colour: 7, scatter: true }, { key: "best", label: "best so far", colour: 0 }], { sync: "study" });
-  chart.feed("value", curve(done, (trial) => trial.value));
-  chart.feed("best", curve(found.trials.filter((trial) => trial.best_so_far !== null), (trial) => trial.best_so_far));
+  const { trials, importance } = found;
+  const of = (...states) => trials.filter((trial) => states.includes(trial.state));
+  const names = [...new Set(trials.flatMap((trial) => Object.keys(trial.parameters)))];
+  const curve = (some, value) => ({ steps: some.map((trial) => trial.number), means: some.map(value), lows: some.map(value), highs: some.map(value), non_finite: [] });
+  const chart = new Chart(`${found.metric} by trial`, [{ key: "value", label: "trial", colour: 7, scatter: true }, { key: "others", label: "not completed, at its best epoch", colour: 1, scatter: true }, { key: "best", label: "best so far", colour: 0, stepped: true }], { sync: "study" });
+  const valued = (some) => curve(some.filter((trial) => trial.value !== null), (trial) => trial.value);
+  chart.feed("value", valued(of("completed")));
+  chart.feed("others", valued(of("pruned", "failed", "running")));
+  chart.feed("best", curve(trials.filter((trial) => trial.best_so_far !== null), (trial) => trial.best_so_far));
+  const share = (value) => (value === null ? "–" : [h("progress", { max: 1, value, "aria-hidden": "true" }), `${Math.round(100 * value)} %`]);
   return {
-    title: id, place: [[`#/projects/${found.project}`, found.project], [`#/studies/${id}`, id]],
-    element: h("div", {}, h("h1", {}, id),
-      facts([["State", badge(found.state)], ["Objective", `${found.direction} ${found.metric}`], ["Trials", `${found.trials.length} of ${found.trials_total}`], ["Best", found.best === null ? null : `trial ${found.best}: ${number(found.trials.find((trial) => trial.number === found.best).value)}`]]),
+    title: found.handle, place: [[`#/projects/${found.project}`, found.project], [`#/studies/${id}`, found.handle.split("/").pop()]],
+    element: h("div", {}, h("h1", {}, found.handle), h("p", { class: "soft small mono" }, id),
+      facts([["State", badge(found.state)], ["Objective", `${found.direction} ${found.metric}`], ["Trials ended", `${trials.length - of("running").length} of ${found.trials_total}`],
+        ["Under way", of("running").length || null], ["Pruned", of("pruned").length || null], ["Failed", of("failed").length || null],
+        ["Best", found.best === null ? null : `trial ${found.best}: ${number(trials.find((trial) => trial.number === found.best).value)}`],
+        ["Time left", found.estimated_seconds === null ? null : `about ${duration(found.estimated_seconds)}`]]),
+      found.ended_by ? h("p", { class: "card" }, found.ended_by) : null,
       failureCard(found.failure), section("History", chart.element),
+      names.length ? section("Importance", importance.length ? table("Importance", ["Parameter", ["PED-ANOVA: tells the best from the others", "share"], ["fANOVA: the value varies with", "share"]],
+        importance.map((one) => [h("code", {}, one.key), share(one.ped_anova), share(one.fanova)])) : null,
+        found.importance_note ? h("p", { class: "soft" }, found.importance_note) : null) : null,
       section("Trials", table("Trials", ["Trial", "State", ["Value", "number"], ...names, "Run"],
-        found.trials.map((trial) => [trial.number === found.best ? `${trial.number} (best)` : String(trial.number), badge(trial.state), number(trial.value), ...names.map((key) => number(trial.parameters[key])), trial.run_id ? runLink(trial.run_id, "run") : "–"]))),
+        trials.map((trial) => [trial.number === found.best ? `${trial.number} (best)` : String(trial.number), badge(trial.state), number(trial.value), ...names.map((key) => number(trial.parameters[key])), trial.run_id ? runLink(trial.run_id, "run") : "–"]))),
       found.confirmation ? section("Confirmation", h("pre", { tabindex: "0" }, JSON.stringify(found.confirmation, null, 1))) : null),
     start: () => chart.draw(), redraw: () => chart.draw(), close: () => chart.close(),
     stream: () => (["running", "confirming"].includes(found.state) ? "api/events" : null),

@@ -18,7 +18,7 @@ from tests.worlds.flowers import CONFIG, GOAL, train, write_code
 from trainwright.server.dashboard.serving import Dashboard
 from trainwright.tools import projects
 from trainwright.tools.workspace import Workspace
-from trainwright.tools.workspace.tables import Run
+from trainwright.tools.workspace.tables import Run, Study, Trial
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, RunState, RunStatus
 
@@ -145,3 +145,19 @@ def add_run(workspace: Workspace, run_id: str, **columns: Any) -> RunDirectory:
         run_id=run_id, project=PROJECT, kind=kind, config=config, config_digest=digest, code_root=code
     )
     return RunDirectory.create(workspace.run_directory(PROJECT, run_id).path, plan)
+
+
+def add_study(workspace: Workspace) -> str:
+    """Add a completed study whose learning rate decides, and return its id."""
+    name = f"study-{PROJECT}-20261125-120000-0a0b0c"
+    ranges = {"type": "float", "low": 0.0, "high": 1.0}
+    space = {"optimizer.learning_rate": ranges, "model.args.dropout": ranges}
+    objective, search = {"metric": "accuracy", "direction": "maximize"}, {"trials": 20, "space": space}
+    with workspace.session() as session:
+        row = {"search": search, "objective": objective, "base_values": {}, "base_config_digest": ""}
+        session.add(Study(id=name, project=PROJECT, state="completed", **row))
+        session.flush()
+        for number in range(12):
+            given = {"optimizer.learning_rate": number / 12, "model.args.dropout": (number * 0.37) % 1.0}
+            session.add(Trial(study=name, number=number, parameters=given, state="completed", value=float(number)))
+    return name

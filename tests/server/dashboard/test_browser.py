@@ -6,6 +6,7 @@ import shutil
 import time
 
 import pytest
+from tests.server.dashboard.conftest import add_study
 
 from trainwright.tools.reports.pages import writing
 
@@ -75,6 +76,20 @@ def test_every_page_fits_a_phone(show, served, scheme):
         page = show(place, viewport=PHONE, color_scheme=scheme)
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], place
         assert page.locator("main h1").count() == 1
+
+
+@pytest.mark.requirement("TUNE-4", "MON-2")
+def test_a_study_shows_what_mattered_and_joins_no_trials_by_lines(show, served):
+    study = add_study(served.workspace)
+    page = show(f"#/studies/{study}", viewport=PHONE)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    shares = page.locator("section:has(h2:text('Importance')) tbody tr")
+    assert shares.count() == 2
+    assert "optimizer.learning_rate" in shares.first.inner_text()
+    assert float(shares.first.locator("progress").first.get_attribute("value")) > 0.5
+    facts = page.locator("dl").first.inner_text()
+    assert "12 of 20" in facts
+    assert "trial 11: 11" in facts
 
 
 def test_what_a_project_says_is_shown_and_never_run(show):

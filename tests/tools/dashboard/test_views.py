@@ -10,6 +10,7 @@ from tests.worlds.flowers import CONFIG, GOAL, NAME, train, write_code
 
 from trainwright.tools import dashboard, projects
 from trainwright.tools.dashboard.curves import curves_since
+from trainwright.tools.dashboard.study_importance import remembered
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import RaisedAlert, Run, Study, Trial
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError
@@ -17,6 +18,10 @@ from trainwright.trainer.run import RunKind
 
 STUDY = "study-flowers-20261123-120000-0a0b0c"
 VALUES = (0.5, None, 0.7, 0.6)
+SPACE = {
+    "a": {"type": "int", "low": 0, "high": 99},
+    "b": {"type": "float", "low": 0.0, "high": 1.0},
+}
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +35,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     projects.configure(opened, NAME, changes={"optimizer.learning_rate": 0.05}, reason="faster")
     train(opened, RunKind.SMOKE)
     with opened.session() as session:
-        objective = {"metric": "accuracy", "direction": "maximize"}
-        session.add(Study(id=STUDY, project=NAME, search={"trials": 9}, objective=objective, base_values={},
+        objective, search = {"metric": "accuracy", "direction": "maximize"}, {"trials": 9, "space": SPACE}
+        session.add(Study(id=STUDY, project=NAME, search=search, objective=objective, base_values={},
                           base_config_digest="", state="running"))  # fmt: skip
         for number, value in enumerate(VALUES):
             state = "pruned" if value is None else "completed"
@@ -143,3 +148,25 @@ def test_a_project_with_a_damaged_run_still_has_its_page(workspace: Workspace, r
         status.write_bytes(kept)
     assert page.problem is not None
     assert len(page.runs) == 2
+
+
+@pytest.mark.requirement("TUNE-4", "MON-2")
+def test_a_study_tells_what_mattered_and_computes_it_once(workspace: Workspace) -> None:
+    page = dashboard.study_page(workspace, STUDY)
+    assert page.importance == []
+    assert "3 completed trials are too few" in page.importance_note
+    with workspace.session() as session:
+        for number in range(len(VALUES), 24):
+            given = {"a": number, "b": (number * 0.37) % 1.0}
+            session.add(Trial(study=STUDY, number=number, parameters=given, state="completed", value=given["b"]))
+        session.add(Trial(study=STUDY, number=24, parameters=given, state="running", intermediate={"1": 0.3, "2": 0.2}))
+    before = remembered.cache_info()
+    page, again = (dashboard.study_page(workspace, STUDY) for _ in range(2))
+    after = remembered.cache_info()
+    assert (after.misses - before.misses, after.hits - before.hits) == (1, 1), "an unchanged table is computed once"
+    assert page.importance == again.importance
+    assert page.importance[0].key == "b"
+    assert page.importance[0].ped_anova is not None
+    assert page.importance[0].ped_anova > 0.5
+    assert page.trials[24].value == 0.3, "of a trial under way, its best epoch so far"
+    assert page.trials[24].best_so_far == max(trial.value or 0.0 for trial in page.trials[:24])

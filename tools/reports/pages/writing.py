@@ -14,7 +14,7 @@ import trainwright
 from trainwright.tools.reports.pages.project_values import project_values
 from trainwright.tools.reports.pages.run_values import run_values
 from trainwright.tools.workspace.tables import LedgerEntry
-from trainwright.trainer.run import write_atomically
+from trainwright.trainer.run import write_report
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -70,7 +70,7 @@ def write_project_page(evidence: Evidence) -> Path:
 def _written(path: Path, template: str, session: Session, values: dict[str, Any]) -> Path:
     head = session.scalars(select(LedgerEntry).order_by(LedgerEntry.sequence.desc()).limit(1)).first()
     ledger = {"sequence": head.sequence, "time": head.time[:19], "digest": head.digest} if head else {}
-    write_atomically(path, rendered(template, values | {"ledger": ledger}).encode())
+    write_report(path, rendered(template, values | {"ledger": ledger}))
     return path
 
 
