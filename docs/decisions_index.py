@@ -29,7 +29,12 @@ TOPICS = {
     "test-set": "Test-set access",
     "diagnosis": "Diagnosis",
     "ledger": "Ledger, verification, signatures",
+    "security": "Secrets",
     "owner": "The owner and the limits",
+    "integrations": "Integrations of a released model",
+    "skills": "Skills and agents",
+    "costs": "Costs and rented machines",
+    "examples": "Example projects",
     "house": "Tests, documents, packaging",
 }
 ENTRY = re.compile(r'^(?:<a id="(?P<id>[^"]*)"></a>\n)?\*\*(?P<title>.+?)\*\*', flags=re.MULTILINE | re.DOTALL)
