@@ -26,7 +26,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install companions lowest extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-session bench-resume bench-engine bench-soak data-faults monitor-faults cheats clean-room walks model-test bench-gate-kills bench-study-kills pictures decisions format clean
+.PHONY: help install companions clouds lowest extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-search bench-session bench-resume bench-engine bench-soak data-faults monitor-faults cheats clean-room walks model-test bench-gate-kills bench-study-kills pictures decisions examples format clean bench-tuner secrets-test integrations
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -102,6 +102,9 @@ bench-patterns: install  ## Every template of skills/training-patterns on genera
 bench-start: install  ## Seconds from launch to first step, cold and off a warm process, with their parts (QUICK=1)
 	$(BIN)/python -P benchmarks/start.py $(if $(QUICK),--repetitions 3)
 
+bench-search: $(COMPANIONS)/.installed-ray  ## A search of 50 trials beside a bare Optuna script and Ray Tune, in two processes each (QUICK=1, OPTIONS="--trials 20")
+	$(BIN)/python -P benchmarks/search $(if $(QUICK),--tasks digits --trials 6 --repetitions 1) $(OPTIONS)
+
 bench-session: install  ## Calls and tokens of a whole job, by next and by advance, in either form (QUICK=1)
 	$(BIN)/python benchmarks/session.py $(if $(QUICK),--jobs baseline)
 
@@ -123,11 +126,20 @@ data-faults: install  ## Leaks injected into clean data, found or not, and what 
 cheats: install  ## Play every cheat on a real server, and write what came of it into docs/security.md
 	$(BIN)/python tests/cheats
 
+secrets-test: install  ## 200 planted secrets and 1,000 innocent strings held to the scan of generated files
+	$(BIN)/python -P benchmarks/secrets
+
+examples: install  ## Every example project from a fresh copy through all gates to its model (QUICK=1, OPTIONS="churn --seeds 1,2,3")
+	$(BIN)/python -P benchmarks/examples $(if $(QUICK),--quick) $(OPTIONS)
+
 walks: install  ## Honest projects of all kinds, played by `next` and remedies alone, from text and from data (QUICK=1, ONLY=name)
 	$(BIN)/python benchmarks/walks $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
 
 clean-room: install  ## Honest projects evaluated apart: their numbers are the training process's, and the cost (QUICK=1, ONLY=name)
 	$(BIN)/python benchmarks/clean_room $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
+
+integrations: $(COMPANIONS)/.installed-browser  ## What `trainwright deploy` generates, run: service, form in a browser, policies, clients (QUICK=1)
+	$(BIN)/python -P benchmarks/integrations $(if $(QUICK),--quick)
 
 bench-data: $(COMPANIONS)/.installed-rivals  ## 40 checks of 10 million rows beside three libraries, and the first look (QUICK=1)
 	$(BIN)/python benchmarks/data $(if $(QUICK),--quick)
@@ -137,6 +149,9 @@ bench-size: install  ## The first look at two million rows beside plain reading,
 
 bench-study-kills: install  ## Workers, conductor and server of studies killed 200 times: the same trials (QUICK=1)
 	$(BIN)/python benchmarks/study_kills.py $(if $(QUICK),--kills 6 --trials 6 --widths 2)
+
+bench-tuner: install  ## Epochs that pruning saves and what it costs on three real tasks, beside plain Optuna (QUICK=1)
+	$(BIN)/python -P benchmarks/tuner $(if $(QUICK),--quick)
 
 bench-gate-kills: install  ## The server killed 200 times at random moments of gate decisions: never half of one (QUICK=1)
 	$(BIN)/python benchmarks/gate_kills.py $(if $(QUICK),--kills 10)
@@ -172,6 +187,27 @@ $(COMPANIONS)/.installed-monitors: $(COMPANIONS)/.installed
 	  $(PYTHON) -m venv --without-pip $$folder && \
 	  $(COMPANIONS)/uv/bin/uv pip install --quiet --python $$folder/bin/python "$$program" || exit 1; done
 	@touch $@
+
+# Drives the Chromium on PATH; brings a Node of 165 MB, so it is in an environment of its own.
+$(COMPANIONS)/.installed-browser: $(COMPANIONS)/.installed
+	@$(PYTHON) -m venv --without-pip $(COMPANIONS)/browser && \
+	  $(COMPANIONS)/uv/bin/uv pip install --quiet --python $(COMPANIONS)/browser/bin/python "playwright>=1.65,<2"
+	@touch $@
+
+# Ray Tune, which `make bench-search` measures beside us, with torch and Optuna in our versions.
+$(COMPANIONS)/.installed-ray: constraints.txt $(STAMP)
+	@mkdir -p $(COMPANIONS)
+	@test -x $(COMPANIONS)/ray/bin/python || $(PYTHON) -m venv $(COMPANIONS)/ray
+	@grep -E '^(torch|optuna|numpy|scikit-learn|transformers)==' constraints.txt > $(COMPANIONS)/ray/ours.txt
+	$(COMPANIONS)/ray/bin/python -m pip install --quiet -r $(COMPANIONS)/ray/ours.txt "ray[tune]>=2.60,<3"
+	@touch $@
+
+# Programs that check the files of `trainwright cloud`: none of them fits beside our own packages.
+clouds: $(COMPANIONS)/.installed  ## Install what checks job files of clouds and clusters: Modal, SkyPilot, schemas of Kubernetes (480 MB)
+	@for program in modal skypilot kubernetes-validate kubeflow-trainer-api; do \
+	  folder=$(COMPANIONS)/$$program; \
+	  test -x $$folder/bin/python || $(PYTHON) -m venv --without-pip $$folder || exit 1; \
+	  $(COMPANIONS)/uv/bin/uv pip install --quiet --python $$folder/bin/python "$$program" pyyaml || exit 1; done
 
 companions: $(COMPANIONS)/.installed  ## Install the programs that tests run beside us: DVC, Kubeflow's compiler, an S3 server
 

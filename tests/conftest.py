@@ -57,6 +57,8 @@ GRACE_SECONDS = 5.0
 """How long a process that a test has told to stop may take to be gone."""
 
 
+os.environ.setdefault("TRAINWRIGHT_WARM_WORKERS", "0")
+"""The server of each test would start one for a run or two; the tests of warm workers ask for them."""
 MEMORY = Path("/dev/shm")
 LEAST_FREE_BYTES = 8 * 2**30
 """Of a file system in memory that the tests' folders are put on; a whole run leaves about 2 GB there until it ends."""

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 LINKED = ("server", "tools", "trainer", "skills", "agents", "prompts")
-PACKAGED_SUFFIXES = {".py", ".md", ".j2", ".yaml", ".json", ".css", ".html", ".js"}
+PACKAGED_SUFFIXES = {".py", ".md", ".j2", ".yaml", ".json", ".css", ".html", ".js", ".mjs", ".ts", ".tsx", ".sql"}
 
 
 def _tracked_files() -> set[str]:
