@@ -15,8 +15,8 @@ import pytest
 from trainwright.tools.launchers import Launch
 from trainwright.tools.launchers.local import UNCLAIMED_SECONDS
 from trainwright.tools.training_orchestrator import follow as following
-from trainwright.tools.training_orchestrator import wait as waiting
 from trainwright.tools.training_orchestrator import refresh_project, refresh_run, resume_run, stop_run, wait_for_run
+from trainwright.tools.training_orchestrator import wait as waiting
 from trainwright.tools.training_orchestrator.views import view_run
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_run
