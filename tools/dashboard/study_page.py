@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trainwright.tools.workspace import Workspace
+    from trainwright.trainer.config.search import ObjectiveSection
 
 
 class TrialLine(BaseModel):
@@ -26,11 +27,22 @@ class TrialLine(BaseModel):
     number: int
     state: str
     value: float | None
-    """Its objective; of one that was pruned, failed or is under way that of its best epoch so far."""
+    """Its value of the goal's metric; of one that was pruned, failed or is under way that of its best epoch so far."""
     best_so_far: float | None
     """The best value of the completed trials up to this one."""
+    further: dict[str, float] = {}
+    """Its further objectives by metric, once it has completed."""
     parameters: dict[str, Any]
     run_id: str | None
+
+
+class FurtherObjective(BaseModel):
+    """One objective beside the goal's metric."""
+
+    metric: str
+    direction: str
+    bounds: str
+    """What it must keep, in words; empty where it has no bound."""
 
 
 class ParameterShare(BaseModel):
@@ -53,7 +65,11 @@ class StudyPage(BaseModel):
     direction: str
     trials_total: int
     best: int | None
-    """Number of the best completed trial."""
+    """Number of the best completed trial; with bounds, of those that keep them."""
+    objectives: list[FurtherObjective] = []
+    """Objectives beside the metric."""
+    front: list[int] = []
+    """Numbers of the trials that no other dominates; empty where the metric is the only objective."""
     trials: list[TrialLine]
     importance: list[ParameterShare] = []
     """The most important key first; empty where the trials do not tell."""
@@ -90,6 +106,8 @@ def study_page(workspace: Workspace, study_id: str) -> StudyPage:
         direction=study.objective["direction"],
         trials_total=study.search["trials"],
         best=best.number if best is not None else None,
+        objectives=[_objective(one) for one in subject.search.objectives] if subject is not None else [],
+        front=[trial.number for trial in subject.front] if subject is not None else [],
         trials=_lines(trials, subject),
         importance=shares,
         importance_note=found.note,
@@ -98,6 +116,10 @@ def study_page(workspace: Workspace, study_id: str) -> StudyPage:
         confirmation=study.confirmation,
         failure=study.failure,
     )
+
+
+def _objective(one: ObjectiveSection) -> FurtherObjective:
+    return FurtherObjective(metric=one.metric, direction=one.direction, bounds=one.bounds)
 
 
 def _lines(trials: Sequence[TrialRecord], subject: Subject | None) -> list[TrialLine]:
@@ -110,6 +132,7 @@ def _lines(trials: Sequence[TrialRecord], subject: Subject | None) -> list[Trial
                 state=trial.state,
                 value=trial.value if subject is None else subject.value(trial),
                 best_so_far=so_far and so_far.value,
+                further=trial.further,
                 parameters=trial.parameters,
                 run_id=trial.run,
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from email.message import Message
@@ -147,17 +147,20 @@ def add_run(workspace: Workspace, run_id: str, **columns: Any) -> RunDirectory:
     return RunDirectory.create(workspace.run_directory(PROJECT, run_id).path, plan)
 
 
-def add_study(workspace: Workspace) -> str:
-    """Add a completed study whose learning rate decides, and return its id."""
-    name = f"study-{PROJECT}-20261125-120000-0a0b0c"
+def add_study(workspace: Workspace, objectives: Sequence[dict[str, Any]] = (), mark: str = "0a0b0c") -> str:
+    """Add a completed study whose learning rate decides, and return its id; its further objectives vary in rounds."""
+    name = f"study-{PROJECT}-20261125-120000-{mark}"
     ranges = {"type": "float", "low": 0.0, "high": 1.0}
     space = {"optimizer.learning_rate": ranges, "model.args.dropout": ranges}
-    objective, search = {"metric": "accuracy", "direction": "maximize"}, {"trials": 20, "space": space}
+    objective = {"metric": "accuracy", "direction": "maximize"}
+    search = {"trials": 20, "space": space, "objectives": list(objectives)}
     with workspace.session() as session:
         row = {"search": search, "objective": objective, "base_values": {}, "base_config_digest": ""}
         session.add(Study(id=name, project=PROJECT, state="completed", **row))
         session.flush()
         for number in range(12):
             given = {"optimizer.learning_rate": number / 12, "model.args.dropout": (number * 0.37) % 1.0}
-            session.add(Trial(study=name, number=number, parameters=given, state="completed", value=float(number)))
+            further = {one["metric"]: float((number * 5) % 12) for one in objectives}
+            row = {"parameters": given, "value": float(number), "further": further}
+            session.add(Trial(study=name, number=number, state="completed", **row))
     return name

@@ -92,6 +92,27 @@ def test_a_study_shows_what_mattered_and_joins_no_trials_by_lines(show, served):
     assert "trial 11: 11" in facts
 
 
+@pytest.mark.requirement("TUNE-3", "MON-2")
+def test_a_study_of_two_objectives_shows_both_its_front_and_the_best_within_the_bounds(show, served):
+    further = {"metric": "parameters", "direction": "minimize", "at_most": 7.5}
+    page = show(f"#/studies/{add_study(served.workspace, [further], '0a0b0d')}", viewport=PHONE)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    facts = page.locator("dl").first.inner_text()
+    assert "maximize accuracy; minimize parameters (parameters at most 7.5)" in facts
+    assert "trials 11, 10, 5, 0" in facts
+    assert "trial 11: 11" in facts
+    trials = page.locator("section:has(h2:text('Trials'))")
+    assert trials.locator("thead th").all_inner_texts()[:4] == ["Trial", "State", "accuracy", "parameters"]
+    rows = trials.locator("tbody tr").all_inner_texts()
+    assert [row.split("\t")[0] for row in rows if "front" in row] == [
+        "0 (front)",
+        "5 (front)",
+        "10 (front)",
+        "11 (best) (front)",
+    ]
+    assert rows[5].split("\t")[2:4] == ["5", "1"]
+
+
 def test_what_a_project_says_is_shown_and_never_run(show):
     for place in ("#/", "#/projects/flowers"):
         page = show(place)
