@@ -58,7 +58,7 @@ GRACE_SECONDS = 5.0
 
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-"""Before anything counts threads: a fork of a process whose libraries have worked in several of them hangs in OpenMP."""
+"""Before anything counts threads: a fork of a process whose libraries have worked in several hangs in OpenMP."""
 os.environ.setdefault("TRAINWRIGHT_WARM_WORKERS", "0")
 """The server of each test would start one for a run or two; the tests of warm workers ask for them."""
 MEMORY = Path("/dev/shm")
