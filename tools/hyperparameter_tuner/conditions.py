@@ -9,7 +9,7 @@ from trainwright.trainer.base.errors import near
 from trainwright.trainer.config.search import Choices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from trainwright.trainer.config import Range
 
@@ -127,8 +127,21 @@ def _renamed(range_: Range, name: str, meant: str | None) -> dict[str, Any] | No
     return when or None
 
 
+def own_choice(value: Any, values: Sequence[Any]) -> Any:
+    """Return the one of these values that a value is, numbers by size: 0.0 is the choice 0. Raises LookupError."""
+    for one in values:
+        if canonical_json(one) == canonical_json(value) or (_is_number(one) and _is_number(value) and one == value):
+            return one
+    raise LookupError(f"{value!r} is none of {list(values)}")
+
+
 def _is_among(value: Any, values: list[Any]) -> bool:
-    """Return whether a value is one of these: numbers by size, all else by its JSON."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return any(isinstance(one, int | float) and not isinstance(one, bool) and one == value for one in values)
-    return canonical_json(value) in {canonical_json(one) for one in values}
+    try:
+        own_choice(value, values)
+    except LookupError:
+        return False
+    return True
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.hyperparameter_tuner.conditions import in_order, is_active, may_be
+from trainwright.tools.hyperparameter_tuner.conditions import in_order, is_active, may_be, own_choice
 from trainwright.tools.hyperparameter_tuner.constraints import Constraint
 from trainwright.tools.hyperparameter_tuner.present import Present
 from trainwright.trainer.config.search import Choices, spread
@@ -40,11 +40,14 @@ class Domain:
         return is_active(self.space[key], parameters, self.space)
 
     def kept(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters that are searched together, by key; the others keep the configuration's values."""
+        """Return the parameters that are searched together, by key; the others keep the configuration's values.
+
+        A value that is one of its range's choices has the choice's own form, by which methods tell choices apart.
+        """
         found: dict[str, Any] = {}
         for key in self.order:
             if key in parameters and self.is_active(key, found):
-                found[key] = parameters[key]
+                found[key] = _own_form(self.space[key], parameters[key])
         return dict(sorted(found.items()))
 
     def meets(self, parameters: Mapping[str, Any]) -> bool:
@@ -94,6 +97,12 @@ class Domain:
             yield from self._grid(rest, {**chosen, key: value}, values)
 
 
+def _own_form(range_: Range, value: Any) -> Any:
+    if isinstance(range_, Choices) and may_be(range_, value):
+        return own_choice(value, range_.choices)
+    return value
+
+
 def at(range_: Range, share: float) -> Any:
     """Return a range's value at a share of its width: 0 is its low end or first choice, just below 1 its last.
 
@@ -117,7 +126,7 @@ def at(range_: Range, share: float) -> Any:
 def share_of(range_: Range, value: Any) -> float:
     """Return where in a range's width a value lies, as `at` counts it: the middle of the value's part."""
     if isinstance(range_, Choices):
-        return (range_.choices.index(value) + 0.5) / len(range_.choices)
+        return (range_.choices.index(own_choice(value, range_.choices)) + 0.5) / len(range_.choices)
     step = range_.step or (1 if range_.type == "int" else None)
     if step is None or range_.log:
         edge = 0.5 if range_.type == "int" else 0.0

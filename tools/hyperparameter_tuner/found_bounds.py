@@ -73,7 +73,7 @@ def _check(evidence: Evidence, search: dict[str, Any], key: str, range_: dict[st
     rate = evidence.config.optimizer.rate()
     keys = {RANGE_TEST: rate[0] if rate is not None else None, BATCH_SIZE_FINDER: BATCH_SIZE}
     source = range_[FROM]
-    if source not in keys:
+    if not isinstance(source, str) or source not in keys:
         text = f"`{key}`: there is no test {source!r} that finds bounds; there are {', '.join(keys)}."
         source = next((name for name, own in keys.items() if own == key), BATCH_SIZE_FINDER)
     elif keys[source] is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.hyperparameter_tuner.conditions import own_choice
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, RUNNING, TrialRecord
 from trainwright.trainer.base.canonical import canonical_json
 from trainwright.trainer.config.search import Choices, FloatRange, last_of
@@ -43,7 +44,7 @@ def memory_study(
     known, metrics = distributions(space), [one.metric for one in objectives]
     for trial in trials:
         if trial.state != COMPLETED or all(metric in trial.further for metric in metrics):
-            study.add_trial(_frozen(trial, known, metrics))
+            study.add_trial(_frozen(trial, _encoded(space, trial.parameters), known, metrics))
     return study
 
 
@@ -60,16 +61,13 @@ def decoded(space: Mapping[str, Range], parameters: Mapping[str, Any]) -> dict[s
     }
 
 
-def _encoded(
-    space: Mapping[str, optuna.distributions.BaseDistribution], parameters: Mapping[str, Any]
-) -> dict[str, Any]:
-    import optuna
+def _encoded(space: Mapping[str, Range], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _as_json(space[key], value) for key, value in parameters.items()}
 
-    categorical = optuna.distributions.CategoricalDistribution
-    return {
-        key: canonical_json(value) if isinstance(space[key], categorical) else value
-        for key, value in parameters.items()
-    }
+
+def _as_json(range_: Range, value: Any) -> Any:
+    """Return a choice as JSON in its own form: an earlier version kept the present 0.0 for the choice 0."""
+    return canonical_json(own_choice(value, range_.choices)) if isinstance(range_, Choices) else value
 
 
 def _distribution(range_: Range) -> optuna.distributions.BaseDistribution:
@@ -83,7 +81,10 @@ def _distribution(range_: Range) -> optuna.distributions.BaseDistribution:
 
 
 def _frozen(
-    trial: TrialRecord, space: dict[str, optuna.distributions.BaseDistribution], metrics: Sequence[str]
+    trial: TrialRecord,
+    encoded: dict[str, Any],
+    space: dict[str, optuna.distributions.BaseDistribution],
+    metrics: Sequence[str],
 ) -> optuna.trial.FrozenTrial:
     from optuna.trial import TrialState, create_trial
 
@@ -96,7 +97,7 @@ def _frozen(
     return create_trial(
         state=states[trial.state],
         values=[trial.value, *(trial.further[metric] for metric in metrics)] if trial.state == COMPLETED else None,
-        params=_encoded(space, trial.parameters),
+        params=encoded,
         distributions={key: space[key] for key in trial.parameters},
         intermediate_values={} if metrics else trial.intermediate,  # Optuna has none of several objectives
         system_attrs={key: value for key, value in trial.attributes.items() if key != "cause"},

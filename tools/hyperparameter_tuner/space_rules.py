@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.hyperparameter_tuner.conditions import condition_problems
+from trainwright.tools.hyperparameter_tuner.conditions import condition_problems, own_choice
 from trainwright.tools.hyperparameter_tuner.constraints import Constraint
 from trainwright.tools.hyperparameter_tuner.domain import Domain
 from trainwright.tools.hyperparameter_tuner.methods import LEARNING
@@ -57,7 +57,7 @@ def flaws_of(search: SearchSection, values: Mapping[str, Any]) -> list[Flaw]:
     Args:
         values: the configuration that trials change.
     """
-    for rule in (_choices, _method, _objectives, _constraints, _contradiction, _grid_size, _guesses):
+    for rule in (_choices, _overlapping, _method, _objectives, _constraints, _contradiction, _grid_size, _guesses):
         found = list(rule(search, values))
         if found:
             return found
@@ -81,12 +81,23 @@ def _choices(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]
     for key, range_ in search.space.items():
         if not isinstance(range_, Choices):
             continue
-        written = [canonical_json(choice) for choice in range_.choices]
+        written = [canonical_json(own_choice(choice, range_.choices)) for choice in range_.choices]
         if twice := [text for text, count in Counter(written).items() if count > 1]:
-            once = list(dict(zip(written, range_.choices, strict=True)).values())
+            once = [choice for place, choice in enumerate(range_.choices) if written.index(written[place]) == place]
             yield Flaw(
                 f"`{key}` has the choice {', '.join(twice)} more than once",
                 ranges={key: _dumped(search, key, choices=once) if len(once) > 1 else None},
+            )
+
+
+def _overlapping(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:  # noqa: ARG001
+    for key in search.space:
+        inner = [other for other in search.space if other.startswith(f"{key}.")]
+        if inner:
+            shown = ", ".join(f"`{other}`" for other in inner)
+            yield Flaw(
+                f"`{key}` is searched as a whole, and so is {shown} within it: a trial could not have both values",
+                ranges=dict.fromkeys(inner),
             )
 
 

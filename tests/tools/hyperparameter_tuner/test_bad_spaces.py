@@ -66,6 +66,12 @@ def refused(search: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         ({"space": {RATE: {**LOG, "when": {RATE: 0.01}}}}, f"in a circle: `{RATE}` → `{RATE}`"),
         ({"space": {RATE: {**LOG, "when": {BATCH: [32, 48]}}, BATCH: BATCHES}}, "which it never is"),
         ({"space": {NAME: OPTIMIZERS, "optimizer.momentum": MOMENTUM}}, 'valid under {"optimizer.name": "sgd"}'),
+        ({"space": {BATCH: {**BATCHES, "choices": [16, 16.0, 32]}}}, "has the choice 16 more than once"),
+        (
+            {"space": {"model.args": {"type": "categorical", "choices": [{"hidden": [16]}, {"hidden": [32]}]},
+             "model.args.hidden": {"type": "categorical", "choices": [[16], [32]]}}},
+            "`model.args` is searched as a whole, and so is `model.args.hidden` within it",
+        ),
         ({"space": {BATCH: BATCHES}, "constraints": [f"{BATCH} % 3 == 0"]}, "none of its 3 points"),
         ({"space": {RATE: LOG}, "constraints": [f"{RATE} > 1"]}, "none of 4,096 points"),
         ({"space": {BATCH: BATCHES}, "constraints": [f"{BATCH} > 16", f"{BATCH} < 32"]}, "contradict each other"),

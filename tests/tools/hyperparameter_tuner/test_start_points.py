@@ -105,8 +105,8 @@ def test_a_study_of_an_earlier_version_is_found_again_and_keeps_its_trials(
     stop_study(workspace, "study-digits-of-old")
     again = start_study(workspace, "digits", search=SEARCH)
     assert (again.study_id, again.state) == ("study-digits-of-old", "running")
-    notes = [note for note in again.taken_as or [] if not note.startswith("width 6 x 1")]
-    assert not notes, "apart from this machine's cores there is nothing to say"
+    notes = [note for note in again.taken_as or [] if not note.startswith("width 6")]
+    assert not notes, "apart from cores and places there is nothing to say"
     drawn: list[TrialRecord] = []
     for trial in next_wave(workspace, "study-digits-of-old"):
         drawn.append(trial)
@@ -115,3 +115,29 @@ def test_a_study_of_an_earlier_version_is_found_again_and_keeps_its_trials(
     assert start_study(workspace, "digits", search=SEARCH | {"present_first": True}).study_id != "study-digits-of-old"
     same = start_study(workspace, "digits", search=SEARCH | {"seed": 1})
     assert same.study_id == first.study_id, "what was left open is settled in the stored search"
+
+
+DECAY = "optimizer.weight_decay"
+
+
+@pytest.mark.requirement("TUNE-1", "TUNE-5")
+@pytest.mark.parametrize("method", ["tpe", "grid", "random"])
+def test_a_choice_is_one_choice_whether_it_is_written_as_a_whole_number_or_not(method: str) -> None:
+    choices = [0, 0.1, 0.3] if method == "grid" else [0, 0.1, 0.3, 1]
+    space = {DECAY: {"type": "categorical", "choices": choices}}
+    guesses = [] if method == "grid" else [{DECAY: 1.0}]
+    section = {"method": method, "trials": 3, "space": space, "guesses": guesses, "present_first": True}
+    search = SearchSection.model_validate(section)
+    model = {"use": "mlp", "args": {"hidden": [4]}}
+    base = {"model": model, "data": {"use": "digits"}, "optimizer": {"weight_decay": 0.0}}
+    trials: list[TrialRecord] = []
+    for number in range(3):
+        parameters, attributes = suggest(search, "maximize", trials, base_values=base)
+        known = {"state": "completed", "value": 0.1 * number, "attributes": attributes}
+        trials.append(TrialRecord(number=number, parameters=parameters, **known))
+    first = [0] if method == "grid" else [0, 1]
+    assert [trial.parameters[DECAY] for trial in trials[: len(first)]] == first
+    assert all(type(trial.parameters[DECAY]) in {int, float} and trial.parameters[DECAY] in choices for trial in trials)
+    assert method != "grid" or [trial.parameters[DECAY] for trial in trials] == choices
+    earlier = [TrialRecord(0, {DECAY: 0.0}, "completed", value=0.5)]
+    assert suggest(search, "maximize", earlier, base_values=base)[0][DECAY] in choices, "kept as an earlier version did"

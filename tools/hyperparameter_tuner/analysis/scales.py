@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.figures.style import cut, plain
+from trainwright.tools.hyperparameter_tuner.conditions import may_be
+from trainwright.tools.hyperparameter_tuner.domain import share_of
 from trainwright.trainer.base.canonical import canonical_json
 from trainwright.trainer.config.search import Choices, IntRange
 
@@ -49,9 +51,7 @@ class Scale:
     def place(self, value: Any) -> float:
         """Return where a value lies: 0 at the lower end, 1 at the upper; choices in the middle of their parts."""
         if isinstance(self.range, Choices):
-            names = [canonical_json(choice) for choice in self.range.choices]
-            name = canonical_json(value)
-            return (names.index(name) + 0.5) / len(names) if name in names else MISSING
+            return share_of(self.range, value) if may_be(self.range, value) else MISSING
         low, high = self._bent(self.low), self._bent(self.high)
         return (self._bent(float(value)) - low) / (high - low)
 
