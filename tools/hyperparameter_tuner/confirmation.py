@@ -164,7 +164,8 @@ def _run_of(workspace: Workspace, study: Study, kind: RunKind, parameters: dict[
         label=CONFIRMATION,
         idempotency_key=f"{study.id}/{CONFIRMATION}-{side}-{seed}",
     )
-    seen = run_to_end(workspace, view.run_id, lambda _directory, _seen: None)
+    most = SearchSection.model_validate(study.search).stalled_seconds
+    seen = run_to_end(workspace, view.run_id, lambda _directory, _seen: None, stalled_seconds=most)
     if seen.state is not RunState.COMPLETED:
         reason = seen.failure.message if seen.failure else f"it was stopped ({seen.status.stop_reason})"
         raise UserCodeError(

@@ -13,6 +13,7 @@ from trainwright.tools.gpus.assign import GPUS
 from trainwright.tools.hyperparameter_tuner.gpu_share import need_of
 from trainwright.tools.hyperparameter_tuner.lost_workers import failure_by
 from trainwright.tools.launchers import is_living, read_launch
+from trainwright.tools.limits import is_cut_short
 from trainwright.tools.training_orchestrator import RunView, refresh_run, resume_run, start_run
 from trainwright.tools.training_orchestrator.deaths import STALLED, Death, death_of
 from trainwright.tools.training_orchestrator.follow import follow, signal_worker
@@ -48,7 +49,9 @@ class _Watch:
     def hangs(self, seen: Observation) -> bool:
         """Return whether the run has made no step and reached no stage for too long."""
         place = (seen.status.attempt, seen.status.step, seen.status.stage)
-        is_timed = seen.state in {RunState.STARTING, RunState.RUNNING} and seen.status.stage not in LONG_STAGES
+        has_process = seen.state is RunState.CREATED and seen.launch.process is not None  # none yet of one that queues
+        is_living = has_process or seen.state in {RunState.STARTING, RunState.RUNNING}
+        is_timed = is_living and seen.status.stage not in LONG_STAGES
         if place != self._place or not is_timed:
             self._place, self._since = place, time.monotonic()
         return self._most is not None and time.monotonic() - self._since > self._most
@@ -72,6 +75,9 @@ def run_to_end(
 ) -> Observation:
     """Follow a run until it has ended and is sealed, resuming it when its worker is lost; return the last observation.
 
+    One that ended only because the project had less left of a limit than a run may use goes on too, as soon as there is
+    more: what a trial is given to use must not decide its outcome.
+
     Args:
         look: called at every observation with the run's directory.
         give_up: when true, an interrupted run is left as it is.
@@ -80,6 +86,7 @@ def run_to_end(
 
     Raises:
         ConflictError: the run would have to be resumed, and its study was stopped.
+        LimitReachedError: nothing is left of a limit that ended the run, and no run under way will release any.
         StorageError: the run had no room on the disk; it goes on where it is followed again.
         WorkersLostError: its workers were killed again and again, and none got any further.
     """
@@ -92,7 +99,7 @@ def run_to_end(
         look(directory, seen)
         if watch.hangs(seen):
             signal_worker(directory, seen, signal.SIGKILL, reason=STALLED)
-        if _is_to_go_on(seen, run, until_epoch) and not give_up():
+        if (_is_to_go_on(seen, run, until_epoch) or _is_cut_short(workspace, run, seen)) and not give_up():
             death = death_of(directory, seen) if _is_lost(seen) else None
             if death is not None and (failure := failure_by(workspace, run, seen, death)) is not None:
                 return replace(seen, failure=failure)
@@ -122,6 +129,10 @@ def _is_to_go_on(seen: Observation, run: Run, until_epoch: int | None) -> bool:
     reason = seen.status.stop_reason
     is_below = reason == RUNG and (until_epoch is None or seen.status.epoch < until_epoch)
     return _is_lost(seen) or ((reason == STUDY_STOPPED or is_below) and run.sealed)
+
+
+def _is_cut_short(workspace: Workspace, run: Run, seen: Observation) -> bool:
+    return seen.state.is_ended and bool(run.sealed) and is_cut_short(workspace, run, seen.status.stop_reason)
 
 
 def _is_lost(seen: Observation) -> bool:

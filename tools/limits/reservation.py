@@ -10,6 +10,7 @@ from trainwright.tools.gpus import began_on_cpu, gpus_of, has_gpu
 from trainwright.tools.launchers import launcher_of
 from trainwright.tools.limits.amounts import Amounts, Reservation, effective_limits
 from trainwright.tools.limits.usage import measured_use, seen_usage, usages
+from trainwright.tools.workspace.records import get_project
 from trainwright.trainer.base.errors import LimitReachedError
 from trainwright.trainer.run import Limits, RunKind
 
@@ -30,6 +31,11 @@ PROJECT_NAMES = {
     "disk_bytes": "disk_bytes",
 }
 """Names of amounts among the project's limits; the workspace's limits use the amounts' own names."""
+
+
+WALL_CLOCK, DISK = "wall_clock_limit", "disk_limit"
+LIMIT_REASONS = frozenset({WALL_CLOCK, "gpu_hours_limit", "money_limit", DISK})
+"""Stop reasons of runs that reached a limit; of the others than these two a run has no share of its own."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,18 @@ def reserve(
             raise _reached(line, project.name, done=getattr(done, name))
     left = Amounts(**{name: max(0.0, line.left) for name, line in least.items()})
     return _reservation(left, gpus, price, allowed.user_code_seconds)
+
+
+def is_cut_short(workspace: Workspace, run: Run, stop_reason: str | None) -> bool:
+    """Return whether a limit ended a run that was given less than a run may use, for the project had no more left."""
+    if stop_reason not in LIMIT_REASONS:
+        return False
+    given = workspace.run_directory(run.project, run.id).limits()
+    with workspace.session() as session:
+        allowed = effective_limits(session, workspace, get_project(session, run.project))
+    if stop_reason == WALL_CLOCK:
+        return given.wall_clock_seconds < allowed.run_wall_clock_seconds
+    return stop_reason != DISK or given.disk_bytes < allowed.run_disk_bytes
 
 
 def require_room(session: Session, workspace: Workspace, project: Project) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from trainwright.tools.hyperparameter_tuner import process, start_study, study_status
 from trainwright.tools.hyperparameter_tuner.conductor import conduct, next_wave
@@ -15,7 +16,7 @@ from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, TrialRecord, trials_of
 from trainwright.tools.hyperparameter_tuner.waves import side_by_side
 from trainwright.tools.launchers import Launch, read_launch, write_launch
-from trainwright.tools.workspace.records import runs_of
+from trainwright.tools.workspace.records import get_run, runs_of
 from trainwright.tools.workspace.tables import Trial
 from trainwright.trainer.run import RunKind
 
@@ -42,7 +43,7 @@ from torch import nn
 
 
 def build(width):
-    if width == 13:
+    if width in {13, 26}:
         raise ValueError("thirteen is unlucky")
     if Path(__file__).with_name("full").exists():
         resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))  # no file grows any more, as on a full disk
@@ -96,6 +97,36 @@ def test_a_disk_that_fills_up_stops_the_study_and_fails_no_trial(
     assert table[1].run == left, "its run went on, and none was started beside it"
 
 
+def allow(workspace: Workspace, owned: dict[str, Any], seconds: float) -> None:
+    """Let the owner allow each project so much time."""
+    limits = owned.get("limits", {}) | {"project_wall_clock_seconds": seconds}
+    (workspace.path / "settings.yaml").write_text(yaml.safe_dump(owned | {"limits": limits}))
+    workspace.refreshed()
+
+
+@pytest.mark.requirement("TUNE-7", "GATE-4")
+def test_what_is_left_of_a_limit_decides_no_trial(workspace: Workspace, make_project: Callable[..., str]) -> None:
+    longer = {"training": {"epochs": 120}, "early_stopping": {"enabled": False}}
+    owned = yaml.safe_load((workspace.path / "settings.yaml").read_text())
+    make_project(workspace, "short", **longer)
+    allow(workspace, owned, 3.0)
+    search = SEARCH | {"trials": 1, "space": {"optimizer.learning_rate": {"type": "float", "low": 1e-4, "high": 1e-3}}}
+    study_id = start_study(workspace, "short", search=search).study_id
+    conduct(workspace, study_id)
+    view = study_status(workspace, study_id)
+    assert (view.state, view.failed) == ("stopped", 0), view.failure
+    assert view.failure is not None
+    assert "project_wall_clock_seconds is used up" in view.failure["message"]
+    [trial] = table_of(workspace, study_id)
+    with workspace.session() as session:
+        assert (trial.state, get_run(session, str(trial.run)).state) == ("running", "stopped")
+    allow(workspace, owned, 600.0)
+    assert start_study(workspace, "short", search=search).study_id == study_id
+    carry_out(workspace, study_id, trial)
+    [ended] = table_of(workspace, study_id)
+    assert (ended.state, ended.run, len(ended.intermediate)) == (COMPLETED, trial.run, 120)
+
+
 @pytest.mark.requirement("TUNE-3", "TUNE-7")
 def test_two_searches_at_once_in_one_project_know_nothing_of_each_other(workspace: Workspace) -> None:
     short, longer = (start_study(workspace, "digits", search=SEARCH | {"trials": trials}).study_id for trials in (1, 2))
@@ -114,7 +145,7 @@ def test_two_searches_at_once_in_one_project_know_nothing_of_each_other(workspac
 
 @pytest.mark.requirement("TUNE-5")
 def test_a_short_search_of_which_every_trial_fails_says_so_with_the_next_call(workspace: Workspace) -> None:
-    space = {"model.args.width": {"type": "categorical", "choices": [13, 13.0]}}
+    space = {"model.args.width": {"type": "categorical", "choices": [13, 26]}}
     study_id = start_study(workspace, "digits", search=SEARCH | {"space": space}).study_id
     conduct(workspace, study_id)
     view = study_status(workspace, study_id)
