@@ -19,17 +19,17 @@ from trainwright.tools.gates.searches import seconds_a_trial
 from trainwright.tools.gates.study_check import best_value
 from trainwright.tools.hyperparameter_tuner.confirmation import baseline_values
 from trainwright.tools.hyperparameter_tuner.trials import FAILED, RUNNING, TrialRecord, trials_of
-from trainwright.tools.ledger.events import StudyChanged, read_body
+from trainwright.tools.ledger.events import RunResumed, RunStarted, StudyChanged, read_body
 from trainwright.tools.limits import Amounts
 from trainwright.tools.limits.reservation import expected_gpus
 from trainwright.tools.workspace.records import ACTIVE, get_study, runs_of
-from trainwright.tools.workspace.tables import LedgerEntry, now
+from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.errors import LimitReachedError
 from trainwright.trainer.config import SearchSection
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from sqlalchemy.orm import Session
 
@@ -127,20 +127,41 @@ def _use(session: Session, workspace: Workspace, study: Study) -> tuple[Amounts,
 
 
 def _study_seconds(session: Session, study: Study) -> float:
-    """Return for how long the study was under way, by the times of its entries; pauses do not count."""
+    """Return for how long at least one of the study's runs was under way, by the ledger.
+
+    So neither a pause counts nor a night in which the machine was off: each attempt of a run counts from its entry for
+    as long as the run's sealed working time lasts.
+    """
+    own = {run.id for run in runs_of(session, study.project) if run.study == study.id}
     query = select(LedgerEntry.time, LedgerEntry.body).where(
-        LedgerEntry.project == study.project, LedgerEntry.kind == StudyChanged.name
+        LedgerEntry.project == study.project, LedgerEntry.kind.in_((RunStarted.name, RunResumed.name))
     )
-    seconds, since = 0.0, None
+    begun: dict[str, list[float]] = {run_id: [] for run_id in own}
     for time, text in session.execute(query.order_by(LedgerEntry.sequence)):
         body = read_body(text) or {}
-        if body.get("study_id") != study.id:
-            continue
-        if body["state"] in ACTIVE:
-            since = since or datetime.fromisoformat(time)
-        elif since is not None:
-            seconds, since = seconds + (datetime.fromisoformat(time) - since).total_seconds(), None
-    return seconds + ((now() - since).total_seconds() if since is not None else 0.0)
+        if body.get("run_id") in own:
+            begun[body["run_id"]].append(datetime.fromisoformat(time).timestamp())
+    seals = ledger.ProjectFacts(session, study.project).seals
+    worked = {run_id: Amounts.model_validate(seals[run_id].used).wall_clock_seconds for run_id in own & seals.keys()}
+    return united_seconds([span for run_id in worked for span in _attempts(begun[run_id], worked[run_id])])
+
+
+def _attempts(starts: Sequence[float], worked_seconds: float) -> Iterator[tuple[float, float]]:
+    """Give the (begin, end) of a run's attempts: an earlier one lasted at most until the next began."""
+    left = worked_seconds
+    for begin, following in zip(starts, [*starts[1:], math.inf], strict=True):
+        lasted = min(left, following - begin)
+        left -= lasted
+        yield begin, begin + lasted
+
+
+def united_seconds(spans: Sequence[tuple[float, float]]) -> float:
+    """Return the seconds that at least one of these spans (begin, end) covers."""
+    covered, until = 0.0, -math.inf
+    for begin, end in sorted(spans):
+        covered += max(0.0, end - max(begin, until))
+        until = max(until, end)
+    return covered
 
 
 def _below_noise(

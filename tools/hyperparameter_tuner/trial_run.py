@@ -26,7 +26,7 @@ from trainwright.tools.training_orchestrator import stop_run
 from trainwright.tools.training_orchestrator.deaths import STALLED
 from trainwright.tools.training_orchestrator.observation import observe
 from trainwright.tools.training_orchestrator.run_plan import CONFIRMATION
-from trainwright.tools.workspace.records import get_study
+from trainwright.tools.workspace.records import get_run, get_study
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, DataError
 from trainwright.trainer.config import SearchSection, apply_changes, config_digest, parse_config
 from trainwright.trainer.run import RUNG, RunKind, RunState
@@ -105,11 +105,12 @@ def carry_out(workspace: Workspace, study_id: str, trial: TrialRecord, *, until_
         wave = SearchSection.model_validate(study.search).wave
         before = seen_by(trial.number, wave, trials_of(session, study_id))
     judge = _Judge(workspace, study, before, trial, until_epoch)
-    if trial.run is None and (outcome := _known_outcome(judge, study)) is not None:
+    own = _run_that_goes_on(judge, study)
+    if own is None and (outcome := _known_outcome(judge, study)) is not None:
         _settle(workspace, study_id, trial, outcome)
         return
     try:
-        run_id = trial.run or _start(workspace, study, trial, until_epoch)
+        run_id = own or _start(workspace, study, trial, until_epoch)
     except ConfigurationError as error:  # an impossible combination within a valid space
         _settle(
             workspace, study_id, trial, {"state": FAILED, "attributes": trial.attributes | {"cause": error.as_dict()}}
@@ -125,6 +126,22 @@ def carry_out(workspace: Workspace, study_id: str, trial: TrialRecord, *, until_
         until_epoch=until_epoch,
     )
     _settle(workspace, study_id, trial, _outcome(judge, seen, workspace.run_directory(study.project, run_id)))
+
+
+def _run_that_goes_on(judge: _Judge, study: Study) -> str | None:
+    """Return the trial's run; None: it has none, or one of another study that stopped at an earlier rung.
+
+    That one is left as its study recorded it: the trial is trained by a run of its own where it goes beyond.
+    """
+    run_id, workspace = judge.trial.run, judge.workspace
+    if run_id is None:
+        return None
+    with workspace.session() as session:
+        run = get_run(session, run_id)
+    if run.kind != RunKind.TRIAL or run.study == study.id:
+        return run_id
+    seen = observe(workspace.run_directory(run.project, run_id))
+    return run_id if seen.state is RunState.COMPLETED or _rung(judge, seen) is not None else None
 
 
 def _known_outcome(judge: _Judge, study: Study) -> dict[str, Any] | None:
@@ -143,7 +160,7 @@ def _known_outcome(judge: _Judge, study: Study) -> dict[str, Any] | None:
             if is_own or run.label == CONFIRMATION:
                 continue
             judge.look(directory, seen := observe(directory))
-            if judge.pruned_at is not None or seen.state is RunState.COMPLETED:
+            if judge.pruned_at is not None or seen.state is RunState.COMPLETED or _rung(judge, seen) is not None:
                 return _outcome(judge, seen, directory) | {"run": run.id}
             judge.forget()
     return None
@@ -192,8 +209,9 @@ def _rung(judge: _Judge, seen: Observation) -> int | None:
     until = judge.until_epoch
     if until is None:
         return None
-    is_beyond = seen.state is RunState.COMPLETED and seen.status.epoch > until  # an earlier study's
-    return until if is_beyond or seen.status.stop_reason == RUNG else None
+    if seen.status.stop_reason == RUNG:
+        return until if seen.status.epoch >= until else None  # below it: an earlier study's
+    return until if seen.state is RunState.COMPLETED and seen.status.epoch > until else None
 
 
 def _cause(judge: _Judge, seen: Observation, further: dict[str, float] | None) -> dict[str, Any]:

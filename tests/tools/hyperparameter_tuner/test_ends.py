@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import statistics
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner import ends, process, start_study, study_status
 from trainwright.tools.hyperparameter_tuner.conductor import next_wave
 from trainwright.tools.hyperparameter_tuner.ends import end_early, ended_by, expected_gain
@@ -116,6 +118,28 @@ def test_a_limit_of_the_search_ends_it_with_room_for_the_repetitions(
     assert next_wave(workspace, study_id), (
         "asked directly, there would be another wave; the conductor asks the end first"
     )
+
+
+@pytest.mark.requirement("TUNE-7", "GATE-4")
+def test_only_time_in_which_a_run_was_under_way_counts(workspace: Workspace, begun: Callable[..., str]) -> None:
+    study_id = begun(stop_after={"wall_clock_hours": 1.0})
+    (trial,) = next_wave(workspace, study_id)
+    carry_out(workspace, study_id, trial)
+    with workspace.session() as session:
+        study = get_study(session, study_id)
+        seconds = ends._study_seconds(session, study)
+        [seal] = ledger.ProjectFacts(session, study.project).seals.values()
+        time.sleep(1.2)
+        assert study.state == "running", "as it stays where a conductor dies, or the machine is off for a night"
+        assert ends._study_seconds(session, study) == seconds == pytest.approx(seal.used["wall_clock_seconds"])
+    assert seconds > 0.0
+
+
+@pytest.mark.requirement("TUNE-7")
+def test_runs_side_by_side_count_once_and_an_earlier_attempt_until_the_next() -> None:
+    assert ends.united_seconds([]) == 0.0
+    assert ends.united_seconds([(10.0, 14.0), (0.0, 5.0), (2.0, 3.0), (4.0, 6.0)]) == 10.0
+    assert list(ends._attempts([100.0, 102.0, 500.0], 10.0)) == [(100.0, 102.0), (102.0, 110.0), (500.0, 500.0)]
 
 
 @pytest.mark.requirement("TUNE-7", "CONF-3")

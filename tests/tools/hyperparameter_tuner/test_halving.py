@@ -142,3 +142,38 @@ def test_promoted_trials_train_as_if_never_stopped_whatever_is_killed(
         assert trial.attributes[PASSED] == (0 if trial.state == PRUNED else 1)
     names = {halved, *(str(trial.run) for trial in found)}
     assert [told for told in verify_workspace(workspace.path).problems if any(name in told for name in names)] == []
+
+
+@pytest.mark.requirement("TUNE-2", "TUNE-7", "TRAIN-10")
+def test_a_longer_study_and_one_that_halves_otherwise_take_over_what_stopped_at_a_rung(
+    workspace: Workspace, make_project: Callable[..., str]
+) -> None:
+    for name in ("first", "fresh"):
+        make_project(workspace, name, training={"epochs": EPOCHS})
+    other = SEARCH | {"pruning": SEARCH["pruning"] | {"bracket": 4, "reduction_factor": 2}}
+    three, four, six = (
+        conducted(workspace, "first", search) for search in (SEARCH | {"trials": 3}, other, SEARCH | {"trials": 6})
+    )
+    assert [trial.run for trial in six[:3]] == [trial.run for trial in three], "no epoch is trained twice"
+    assert {trial.state for trial in three} == {PRUNED, COMPLETED}
+    fresh = conducted(workspace, "fresh", other)
+    for trial, control in zip(four, fresh, strict=True):
+        assert (trial.parameters, trial.state) == (control.parameters, control.state)
+        assert (trial.value, trial.intermediate) == (control.value, control.intermediate)
+    assert {trial.run for trial in four} & {trial.run for trial in three}, "what stopped at the same rung is taken over"
+    for trial in three:
+        epochs = [event.data["epoch"] for event in workspace.run_directory("first", str(trial.run)).events("epoch")]
+        assert epochs == sorted(trial.intermediate), "another study does not go on with its runs"
+    found = verify_workspace(workspace.path).findings
+    assert [one.what for one in found if one.where == "study"] == []
+
+
+def conducted(workspace: Workspace, name: str, search: dict[str, Any]) -> list[TrialRecord]:
+    """Wait for a study's trials; its confirmation is another test's matter."""
+    study_id = start_study(workspace, name, search=search).study_id
+    while (view := study_status(workspace, study_id, 0.3)).trials_done < search["trials"]:
+        assert not view.is_ended, view.failure
+    if not study_status(workspace, study_id).is_ended:
+        stop_study(workspace, study_id)
+    with workspace.session() as session:
+        return trials_of(session, study_id)
