@@ -10,12 +10,12 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainwright.tools.hyperparameter_tuner.analysis import subject_of
 from trainwright.tools.hyperparameter_tuner.memory_study import memory_study
 from trainwright.tools.hyperparameter_tuner.trials import trials_of
 from trainwright.tools.workspace.handles import study_handles, study_named
 from trainwright.tools.workspace.records import get_study
 from trainwright.trainer.base.errors import ConflictError, StorageError
-from trainwright.trainer.config import SearchSection
 
 if TYPE_CHECKING:
     import optuna
@@ -32,7 +32,7 @@ def copy_to_optuna(workspace: Workspace, study: str, path: Path) -> tuple[str, i
 
     Raises:
         NotFoundError: no such study.
-        ConflictError: the file exists.
+        ConflictError: the file exists, or it is an ablation study, which Optuna has no form for.
         StorageError: it cannot be written.
     """
     if path.exists():
@@ -43,8 +43,7 @@ def copy_to_optuna(workspace: Workspace, study: str, path: Path) -> tuple[str, i
     with workspace.snapshot() as session:
         study_id = study_named(session, study)
         row, trials = get_study(session, study_id), trials_of(session, study_id)
-        name = study_handles(session).get(study_id, study_id)
-    search = SearchSection.model_validate(row.search)
+        name, search = study_handles(session).get(study_id, study_id), subject_of(session, row).search
     kept = memory_study(search.space, row.objective["direction"], trials, objectives=search.objectives)
     try:
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".optuna-") as folder:

@@ -10,14 +10,17 @@ from trainwright.tools import ledger, limits
 from trainwright.tools.gates.improvement import confirmation_seeds
 from trainwright.tools.hyperparameter_tuner import process, start_study, stop_study, study_status
 from trainwright.tools.hyperparameter_tuner.ablation.publishing import PURPOSE
+from trainwright.tools.hyperparameter_tuner.optuna_copy import copy_to_optuna
 from trainwright.tools.ledger.events import AblationChanged
 from trainwright.tools.projects import create_project
+from trainwright.tools.projects.curves import plot_study
 from trainwright.tools.workspace.records import get_study
 from trainwright.tools.workspace.tables import now
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, GateRefusedError, LimitReachedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from trainwright.tools.workspace import Workspace
 
@@ -188,3 +191,19 @@ def test_one_key_names_no_two_kinds_of_study(workspace: Workspace, make_project:
     start_study(workspace, "digits", search={"space": space, "trials": 2}, idempotency_key="two")
     with pytest.raises(ConflictError, match="already names the search"):
         start_study(workspace, "digits", search=PLAIN, idempotency_key="two")
+
+
+@pytest.mark.requirement("TUNE-5", "TUNE-4")
+def test_what_draws_a_space_says_that_an_ablation_study_has_none(
+    workspace: Workspace, make_project: Callable[..., str], tmp_path: Path
+) -> None:
+    make_project(workspace)
+    study_id = start_study(workspace, "digits", search=PLAIN).study_id
+    for ask in (
+        lambda: plot_study(workspace, study_id, "history"),
+        lambda: copy_to_optuna(workspace, study_id, tmp_path / "copy.sqlite3"),
+    ):
+        with pytest.raises(ConflictError, match="is an ablation study") as refused:
+            ask()
+        assert refused.value.details["next"] == {"tool": "tuning_status", "arguments": {"study_id": study_id}}
+    assert list(tmp_path.glob("*.sqlite3")) == []

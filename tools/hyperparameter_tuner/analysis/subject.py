@@ -20,6 +20,7 @@ from trainwright.tools.hyperparameter_tuner.trials import (
     trials_of,
 )
 from trainwright.tools.workspace.handles import handles
+from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.config import SearchSection
 
 if TYPE_CHECKING:
@@ -90,7 +91,13 @@ class Subject:
 
 
 def subject_of(session: Session, study: Study) -> Subject:
-    """Return the study as it stands in its tables."""
+    """Return the study as it stands in its tables. Raises ConflictError of an ablation study, which has no space."""
+    if study.is_ablation:
+        raise ConflictError(
+            f"{study.id} is an ablation study: its runs compare levels of factors, and there is no space to draw.",
+            remedy=f"tuning_status(study_id='{study.id}') gives its effects; ablation_results.md has the forest plot.",
+            details={"next": {"tool": "tuning_status", "arguments": {"study_id": study.id}}},
+        )
     return Subject(
         name=handles(session, [study.id]).get(study.id, study.id),
         search=SearchSection.model_validate(study.search),
