@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING
 
-from trainwright.tools import gpus
+from trainwright.tools import gpus, limits
 from trainwright.tools.hyperparameter_tuner.gpu_share import USABLE, devices_for, peak_bytes, per_gpu, share_bytes
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
@@ -38,7 +39,7 @@ def room_notes(
     config = parse_config({name: value for name, value in values.items() if name != "search"})
     wanted = gpus.wanted_gpus(RunKind.TRIAL, config)
     devices = devices_for(evidence, study_id) if wanted else []
-    notes = core_notes(search.width, config, cores_here())
+    notes = _place_notes(evidence, search.width) + core_notes(search.width, config, cores_here())
     if not devices:
         if search.trials_per_gpu != 1:
             notes.append(
@@ -46,6 +47,24 @@ def room_notes(
             )
         return notes
     return notes + _gpu_notes(evidence, search, devices, wanted)
+
+
+def _place_notes(evidence: Evidence, width: int) -> list[str]:
+    """Return a sentence where the owner's limits let fewer trials train at once than the width."""
+    own = limits.effective_limits(evidence.session, evidence.workspace, evidence.project)
+    whole = evidence.workspace.settings.workspace_limits
+    places = {
+        "runs_at_once": own.runs_at_once,
+        "workspace_limits.runs_at_once": whole.runs_at_once,
+        "disk_bytes (each run holds run_disk_bytes)": math.ceil(own.disk_bytes / own.run_disk_bytes),
+    }
+    name, least = min(places.items(), key=lambda place: place[1])
+    if width <= least:
+        return []
+    return [
+        f"width {width}, and {name} lets {least} run at once: a wave runs in turns, with the same results; the owner "
+        "can raise it"
+    ]
 
 
 def core_notes(width: int, config: TrainingConfig, cores: int) -> list[str]:

@@ -161,8 +161,8 @@ class WarmProcesses:
         with self._lock:
             if key in self._kept or free_bytes() < FREE_BYTES:
                 return
-            while len(self._kept) >= limits.most:
-                self._drop(next(iter(self._kept)))
+            if not self._make_place(limits.most):
+                return
             try:
                 warm = self._kept[key] = _started(kind, limits)
             except OSError:
@@ -177,6 +177,18 @@ class WarmProcesses:
         with self._lock:
             if self._kept.get(key) is warm:
                 self._drop(key)
+
+    def _make_place(self, most: int) -> bool:
+        """End those least recently used until another may be kept; False where all that are left still import.
+
+        Those would be imported for nothing, again and again, by runs in more environments than there may be processes.
+        """
+        while len(self._kept) >= most:
+            ready = next((key for key, warm in self._kept.items() if warm.process is not None), None)
+            if ready is None:
+                return False
+            self._drop(ready)
+        return True
 
 
 def free_bytes() -> int:

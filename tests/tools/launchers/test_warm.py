@@ -300,6 +300,20 @@ def test_each_environment_has_its_own_and_the_least_recently_used_goes(tmp_path:
     assert not own.warm.is_ready(kind_of_run(runs[0]))
 
 
+@pytest.mark.requirement("TRAIN-10", "TRAIN-11")
+def test_one_that_still_imports_is_not_ended_for_another(tmp_path: Path) -> None:
+    own = launcher(tmp_path / "warm", most=1)
+    first, second = (kind_of_run(make_run(tmp_path / f"seed-{n}", SHORT | {"seed": n})) for n in (1, 2))
+    own.warm.prepare(first, lambda: True)
+    until(lambda: len(own.warm._kept) == 1, "none was started")
+    own.warm.prepare(second, lambda: True)
+    until(lambda: own.warm.is_ready(first), "the first was ended while it imported")
+    assert not own.warm.is_ready(second)
+    own.warm.prepare(second, lambda: True)
+    until(lambda: own.warm.is_ready(second), "one that is ready makes place")
+    own.warm.close()
+
+
 @pytest.mark.requirement("REPRO-3", "TRAIN-10")
 def test_after_an_update_of_any_package_the_run_starts_cold_and_a_new_one_is_made(tmp_path: Path) -> None:
     venv.create(tmp_path / "venv", with_pip=False)
