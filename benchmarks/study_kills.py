@@ -1,12 +1,13 @@
 """Studies whose workers, conductor and server are killed with SIGKILL at random: the same trials all the same.
 
 For each width a study trains in peace, one trial after the other (its project may run one at a time). Another project
-searches the same in two parts, side by side, while a worker, the conductor or the server that is asked about it is
-killed again and again. Then every line of its trial table is compared with the other's: number, parameters, state,
-value and each epoch's value.
+searches the same in two parts, side by side, while a worker, the conductor, the server that is asked about it or, as
+where a machine fails, all of them together are killed again and again. Half of the studies prune by the median, half by
+brackets, whose promoted trials are resumed. Then every line of its trial table is compared with the other's: number,
+parameters, state, value and each epoch's value.
 
 Prints a table and, as its last line, one JSON object: `kills`, and of all trials those that are `lost`, `doubled` (had
-more than one run) or `different`.
+more than one run, over both parts) or `different`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import yaml
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
@@ -55,10 +57,14 @@ SPACE = {
     "optimizer.learning_rate": {"type": "float", "low": 1e-4, "high": 1.0, "log": True},
     "loader.batch_size": {"type": "categorical", "choices": [16, 32, 64]},
 }
-PRUNING = {"name": "median", "startup_trials": 2, "warmup_epochs": 1}
+PRUNING = (
+    {"name": "median", "startup_trials": 2, "warmup_epochs": 1},
+    {"name": "successive_halving", "bracket": 4, "reduction_factor": 2, "warmup_epochs": 1},
+)
+MOST_AT_ONCE = 8
 LONGEST_SECONDS = 8.0
 """Between two kills."""
-TARGETS = ("worker", "worker", "conductor", "server")
+TARGETS = ("worker", "worker", "conductor", "server", "machine")
 
 
 @dataclass
@@ -76,7 +82,12 @@ class Tally:
 
 def make_project(workspace: Workspace, name: str, *, one_at_a_time: bool) -> None:
     """Create a project whose earlier gates stand in the ledger: they are another benchmark's matter."""
+    settings = workspace.path / "settings.yaml"
+    owned = yaml.safe_load(settings.read_text())
+    owned["limits"] = owned.get("limits", {}) | {"runs_at_once": MOST_AT_ONCE}  # or no study would be wider than two
+    settings.write_text(yaml.safe_dump(owned))
     limits = {"runs_at_once": 1} if one_at_a_time else None
+    workspace.refreshed()
     create_project(workspace, name, intent="", goal=GOAL, config=CONFIG, limits=limits)
     with workspace.session() as session:
         values = latest_config(session, name).values
@@ -117,7 +128,7 @@ def processes(workspace: Workspace, project: str, study_id: str, server: psutil.
         launches = [read_launch(path) for path in paths]
         known = [launch.process for launch in launches if launch is not None and launch.process is not None]
         found[name] = [process.pid for process in known if process.is_alive()]
-    return found
+    return found | {"machine": [pid for pids in found.values() for pid in pids]}
 
 
 async def one_server(
@@ -140,7 +151,9 @@ async def one_server(
                     return "ended"
                 living = processes(workspace, project, study_id, server)[target]
                 if time.monotonic() > until and living and sum(tally.kills.values()) < tally.most:
-                    os.kill(draw.choice(living), signal.SIGKILL)
+                    for pid in living if target == "machine" else [draw.choice(living)]:
+                        with suppress(ProcessLookupError):
+                            os.kill(pid, signal.SIGKILL)
                     tally.kills[target] += 1
                     until, target = time.monotonic() + draw.uniform(0.2, LONGEST_SECONDS), draw.choice(TARGETS)
     return "gone"
@@ -210,10 +223,10 @@ def page(search: dict[str, Any], expected: list[TrialRecord], found: list[TrialR
 
 
 def runs_by_trial(workspace: Workspace, project: str) -> dict[str, int]:
-    """Return how many runs each trial of each study had. A study that takes over a run has none of its own for it."""
+    """Return how many runs each trial had in both studies: the longer one takes over those of the shorter one."""
     with workspace.session() as session:
         rows = [run for run in runs_of(session, project, RunKind.TRIAL) if (run.label or "").startswith("trial ")]
-    return dict(collections.Counter(f"{row.study} {row.label}" for row in rows))
+    return dict(collections.Counter(row.label or "" for row in rows))
 
 
 def main() -> None:
@@ -232,7 +245,8 @@ def main() -> None:
     while sum(tally.kills.values()) < asked.kills:
         width = asked.widths[studies % len(asked.widths)]
         before = sum(tally.kills.values())
-        search = {"trials": asked.trials, "width": width, "seed": studies, "space": SPACE, "pruning": PRUNING}
+        pruning = PRUNING[studies // len(asked.widths) % len(PRUNING)]
+        search = {"trials": asked.trials, "width": width, "seed": studies, "space": SPACE, "pruning": pruning}
         with tempfile.TemporaryDirectory() as name:
             workspace = Workspace.open(Path(name) / "workspace", patience_seconds=120)
             make_project(workspace, "peace", one_at_a_time=True)
