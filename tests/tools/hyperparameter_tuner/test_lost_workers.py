@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,11 +15,13 @@ from trainwright.tools.hyperparameter_tuner.conductor import conduct, next_wave
 from trainwright.tools.hyperparameter_tuner.lost_workers import CRASHED, MOST_FAULTS
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, TrialRecord, trials_of
-from trainwright.tools.launchers import read_launch
+from trainwright.tools.launchers import Launch, read_launch
 from trainwright.tools.launchers.local import Local
 from trainwright.tools.training_orchestrator import resume_run
 from trainwright.tools.training_orchestrator.deaths import ITSELF, OUTSIDE, fault_of
+from trainwright.tools.training_orchestrator.observation import Observation
 from trainwright.trainer.base.exits import EXIT, Exit, read_exit, record_exit
+from trainwright.trainer.run import ProcessIdentity, RunState, RunStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -211,3 +214,14 @@ def test_only_what_a_process_does_itself_counts_as_its_fault(tmp_path: Path) -> 
     (tmp_path / EXIT).write_text("{")
     assert read_exit(tmp_path) is None
     assert read_launch(tmp_path) is None
+
+
+@pytest.mark.requirement("TUNE-5", "TRAIN-10")
+def test_a_worker_that_never_takes_up_its_run_hangs_and_one_that_queues_does_not() -> None:
+    status = RunStatus(state=RunState.CREATED)
+    mine = Launch(launched_at=1.0, process=ProcessIdentity.of(os.getpid()))
+    for launch, hangs in ((mine, True), (Launch(launched_at=1.0), False)):
+        watch, seen = follow_run._Watch(0.05), Observation(RunState.CREATED, status, launch)
+        assert not watch.hangs(seen)
+        time.sleep(0.1)
+        assert watch.hangs(seen) is hangs
