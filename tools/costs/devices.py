@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from trainwright.trainer.estimation.prices import Price, PriceList
 
 CPU = "CPU"
+OWN = "own"
+"""Platform of a machine that is the user's: nothing is provisioned there, and its CPU is the one that measured."""
+OTHER_CPU = "another CPU"
 
 
 def wanted_rows(prices: PriceList, hardware: Sequence[str], owners: Path) -> tuple[list[Price], list[str]]:
@@ -57,9 +60,9 @@ def _name(accelerator: str, owners: Path) -> str:
 
 
 def device_of_row(row: Price, owners: Path) -> Device:
-    """Return the device of a row; a machine without an accelerator counts as the one that measured."""
+    """Return the device of a row; of machines without an accelerator, only the user's own is the one that measured."""
     if row.accelerator.strip().upper() == CPU:
-        return Device(CPU, "cpu", 1, 0, source="the row")
+        return Device(CPU if row.platform.lower() == OWN else OTHER_CPU, "cpu", 1, 0, source="the row")
     return named_device(row.accelerator, owners)
 
 

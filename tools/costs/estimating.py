@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.costs.answer import CostAnswer, PlatformCost
-from trainwright.tools.costs.devices import CPU, device_of_row, device_of_run, wanted_rows
-from trainwright.tools.costs.hours import searched_epochs
+from trainwright.tools.costs.devices import CPU, OWN, device_of_row, device_of_run, wanted_rows
 from trainwright.tools.costs.limits import owner_limit
 from trainwright.tools.costs.measured import (
     Measured,
@@ -22,6 +21,7 @@ from trainwright.tools.costs.measured import (
 )
 from trainwright.tools.costs.price_files import prices_of
 from trainwright.tools.costs.pricing import Work, priced
+from trainwright.tools.costs.scaling import OTHER_CPU_TIMES
 from trainwright.tools.costs.spot import restart_seconds, spot_costs
 from trainwright.tools.estimation import estimate
 from trainwright.tools.gates.evidence import Evidence
@@ -125,7 +125,8 @@ def counted_work(
 ) -> CountedWork | None:  # fmt: skip
     """Return the work of a step as counted; None where a processor was measured and asked for, or it cannot be traced.
 
-    A GPU always needs it: its predictions are priced by the forward pass, also where its training was measured.
+    A GPU always needs it: its predictions are priced by the forward pass, also where its training was measured. It is
+    counted of whole epochs: how many a run makes of them, max_steps or the call decides later.
     """
     is_measured = source is not None and source.kind == "cpu"
     if is_measured and all(device.kind == "cpu" for device in devices):
@@ -133,8 +134,8 @@ def counted_work(
     kind: Any = "cuda" if any(device.kind == "cuda" for device in devices) else "cpu"
     try:
         return estimate(
-            facts.config, facts.code_root, device_kind=kind, cache=workspace.path / "cache" / "estimates",
-            timeout_seconds=TRACE_SECONDS, should_stop=should_stop,
+            _of_whole_epochs(facts.config), facts.code_root, device_kind=kind,
+            cache=workspace.path / "cache" / "estimates", timeout_seconds=TRACE_SECONDS, should_stop=should_stop,
         ).work  # fmt: skip
     except TrainwrightError as error:
         facts.notes.append(
@@ -143,13 +144,18 @@ def counted_work(
         return None
 
 
+def _of_whole_epochs(config: TrainingConfig) -> TrainingConfig:
+    training = config.training
+    if training.max_steps is None:
+        return config
+    return config.model_copy(update={"training": training.model_copy(update={"max_steps": None})})
+
+
 def _work(facts: _Facts, request: CostRequest, source: Device | None, counted: CountedWork | None) -> Work:
     config, search = facts.config, facts.config.search
-    epochs = request.epochs or config.training.epochs
     trials = request.trials if request.trials is not None else (search.trials if search is not None else 0)
-    all_epochs, saves = searched_epochs(search, trials, config.training.epochs) if trials else (None, "")
     return Work(
-        request=request, config=config, epochs=epochs, trials=trials, searched_epochs=all_epochs, saves=saves,
+        request=request, config=config, epochs=request.epochs or config.training.epochs, trials=trials,
         measured=facts.measured, source=source, counted=counted, latency_seconds=facts.latency,
         stored_bytes=facts.checkpoint_bytes * (request.runs + trials),
     )  # fmt: skip
@@ -174,10 +180,23 @@ def _answer(
         spot=spot[:MOST_LISTED] or None,
         restart=restart if spot or request.interruptions_per_day is not None else None,
         owner_limit=limit,
-        assumed=[*work.assumed(), *facts.notes, *_without_predictions(found)],
+        assumed=[*work.assumed(), *facts.notes, *_other_processors(found), *_without_predictions(found)],
         warnings=_warnings(prices, found) or None,
         next=call or _next(request, measured),
     )
+
+
+def _other_processors(found: list[PlatformCost]) -> list[str]:
+    """Return the sentence on processors that are not known to be the one that measured; none without such a row."""
+    rows = dict.fromkeys(
+        line.platform for line in found if line.accelerator.upper() == CPU and line.platform.lower() != OWN
+    )
+    low, high = OTHER_CPU_TIMES
+    text = (
+        f"a CPU of {', '.join(list(rows)[:MOST_LISTED])} takes {low:g} to {high:g} times as long as the one that "
+        f"measured: its row says neither cores nor speed (a row of platform {OWN} is the machine that measured)"
+    )
+    return [text] if rows else []
 
 
 def _without_predictions(found: list[PlatformCost]) -> list[str]:

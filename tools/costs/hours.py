@@ -31,22 +31,28 @@ BUSY_SHARE = 0.6
 class Epochs:
     """What an epoch and a start take on one device."""
 
-    epoch_seconds: Interval
+    steps_seconds: Interval
+    """Of an epoch's steps."""
+    other_seconds: Interval
+    """Of an epoch beside them: validation and checkpoints, also where `training.max_steps` cuts the epoch short."""
     start_seconds: Interval
+
+    def seconds(self, epochs: float) -> Interval:
+        """Return the seconds of so many epochs, of which the last may be cut short."""
+        return self.steps_seconds.times(epochs) + self.other_seconds.times(math.ceil(epochs))
 
     def hours(self, epochs: float, runs: float = 1.0, *, is_rented: bool) -> Interval:
         """Return the hours of so many runs of so many epochs; of a rented machine, one provisioning with each."""
-        one = self.epoch_seconds.times(epochs) + self.start_seconds
+        one = self.seconds(epochs) + self.start_seconds
         return (one + (PROVISIONING_SECONDS if is_rented else Interval(0.0, 0.0))).times(runs / SECONDS_PER_HOUR)
 
 
 def epochs_on(steps: Steps, measured: Measured | None, work: Work | None) -> Epochs:
     """Return an epoch's and a start's seconds, from the steps on the device and what was measured beside them."""
-    per_epoch = measured.steps_per_epoch if measured is not None else _counted_steps(work)
-    epoch = steps.seconds.times(per_epoch)
+    epoch = steps.seconds.times(steps_per_epoch(measured, work))
     if measured is None:
         share = EVALUATED_SHARE
-        return Epochs(Interval(epoch.low * (1 + share.low), epoch.high * (1 + share.high)), START_SECONDS)
+        return Epochs(epoch, Interval(epoch.low * share.low, epoch.high * share.high), START_SECONDS)
     start = Interval.around(measured.start_seconds, measured.spread)
     other = Interval.around(measured.other_seconds, measured.spread)
     if steps.basis != MEASURED:
@@ -54,35 +60,51 @@ def epochs_on(steps: Steps, measured: Measured | None, work: Work | None) -> Epo
         slower = max(steps.seconds.high / measured.step_seconds, 1.0)
         other = Interval(other.low * faster, other.high * slower)
         start = Interval(start.low, max(start.high, START_SECONDS.high))
-    return Epochs(epoch + other, start)
+    return Epochs(epoch, other, start)
 
 
-def _counted_steps(work: Work | None) -> float:
+def steps_per_epoch(measured: Measured | None, work: Work | None) -> float:
+    """Return the updates of a whole epoch, as measured, else as counted; 0 where neither says."""
+    if measured is not None:
+        return measured.steps_per_epoch
     return work.steps / max(work.epochs, 1) if work is not None else 0.0
 
 
-def searched_epochs(search: SearchSection | None, trials: int, epochs: int) -> tuple[Interval, str]:
-    """Return the epochs of all trials together, and in words what a pruner saves: what is planned, or nothing."""
-    whole = float(trials * epochs)
+def bounded_epochs(epochs: int, max_steps: int | None, per_epoch: float) -> float:
+    """Return the epochs that a run makes of so many: a run ends at `training.max_steps`, also within an epoch."""
+    if max_steps is None or per_epoch <= 0:
+        return float(epochs)
+    return min(float(epochs), max_steps / per_epoch)
+
+
+def searched_epochs(
+    search: SearchSection | None, trials: int, epochs: int, bound: float = math.inf
+) -> tuple[Interval, str]:
+    """Return the epochs of all trials together, and in words what a pruner saves: what is planned, or nothing.
+
+    Args:
+        bound: epochs after which every run ends, by `training.max_steps`.
+    """
+    whole = trials * min(float(epochs), bound)
     pruning = search.pruning.name if search is not None else "none"
     if search is None or pruning not in {"successive_halving", "hyperband"} or epochs < 2:
         low = whole * (0.5 if pruning not in {"none", "successive_halving", "hyperband"} else 1.0)
         saved = f"{pruning} saves at most half (assumed)" if low < whole else "no pruner: every trial runs all epochs"
         return Interval(low, whole), saved
-    planned = _planned(search, trials, epochs)
+    planned = _planned(search, trials, epochs, bound)
     return Interval(planned, whole), f"{pruning} saves {1 - planned / whole:.0%} as planned, or nothing"
 
 
-def _planned(search: SearchSection, trials: int, epochs: int) -> float:
+def _planned(search: SearchSection, trials: int, epochs: int, bound: float) -> float:
     """Return the epochs if each rung lets one in `reduction_factor` go on, as `halving.promoted` does."""
     total, left, bracket = 0.0, trials, 0
     while left > 0:
         wave = min(search.wave, left)
-        going, before = float(wave), 0
+        going, before = float(wave), 0.0
         for rung in rungs(search, bracket, epochs):
-            total += going * (rung - before)
-            going, before = max(1.0, math.floor(going / search.pruning.reduction_factor)), rung
-        total += going * (epochs - before)
+            total += going * (min(rung, bound) - before)
+            going, before = max(1.0, math.floor(going / search.pruning.reduction_factor)), min(rung, bound)
+        total += going * (min(epochs, bound) - before)
         left, bracket = left - wave, bracket + 1
     return total
 

@@ -5,6 +5,7 @@ Nothing of it is reported by an agent: a run counts once the server has sealed i
 
 from __future__ import annotations
 
+import math
 import statistics
 from dataclasses import dataclass
 from itertools import pairwise
@@ -85,22 +86,30 @@ def _work_of(config: TrainingConfig) -> dict[str, Any]:
 
 
 def _of_training(run: RunEvidence) -> Measured | None:
-    summary, resolved = run.summary, run.resolved
-    if not summary.steps or not summary.epochs or summary.train_seconds <= 0:
+    summary, per_epoch = run.summary, _steps_per_epoch(run)
+    if not summary.steps or not per_epoch or summary.train_seconds <= 0:
         return None
     start = _start_seconds(run.directory)
     rest = max(run.directory.seconds_worked() - summary.train_seconds - start, 0.0)
+    ended = max(math.ceil(summary.steps / per_epoch), 1)  # one that max_steps cut short was validated and saved too
     return Measured(
         run=run.id,
         kind=str(run.row.kind),
         step_seconds=summary.train_seconds / summary.steps,
-        steps_per_epoch=float(resolved.steps_per_epoch or summary.steps / summary.epochs),
-        other_seconds=rest / summary.epochs,
+        steps_per_epoch=per_epoch,
+        other_seconds=rest / ended,
         start_seconds=start,
         data_wait_share=summary.data_wait_fraction or 0.0,
         spread=SURE if summary.train_seconds >= SHORT_SECONDS else UNSURE,
         **_device(run),
     )
+
+
+def _steps_per_epoch(run: RunEvidence) -> float:
+    """Return the updates of a whole epoch; 0 of a run of an early version that ended within its first."""
+    if run.resolved.steps_per_epoch:
+        return float(run.resolved.steps_per_epoch)
+    return run.summary.steps / run.summary.epochs if run.summary.epochs else 0.0
 
 
 def _of_probe(run: RunEvidence) -> Measured | None:

@@ -7,16 +7,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.costs.answer import Bounds, PlatformCost
+from trainwright.tools.costs.devices import OTHER_CPU, OWN
 from trainwright.tools.costs.hours import (
     BUSY_SHARE,
     HOURS_PER_MONTH,
     PROVISIONING_SECONDS,
     SECONDS_PER_HOUR,
     Epochs,
+    bounded_epochs,
     confirming_runs,
     epochs_on,
+    searched_epochs,
+    steps_per_epoch,
 )
-from trainwright.tools.costs.scaling import Interval, step_on
+from trainwright.tools.costs.scaling import Interval, on_other_cpu, step_on
 from trainwright.tools.costs.spot import with_interruptions
 from trainwright.trainer.estimation.duration import LAUNCH_SECONDS, estimate_time
 
@@ -29,8 +33,6 @@ if TYPE_CHECKING:
     from trainwright.trainer.estimation.results import Work as CountedWork
 
 GIGABYTE = 1e9
-OWN = "own"
-"""Platform of a machine that is the user's: nothing is provisioned there."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,6 @@ class Work:
     config: TrainingConfig
     epochs: int
     trials: int
-    searched_epochs: Interval | None
-    saves: str
-    """By how much a pruner shortens the search."""
     measured: Measured | None
     source: Device | None
     """That the run was measured on."""
@@ -52,10 +51,25 @@ class Work:
     """Of one prediction on a processor, and the export that measured it."""
     stored_bytes: int
 
+    def bounded(self, epochs: int) -> float:
+        """Return the epochs that a run makes of so many, until `training.max_steps` ends it."""
+        per_epoch = steps_per_epoch(self.measured, self.counted)
+        return bounded_epochs(epochs, self.config.training.max_steps, per_epoch)
+
+    def searched(self) -> tuple[Interval, Interval, str]:
+        """Return the epochs of all trials, those among them that are validated, and what a pruner saves."""
+        search, epochs = self.config.search, self.config.training.epochs
+        bound = self.bounded(epochs)
+        steps, saves = searched_epochs(search, self.trials, epochs, bound)
+        return steps, searched_epochs(search, self.trials, epochs, math.ceil(bound))[0], saves
+
     def told(self) -> dict[str, Any]:
         """Return the work in a few numbers."""
-        search = {"trials": self.trials, "pruner": self.saves} if self.trials else {}
-        return {"runs": self.request.runs, "epochs": self.epochs, "gpus": self.request.gpus, **search}
+        search = {"trials": self.trials, "pruner": self.searched()[2]} if self.trials else {}
+        made = self.bounded(self.epochs)
+        bound = {"max_steps": self.config.training.max_steps} if made < self.epochs else {}
+        epochs = self.epochs if not bound else _short(made)
+        return {"runs": self.request.runs, "epochs": epochs, **bound, "gpus": self.request.gpus, **search}
 
     def assumed(self) -> list[str]:
         """Return what the sums assume, one sentence each."""
@@ -68,8 +82,9 @@ class Work:
                 if self.source.kind == "cuda"
                 else "measured on a processor, which says nothing of a GPU's steps: those are counted"
             )
-        if self.request.gpus > 1:
-            lines.append(f"{self.request.gpus} devices reach 50 to 100 % of the ideal speed-up")
+        counts = {self.request.gpus, max(self.measured.gpus, 1) if self.measured is not None else 1}
+        if counts != {1}:
+            lines.append(f"{max(counts)} devices reach 50 to 100 % of the ideal speed-up over one")
         if self.request.requests_per_month is not None:
             lines.append(f"a replica predicts one sample at a time, at most {BUSY_SHARE:.0%} of its time")
         stored = "storage is for one month" if self.stored_bytes else (
@@ -91,10 +106,12 @@ def priced(row: Price, device: Device, work: Work, prices: PriceList, lost_secon
         return "neither measured there nor counted; start a probe on such a machine"
     epochs = epochs_on(steps, work.measured, work.counted)
     is_rented = row.platform.lower() != OWN
-    hours = _interrupted(epochs.hours(work.epochs, request.runs, is_rented=is_rented), row, work, lost_seconds)
+    hours = _interrupted(
+        epochs.hours(work.bounded(work.epochs), request.runs, is_rented=is_rented), row, work, lost_seconds
+    )
     training = hours.times(price * gpus)
     searched = None
-    if work.trials and work.searched_epochs is not None:
+    if work.trials:
         searched = _interrupted(_search_hours(work, epochs, is_rented=is_rented), row, work, lost_seconds)
     storage = _storage(row, work, prices)
     whole = hours + (searched or Interval(0.0, 0.0))
@@ -120,14 +137,15 @@ def _interrupted(hours: Interval, row: Price, work: Work, lost_seconds: float) -
 
 def _search_hours(work: Work, epochs: Epochs, *, is_rented: bool) -> Interval:
     """Return the hours of all trials, each with its start, and of the runs that confirm the best."""
-    assert work.searched_epochs is not None  # noqa: S101 - asked for before
-    starts = epochs.start_seconds.times(work.trials)
-    low = epochs.epoch_seconds.low * work.searched_epochs.low + starts.low
-    high = epochs.epoch_seconds.high * work.searched_epochs.high + starts.high
+    steps, validated, _ = work.searched()
+    own, other = epochs.steps_seconds, epochs.other_seconds
+    trained = Interval(own.low * steps.low, own.high * steps.high)
+    beside = Interval(other.low * validated.low, other.high * validated.high)
+    trials = trained + beside + epochs.start_seconds.times(work.trials)
     confirming = confirming_runs(work.config, work.trials)
-    again = epochs.hours(work.config.training.epochs, confirming, is_rented=False)
+    again = epochs.hours(work.bounded(work.config.training.epochs), confirming, is_rented=False)
     once = PROVISIONING_SECONDS.times(1 / SECONDS_PER_HOUR) if is_rented else Interval(0.0, 0.0)
-    return Interval(low, high).times(1 / SECONDS_PER_HOUR) + again + once
+    return trials.times(1 / SECONDS_PER_HOUR) + again + once
 
 
 def _storage(row: Price, work: Work, prices: PriceList) -> float | None:
@@ -160,7 +178,7 @@ def _prediction(row: Price, device: Device, work: Work) -> dict[str, Any]:
 def _seconds_of_prediction(device: Device, work: Work) -> Interval | None:
     """Return the seconds of one prediction: as the export measured it on a processor, else by a roofline."""
     if device.kind == "cpu":
-        return Interval.around(work.latency_seconds[0], 0.2) if work.latency_seconds is not None else None
+        return _measured_latency(device, work)
     counted, accelerator = work.counted, device.accelerator
     if counted is None or accelerator is None:
         return None
@@ -175,6 +193,13 @@ def _seconds_of_prediction(device: Device, work: Work) -> Interval | None:
         return None
     launch = LAUNCH_SECONDS[accelerator.kind]  # one at the least, however small the model is
     return Interval(max(found.step_seconds_low, launch), max(found.step_seconds_high, launch))
+
+
+def _measured_latency(device: Device, work: Work) -> Interval | None:
+    if work.latency_seconds is None:
+        return None
+    own = Interval.around(work.latency_seconds[0], 0.2)
+    return on_other_cpu(own) if device.name == OTHER_CPU else own
 
 
 def _bounds(found: Interval) -> Bounds:

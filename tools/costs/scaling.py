@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 DIVIDED_AT_LEAST = 0.5
 """Share of the ideal speed-up that several devices reach at least: assumed, not measured."""
+OTHER_CPU_TIMES = (0.25, 4.0)
+"""Of one processor's seconds, that another one takes: assumed, since a row of prices says neither cores nor speed."""
 MEASURED, SCALED, COUNTED = "measured", "measured and scaled", "counted"
 
 
@@ -70,16 +72,22 @@ def step_on(
     if measured is None or source is None:
         return None if counted is None else Steps(counted, COUNTED)
     own = Interval.around(measured.step_seconds, measured.spread)
-    if source.kind == target.kind == "cpu":
+    is_cpu, is_same = source.kind == target.kind == "cpu", is_same_device(source, target)
+    if is_same and (is_cpu or gpus == max(measured.gpus, 1)):
         return Steps(own, MEASURED)
-    if is_same_device(source, target) and gpus == max(measured.gpus, 1):
-        return Steps(own, MEASURED)
+    if is_cpu:
+        return Steps(on_other_cpu(own), SCALED)
     ratio = _ratio(source, target, precision)
     if ratio is None:
         return None if counted is None else Steps(counted, COUNTED)
     scaled = _scaled(own, ratio, measured.data_wait_share)
     scaled = _divided(scaled, gpus / max(measured.gpus, 1))
     return Steps(_common(scaled, counted), SCALED)
+
+
+def on_other_cpu(own: Interval) -> Interval:
+    """Return a processor's seconds as those of another, which may be a core of a server or all of a large one."""
+    return Interval(own.low * OTHER_CPU_TIMES[0], own.high * OTHER_CPU_TIMES[1])
 
 
 def is_same_device(one: Device, other: Device) -> bool:
@@ -103,9 +111,13 @@ def _counted(work: Work | None, target: Device, gpus: int, precision: str) -> In
 
 
 def _divided(seconds: Interval, factor: float) -> Interval:
-    """Return the seconds on so many times more devices: at best divided by the number, at worst by half of it."""
+    """Return the seconds on so many times the devices: several reach from half of the ideal speed-up to all of it.
+
+    More are at best divided by the number, at worst by half of it; fewer take at most so many times as long, and at
+    least half of that, since what was measured on several may have reached no more than half.
+    """
     if factor <= 1:
-        return seconds.times(1 / factor)
+        return Interval(seconds.low * max(DIVIDED_AT_LEAST / factor, 1.0), seconds.high / factor)
     return Interval(seconds.low / factor, seconds.high / max(factor * DIVIDED_AT_LEAST, 1.0))
 
 

@@ -10,26 +10,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.worlds.flowers import NAME
+from tests.worlds.flowers import NAME, train
 from typer.testing import CliRunner
 
 from trainwright.server import cli
+from trainwright.tools import projects
 from trainwright.tools.clouds import asked_gpu, read_cloud_request
 from trainwright.tools.clouds.job import job_of
-from trainwright.tools.costs import estimate_cost, estimating, read_cost_request, write_price_file
+from trainwright.tools.costs import estimate_cost, estimating, pricing, read_cost_request, write_price_file
+from trainwright.tools.costs.devices import device_of_row
 from trainwright.tools.costs.limits import owner_limit
 from trainwright.tools.costs.price_files import EXAMPLE
+from trainwright.tools.costs.scaling import Interval
 from trainwright.tools.training_architect.hardware import Device, named_device
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, NotFoundError
 from trainwright.trainer.estimation.prices import load_prices
+from trainwright.trainer.run import RunKind
 
 pytestmark = pytest.mark.requirement("COST-1")
 At = Callable[[str], Workspace]
 CPU_DEVICE = Device("CPU", "cpu", 1, 2**34)
 TODAY = dt.datetime.now(tz=dt.UTC).date()
 HEAD = "currency: EUR\ncolumns: [platform, accelerator, price_per_hour, date, source, spot]\nrows:\n"
-STORAGE = "storage:\n- [basement, 1000, {day}, invented]\n"
+STORAGE = "storage:\n- [own, 1000, {day}, invented]\n"
 
 
 def price_file(workspace: Workspace, rows: str, *, days: int = 1, storage: bool = False) -> None:
@@ -44,7 +48,7 @@ def asked(workspace: Workspace, **more: Any) -> Any:
 
 def test_hours_are_those_that_the_sealed_run_measured(at: At) -> None:
     workspace = at("trained")
-    price_file(workspace, "- [basement, CPU, 36.0, {day}, our bill, false]\n", storage=True)
+    price_file(workspace, "- [own, CPU, 36.0, {day}, our bill, false]\n", storage=True)
     [run] = (workspace.path / "projects" / NAME / "runs").glob("baseline-*")
     summary = json.loads((run / "artifacts" / "summary.json").read_bytes())
     answer = asked(workspace, epochs=6000)
@@ -69,7 +73,7 @@ def test_hours_are_those_that_the_sealed_run_measured(at: At) -> None:
 
 def test_a_record_that_was_edited_measures_nothing(at: At) -> None:
     workspace = at("trained")
-    price_file(workspace, "- [basement, CPU, 1.0, {day}, our bill, false]\n")
+    price_file(workspace, "- [own, CPU, 1.0, {day}, our bill, false]\n")
     [run] = (workspace.path / "projects" / NAME / "runs").glob("baseline-*")
     summary = run / "artifacts" / "summary.json"
     values = json.loads(summary.read_bytes())
@@ -120,11 +124,65 @@ def test_without_a_file_of_prices_the_remedy_writes_the_template_which_is_refuse
         write_price_file(file)
 
 
+def test_a_run_costs_no_more_than_its_max_steps_whatever_the_epochs(at: At) -> None:
+    """The irises make three steps an epoch, as counted and as measured."""
+    for stage in ("created", "trained"):
+        workspace = at(stage)
+        price_file(
+            workspace, "- [own, CPU, 1.0, {day}, our bill, false]\n- [cloud, H100 SXM, 4.0, {day}, invented, false]\n"
+        )
+        projects.configure(workspace, NAME, changes={"training.epochs": 30_000})
+        whole, thousand = asked(workspace, trials=4), asked(workspace, epochs=1000, trials=4)
+        projects.configure(workspace, NAME, changes={"training.max_steps": 3000})
+        answer = asked(workspace, trials=4)
+        assert answer.work == {**whole.work, "epochs": 1000, "max_steps": 3000}
+        assert "max_steps" not in asked(workspace, epochs=1000).work
+        found, same, before = ({line.platform: line for line in one.platforms} for one in (answer, thousand, whole))
+        assert set(found) == ({"cloud"} if stage == "created" else {"own", "cloud"})
+        for platform, line in found.items():
+            assert line.training_hours == same[platform].training_hours
+            assert line.training_hours[1] < before[platform].training_hours[1]
+            assert line.search_hours[1] < before[platform].search_hours[1]
+
+
+def test_a_baseline_that_ended_within_its_first_epoch_measures_the_steps(at: At) -> None:
+    workspace = at("created")
+    projects.configure(workspace, NAME, changes={"training.max_steps": 5, "loader.batch_size": 8})
+    train(workspace, RunKind.SMOKE)
+    projects.pass_gate(workspace, NAME, "planning")
+    run = train(workspace, RunKind.BASELINE)
+    price_file(workspace, "- [own, CPU, 1.0, {day}, our bill, false]\n")
+    answer = asked(workspace)
+    assert answer.basis.startswith(f"{run.run_id} (baseline, sealed)")
+    assert "12 steps an epoch" in answer.basis
+    assert (answer.work["epochs"], answer.work["max_steps"]) == (0.417, 5)
+
+
+def test_the_hours_of_another_processor_are_no_measurement_and_the_answer_says_so(at: At) -> None:
+    workspace = at("trained")
+    price_file(workspace, "- [own, CPU, 1.0, {day}, our bill, false]\n- [Modal, CPU, 1.0, {day}, invented, false]\n")
+    answer = asked(workspace, epochs=6000)
+    found = {line.platform: line for line in answer.platforms}
+    assert (found["own"].basis, found["Modal"].basis) == ("measured", "measured and scaled")
+    assert found["Modal"].training_hours[1] > 3 * found["own"].training_hours[1]
+    assert any("a CPU of Modal takes 0.25 to 4 times as long" in one for one in answer.assumed)
+    rows = {row.platform: device_of_row(row, workspace.path) for row in load_prices(workspace.path / "prices.yaml")}
+    price_file(workspace, "- [own, CPU, 1.0, {day}, our bill, false]\n")
+    assert not any("times as long" in one for one in asked(workspace).assumed)
+    request = read_cost_request(project=NAME)
+    facts = estimating._facts(workspace, request)
+    facts.latency = (0.01, "flowers/export-1")
+    work = estimating._work(facts, request, CPU_DEVICE, None)
+    own, other = (pricing._seconds_of_prediction(rows[name], work) for name in ("own", "Modal"))
+    assert own == Interval.around(0.01, 0.2)
+    assert other == Interval(0.008 / 4, 0.012 * 4), "an export's latency is one processor's too"
+
+
 def test_old_prices_and_invented_ones_are_warned_of(at: At) -> None:
     workspace = at("trained")
-    price_file(workspace, "- [basement, CPU, 1.0, {day}, our bill, false]\n", days=30)
+    price_file(workspace, "- [own, CPU, 1.0, {day}, our bill, false]\n", days=30)
     assert asked(workspace).warnings is None
-    price_file(workspace, "- [basement, CPU, 1.0, {day}, our bill, false]\n", days=31)
+    price_file(workspace, "- [own, CPU, 1.0, {day}, our bill, false]\n", days=31)
     assert "31 days old; look again: our bill" in asked(workspace).warnings[0]
     (workspace.path / "prices.yaml").write_text(EXAMPLE.read_text())
     answer = asked(workspace, hardware=["CPU"])
@@ -240,14 +298,14 @@ def test_a_gpu_that_was_measured_still_has_its_predictions_priced(at: At) -> Non
 
 def test_the_command_prints_the_same(at: At) -> None:
     workspace = at("trained")
-    price_file(workspace, "- [basement, CPU, 1.0, {day}, our bill, false]\n")
+    price_file(workspace, "- [own, CPU, 1.0, {day}, our bill, false]\n")
     command = ["cost", NAME, "--workspace", str(workspace.path)]
     done = CliRunner().invoke(cli.app, [*command, "--epochs", "100"])
     assert done.exit_code == 0, done.output
-    assert "basement CPU: " in done.output
+    assert "own CPU: " in done.output
     assert "EUR" in done.output
     told = CliRunner().invoke(cli.app, [*command, "--json"])
-    assert json.loads(told.output)["platforms"][0]["platform"] == "basement"
+    assert json.loads(told.output)["platforms"][0]["platform"] == "own"
     refused = CliRunner().invoke(cli.app, [*command, "--gpus", "99"])
     assert refused.exit_code == 1
     assert "less than or equal to 64" in str(refused.exception)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from trainwright.tools.costs.hours import Epochs, epochs_on, searched_epochs
+from trainwright.tools.costs.devices import device_of_row
+from trainwright.tools.costs.hours import Epochs, bounded_epochs, epochs_on, searched_epochs
 from trainwright.tools.costs.measured import Measured, Restart
 from trainwright.tools.costs.scaling import COUNTED, MEASURED, SCALED, Interval, Steps, is_same_device, step_on
 from trainwright.tools.costs.spot import restart_seconds, spot_costs, with_interruptions
@@ -69,9 +71,26 @@ def test_several_devices_are_between_the_ideal_and_half_of_it() -> None:
     assert four is not None
     assert four.seconds.low == pytest.approx(0.95 / 4)
     assert four.seconds.high == pytest.approx(1.05 / 2)
+    of_four = replace(ON_GPU, gpus=4)
+    one, two = on(A100, 1, measured=of_four), on(A100, 2, measured=of_four)
+    assert one is not None
+    assert two is not None
+    assert one == Steps(Interval(0.95 * 2, 1.05 * 4), SCALED), "the four may have reached half of their speed-up"
+    assert two == Steps(Interval(0.95, 1.05 * 2), SCALED), "two are no faster than four"
+    assert on(A100, 4, measured=of_four) == Steps(Interval(0.95, 1.05), MEASURED)
     counted = on(H100, 8, measured=None, source=None, work=WORK)
     assert counted is not None
     assert counted.seconds.low < counted.seconds.high
+
+
+def test_another_processor_is_not_the_one_that_measured() -> None:
+    def row(platform: str) -> Device:
+        values = {"platform": platform, "accelerator": "CPU", "date": "2026-11-01", "source": "s", "price_per_hour": 1}
+        return device_of_row(Price.model_validate(values), Path("none.yaml"))
+
+    own, rented = (on(row(name), source=CPU, measured=replace(ON_GPU, is_on_gpu=False)) for name in ("own", "Modal"))
+    assert own == Steps(Interval(0.95, 1.05), MEASURED)
+    assert rented == Steps(Interval(0.95 / 4, 1.05 * 4), SCALED)
 
 
 @pytest.mark.parametrize(
@@ -88,13 +107,24 @@ def test_an_epoch_has_its_validation_and_a_run_its_start() -> None:
     steps = on(A100)
     assert steps is not None
     epochs = epochs_on(steps, ON_GPU, None)
-    assert epochs.epoch_seconds == Interval(95 + 9.5, 105 + 10.5)
+    assert epochs.seconds(1) == Interval(95 + 9.5, 105 + 10.5)
     own, rented = epochs.hours(10, is_rented=False), epochs.hours(10, is_rented=True)
     assert own.low == pytest.approx((10 * 104.5 + 7.6) / 3600)
     assert rented.high == pytest.approx(own.high + 600 / 3600)
     assert epochs.hours(10, 3, is_rented=False).high == pytest.approx(3 * own.high)
     unmeasured = epochs_on(Steps(Interval(1.0, 2.0), COUNTED), None, WORK)
-    assert unmeasured == Epochs(Interval(500.0, 1500.0), Interval(5.0, 60.0))
+    assert unmeasured == Epochs(Interval(500.0, 1000.0), Interval(0.0, 500.0), Interval(5.0, 60.0))
+
+
+def test_a_run_ends_at_max_steps_and_validates_the_epoch_that_it_cuts_short() -> None:
+    assert bounded_epochs(10, None, 100.0) == 10.0
+    assert bounded_epochs(10, 5_000, 100.0) == 10.0
+    assert bounded_epochs(10, 250, 100.0) == 2.5
+    steps = on(A100)
+    assert steps is not None
+    epochs = epochs_on(steps, ON_GPU, None)
+    assert epochs.seconds(2.5) == Interval(2.5 * 95 + 3 * 9.5, 2.5 * 105 + 3 * 10.5)
+    assert epochs.seconds(0.01).low == pytest.approx(0.95 + 9.5), "one step, and all of a validation"
 
 
 def test_a_pruner_saves_what_it_plans_at_best_and_nothing_at_worst() -> None:
@@ -105,6 +135,10 @@ def test_a_pruner_saves_what_it_plans_at_best_and_nothing_at_worst() -> None:
     assert found == Interval(9 * 1 + 3 * 2 + 1 * 6, 81.0), "9 trials to epoch 1, 3 on to 3, 1 on to 9"
     assert "saves 74%" in said
     assert searched_epochs(None, 5, 10)[0] == Interval(50.0, 50.0)
+    cut, _ = searched_epochs(search, 9, 9, 4.5)
+    assert cut == Interval(9 * 1 + 3 * 2 + 1 * 1.5, 9 * 4.5), "max_steps ends what the rungs let go on"
+    assert searched_epochs(search, 9, 9, 0.5)[0] == Interval(4.5, 4.5)
+    assert searched_epochs(None, 5, 10, 2.5)[0] == Interval(12.5, 12.5)
 
 
 def test_below_the_break_even_a_spot_machine_is_cheaper_and_above_it_is_not() -> None:
