@@ -35,6 +35,7 @@ def part() -> Iterator[Callable[[str], ModuleType]]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.requirement("TUNE-2")
 def test_a_real_study_equals_its_replay(
     part: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -62,6 +62,7 @@ def gpus_of_trials(workspace: Workspace, project: str, study: str) -> set[str]:
     return {gpu["id"] for body in bodies for gpu in body.get("gpus", [])}
 
 
+@pytest.mark.long
 def test_studies_that_share_gpus_in_turns_are_the_study_that_was_given_none(
     workspace: Workspace, make_project: Callable[..., str], owner_lists: Callable[..., None]
 ) -> None:

@@ -122,6 +122,7 @@ def test_the_best_trial_is_the_goals_best_within_the_bounds() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.requirement("TUNE-1", "TUNE-4", "TUNE-5", "TUNE-7", "PHASE-5")
 def test_a_killed_study_of_two_objectives_equals_the_one_in_peace_and_shows_its_front(

@@ -107,6 +107,7 @@ def test_a_study_in_two_parts_killed_side_by_side_equals_one_trained_trial_after
     assert len(trained) == SEARCH["trials"], "what the first part had trained was not trained again"
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TUNE-5", "TUNE-3")
 def test_a_trial_that_hangs_is_resumed_once_and_then_fails_and_the_study_goes_on(
     workspace: Workspace, make_project: Callable[..., str]
