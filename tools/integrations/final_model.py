@@ -13,7 +13,7 @@ import yaml
 
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, NotFoundError
 
-FOLDER, STATEMENT, EARLIER = "final_model", "final_model.intoto.json", "releases"
+FOLDER, STATEMENT, EARLIER, LEDGER = "final_model", "final_model.intoto.json", "releases", "ledger.jsonl"
 PROGRAM = "model.onnx"
 NEEDED = ("resolved.json", "metrics.json", "config.yaml", "README.md")
 SERVED = (PROGRAM, f"{PROGRAM}.data", "schema.json", "transform.py", "tokenizer.json", "README.md")
@@ -136,9 +136,17 @@ class FinalModel:
         return str(self.metrics.get("project", ""))
 
     @property
-    def number(self) -> int:
-        """Of the release: one more than the earlier ones that lie beside it."""
-        earlier = self.folder.parent / EARLIER
+    def number(self) -> int | None:
+        """Of the release, by its place in the project's folder, which the ledger marks; None of a copy.
+
+        No file of a release holds its number, and a folder `releases` elsewhere is anybody's.
+        """
+        beside = self.folder.parent
+        if beside.parent.name == EARLIER and beside.name.isdigit() and (beside.parents[1] / LEDGER).is_file():
+            return int(beside.name)
+        if not (beside / LEDGER).is_file():
+            return None
+        earlier = beside / EARLIER
         return 1 + (sum(one.name.isdigit() for one in earlier.iterdir()) if earlier.is_dir() else 0)
 
     @property

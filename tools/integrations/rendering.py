@@ -2,6 +2,7 @@
 
 `NAME.j2` is rendered to NAME, `dot_NAME` becomes .NAME; of `kinds/table.py`, `kinds/text.py` … the one of the model's
 kind of input becomes `rows.py` beside that folder, and of `tasks/regression.py` … the one of its task `answers.py`.
+`by_release.sql` gets a name that no other release has.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.integrations.signature import DIGITS
 from trainwright.trainer.base.text import one_line
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from trainwright.tools.integrations.signature import Signature
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "skills" / "integration-helpers" / "templates"
-RENDERED, HIDDEN = ".j2", "dot_"
+RENDERED, HIDDEN, NAMED = ".j2", "dot_", "by_release"
 SIGNATURE = "signature.json"
 
 
@@ -30,7 +32,10 @@ def rendered(part: str, signature: Signature) -> dict[str, str]:
         part: `service`, `form`, `database` or `client`.
     """
     found = {}
-    values = {"signature": signature, "example": example_row(signature), "slug": slug(signature.project)}
+    values = {
+        "signature": signature, "example": example_row(signature), "slug": slug(signature.project),
+        "release_file": release_file(signature),
+    }  # fmt: skip
     for path in sorted((TEMPLATES / part).rglob("*")):
         name = path.relative_to(TEMPLATES / part)
         target = _target(PurePosixPath(name.as_posix()), signature)
@@ -64,6 +69,12 @@ def slug(name: str) -> str:
     return kept or "model"
 
 
+def release_file(signature: Signature) -> str:
+    """Return the name, without its ending, of a file that each release has for itself."""
+    number = "" if signature.release.number is None else f"-{signature.release.number}"
+    return f"{slug(signature.project)}{number}-{signature.release.program_sha256[:DIGITS]}"
+
+
 def _example(field: Any, known: dict[str, float] | None) -> Any:
     if field.kind == "category":
         return next(iter(field.choices), "")
@@ -88,7 +99,10 @@ def _target(name: PurePosixPath, signature: Signature) -> str | None:
                 return None
             name = PurePosixPath(*name.parts[:place], f"{becomes}{name.name.removeprefix(wanted)}")
     parts = [f".{one.removeprefix(HIDDEN)}" if one.startswith(HIDDEN) else one for one in name.parts]
-    return "/".join(parts).removesuffix(RENDERED)
+    parts[-1] = parts[-1].removesuffix(RENDERED)
+    if parts[-1].partition(".")[0] == NAMED:
+        parts[-1] = f"{release_file(signature)}{parts[-1].removeprefix(NAMED)}"
+    return "/".join(parts)
 
 
 def _sql(value: Any) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from trainwright.tools.integrations.final_model import FinalModel
+from trainwright.tools.integrations.final_model import PROGRAM, FinalModel
 from trainwright.tools.integrations.inputs import Inputs, inputs_of
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.losses import LOSSES
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 MOST_PROMPTS = 16
+DIGITS = 12
+"""Of a digest that names a release or its file."""
 Task = Literal["classification", "regression", "generation"]
 
 
@@ -28,7 +30,10 @@ class Release(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    number: int
+    number: int | None
+    """None where the folder is a copy that does not say it."""
+    name: str
+    """The number; of a copy the first twelve digits of `program_sha256`."""
     run: str
     sealed_at: str | None
     program_sha256: str
@@ -78,13 +83,15 @@ def signature_of(model: FinalModel, *, classes: Sequence[str] | None, as_samples
     inputs = inputs_of(model, as_samples=as_samples)
     task, names, numbers = _answers(model, inputs, classes)
     test = model.metrics.get("test") or {}
+    number, digest = model.number, model.digests[PROGRAM]
     return Signature(
         project=model.project,
         release=Release(
-            number=model.number,
+            number=number,
+            name=digest[:DIGITS] if number is None else str(number),
             run=model.metrics["run"],
             sealed_at=model.sealed_at,
-            program_sha256=model.digests["model.onnx"],
+            program_sha256=digest,
         ),
         task=task,
         target=_target(model, task, numbers),

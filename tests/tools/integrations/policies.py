@@ -14,7 +14,7 @@ from tests.data_servers import PASSWORD, Postgres
 from trainwright.tools.integrations.rendering import TEMPLATES
 
 FOLDER = TEMPLATES / "database"
-TESTS = FOLDER / "supabase" / "tests" / "policies.sql"
+TESTS = FOLDER / "supabase" / "tests" / "predictions_policies.sql"
 SCHEMA = ("plain_postgres.sql", "supabase/migrations/20261125000000_predictions.sql")
 NAMES_AND_SWITCHES = 5
 """The first tests compare the names of the policies: a mutation must be seen by one that asks what a user can do."""

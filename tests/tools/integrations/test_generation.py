@@ -296,12 +296,53 @@ def test_names_that_would_break_out_of_code_stay_text(tmp_path: Path) -> None:
     wild = ["it's; drop table runs --", 'say "hi" ${x} </script> `\\']
     model = write_model(tmp_path / "final_model", {"class_names": wild}, NPZ)
     deploy(model, tmp_path / "parts")
-    seed = (tmp_path / "parts" / "database" / "supabase" / "seed.sql").read_text()
+    [path] = (tmp_path / "parts" / "database" / "supabase" / "seeds").iterdir()
+    seed = path.read_text()
     assert "array['it''s; drop table runs --', 'say \"hi\" ${x} </script> `\\']::text[]" in seed
     lines = (tmp_path / "parts" / "form" / "lib" / "signature.ts").read_text().splitlines()
     [label] = [line for line in lines if line.startswith("export type Label")]
     assert [json.loads(name) for name in label.removeprefix("export type Label = ").rstrip(";").split(" | ")] == wild
     compile((tmp_path / "parts" / "client" / "client.py").read_text(), "client.py", "exec")
+
+
+def test_a_release_has_the_number_that_its_place_in_the_project_says(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    write_model(project / "final_model", {}, NPZ)
+    release = read_signature(project).release
+    assert (release.number, release.name) == (None, release.program_sha256[:12]), "a copy does not say it"
+    write_model(project / "releases" / "1" / "final_model", {}, NPZ)
+    assert read_signature(project).release.number is None, "a folder `releases` is anybody's without the ledger"
+    assert read_signature(project / "releases" / "1").release.number is None
+    (project / "ledger.jsonl").write_text("")
+    for folder, number in ((project, 2), (project / "final_model", 2), (project / "releases" / "1", 1)):
+        found = read_signature(folder).release
+        assert (found.number, found.name) == (number, str(number))
+    shutil.rmtree(project / "releases")
+    assert read_signature(project).release.number == 1
+
+
+def test_the_database_goes_into_a_project_without_replacing_what_is_there(tmp_path: Path) -> None:
+    """By the page's own line, for two releases after another."""
+    project = tmp_path / "project"
+    write_model(project / "final_model", {}, NPZ)
+    (project / "ledger.jsonl").write_text("")
+    theirs = {"seed.sql": "-- mine", "tests/policies.sql": "-- mine too", "seeds/mine.sql": "-- and mine"}
+    supabase = tmp_path / "application" / "supabase"
+    for name, text in theirs.items():
+        (supabase / name).parent.mkdir(parents=True, exist_ok=True)
+        (supabase / name).write_text(text)
+    for number in (1, 2):
+        [folder] = deploy(project, tmp_path / str(number), ["database"])
+        [line] = re.findall(r"^cp .*$", (folder / "README.md").read_text(), re.MULTILINE)
+        command = line.partition("#")[0].replace("YOUR_PROJECT", str(supabase.parent))
+        subprocess.run(["bash", "-c", command], cwd=folder, check=number == 1, capture_output=True)
+        (project / "releases" / "1").mkdir(parents=True, exist_ok=True)
+    assert {name: (supabase / name).read_text() for name in theirs} == theirs
+    digest = read_signature(project).release.program_sha256[:12]
+    seeds = {path.name for path in (supabase / "seeds").iterdir()}
+    assert seeds == {"mine.sql", f"shop-1-{digest}.sql", f"shop-2-{digest}.sql"}
+    assert [path.name for path in (supabase / "migrations").iterdir()] == ["20261125000000_predictions.sql"]
+    assert 'sql_paths = ["./seed.sql", "./seeds/*.sql"]' in (folder / "README.md").read_text()
 
 
 TEXTS = ("Rechnung über 30 €", "hello", "漢字 and 🙂", "", "x" * 40)

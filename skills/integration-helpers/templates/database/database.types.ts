@@ -85,7 +85,7 @@ export type Database = {
         Row: {
           classes: string[];
           id: number;
-          number: number;
+          number: number | null;
           program_sha256: string;
           project: string;
           run_id: string;
@@ -95,7 +95,7 @@ export type Database = {
         Insert: {
           classes?: string[];
           id?: never;
-          number: number;
+          number?: number | null;
           program_sha256: string;
           project: string;
           run_id: string;
@@ -104,7 +104,7 @@ export type Database = {
         Update: {
           classes?: string[];
           id?: never;
-          number?: number;
+          number?: number | null;
           program_sha256?: string;
           project?: string;
           run_id?: string;

@@ -41,14 +41,16 @@ def create_app(folder: Path, settings: Settings) -> FastAPI:
     answers = Answers(Predictor(folder, settings.threads), signature, folder / "model")
     answers(rows.example())  # not ready before it has run once
     drift = Drift(Path(settings.drift_log) if settings.drift_log else None)
-    title, version = signature["project"], str(signature["release"]["number"])
-    app = FastAPI(title=title, version=version, lifespan=_life(drift, settings.drift_seconds), redoc_url=None)
+    number, name = signature["release"]["number"], signature["release"]["name"]
+    app = FastAPI(
+        title=signature["project"], version=name, lifespan=_life(drift, settings.drift_seconds), redoc_url=None
+    )
     app.add_middleware(Guard, settings=settings)
     _handle_errors(app)
     _describe(app, signature, (folder / "model" / "README.md").read_text(encoding="utf-8"))
     size = (folder / "model" / "model.onnx").stat().st_size * answers.runs_per_row
     body = _body(rows, min(settings.most_rows, signature["most_rows"] or settings.most_rows))
-    _predict(app, body, rows, answers, drift=drift, size=size, release=signature["release"]["number"])
+    _predict(app, body, rows, answers, drift=drift, size=size, release=name if number is None else number)
     return app
 
 
@@ -68,12 +70,13 @@ def _life(drift: Drift, seconds: float) -> Any:
 
 
 def _predict(
-    app: FastAPI, body_type: Any, rows: Rows, answers: Answers, *, drift: Drift, size: int, release: int
+    app: FastAPI, body_type: Any, rows: Rows, answers: Answers, *, drift: Drift, size: int, release: int | str
 ) -> None:
     """Add the route that predicts.
 
     Args:
         size: of the program, in bytes, times how often a row runs it.
+        release: its number; the beginning of the program's digest where that is not known.
     """
 
     def answered(given: list[Any]) -> tuple[Any, list[dict[str, Any]]]:

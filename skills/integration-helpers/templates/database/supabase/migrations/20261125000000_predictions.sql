@@ -17,13 +17,15 @@ create table public.runs (
 create table public.releases (
   id bigint generated always as identity primary key,
   project text not null,
-  number integer not null check (number > 0),
+  -- Null where the release was recorded from a copy of final_model/, which does not say its number.
+  number integer check (number > 0),
   run_id text not null references public.runs (id),
   program_sha256 text not null check (program_sha256 ~ '^[0-9a-f]{64}$'),
   classes text[] not null default '{}',
   sealed_at timestamptz,
-  unique (project, number)
+  constraint releases_number_is_one_program unique (project, number)
 );
+create unique index releases_without_number on public.releases (project, program_sha256) where number is null;
 create index releases_run_id on public.releases (run_id);
 
 create table public.predictions (
