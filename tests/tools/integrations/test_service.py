@@ -144,7 +144,7 @@ def test_its_answers_on_the_fixed_rows_are_the_certified_figures(at: Any, tmp_pa
     assert np.mean([shown["classes"].index(one["label"]) for one in found] == targets) == certified["accuracy"]
     losses = [-math.log(one["scores"][shown["classes"][target]]) for one, target in zip(found, targets, strict=True)]
     assert np.mean(losses) == pytest.approx(certified["loss"], rel=1e-5)
-    assert shown["release"]["number"] == 1
+    assert (shown["release"]["number"], shown["release"]["name"]) == (1, "1")
     assert shown["release"]["sealed_at"].startswith("20")
     assert shown["certified"] == ["accuracy", "loss"]
     assert shown["metrics"] == {"accuracy": certified["accuracy"], "loss": pytest.approx(certified["loss"])}
@@ -155,7 +155,8 @@ def test_one_and_many_get_the_same_answer(service_of: Callable[[str], Service]) 
     one = service.predict(row=ROW).json()
     many = service.predict(rows=[ROW, {**ROW, "age (years)": "41"}]).json()
     assert many["predictions"] == [one["prediction"]] * 2
-    assert one["release"] == many["release"] == 1
+    digest = service.client.get("/ready").json()["program_sha256"]
+    assert one["release"] == many["release"] == digest[:12], "a copy of final_model/ says no number"
     assert set(one["prediction"]) == {"label", "probability", "scores"}
 
 
@@ -240,9 +241,9 @@ def limited(model_of: Any, tmp_path: Path) -> Any:
 
 def test_limits_refuse_without_a_prediction(limited: Service) -> None:
     assert limited.predict(row=ROW).status_code == 401
-    for path in ("/model", "/openapi.json", "/docs", "/nowhere"):
+    for path in ("/model", "/metrics", "/openapi.json", "/docs", "/nowhere"):
         assert limited.client.get(path).status_code == 401, path
-    for path in ("/health", "/ready", "/metrics"):
+    for path in ("/health", "/ready"):
         assert limited.client.get(path).status_code == 200, path
     limited.client.headers["authorization"] = f"Bearer {KEY}"
     large = json.dumps({"rows": [ROW] * 60}).encode()
@@ -254,6 +255,7 @@ def test_limits_refuse_without_a_prediction(limited: Service) -> None:
             "the body has more than 4,000 bytes",
         )
     assert "Row" in limited.client.get("/openapi.json").json()["components"]["schemas"]
+    assert 'http_requests_total{path="/metrics",status="401"} 1.0' in limited.client.get("/metrics").text
     answers = [limited.predict(row=ROW) for _ in range(6)]
     assert [answer.status_code for answer in answers] == [200] * 4 + [429] * 2, "two of six were too large"
     assert 1 <= int(answers[-1].headers["retry-after"]) <= 60

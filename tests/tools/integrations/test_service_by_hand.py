@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import numpy as np
 import onnx
 import pytest
@@ -119,6 +121,38 @@ def test_a_text_is_tokenized_once_and_much_of_it_off_the_loop(tmp_path: Path) ->
     assert len(large["predictions"]) == 40
 
 
+def assigned(lines: list[str]) -> dict[str, str]:
+    """Return the variables of `NAME=value` lines."""
+    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+
+
+def test_the_example_of_settings_leaves_the_image_reachable(tmp_path: Path) -> None:
+    """As `docker run --env-file` lays the example over the image's variables; 127.0.0.2 is outside 127.0.0.1."""
+    deploy(write_model(tmp_path / "final_model", {}, NPZ), tmp_path / "parts", ["service"])
+    folder = tmp_path / "parts" / "service"
+    image = (folder / "Dockerfile").read_text()
+    of_image = assigned(re.findall(r"^ENV (.*)$", image, re.MULTILINE)[0].split())
+    given = of_image | assigned((folder / ".env.example").read_text().splitlines())
+    names = {name.removeprefix("SERVICE_").lower(): value for name, value in given.items() if name[:8] == "SERVICE_"}
+    assert names.pop("port") == "8000" == re.findall(r"^EXPOSE (\d+)$", image, re.MULTILINE)[0]
+    names["key"] = secrets.token_hex(8)
+    with serving(folder, **names) as service:
+        assert httpx.get(service.url.replace("127.0.0.1", "127.0.0.2") + "/health").status_code == 200
+    with serving(folder, **names | {"host": "127.0.0.1"}) as service, pytest.raises(httpx.ConnectError):
+        httpx.get(service.url.replace("127.0.0.1", "127.0.0.2") + "/health")
+
+
+def test_the_image_has_a_place_for_the_drift_log_that_its_user_owns(tmp_path: Path) -> None:
+    deploy(write_model(tmp_path / "final_model", {}, NPZ), tmp_path / "parts", ["service"])
+    folder = tmp_path / "parts" / "service"
+    image, page = (folder / "Dockerfile").read_text(), (folder / "README.md").read_text()
+    [owned] = re.findall(r"^RUN useradd .* service && install -d -o service -g service (\S+)$", image, re.MULTILINE)
+    assert re.findall(r"^VOLUME (\S+)$", image, re.MULTILINE) == [owned]
+    assert image.index("RUN useradd") < image.index(f"VOLUME {owned}") < image.index("USER service")
+    assert f"`{owned}/drift.jsonl`" in page
+    assert re.search(rf"^docker run .*-v \S+:{owned} ", page, re.MULTILINE)
+
+
 REFUSED = {
     "KEY": "shop_prod_your_key_here", "RATE": "600/min", "DRIFT_SECONDS": "0", "MOST_BYTES": "0", "MOST_ROWS": "-1",
     "GRACE_SECONDS": "-1", "PORT": "70000", "THREADS": "-1",
@@ -128,9 +162,7 @@ REFUSED = {
 def test_settings_with_which_it_could_not_answer_start_no_service(tmp_path: Path) -> None:
     deploy(write_model(tmp_path / "final_model", {}, NPZ), tmp_path / "parts", ["service"])
     folder = tmp_path / "parts" / "service"
-    example = dict(
-        line.split("=", 1) for line in (folder / ".env.example").read_text().splitlines() if not line.startswith("#")
-    )
+    example = assigned((folder / ".env.example").read_text().splitlines())
     assert example["SERVICE_KEY"] == REFUSED["KEY"], "the example as it is copied"
     kept = {key: value for key, value in os.environ.items() if key != "PYTHONSAFEPATH"}
 

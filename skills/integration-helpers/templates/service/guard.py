@@ -15,10 +15,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-OPEN, LIMITED = {"/health", "/ready", "/metrics"}, {"/predict"}
-"""Paths that need no key (all others do, `/openapi.json` too: it names categories of the training data), and those
-whose rate is limited."""
-KNOWN = {*OPEN, "/predict", "/model", "/docs", "/openapi.json"}
+OPEN, LIMITED = {"/health", "/ready"}, {"/predict"}
+"""Paths that need no key (all others do, `/openapi.json` and `/metrics` too: they name columns and categories of the
+training data), and those whose rate is limited."""
+KNOWN = {*OPEN, "/predict", "/model", "/metrics", "/docs", "/openapi.json"}
 REQUESTS = Counter("http_requests", "Answered requests", ["path", "status"])
 SECONDS = Histogram(
     "http_request_seconds", "From the request's first byte to the answer's last", ["path"],
