@@ -1,14 +1,16 @@
-"""The generated Python client, run as it is against the generated service."""
+"""The generated clients, run as they are against the generated service."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,18 @@ from tests.tools.integrations.test_generation import NPZ, write_model
 from trainwright.tools.integrations import deploy
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("SKILL-5")]
+
+ROOT = Path(__file__).parents[3]
+BAD = 515
+"""Place of a row that the service refuses, in the third part of 256 rows."""
+REFUSED = f"""\
+import {{ EXAMPLE, predict }} from "./client.ts";
+
+const rows = Array(1000).fill(EXAMPLE);
+rows[{BAD}] = {{ ...EXAMPLE, plan: ["family"] }};
+const refused = await predict(rows, {{ url: process.env.SERVICE_URL }}).catch((error) => error);
+console.log(JSON.stringify({{ status: refused.status, errors: refused.errors, words: refused.message }}));
+"""
 
 
 def test_the_python_client_predicts_and_names_what_is_wrong(
@@ -42,6 +56,58 @@ def test_the_python_client_predicts_and_names_what_is_wrong(
     command = [sys.executable, "-I", str(script), str(rows)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == many[0]
+
+
+@pytest.fixture
+def benchmark() -> Iterator[tuple[Any, Any]]:
+    """Modules of benchmarks/integrations: which programs are there, and the clients as it runs them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "benchmarks" / "integrations"))
+        yield importlib.import_module("programs"), importlib.import_module("clients")
+
+
+def test_the_page_of_the_client_runs_in_node_as_it_stands(
+    benchmark: tuple[Any, Any], model_of: Any, service_of: Callable[[str], Service], tmp_path: Path
+) -> None:
+    programs, clients = benchmark
+    if (node := programs.stripping_node()) is None:
+        pytest.skip(f"client.ts cannot be run here. Missing: {programs.REMEDIES['stripping']}")
+    deploy(model_of("table")[0], tmp_path, ["client"])
+    folder, url = tmp_path / "client", service_of("table").url
+    (folder / "try.ts").write_text(clients.snippet(folder / "README.md"))
+    said = programs.run(node, "try.ts", cwd=folder, SERVICE_URL=url)
+    assert "label: " in said
+    (folder / "refused.ts").write_text(REFUSED)
+    found = json.loads(programs.run(node, "refused.ts", cwd=folder, SERVICE_URL=url))
+    assert found["status"] == 422
+    assert [one["field"] for one in found["errors"]] == [f"rows[{BAD}].plan"]
+    assert found["words"].startswith(f"rows[{BAD}].plan: ")
+
+
+def test_the_typescript_has_nothing_that_is_more_than_types(model_of: Any, tmp_path: Path) -> None:
+    """Where no Node of the page's version is there to run it: what type stripping refuses, by its words."""
+    for kind in ("table", "number", "text", "picture", "writing"):
+        deploy(model_of(kind)[0], tmp_path / kind, ["client"])
+        text = (tmp_path / kind / "client" / "client.ts").read_text()
+        code = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.DOTALL)
+        assert not re.search(r"\b(enum|namespace|module)\s+\w+|import\s+\w+\s*=", code)
+        [constructor] = re.findall(r"constructor\((.*?)\)", code, re.DOTALL)
+        assert not re.search(r"\b(readonly|public|private|protected)\b", constructor)
+
+
+def test_a_wrong_row_of_a_later_part_is_named_by_its_place_among_all(
+    model_of: Any, service_of: Callable[[str], Service], tmp_path: Path
+) -> None:
+    deploy(model_of("table")[0], tmp_path, ["client"])
+    client = runpy.run_path(str(tmp_path / "client" / "client.py"))
+    rows = [client["EXAMPLE"]] * 1000
+    rows[BAD] = {**client["EXAMPLE"], "plan": ["family"]}
+    with pytest.raises(client["RefusedError"], match=rf"rows\[{BAD}\]\.plan: ") as caught:
+        client["predict"](iter(rows), url=service_of("table").url)
+    assert [one["field"] for one in caught.value.errors] == [f"rows[{BAD}].plan"]
+    with pytest.raises(client["RefusedError"]) as caught:
+        client["predict"](rows[:257], url=service_of("table").url, most_rows=257)
+    assert [one["field"] for one in caught.value.errors] == ["rows"], "what is said of no row stays as it is"
 
 
 def test_the_example_of_each_kind_is_a_row(model_of: Any, service_of: Callable[[str], Service], tmp_path: Path) -> None:
