@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 GOOD, FOUND, UNCHECKED = 0, 1, 2
@@ -58,14 +59,37 @@ class Outcome:
 
 
 def run(subject: str, check: Callable[[Outcome], None]) -> int:
-    """Run a check, print its outcome and return the exit code; 2 where it raises UncheckableError."""
+    """Run a check, print its outcome and return the exit code; 2 where it raises UncheckableError.
+
+    What a check did not foresee leaves no traceback either: findings up to there count, and without one it is 2.
+    """
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:  # a name in a broken file need not be one that this terminal can show
+        reconfigure(errors="backslashreplace")
     outcome = Outcome(subject)
     try:
         check(outcome)
     except UncheckableError as error:
-        sys.stdout.write(f"could not check: {error}\n    {error.remedy}\n")
-        return _printed(subject, UNCHECKED, error=str(error), remedy=error.remedy)
+        return _uncheckable(subject, error)
+    except Exception as error:  # noqa: BLE001 - whatever a hostile file brings about, the last line is the answer
+        what = f"{subject} is malformed in a way that this script does not know ({type(error).__name__}: {error})"[:300]
+        if not outcome.findings:
+            return _uncheckable(subject, UncheckableError(what, "Compare the file with one that its program writes."))
+        outcome.not_checked.append(what)
     return outcome.report()
+
+
+def is_there(path: Path, *, is_file: bool = False) -> bool:
+    """Return whether a path, or a file, exists; one whose name no file can have does not."""
+    try:
+        return path.is_file() if is_file else path.exists()
+    except (OSError, ValueError):  # too long, or with a zero byte
+        return False
+
+
+def _uncheckable(subject: str, error: UncheckableError) -> int:
+    sys.stdout.write(f"could not check: {error}\n    {error.remedy}\n")
+    return _printed(subject, UNCHECKED, error=str(error), remedy=error.remedy)
 
 
 def _printed(subject: str, code: int, **values: Any) -> int:

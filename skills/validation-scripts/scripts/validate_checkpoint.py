@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from findings import Outcome, UncheckableError, run
+from findings import Outcome, UncheckableError, is_there, run
 
 SUFFIX, INDEX, SUMS, MANIFEST = ".safetensors", "*.safetensors.index.json", "SHA256SUMS", "manifest.json"
 PICKLES = (".pt", ".pth", ".bin", ".pkl", ".pickle", ".ckpt", ".joblib")
@@ -82,22 +82,21 @@ def _header(outcome: Outcome, path: Path) -> dict[str, Any] | None:
             outcome.found("truncated", f"{path.name} ends within its header ({size} bytes)", "Fetch the file again.")
             return None
         try:
-            header = dict(json.loads(file.read(length)))
-            header.pop("__metadata__", None)
-            places = sorted((*map(int, one["data_offsets"]), name) for name, one in header.items())
-            known = {name: one for name, one in header.items() if one["dtype"] in BYTES}
-            sizes = {name: BYTES[one["dtype"]] * prod(one["shape"]) for name, one in known.items()}
-        except (ValueError, TypeError, KeyError) as error:
+            header = _tensors(json.loads(file.read(length)))
+        except (ValueError, RecursionError) as error:
             what = f"{path.name} has a header that cannot be read ({type(error).__name__}: {str(error)[:80]})"
             outcome.found("header", what, "Fetch the file again, or write it again with the safetensors library.")
             return None
+    places = sorted((*one["data_offsets"], name) for name, one in header.items())
+    known = {name: one for name, one in header.items() if one["dtype"] in BYTES}
+    sizes = {name: BYTES[one["dtype"]] * prod(one["shape"]) for name, one in known.items()}
     ends = max((end for _, end, _ in places), default=0)
     if 8 + length + ends != size:
         word = "truncated" if 8 + length + ends > size else "trailing"
         text = f"{path.name} has {size} bytes where its header says {8 + length + ends}"
         outcome.found(word, text, "Fetch the file again; compare its length with the source's.")
         return None
-    if unknown := sorted({str(one["dtype"]) for one in header.values()} - BYTES.keys()):
+    if unknown := sorted({one["dtype"] for one in header.values()} - BYTES.keys()):
         outcome.not_checked.append(f"{path.name}: sizes and values of {', '.join(unknown)}")
     torn = [name for begin, end, name in places if end - begin != sizes.get(name, end - begin)]
     torn += [name for begin, _, name in places[:1] if begin != 0]
@@ -106,6 +105,26 @@ def _header(outcome: Outcome, path: Path) -> dict[str, Any] | None:
         outcome.found("offsets", f"{path.name}: {torn[0]} does not lie where its shape says", "Write the file again.")
         return None
     return {name: {**one, "begin": 8 + length + one["data_offsets"][0]} for name, one in header.items()}
+
+
+def _tensors(header: Any) -> dict[str, Any]:
+    """Return the tensors of a header whose every value is of the type that the format has. Raises ValueError."""
+    if not isinstance(header, dict):
+        raise ValueError(f"it is a {type(header).__name__}, and must be an object")
+    tensors = {name: one for name, one in header.items() if name != "__metadata__"}
+    for name, one in tensors.items():
+        if not isinstance(one, dict) or not isinstance(one.get("dtype"), str):
+            raise ValueError(f"{name!r} has no dtype")
+        if not _is_sizes(one.get("shape")):
+            raise ValueError(f"the shape of {name!r} must be a list of sizes")
+        offsets: Any = one.get("data_offsets")
+        if not _is_sizes(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
+            raise ValueError(f"data_offsets of {name!r} must be where it begins and where it ends")
+    return tensors
+
+
+def _is_sizes(given: Any) -> bool:
+    return isinstance(given, list) and all(type(one) is int and one >= 0 for one in given)
 
 
 def _check_values(outcome: Outcome, path: Path, header: dict[str, Any]) -> None:
@@ -152,19 +171,26 @@ def _in_chunk(chunk: bytes, code: str, mask: int) -> int:
 def _check_shards(outcome: Outcome, index: Path, tensors: dict[Path, dict[str, Any]]) -> None:
     """Compare an index of shards with the files beside it."""
     try:
-        places = dict(json.loads(index.read_text(encoding="utf-8"))["weight_map"])
-    except (ValueError, TypeError, KeyError) as error:
+        places = _names(json.loads(index.read_text(encoding="utf-8"))["weight_map"])
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         outcome.found("index", f"{index.name} cannot be read ({type(error).__name__})", "Fetch the index again.")
         return
     for shard in sorted(set(places.values())):
         expected = {name for name, file in places.items() if file == shard}
         path = index.parent / shard
-        if not path.is_file():
+        if not is_there(path, is_file=True):
             text = f"{shard} is missing; {index.name} has {len(expected)} tensors in it"
             outcome.found("missing_shard", text, "Fetch the shard; without it the model cannot be loaded.")
         elif path in tensors and (differ := expected.symmetric_difference(tensors[path])):
             text = f"{shard} and {index.name} differ in {len(differ)} tensors: {', '.join(sorted(differ)[:3])}"
             outcome.found("shard_content", text, "Index and shards are of two versions: fetch all of them again.")
+
+
+def _names(given: Any) -> dict[str, str]:
+    """Return an object whose values are names. Raises TypeError."""
+    if not isinstance(given, dict) or not all(isinstance(one, str) for one in given.values()):
+        raise TypeError("not an object of names")
+    return given
 
 
 def _check_digests(outcome: Outcome, path: Path, sha256: str | None) -> None:
@@ -176,11 +202,25 @@ def _check_digests(outcome: Outcome, path: Path, sha256: str | None) -> None:
         _compare(outcome, path, sha256, _digest(path, hashlib.sha256()))
     folders = [path] if path.is_dir() else []
     for sums in (found for folder in folders for found in folder.rglob(SUMS)):
-        for line in filter(None, sums.read_text(encoding="utf-8").splitlines()):
-            expected, _, name = line.partition(" ")
-            _compare_file(outcome, sums.parent / name.lstrip(" *"), expected)
+        _check_sums(outcome, sums)
     for manifest in (found for folder in folders for found in folder.rglob(MANIFEST)):
         _check_manifest(outcome, manifest)
+
+
+def _check_sums(outcome: Outcome, sums: Path) -> None:
+    """Compare the files that a list of digests names."""
+    try:
+        lines = sums.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        outcome.found("sums", f"{sums.name} is no text", "Write it again: sha256sum *.safetensors")
+        return
+    for number, line in enumerate(lines, start=1):
+        expected, _, name = line.partition(" ")
+        if name.lstrip(" *"):
+            _compare_file(outcome, sums.parent / name.lstrip(" *"), expected)
+        elif line.strip():
+            text = f"line {number} of {sums.name} is {line[:80]!r}, and must be a digest, two blanks and a name"
+            outcome.found("sums", text, "Write it again: sha256sum *.safetensors")
 
 
 def _check_manifest(outcome: Outcome, manifest: Path) -> None:
@@ -188,7 +228,7 @@ def _check_manifest(outcome: Outcome, manifest: Path) -> None:
     try:
         files = json.loads(manifest.read_text(encoding="utf-8"))["files"]
         recorded = {name: str(one["digest"]).removeprefix("blake3:") for name, one in files.items()}
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         outcome.not_checked.append(f"{manifest.name}: it is no manifest of a Trainwright checkpoint")
         return
     try:
@@ -198,11 +238,11 @@ def _check_manifest(outcome: Outcome, manifest: Path) -> None:
         return
     for name, digest in recorded.items():
         path = manifest.parent / name
-        _compare(outcome, path, digest, _digest(path, blake3()) if path.is_file() else None)
+        _compare(outcome, path, digest, _digest(path, blake3()) if is_there(path, is_file=True) else None)
 
 
 def _compare_file(outcome: Outcome, path: Path, expected: str) -> None:
-    _compare(outcome, path, expected, _digest(path, hashlib.sha256()) if path.is_file() else None)
+    _compare(outcome, path, expected, _digest(path, hashlib.sha256()) if is_there(path, is_file=True) else None)
 
 
 def _compare(outcome: Outcome, path: Path, expected: str, measured: str | None) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from findings import Outcome, UncheckableError, run
+from findings import Outcome, UncheckableError, is_there, run
 
 
 def main() -> int:
@@ -67,11 +67,11 @@ def _check_files(outcome: Outcome, values: dict[str, Any], code_root: Path) -> N
         part = values.get(section)
         use = part.get("use") if isinstance(part, dict) else None
         name, colon, _ = str(use or "").partition(":")
-        if colon and name.endswith(".py") and not (code_root / name).is_file():
+        if colon and name.endswith(".py") and not is_there(code_root / name, is_file=True):
             text = f"{section}.use names {name}, which is not in {code_root}"
             outcome.found("missing_file", text, "Write it there, or correct the path.")
     place = ((values.get("data") or {}).get("args") or {}).get("path")
-    if isinstance(place, str) and "://" not in place and not (code_root / place).exists():
+    if isinstance(place, str) and "://" not in place and not is_there(code_root / place):
         text = f"data.args.path names {place}, which is not in {code_root}"
         outcome.found("missing_file", text, "Put the data there, or correct the path.")
 

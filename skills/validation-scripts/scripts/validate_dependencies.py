@@ -54,8 +54,13 @@ def check(outcome: Outcome, path: Path, known_bad: Path | None, *, is_strict: bo
             what = f"line {number}: {line!r} is no requirement ({str(error).splitlines()[0]})"
             outcome.found("line", what, "Write it as name==version.")
             continue
-        if requirement.marker is not None and not requirement.marker.evaluate():
-            continue  # of another platform or Python
+        try:
+            if requirement.marker is not None and not requirement.marker.evaluate():
+                continue  # of another platform or Python
+        except ValueError as error:  # of packaging: a comparison that means nothing
+            what = f"line {number}: the condition of {line!r} cannot be evaluated ({str(error)[:80]})"
+            outcome.found("line", what, "Correct what stands behind the semicolon.")
+            continue
         if requirement.url:
             outcome.not_checked.append(f"line {number}: {requirement.name} comes from an address of its own")
             continue
@@ -86,9 +91,8 @@ def _lines(outcome: Outcome, path: Path) -> list[tuple[int, str]]:
         if path.suffix == ".toml":
             import tomllib
 
-            project = tomllib.loads(text).get("project", {})
-            return list(enumerate(map(str, project.get("dependencies", [])), start=1))
-    except (OSError, ValueError) as error:
+            return _listed(outcome, path, tomllib.loads(text))
+    except (OSError, ValueError, RecursionError) as error:
         raise UncheckableError(
             f"{path} cannot be read: {error}.", "Name requirements.txt or pyproject.toml."
         ) from error
@@ -102,6 +106,18 @@ def _lines(outcome: Outcome, path: Path) -> list[tuple[int, str]]:
         elif plain and not plain.startswith(("#", "-")):
             found.append((number, plain))
     return found
+
+
+def _listed(outcome: Outcome, path: Path, document: dict[str, Any]) -> list[tuple[int, str]]:
+    """Return the dependencies of a pyproject.toml; what is of another type than they are is a finding."""
+    project = document.get("project", {})
+    listed = project.get("dependencies", []) if isinstance(project, dict) else None
+    if not isinstance(listed, list):
+        given = project if listed is None else listed
+        text = f"{path.name} has {str(given)[:80]!r} where a list of packages must be"
+        outcome.found("line", text, 'Write [project] with dependencies = ["name==version"].')
+        return []
+    return list(enumerate(map(str, listed), start=1))
 
 
 def _check_installed(outcome: Outcome, requirement: Any) -> None:
@@ -131,6 +147,8 @@ def _known_bad(outcome: Outcome, given: Path | None) -> list[dict[str, Any]]:
         return []
     try:
         listed = yaml.safe_load(path.read_text("utf-8"))
+        if wrong := [one for one in listed if not _is_versions(one["versions"])]:
+            raise TypeError(f"its versions are {str(wrong[0]['versions'])[:80]!r}, and must be a list of them")
         return [
             {
                 "package": one["package"],
@@ -140,8 +158,12 @@ def _known_bad(outcome: Outcome, given: Path | None) -> list[dict[str, Any]]:
             }
             for one in listed
         ]
-    except (OSError, yaml.YAMLError, TypeError, KeyError) as error:
+    except (OSError, yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UncheckableError(f"{path} is no list of releases: {error}.", "See Trainwright's own.") from error
+
+
+def _is_versions(given: Any) -> bool:
+    return isinstance(given, list) and all(isinstance(one, str | int | float) for one in given)
 
 
 def _of_package() -> Path | None:

@@ -20,9 +20,12 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from findings import Outcome, UncheckableError, run
+from findings import Outcome, UncheckableError, is_there, run
 
 REMOTE = "://"
+MOST_CHARACTERS = 4_000_000
+"""Of a document with its aliases written out: a few lines can stand for more than any memory holds."""
+LISTS = ("deps", "outs", "metrics", "plots", "params")
 DVC, DEFINITION, PARAMETERS = "dvc.yaml", "trainwright.yaml", "params.yaml"
 
 
@@ -42,11 +45,12 @@ def check(outcome: Outcome, file: Path) -> None:
     if not isinstance(stages, dict) or not stages:
         outcome.found("no_stages", f"{file.name} has no stages", "Write `stages:` with a name and a `cmd` for each.")
         return
+    stages = {str(name): one for name, one in stages.items()}
     plain = {name: one for name, one in stages.items() if _is_plain(outcome, name, one)}
     makers = _makers(outcome, plain)
     needs = {name: _paths(one.get("deps"), one.get("wdir")) for name, one in plain.items()}
     for name, paths in needs.items():
-        for path in (one for one in paths if _maker(one, makers) is None and not (file.parent / one).exists()):
+        for path in (one for one in paths if _maker(one, makers) is None and not is_there(file.parent / one)):
             if REMOTE in path or len(plain) < len(stages):  # a stage that could not be read may make it
                 outcome.not_checked.append(f"{name}: whether {path} is there")
                 continue
@@ -67,18 +71,38 @@ def _yaml(file: Path) -> Any:
     except ImportError as error:
         raise UncheckableError("PyYAML is not installed.", "pip install pyyaml") from error
     try:
-        return yaml.safe_load(file.read_text(encoding="utf-8"))
+        document = yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise UncheckableError(f"{file} cannot be read: {error.strerror}.", f"Name the folder of a {DVC}.") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         what = " ".join(str(error).split())[:200]
         raise UncheckableError(f"{file.name} is no YAML: {what}.", "Correct that line.") from error
+    if _is_beyond(document):
+        text = f"{file.name} has more than {MOST_CHARACTERS:,} characters, with its aliases written out."
+        raise UncheckableError(text, "Write it without aliases (`*name`) that hold others.")
+    return document
+
+
+def _is_beyond(document: Any) -> bool:
+    """Whether a document is too large, or within itself, once its aliases are written out."""
+    left, size = [document], 0
+    while left and size <= MOST_CHARACTERS:
+        one = left.pop()
+        size += len(one) if isinstance(one, str) else 1
+        left += [*one, *one.values()] if isinstance(one, dict) else one if isinstance(one, list) else []
+    return size > MOST_CHARACTERS
 
 
 def _is_plain(outcome: Outcome, name: str, stage: Any) -> bool:
     """Whether a stage can be read as it stands: DVC's loops and variables would have to be resolved first."""
     if isinstance(stage, dict) and not {"foreach", "matrix"} & set(stage) and "${" not in str(stage):
-        return True
+        wrong = [key for key in LISTS if not _is_list(stage.get(key))]
+        wrong += [] if isinstance(stage.get("wdir"), str | None) else ["wdir"]
+        for key in wrong:
+            what = "a path" if key == "wdir" else "a list of names, or of names with their options"
+            text = f"{key} of {name} is {str(stage[key])[:80]!r}, and must be {what}"
+            outcome.found("stage", text, f"Write `{key}: PATH`." if key == "wdir" else f"Write `{key}: [NAME, …]`.")
+        return not wrong
     if isinstance(stage, dict):
         outcome.not_checked.append(f"stage {name}: it has a loop or a variable, which `dvc repro --dry` resolves")
     else:
@@ -86,10 +110,20 @@ def _is_plain(outcome: Outcome, name: str, stage: Any) -> bool:
     return False
 
 
+def _is_list(given: Any) -> bool:
+    """Whether deps, outs and their like are as DVC takes them: names, or mappings of a name to its options."""
+    entries = given if isinstance(given, list) else [] if given is None else [given]
+    return all(isinstance(one, str) or (isinstance(one, dict) and all(map(_is_name, one))) for one in entries)
+
+
+def _is_name(given: Any) -> bool:
+    return isinstance(given, str)
+
+
 def _paths(listed: Any, folder: Any = None) -> list[str]:
     """Return normalized paths of deps or outs: texts, or mappings of one path to its options."""
     entries = [listed] if isinstance(listed, str | dict) else listed or []
-    names = [str(name) for one in entries for name in (one if isinstance(one, dict) else [one])]
+    names = [name for one in entries for name in (one if isinstance(one, dict) else [one])]
     return [name if REMOTE in name else posixpath.normpath(posixpath.join(str(folder or ""), name)) for name in names]
 
 
@@ -134,23 +168,37 @@ def _check_command(outcome: Outcome, folder: Path, name: str, stage: dict[str, A
             continue
         place = folder / str(stage.get("wdir") or "")
         for word in words[1:2] if words and Path(words[0]).name.startswith("python") else words[:1]:
-            if word.endswith(".py") and not (place / word).is_file():
+            if word.endswith(".py") and not is_there(place / word, is_file=True):
                 text = f"{name} runs {word}, which is not there"
                 outcome.found("missing_script", text, "Write the script, or correct the path.")
 
 
 def _check_parameters(outcome: Outcome, folder: Path, name: str, stage: dict[str, Any]) -> None:
-    listed = [one if isinstance(one, dict) else {PARAMETERS: [one]} for one in stage.get("params") or []]
+    given = stage.get("params") or []
+    entries = given if isinstance(given, list) else [given]
+    listed = [one if isinstance(one, dict) else {PARAMETERS: [one]} for one in entries]
     for file, keys in [pair for one in listed for pair in one.items()]:
         path = folder / str(stage.get("wdir") or "") / file
-        if not path.is_file():
+        if not is_there(path, is_file=True):
             outcome.found("missing_parameters", f"{name} reads {file}, which is not there", "Write that file.")
+        elif not isinstance(keys, list | None):
+            text = f"{name} reads {str(keys)[:80]!r} of {file}, and must have a list of keys there"
+            outcome.found("stage", text, "Write them as a list, or leave them out for the whole file.")
         elif path.suffix in {".yaml", ".yml"}:
-            values = _yaml(path)
-            for key in keys or []:
-                if not _has(values, str(key)):
-                    text = f"{name} reads {key} of {file}, which has no such key"
-                    outcome.found("missing_parameter", text, "Add the key, or correct its name.")
+            _check_keys(outcome, name, path, keys or [])
+
+
+def _check_keys(outcome: Outcome, name: str, path: Path, keys: list[Any]) -> None:
+    """Look for keys in a file of parameters."""
+    try:
+        values = _yaml(path)
+    except UncheckableError as error:
+        outcome.found("parameters", f"{name} reads {path.name}: {error}", error.remedy)
+        return
+    for key in keys:
+        if not _has(values, str(key)):
+            text = f"{name} reads {key} of {path.name}, which has no such key"
+            outcome.found("missing_parameter", text, "Add the key, or correct its name.")
 
 
 def _has(values: Any, key: str) -> bool:
