@@ -46,7 +46,8 @@ class Data(Part):
 
 
 class Expected(Part):
-    """The certified figure on the held-back rows, as whole projects with these seeds gave it."""
+    """The figure on the held-back rows with these seeds: certified of whole projects, or where the page says so, of the
+    baseline's exported program."""
 
     metric: Text
     mean: float

@@ -7,7 +7,7 @@ import torch
 
 
 def windows() -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-    """Return (x, y) of each split: (rows, 168) and (rows, 24)."""
+    """Return (x, y) of each split: (rows, 194) and (rows, 24)."""
     stored = np.load(Path(__file__).with_name("data") / "demand.npz")
     arrays = {name: torch.from_numpy(stored[name]) for name in stored.files}
     return {part: (arrays[f"{part}_x"], arrays[f"{part}_y"]) for part in ("train", "validation", "test")}
