@@ -10,9 +10,11 @@ import subprocess
 import sys
 import tarfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 from sqlalchemy import select
@@ -204,6 +206,69 @@ def test_the_entry_stops_by_itself_now_and_then_puts_the_workspace_away_and_goes
     with tarfile.open(keep / "workspace.tar") as kept:
         kept.extract("./calls", rendered / "home", filter="data")
     assert (rendered / "home" / "calls").read_text() == calls.read_text()
+
+
+@pytest.mark.parametrize("where", ["script", "step"])
+def test_both_notices_of_slurm_reach_the_entry_and_the_job_is_queued_again(rendered: Path, where: str) -> None:
+    """Slurm is a stand-in that starts steps as it does; near the end it signals the script, at preemption the steps."""
+    stand_in_for_slurm(rendered / "bin")
+    stand_in, begun = rendered / "stand-in", rendered / "begun"
+    stand_in.write_text(
+        f"#!/bin/bash\ntrap 'exit {STOPPED_CODE}' TERM\ntouch \"{begun}\"\nwhile :; do sleep 0.05; done\n"
+    )
+    stand_in.chmod(0o755)
+    names = {"PATH": f"{rendered / 'bin'}:{os.environ['PATH']}", "SLURM_JOB_ID": "7", "NOTES": str(rendered / "notes")}
+    command, env = ["bash", str(rendered / "job" / "slurm.sh")], {**os.environ, **names}
+    with (rendered / "said").open("wb") as said:
+        job = subprocess.Popen(
+            command, env={**env, "TRAINWRIGHT_PROGRAM": str(stand_in)}, stdout=said, stderr=said, start_new_session=True
+        )
+    step = job.pid
+    try:
+        step = await_step_of_slurm(job, rendered / "notes")
+        await_file(job, begun)
+        if where == "script":
+            job.send_signal(signal.SIGTERM)
+        else:
+            os.killpg(step, signal.SIGTERM)
+        assert job.wait(timeout=MANY_SECONDS) == STOPPED_CODE, (rendered / "said").read_text()
+        assert (rendered / "notes" / "scontrol").read_text() == "requeue 7\n"
+    finally:
+        for group in {job.pid, step}:  # Slurm ends the steps with the job
+            with suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
+        job.wait(timeout=MANY_SECONDS)
+
+
+def stand_in_for_slurm(folder: Path) -> None:
+    folder.mkdir()
+    texts = {
+        "srun": 'while [[ $1 == --* ]]; do shift; done\nmkdir -p "$NOTES"\n'
+                'exec setsid bash -c \'echo $$ > "$NOTES/new"; mv "$NOTES/new" "$NOTES/step"; exec "$@"\' _ "$@"\n',
+        "scontrol": 'mkdir -p "$NOTES"\necho "$*" >> "$NOTES/scontrol"\n',
+    }  # fmt: skip
+    for name, text in texts.items():
+        (folder / name).write_text(f"#!/bin/bash\n{text}")
+        (folder / name).chmod(0o755)
+
+
+def await_file(job: subprocess.Popen[bytes], file: Path) -> None:
+    until = time.monotonic() + MANY_SECONDS
+    while not file.exists():
+        assert job.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def await_step_of_slurm(job: subprocess.Popen[bytes], notes: Path) -> int:
+    """Return the process of the step once it sleeps, which it does after it has set its trap."""
+    await_file(job, notes / "step")
+    step, until = psutil.Process(int((notes / "step").read_text())), time.monotonic() + MANY_SECONDS
+    while not any(child.name() == "sleep" for child in step.children()):
+        assert job.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return step.pid
 
 
 def test_a_job_that_cannot_go_on_says_why_and_keeps_its_workspace(rendered: Path) -> None:
