@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Settings
     from trainwright.trainer.estimation.prices import Price
 
-RENTED = ("modal", "lambda", "runpod")
+RENTED = ("modal", "lambda", "runpod", "skypilot", "slurm", "kubernetes", "kubeflow")
 """Platforms whose rows of the owner's prices count in a job there, by the beginning of their name."""
+ALSO = {"kubeflow": ("kubernetes",)}
+"""Platforms that run on another's machines, whose rows count where they have none."""
 
 
 def counted_price(
@@ -39,7 +41,8 @@ def counted_price(
     if begins is None or not own.is_file():
         return 0.0, ""
     prices = load_prices(own)
-    rows = [row for row in prices if _is_row(row, begins, accelerator) and row.spot == spot]
+    rows = [row for name in (begins, *ALSO.get(begins, ())) for row in prices
+            if _is_row(row, name, accelerator) and row.spot == spot]  # fmt: skip
     if not rows or rows[0].price_per_hour is None:
         return 0.0, ""
     unit = "" if prices.currency == DOLLARS else f", in {prices.currency}"
