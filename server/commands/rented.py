@@ -50,6 +50,9 @@ def cloud(
     secret: Annotated[list[str] | None, typer.Option(help="Name of a secret of the platform; never a value.")] = None,
     namespace: Annotated[str | None, typer.Option(help="Of Kubernetes.")] = None,
     partition: Annotated[str | None, typer.Option(help="Of Slurm.")] = None,
+    spot_taint: Annotated[
+        str | None, typer.Option(help="Of a cluster's spot nodes: KEY[=VALUE][:EFFECT]; default: GKE's.")
+    ] = None,
     gpu_label: Annotated[str | None, typer.Option(help="The cluster's own word for the GPU.")] = None,
     requirement: Annotated[str | None, typer.Option(help="How Trainwright is installed there.")] = None,
     workspace: WorkspaceOption = None,
@@ -62,7 +65,7 @@ def cloud(
         project=project, platform=on, gpu=gpu, spot=spot, hours=hours,
         idle_minutes=idle_minutes, cpus=cpus, memory_gb=memory_gb, disk_gb=disk_gb, region=region, stage=stage,
         search=search, image=image, volume=volume, bucket=bucket, secrets=tuple(secret or ()), namespace=namespace,
-        partition=partition, gpu_label=gpu_label, requirement=requirement,
+        partition=partition, spot_taint=spot_taint, gpu_label=gpu_label, requirement=requirement,
     )  # fmt: skip
 
 

@@ -37,6 +37,10 @@ SECONDS_PER_HOUR = 3600.0
 LEFT = {"wall_clock_seconds": "project_wall_clock_seconds", "gpu_hours": "gpu_hours", "money": "money",
         "disk_bytes": "disk_bytes"}  # fmt: skip
 """Amounts to the project's limits that hold what is left of them on the other machine."""
+NOT_RESERVED = (
+    "nothing is reserved by writing a job: each that is started may use all that is left now, and what runs use there "
+    "is not in this ledger until their workspace is brought home. One at a time keeps the owner's limits"
+)
 OWN = "trainwright"
 LEFT_OUT = (".git", ".venv", "venv", "__pycache__", ".trainwright", "node_modules", ".env", ".env.*")
 """What stays here of the code root: machinery, and files that usually hold secrets."""
@@ -63,6 +67,11 @@ class Job:
     left_out: list[str]
     """Of the code root, what no machine gets: names of any depth as patterns, or a path that begins with `/`."""
     warnings: list[str]
+
+    @property
+    def needs_git(self) -> bool:
+        """Whether planning there asks for a repository, and so for git."""
+        return bool(self.owners.get("require_git"))
 
     def settings(self) -> dict[str, Any]:
         """Return the owner's settings of the other machine's workspace."""
@@ -181,11 +190,12 @@ def _requirements(request: CloudRequest, run: RunEvidence | None) -> list[str]:
 def _warnings(
     request: CloudRequest, gpu: Gpu, price: float, processes: int, run: RunEvidence | None
 ) -> list[str]:  # fmt: skip
-    found = []
+    found = [NOT_RESERVED]
     if not price:
         found.append(
-            "money is not counted: neither price_per_gpu_hour in settings.yaml nor a row of prices.yaml says what an "
-            "hour costs. Time and GPU hours are the only caps"
+            "money is not counted: neither price_per_gpu_hour in settings.yaml nor a row of prices.yaml "
+            f"({request.platform}, {gpu.device.name}{', spot' if request.spot else ''}) says what an hour costs. Time "
+            "and GPU hours are the only caps"
         )
     if gpu.count > 1 and processes != gpu.count and not request.search:
         found.append(

@@ -6,11 +6,11 @@ import os
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.clouds.gpus import checked_region
+from trainwright.tools.clouds.sent_along import sent_along
 from trainwright.tools.documents.rendering import render_plain
 from trainwright.tools.pipeline.job import STOPPED_CODE
 from trainwright.trainer.base.errors import ConfigurationError
@@ -26,10 +26,20 @@ MODAL_MOST_SECONDS = 24 * 3600
 NOTICE_SECONDS = 120
 """That Slurm and Kubernetes give between notice and end."""
 MOST_DIVIDED = 60
+KEPT_DAYS = 7
+"""That a cluster keeps an ended job's pods and their logs: time to read why it ended."""
+ONE_DEADLINE = frozenset({"kubernetes", "kubeflow"})
+"""Platforms whose time-out is of all starts together: activeDeadlineSeconds counts from the job's first."""
 BEFORE_A_CLUSTERS_JOB = {
     "clouds/templates/claim.yaml.j2": "the volume's claim",
     "clouds/templates/copy.yaml.j2": "the pod through which it is filled",
 }
+PREEMPTION = (
+    "At preemption Slurm sends SIGTERM to the job's steps, and kills the job when the partition's GraceTime is over: a "
+    "step of slurm.sh hands it on to entry.sh, which saves if that time is long enough; with GraceTime 0 there is no "
+    "notice. With PreemptParameters=send_user_signal (of older versions SlurmctldParameters=preempt_send_user_signal) "
+    "the notice of --signal comes then too. `scontrol show config` and `scontrol show partition` say what a site has."
+)
 UNKEPT = "Nothing keeps the workspace when the machine goes: name --bucket, or fetch ~/workspace before `sky down`."
 
 
@@ -56,7 +66,8 @@ class Place:
             "gpu_label": request.gpu_label or gpu.name, "image": request.image, "region": request.region,
             "volume": request.volume or f"{job.name}-workspace", "bucket": request.bucket,
             "secrets": list(request.secrets), "variables": job.variables, "namespace": request.namespace,
-            "partition": request.partition, "spot_taint": request.spot_taint, "grace": NOTICE_SECONDS,
+            "partition": request.partition, "toleration": request.toleration, "grace": NOTICE_SECONDS,
+            "kept_seconds": KEPT_DAYS * 24 * 3600, "needs_git": job.needs_git,
         }  # fmt: skip
 
 
@@ -78,6 +89,8 @@ class Rendered:
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     """Commands around the start."""
+    notes: tuple[str, ...] = ()
+    """What README.md says of this platform alone."""
     warnings: tuple[str, ...] = ()
 
 
@@ -125,23 +138,16 @@ def _skypilot(place: Place) -> Rendered:
                           "code_here": str(job.code_root), "volume": volume},
     )  # fmt: skip
     kept = "disk" if volume else "copied" if request.bucket else ""
-    warnings = (*(() if kept else (UNKEPT,)), *_sent_along(job.code_root))
+    warnings = (*(() if kept else (UNKEPT,)), *_without_git(request, job), *sent_along(job.code_root, job.left_out))
     return Rendered(file, text, start, "~/sky_workdir", "~/workspace", kept=kept, warnings=warnings)
 
 
-def _sent_along(code_root: Path) -> list[str]:
-    """Return a warning for each .env of the code root that SkyPilot copies: it leaves out what .skyignore names.
-
-    Without that file .gitignore holds.
-    """
-    ignoring = next((path for name in (".skyignore", ".gitignore") if (path := code_root / name).is_file()), None)
-    lines = ignoring.read_text(encoding="utf-8", errors="replace").splitlines() if ignoring else []
-    left_out = [line.strip().lstrip("/") for line in lines if line.strip() and line[0] not in "#!"]
-    found = sorted(path.name for path in code_root.glob(".env*") if path.is_file() and path.name != ".env.example")
+def _without_git(request: CloudRequest, job: Job) -> list[str]:
+    if not (job.needs_git and request.spot):
+        return []
     return [
-        f"{name} in the code root goes to the machine with the code: write it into {code_root.name}/.skyignore."
-        for name in found
-        if not any(fnmatch(name, pattern) for pattern in left_out)
+        "The owner's require_git wants the code in a repository, and `sky jobs launch` leaves .git out where it copies "
+        "the code through a bucket: planning there may refuse it. Without --spot it goes along."
     ]
 
 
@@ -168,7 +174,9 @@ def _slurm(place: Place) -> Rendered:
                           "code_here": shlex.quote(str(job.code_root)),
                           "workspace_here": shlex.quote(str(place.folder / "workspace"))},
     )  # fmt: skip
-    return Rendered(file, text, f"sbatch {file}", str(job.code_root), str(place.folder / "workspace"))
+    return Rendered(
+        file, text, f"sbatch {file}", str(job.code_root), str(place.folder / "workspace"), notes=(PREEMPTION,)
+    )
 
 
 def _with_image(place: Place) -> str:
@@ -185,13 +193,19 @@ def _kubernetes(place: Place) -> Rendered:
 
 
 def _kubeflow(place: Place) -> Rendered:
-    secrets = place.request.secrets
-    if len(secrets) > 1 or (place.job.variables and not secrets):
+    secrets, variables = place.request.secrets, place.job.variables
+    if secrets and not variables:
         raise ConfigurationError(
-            f"A TrainJob names each variable's secret; these are {len(place.job.variables)} and {len(secrets)}.",
+            f"--secret {', '.join(secrets)}: a TrainJob takes each variable from a secret by its name, and the "
+            "project's data name none.",
+            remedy="The same call without --secret.",
+        )
+    if len(secrets) > 1 or (variables and not secrets):
+        raise ConfigurationError(
+            f"A TrainJob names each variable's secret; these are {len(variables)} and {len(secrets)}.",
             remedy="Name exactly one --secret, which has a key for each of them.",
         )
-    keyed = [(variable, secrets[0]) for variable in place.job.variables]
+    keyed = [(variable, secrets[0]) for variable in variables]
     own = {"keyed": keyed, "runtime": "torch-distributed"}
     return _on_cluster(place, "clouds/templates/trainjob.yaml.j2", own)
 
@@ -205,8 +219,23 @@ def _on_cluster(place: Place, template: str, own: dict[str, Any]) -> Rendered:
     text = render_plain(template, **values)
     return Rendered(
         file, text, f"kubectl apply -f {file}", "/trainwright/code", "/trainwright/workspace",
-        more=more, before=before, after=after,
+        more=more, before=before, after=after, notes=_cluster_notes(place),
     )  # fmt: skip
+
+
+def _cluster_notes(place: Place) -> tuple[str, ...]:
+    request = place.request
+    git = ", and git, since the owner wants the code in a repository" if place.job.needs_git else ""
+    notes = [f"The image needs bash, tar and requirements.txt{git}."]
+    if request.platform == "kubernetes":
+        notes.append(f"{KEPT_DAYS} days after its end the job is deleted with its logs: read them before.")
+    if request.spot:
+        notes.append(
+            f"The job tolerates the taint {request.spot_taint}. Another cluster has another: --spot-taint "
+            "kubernetes.azure.com/scalesetpriority=spot:NoSchedule on AKS; EKS taints no spot nodes by itself. A "
+            "toleration lets the job onto such a node, and sends it to none."
+        )
+    return tuple(notes)
 
 
 def _copying(place: Place) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -222,7 +251,7 @@ def _copying(place: Place) -> tuple[tuple[str, ...], tuple[str, ...]]:
     filled = (
         f"kubectl -n {space} exec {pod} -- mkdir -p /trainwright/code /trainwright/job",
         f"tar -C {shlex.quote(str(job.code_root))} {without} -cf - . | kubectl -n {space} exec -i {pod} -- "
-        "tar -xf - -C /trainwright/code",
+        "tar --no-same-owner -xf - -C /trainwright/code",  # git trusts no repository of another user
         f"kubectl cp . {space}/{pod}:/trainwright/job",
     )
     home = (f"kubectl cp {space}/{pod}:/trainwright/workspace ./workspace",)

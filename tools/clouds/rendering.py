@@ -11,7 +11,7 @@ import yaml
 from trainwright.tools.clouds.checking import Checked, check
 from trainwright.tools.clouds.gpus import Gpu, asked_gpu
 from trainwright.tools.clouds.job import Job, job_of
-from trainwright.tools.clouds.platforms import RENDERERS, Place, Rendered
+from trainwright.tools.clouds.platforms import ONE_DEADLINE, RENDERERS, Place, Rendered
 from trainwright.tools.clouds.request import TAKEN
 from trainwright.tools.documents.rendering import render_plain
 from trainwright.trainer.base.errors import ConflictError
@@ -111,7 +111,8 @@ def _readme(place: Place, rendered: Rendered, checked: list[Checked]) -> dict[st
         "warnings": _warnings(place, rendered), "kept": rendered.kept,
         "before": rendered.before, "after": rendered.after,
         "more": [(name, what) for name, (what, _) in rendered.more.items()], "workspace": rendered.workspace,
-        "takes_idle": "idle_minutes" in TAKEN[place.request.platform],
+        "takes_idle": "idle_minutes" in TAKEN[place.request.platform], "notes": rendered.notes,
+        "is_one_deadline": place.request.platform in ONE_DEADLINE,
         "hours": f"{job.seconds / 3600:.4g}", "device": gpu.device, "limits": job.limits,
         "price": job.price_per_gpu_hour, "price_from": job.price_from, "requirements": job.requirements,
     }  # fmt: skip

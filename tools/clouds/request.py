@@ -14,18 +14,22 @@ PLATFORMS: tuple[str, ...] = get_args(Platform)
 OPTIONS = {"platform": "on", "secrets": "secret"}
 """Fields whose option has another name."""
 _SKY = frozenset({"spot", "idle_minutes", "disk_gb", "region"})
-_CLUSTER = frozenset({"spot", "disk_gb", "image", "volume", "secrets", "namespace", "gpu_label"})
+_CLUSTER = frozenset({"spot", "spot_taint", "disk_gb", "image", "volume", "secrets", "namespace", "gpu_label"})
 TAKEN: dict[str, frozenset[str]] = {
     "modal": frozenset({"idle_minutes", "region", "volume", "secrets"}),
     "lambda": _SKY - {"spot"} | {"bucket"},
     "runpod": _SKY | {"image", "volume"},
     "skypilot": _SKY | {"image", "bucket"},
     "slurm": frozenset({"partition", "gpu_label"}),
-    "kubernetes": _CLUSTER | {"idle_minutes"},
+    "kubernetes": _CLUSTER,
     "kubeflow": _CLUSTER,
 }
 """Platforms to the options that their files have a place for, beside those that every platform's have."""
+_NO_IDLE = "there is no idle time-out: the GPU is free again when the job ends"
 INSTEAD = {
+    ("slurm", "idle_minutes"): _NO_IDLE,
+    ("kubernetes", "idle_minutes"): _NO_IDLE,
+    ("kubeflow", "idle_minutes"): _NO_IDLE,
     ("modal", "spot"): "Modal may take any of its GPUs away, at no lower price",
     ("lambda", "spot"): "Lambda Labs has no spot machines, and --on runpod has",
     ("runpod", "bucket"): "a network volume (--volume) keeps the workspace there",
@@ -40,6 +44,14 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,50}[a-z0
 """Of a volume, namespace or bucket, as Kubernetes and object stores take it."""
 SecretName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./-]{0,62}$")]
+Taint = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_./-]{0,200}(=[A-Za-z0-9_.-]{0,63})?(:(NoSchedule|PreferNoSchedule|NoExecute))?$"
+    ),
+]
+"""KEY[=VALUE][:EFFECT], as kubectl takes it."""
+GKE_SPOT = "cloud.google.com/gke-spot"
 Image = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,199}$")]
 
 
@@ -75,9 +87,18 @@ class CloudRequest(BaseModel):
     partition: Label | None = None
     gpu_label: Label | None = None
     """The cluster's own word for the GPU."""
-    spot_taint: Label = "cloud.google.com/gke-spot"
+    spot_taint: Taint = GKE_SPOT
+    """Of a cluster's spot nodes, which the job tolerates."""
     requirement: str = Field(default="", max_length=300, pattern=r"^[^\r\n]*$")
     """How Trainwright itself is installed there; empty: this version from the index."""
+
+    @property
+    def toleration(self) -> dict[str, str]:
+        """Toleration of the spot nodes' taint, as Kubernetes has it; without a value, of every value."""
+        taint, _, effect = self.spot_taint.partition(":")
+        key, has_value, value = taint.partition("=")
+        which = {"operator": "Equal", "value": value} if has_value else {"operator": "Exists"}
+        return {"key": key, **which, "effect": effect or "NoSchedule"}
 
 
 def read_cloud_request(**given: Any) -> CloudRequest:
@@ -105,6 +126,11 @@ def read_cloud_request(**given: Any) -> CloudRequest:
             f"{name} {str(first.get('input'))[:80]!r}: {first['msg']}.", remedy=f"Another {name}{_nearest(first)}."
         ) from error
     _require_taken(request)
+    if request.spot_taint != GKE_SPOT and not request.spot:
+        raise ConfigurationError(
+            f"--spot-taint {request.spot_taint}: without --spot the job tolerates no taint of spot nodes.",
+            remedy="The same call with --spot, or without --spot-taint.",
+        )
     return request
 
 
