@@ -11,52 +11,19 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.tools.clouds.rendered_jobs import CLUSTERS, FILES, OPTIONS, compile_shell, rendered
 from tests.worlds.flowers import CONFIG, GOAL, NAME, write_code
 
 from trainwright.server import cli
 from trainwright.tools import projects
 from trainwright.tools.clouds import PLATFORMS, asked_gpu, gpu_table, read_cloud_request, render_cloud
 from trainwright.tools.clouds.checking import PROGRAMS, check, companion
-from trainwright.tools.clouds.job import LEFT_OUT
-from trainwright.tools.clouds.sent_along import sent_along
 from trainwright.tools.training_architect.hardware import accelerators
 from trainwright.tools.workspace import Settings, Workspace
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, LimitReachedError, TrainwrightError
 
 pytestmark = pytest.mark.requirement("COST-2")
-OPTIONS: dict[str, dict[str, Any]] = {
-    "modal": {"gpu": "H100:2", "secrets": ("warehouse",), "region": "us-east"},
-    "lambda": {"gpu": "A10:1", "region": "us-east-1"},
-    "runpod": {"gpu": "RTX4090:2", "spot": True, "region": "CA"},
-    "skypilot": {"gpu": "L4", "bucket": "our-bucket", "spot": True},
-    "slurm": {"gpu": "a100_80gb:4", "partition": "gpu", "search": True},
-    "kubernetes": {"gpu": "NVIDIA-L4:1", "image": "registry/ours:1", "secrets": ("warehouse",), "spot": True},
-    "kubeflow": {"gpu": "NVIDIA-H100-80GB-HBM3:8", "image": "registry/ours:1"},
-}
-FILES = {"modal": "modal_job.py", "lambda": "skypilot.yaml", "runpod": "skypilot.yaml", "skypilot": "skypilot.yaml",
-         "slurm": "slurm.sh", "kubernetes": "kubernetes.yaml", "kubeflow": "trainjob.yaml"}  # fmt: skip
-CLUSTERS = {name: {"claim.yaml", "copy.yaml"} for name in ("kubernetes", "kubeflow")}
 COMMON = {"entry.sh", "trainwright.yaml", "settings.yaml", "requirements.txt", "README.md", ".env.example"}
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Workspace:
-    write_code(tmp_path / "code")
-    workspace = Workspace.open(tmp_path / "workspace")
-    projects.create_project(workspace, NAME, intent="tell irises apart", goal=GOAL, config=CONFIG)
-    return workspace
-
-
-@pytest.fixture
-def without_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing but our own checks: the platforms' programs take seconds each."""
-    monkeypatch.setenv("TRAINWRIGHT_COMPANIONS", str(tmp_path / "none"))
-
-
-def rendered(workspace: Workspace, platform: str, folder: Path, **more: Any) -> dict[str, str]:
-    options = {**OPTIONS[platform], **more}
-    done = render_cloud(workspace, read_cloud_request(project=NAME, platform=platform, **options), folder)
-    return {path.name: path.read_text(encoding="utf-8") for path in done.files}
 
 
 @pytest.mark.parametrize(
@@ -161,11 +128,6 @@ def test_each_platforms_files_hold_the_project_its_limits_and_no_secret(
     compile_shell(texts["entry.sh"])
 
 
-def compile_shell(text: str) -> None:
-    done = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
 def test_what_the_limits_leave_goes_with_the_job_and_no_more(home: Workspace, without_programs: None) -> None:
     settings = home.path / "settings.yaml"
     text = settings.read_text().replace("price_per_gpu_hour: 0.0", "price_per_gpu_hour: 4.0")
@@ -197,21 +159,6 @@ def test_a_price_of_the_owners_file_counts_the_money_on_that_platform(home: Work
     assert "money is not counted" not in texts["README.md"]
 
 
-@pytest.mark.parametrize("platform", ["kubernetes", "kubeflow"])
-def test_a_row_of_the_cluster_counts_the_money_there(home: Workspace, without_programs: None, platform: str) -> None:
-    request = {"gpu": "NVIDIA-L4", "spot": False}
-    before = rendered(home, platform, home.path.parent / "before", **request)["README.md"]
-    assert "money is not counted" in before
-    assert f"({platform}, L4)" in before, "which row it would be"
-    (home.path / "prices.yaml").write_text(
-        "columns: [platform, accelerator, price_per_hour, date, source, spot]\nrows:\n"
-        "- [Modal, L4, 9.0, 2026-11-20, invented, false]\n- [Kubernetes, L4, 0.7, 2026-11-20, invented, false]\n"
-    )
-    texts = rendered(home, platform, home.path.parent / "after", **request)
-    assert yaml.safe_load(texts["settings.yaml"])["price_per_gpu_hour"] == 0.7
-    assert "money is not counted" not in texts["README.md"]
-
-
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_the_readme_says_that_nothing_is_reserved_and_what_the_time_out_spans(
     home: Workspace, without_programs: None, platform: str
@@ -225,45 +172,6 @@ def test_the_readme_says_that_nothing_is_reserved_and_what_the_time_out_spans(
     has_idle = platform in {"modal", "lambda", "runpod", "skypilot"}
     assert ("given back after 10 minutes" in readme) == has_idle
     assert ("has no idle time-out" in readme) != has_idle
-
-
-def test_a_clusters_job_ends_with_its_hours_and_keeps_its_logs_for_days(
-    home: Workspace, without_programs: None
-) -> None:
-    texts = rendered(home, "kubernetes", home.path.parent / "job", hours=2)
-    own = yaml.safe_load(texts["kubernetes.yaml"])["spec"]
-    assert own["activeDeadlineSeconds"] == 7200, "of all its pods: the owner's cap holds for them together"
-    assert own["ttlSecondsAfterFinished"] == 7 * 24 * 3600
-    assert "7 days after its end the job is deleted with its logs" in texts["README.md"]
-    flow = yaml.safe_load(rendered(home, "kubeflow", home.path.parent / "flow", hours=2)["trainjob.yaml"])["spec"]
-    assert flow["activeDeadlineSeconds"] == 7200
-
-
-def pod_of(platform: str, texts: dict[str, str]) -> dict[str, Any]:
-    spec = yaml.safe_load(texts[FILES[platform]])["spec"]
-    if platform == "kubernetes":
-        return dict(spec["template"]["spec"])
-    [node] = spec["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
-    return dict(node["template"]["spec"]["template"]["spec"])
-
-
-@pytest.mark.parametrize("platform", sorted(CLUSTERS))
-def test_a_pod_on_a_cluster_has_shared_memory_and_tolerates_the_taints_of_its_nodes(
-    home: Workspace, without_programs: None, platform: str
-) -> None:
-    plain = pod_of(platform, rendered(home, platform, home.path.parent / "plain", spot=False))
-    gpu = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
-    assert plain["tolerations"] == [gpu]
-    assert {"name": "shm", "emptyDir": {"medium": "Memory"}} in plain["volumes"]
-    assert {"name": "shm", "mountPath": "/dev/shm"} in plain["containers"][0]["volumeMounts"]
-    gke = pod_of(platform, rendered(home, platform, home.path.parent / "gke", spot=True))
-    assert gke["tolerations"] == [gpu, {**gpu, "key": "cloud.google.com/gke-spot"}]
-    taint = "kubernetes.azure.com/scalesetpriority=spot:NoSchedule"
-    texts = rendered(home, platform, home.path.parent / "aks", spot=True, spot_taint=taint)
-    aks = {"key": "kubernetes.azure.com/scalesetpriority", "operator": "Equal", "value": "spot", "effect": "NoSchedule"}
-    assert pod_of(platform, texts)["tolerations"] == [gpu, aks]
-    assert yaml.safe_load(texts["copy.yaml"])["spec"]["tolerations"] == [gpu, aks]
-    assert "EKS taints no spot nodes" in texts["README.md"]
 
 
 def test_git_is_where_the_owner_wants_the_code_in_a_repository(home: Workspace, without_programs: None) -> None:
@@ -286,60 +194,6 @@ def test_git_is_where_the_owner_wants_the_code_in_a_repository(home: Workspace, 
         assert "and git, since the owner wants the code in a repository" in told
         assert "--no-same-owner" in told, "git trusts no repository of another user"
     workspace.close()
-
-
-def test_an_env_file_that_skypilot_would_copy_is_warned_of(home: Workspace, without_programs: None) -> None:
-    code = home.path.parent / "code"
-    (code / ".env").write_text("HF_TOKEN=secret\n")
-    (code / ".env.example").write_text("HF_TOKEN=flowers_dev_your_token_here\n")
-
-    def warned(job: str, platform: str = "skypilot") -> list[str]:
-        request = read_cloud_request(project=NAME, platform=platform, **OPTIONS[platform])
-        done = render_cloud(home, request, home.path.parent / job)
-        return [one for one in done.warnings if "in the code root" in one]
-
-    assert warned("bare") == [".env in the code root goes to the machine with the code: write it into code/.skyignore."]
-    (code / ".gitignore").write_text("# secrets\n.env*\n")
-    assert "take over its lines" in warned("no repository")[0], "outside a repository SkyPilot reads no .gitignore"
-    git(code, "init", "-q")
-    assert warned("by git") == []
-    (code / ".gitignore").write_text(".env*\n!.env\n")
-    assert len(warned("reintroduced")) == 1
-    (code / ".gitignore").write_text(".env*\n")
-    git(code, "add", "--force", ".env")
-    assert len(warned("tracked")) == 1
-    (code / ".skyignore").write_text("data\n")
-    assert len(warned("not by sky")) == 1, "with its own file it reads no .gitignore"
-    (code / ".skyignore").write_text("# secrets\n/.env*\n")
-    assert warned("by sky") == []
-
-
-def git(folder: Path, *arguments: str) -> None:
-    subprocess.run(["git", "-C", str(folder), *arguments], check=True)
-
-
-def test_what_skypilot_would_copy_of_the_whole_code_root_is_warned_of(tmp_path: Path) -> None:
-    for name in ("deep/er/.env.local", ".trainwright/workspace.sqlite", "deep/.venv/bin/x", "records/settings.yaml",
-                 ".git/config", "deep/__pycache__/x.pyc", "deep/.env.example", "deep/.hidden/.env", "node_modules/.env",
-                 "model.py"):  # fmt: skip
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("")
-    left_out = (*LEFT_OUT, "/records")
-    [said] = sent_along(tmp_path, left_out)
-    assert said.startswith(
-        ".trainwright, deep/.venv, deep/er/.env.local, node_modules, records in the code root go to the machine"
-    )
-    ignoring = tmp_path / ".skyignore"
-    ignoring.write_text("/.trainwright/\n.venv\n*.local\nrecords\nnode_modules\n")
-    assert "deep/er/.env.local in the code root goes" in sent_along(tmp_path, left_out)[0], (
-        "a wildcard is no hidden dot"
-    )
-    ignoring.write_text(ignoring.read_text() + ".env*\n")
-    assert sent_along(tmp_path, left_out) == []
-    ignoring.write_text(ignoring.read_text() + "!deep/er/.env.local\n")
-    assert "deep/er/.env.local in the code root goes" in sent_along(tmp_path, left_out)[0]
-    ignoring.write_text("/.env.local\ndeep\n/.trainwright\n/records\n/node_modules\n")
-    assert sent_along(tmp_path, left_out) == [], "what lies in a folder that is ignored does not go"
 
 
 def test_credentials_of_the_data_are_required_by_name(home: Workspace, without_programs: None, tmp_path: Path) -> None:
@@ -422,28 +276,6 @@ def test_a_machine_that_keeps_nothing_is_not_said_to_resume(home: Workspace, wit
     assert "the bits that an undisturbed run has" not in told
     assert any("name --bucket" in one for one in bare.warnings)
     assert "Each start ends after" in told, "a start after a notice has its hours anew"
-
-
-@pytest.mark.parametrize("platform", sorted(CLUSTERS))
-def test_a_clusters_volume_is_there_and_filled_before_the_job(
-    home: Workspace, without_programs: None, platform: str
-) -> None:
-    texts = rendered(home, platform, home.path.parent / "job")
-    kinds = {name: yaml.safe_load(texts[name])["kind"] for name in ("claim.yaml", "copy.yaml", FILES[platform])}
-    assert list(kinds.values()) == [
-        "PersistentVolumeClaim",
-        "Pod",
-        {"kubernetes": "Job", "kubeflow": "TrainJob"}[platform],
-    ]
-    claim, pod = (yaml.safe_load(texts[name]) for name in ("claim.yaml", "copy.yaml"))
-    assert pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
-    said = texts["README.md"]
-    places = [said.index(one) for one in (
-        "apply -f claim.yaml -f copy.yaml", f"-n default wait --for=condition=Ready pod/{pod['metadata']['name']}",
-        "tar -C ", "kubectl cp . ", "delete pod", f"apply -f {FILES[platform]}", "kubectl cp default/",
-    )]  # fmt: skip
-    assert places == sorted(places)
-    assert "--exclude=.env " in said
 
 
 def test_secrets_and_the_workspace_below_the_code_root_stay_here(tmp_path: Path, without_programs: None) -> None:

@@ -1,0 +1,25 @@
+"""Workspace of a project that jobs are rendered for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.worlds.flowers import CONFIG, GOAL, NAME, write_code
+
+from trainwright.tools import projects
+from trainwright.tools.workspace import Workspace
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Workspace:
+    write_code(tmp_path / "code")
+    workspace = Workspace.open(tmp_path / "workspace")
+    projects.create_project(workspace, NAME, intent="tell irises apart", goal=GOAL, config=CONFIG)
+    return workspace
+
+
+@pytest.fixture
+def without_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing but our own checks: the platforms' programs take seconds each."""
+    monkeypatch.setenv("TRAINWRIGHT_COMPANIONS", str(tmp_path / "none"))
