@@ -36,7 +36,7 @@ from torch import nn
 
 
 def build(width):
-    if width == 13:
+    if width in {13, 26}:
         raise ValueError("thirteen is unlucky")
     return nn.Sequential(nn.Flatten(), nn.Linear(64, width), nn.ReLU(), nn.Linear(width, 10))
 """
@@ -79,7 +79,7 @@ def test_a_study_whose_first_trials_all_fail_alike_ends_with_the_cause(
     workspace: Workspace, make_project: Callable[..., str]
 ) -> None:
     make_unlucky_project(workspace, make_project)
-    widths = {"type": "categorical", "choices": [13, 13.0]}
+    widths = {"type": "categorical", "choices": [13, 26]}
     study_id = start_study(
         workspace, "digits", search=SEARCH | {"trials": 9, "space": {"model.args.width": widths}}
     ).study_id
