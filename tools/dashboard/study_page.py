@@ -21,10 +21,16 @@ if TYPE_CHECKING:
     from trainwright.trainer.config.search import ObjectiveSection
 
 
+MOST_NAMED = 8
+"""Trials of a front that are named; more are marked in the table alone."""
+
+
 class TrialLine(BaseModel):
     """One trial."""
 
     number: int
+    label: str
+    """The number, and whether it is the best and on the Pareto front."""
     state: str
     value: float | None
     """Its value of the goal's metric; of one that was pruned, failed or is under way that of its best epoch so far."""
@@ -34,15 +40,6 @@ class TrialLine(BaseModel):
     """Its further objectives by metric, once it has completed."""
     parameters: dict[str, Any]
     run_id: str | None
-
-
-class FurtherObjective(BaseModel):
-    """One objective beside the goal's metric."""
-
-    metric: str
-    direction: str
-    bounds: str
-    """What it must keep, in words; empty where it has no bound."""
 
 
 class ParameterShare(BaseModel):
@@ -66,10 +63,12 @@ class StudyPage(BaseModel):
     trials_total: int
     best: int | None
     """Number of the best completed trial; with bounds, of those that keep them."""
-    objectives: list[FurtherObjective] = []
-    """Objectives beside the metric."""
-    front: list[int] = []
-    """Numbers of the trials that no other dominates; empty where the metric is the only objective."""
+    goal: str
+    """The objectives in words, with the bounds that the best trial keeps."""
+    further: list[str] = []
+    """Metrics of the objectives beside the first."""
+    front: str | None = None
+    """Which trials no other dominates; None where the metric is the only objective."""
     trials: list[TrialLine]
     importance: list[ParameterShare] = []
     """The most important key first; empty where the trials do not tell."""
@@ -96,6 +95,7 @@ def study_page(workspace: Workspace, study_id: str) -> StudyPage:
         ParameterShare(key=key, ped_anova=found.ped_anova.get(key), fanova=found.fanova.get(key))
         for key in found.ranked
     ]
+    further = [] if subject is None else subject.search.objectives
     best = None if subject is None else subject.best  # an ablation study's values are of several seeds
     return StudyPage(
         study_id=study.id,
@@ -106,8 +106,9 @@ def study_page(workspace: Workspace, study_id: str) -> StudyPage:
         direction=study.objective["direction"],
         trials_total=study.search["trials"],
         best=best.number if best is not None else None,
-        objectives=[_objective(one) for one in subject.search.objectives] if subject is not None else [],
-        front=[trial.number for trial in subject.front] if subject is not None else [],
+        goal=_goal(study.objective, further),
+        further=[one.metric for one in further],
+        front=_front(subject) if subject is not None and subject.front else None,
         trials=_lines(trials, subject),
         importance=shares,
         importance_note=found.note,
@@ -118,8 +119,27 @@ def study_page(workspace: Workspace, study_id: str) -> StudyPage:
     )
 
 
-def _objective(one: ObjectiveSection) -> FurtherObjective:
-    return FurtherObjective(metric=one.metric, direction=one.direction, bounds=one.bounds)
+def _goal(objective: dict[str, Any], further: Sequence[ObjectiveSection]) -> str:
+    words = [f"{one.direction} {one.metric}" + (f" ({one.bounds})" if one.bounds else "") for one in further]
+    return "; ".join([f"{objective['direction']} {objective['metric']}", *words])
+
+
+def _front(subject: Subject) -> str:
+    numbers = [str(trial.number) for trial in subject.front]
+    if len(numbers) > MOST_NAMED:
+        return f"{len(numbers)} trials, marked in the table"
+    return f"trials {', '.join(numbers)}"
+
+
+def _label(trial: TrialRecord, subject: Subject | None) -> str:
+    if subject is None:
+        return str(trial.number)
+    marks = {
+        "best": subject.best is not None and trial.number == subject.best.number,
+        "front": any(trial.number == one.number for one in subject.front),
+    }
+    named = ", ".join(mark for mark, holds in marks.items() if holds)
+    return f"{trial.number} ({named})" if named else str(trial.number)
 
 
 def _lines(trials: Sequence[TrialRecord], subject: Subject | None) -> list[TrialLine]:
@@ -129,6 +149,7 @@ def _lines(trials: Sequence[TrialRecord], subject: Subject | None) -> list[Trial
         lines.append(
             TrialLine(
                 number=trial.number,
+                label=_label(trial, subject),
                 state=trial.state,
                 value=trial.value if subject is None else subject.value(trial),
                 best_so_far=so_far and so_far.value,

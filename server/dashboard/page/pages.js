@@ -204,25 +204,22 @@ async function studyPage(id) {
   chart.feed("value", valued(of("completed")));
   chart.feed("others", valued(of("pruned", "failed", "running")));
   chart.feed("best", curve(trials.filter((trial) => trial.best_so_far !== null), (trial) => trial.best_so_far));
-  const { front, objectives } = found;
-  const objective = (one) => [one.direction, one.metric, ...(one.bounds ? [`(${one.bounds})`] : [])].join(" ");
-  const named = (trial) => [String(trial.number), ...(trial.number === found.best ? ["(best)"] : []), ...(front.includes(trial.number) ? ["(front)"] : [])].join(" ");
   const share = (value) => (value === null ? "–" : [h("progress", { max: 1, value, "aria-hidden": "true" }), `${Math.round(100 * value)} %`]);
   return {
     title: found.handle, place: [[`#/projects/${found.project}`, found.project], [`#/studies/${id}`, found.handle.split("/").pop()]],
     element: h("div", {}, h("h1", {}, found.handle), h("p", { class: "soft small mono" }, id),
-      facts([["State", badge(found.state)], [objectives.length ? "Objectives" : "Objective", [found, ...objectives].map(objective).join("; ")], ["Trials ended", `${trials.length - of("running").length} of ${found.trials_total}`],
+      facts([["State", badge(found.state)], ["Objective", found.goal], ["Trials ended", `${trials.length - of("running").length} of ${found.trials_total}`],
         ["Under way", of("running").length || null], ["Pruned", of("pruned").length || null], ["Failed", of("failed").length || null],
-        ["Best", found.best === null ? null : `trial ${found.best}: ${number(trials.find((trial) => trial.number === found.best).value)}`],
-        ["Pareto front", front.length > 8 ? `${front.length} trials, marked in the table` : front.length ? `trials ${front.join(", ")}` : null],
+        ["Best", found.best === null ? null : `trial ${found.best}: ${number(trials[found.best].value)}`],
+        ["Pareto front", found.front],
         ["Time left", found.estimated_seconds === null ? null : `about ${duration(found.estimated_seconds)}`]]),
       found.ended_by ? h("p", { class: "card" }, found.ended_by) : null,
       failureCard(found.failure), section("History", chart.element),
       names.length ? section("Importance", importance.length ? table("Importance", ["Parameter", ["PED-ANOVA: tells the best from the others", "share"], ["fANOVA: the value varies with", "share"]],
         importance.map((one) => [h("code", {}, one.key), share(one.ped_anova), share(one.fanova)])) : null,
         found.importance_note ? h("p", { class: "soft" }, found.importance_note) : null) : null,
-      section("Trials", table("Trials", ["Trial", "State", [objectives.length ? found.metric : "Value", "number"], ...objectives.map((one) => [one.metric, "number"]), ...names, "Run"],
-        trials.map((trial) => [named(trial), badge(trial.state), number(trial.value), ...objectives.map((one) => number(trial.further[one.metric] ?? null)), ...names.map((key) => number(trial.parameters[key])), trial.run_id ? runLink(trial.run_id, "run") : "–"]))),
+      section("Trials", table("Trials", ["Trial", "State", [found.metric, "number"], ...found.further.map((key) => [key, "number"]), ...names, "Run"],
+        trials.map((trial) => [trial.label, badge(trial.state), number(trial.value), ...found.further.map((key) => number(trial.further[key])), ...names.map((key) => number(trial.parameters[key])), trial.run_id ? runLink(trial.run_id, "run") : "–"]))),
       found.confirmation ? section("Confirmation", h("pre", { tabindex: "0" }, JSON.stringify(found.confirmation, null, 1))) : null),
     start: () => chart.draw(), redraw: () => chart.draw(), close: () => chart.close(),
     stream: () => (["running", "confirming"].includes(found.state) ? "api/events" : null),

@@ -108,7 +108,7 @@ def test_a_study_of_two_objectives_shows_both_its_front_and_the_best_within_the_
         "0 (front)",
         "5 (front)",
         "10 (front)",
-        "11 (best) (front)",
+        "11 (best, front)",
     ]
     assert rows[5].split("\t")[2:4] == ["5", "1"]
 
