@@ -37,12 +37,21 @@ SEARCH: dict[str, Any] = {
 }
 MODEL = """
 import resource
+import time
 from pathlib import Path
 
 from torch import nn
 
 
+class Slow(nn.Module):
+    def forward(self, rows):
+        time.sleep(0.005)  # so that no machine trains an epoch in less than 0.2 s
+        return rows
+
+
 def build(width):
+    if width == 14:
+        return nn.Sequential(Slow(), nn.Flatten(), nn.Linear(64, 10))
     if width in {13, 26}:
         raise ValueError("thirteen is unlucky")
     if Path(__file__).with_name("full").exists():
@@ -106,9 +115,9 @@ def allow(workspace: Workspace, owned: dict[str, Any], seconds: float) -> None:
 
 @pytest.mark.requirement("TUNE-7", "GATE-4")
 def test_what_is_left_of_a_limit_decides_no_trial(workspace: Workspace, make_project: Callable[..., str]) -> None:
-    longer = {"training": {"epochs": 120}, "early_stopping": {"enabled": False}}
+    longer = {"training": {"epochs": 30}, "early_stopping": {"enabled": False}}
     owned = yaml.safe_load((workspace.path / "settings.yaml").read_text())
-    make_project(workspace, "short", **longer)
+    make_project(workspace, "short", model={"use": "own.py:build", "args": {"width": 14}}, **longer)
     allow(workspace, owned, 3.0)
     search = SEARCH | {"trials": 1, "space": {"optimizer.learning_rate": {"type": "float", "low": 1e-4, "high": 1e-3}}}
     study_id = start_study(workspace, "short", search=search).study_id
@@ -124,7 +133,7 @@ def test_what_is_left_of_a_limit_decides_no_trial(workspace: Workspace, make_pro
     assert start_study(workspace, "short", search=search).study_id == study_id
     carry_out(workspace, study_id, trial)
     [ended] = table_of(workspace, study_id)
-    assert (ended.state, ended.run, len(ended.intermediate)) == (COMPLETED, trial.run, 120)
+    assert (ended.state, ended.run, len(ended.intermediate)) == (COMPLETED, trial.run, 30)
 
 
 @pytest.mark.requirement("TUNE-3", "TUNE-7")
