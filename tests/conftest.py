@@ -169,9 +169,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def _processes_of(folder: Path) -> list[psutil.Process]:
-    """Return living processes whose command line, working folder or workspace lies under `folder`."""
-    mine = os.getpid()
-    return [process for process in psutil.process_iter() if process.pid != mine and _belongs(process, str(folder))]
+    """Return living processes whose command line, working folder or workspace lies under `folder`.
+
+    Without this one and those that started it: `timeout 60 pytest --basetemp FOLDER` names the folder too.
+    """
+    ours = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
+    return [process for process in psutil.process_iter() if process.pid not in ours and _belongs(process, str(folder))]
 
 
 def _belongs(process: psutil.Process, folder: str) -> bool:
