@@ -7,7 +7,8 @@ brackets, whose promoted trials are resumed. Then every line of its trial table 
 parameters, state, value and each epoch's value.
 
 Prints a table and, as its last line, one JSON object: `kills`, and of all trials those that are `lost`, `doubled` (had
-more than one run, over both parts) or `different`.
+more than one run in a study) or `different`; and how many were `retrained` for the second part: of a bracket that the
+first part cut short, a trial may go on beyond the rung at which it stopped there.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ class Tally:
     kills: collections.Counter[str] = field(default_factory=collections.Counter)
     lost: int = 0
     doubled: int = 0
+    retrained: int = 0
     different: int = 0
     problems: list[str] = field(default_factory=list)
     most: int = 1_000_000
@@ -196,6 +198,7 @@ def compare(expected: list[TrialRecord], found: list[TrialRecord], runs: dict[st
             tally.problems.append(f"trial {trial.number}: {', '.join(changed)} differ; {said}; cause {cause}")
     tally.lost += abs(len(found) - len(expected)) if len(found) > len(expected) else 0
     tally.doubled += sum(number - 1 for number in runs.values())
+    tally.retrained += len(runs) - len({name.split(" ", 1)[1] for name in runs})
 
 
 def page(search: dict[str, Any], expected: list[TrialRecord], found: list[TrialRecord], tally: Tally) -> str:
@@ -223,10 +226,10 @@ def page(search: dict[str, Any], expected: list[TrialRecord], found: list[TrialR
 
 
 def runs_by_trial(workspace: Workspace, project: str) -> dict[str, int]:
-    """Return how many runs each trial had in both studies: the longer one takes over those of the shorter one."""
+    """Return how many runs each trial of each study had. A study that takes over a run has none of its own for it."""
     with workspace.session() as session:
         rows = [run for run in runs_of(session, project, RunKind.TRIAL) if (run.label or "").startswith("trial ")]
-    return dict(collections.Counter(row.label or "" for row in rows))
+    return dict(collections.Counter(f"{row.study} {row.label}" for row in rows))
 
 
 def main() -> None:
@@ -275,6 +278,7 @@ def main() -> None:
         "kills": sum(tally.kills.values()),
         "lost": tally.lost,
         "doubled": tally.doubled,
+        "retrained": tally.retrained,
         "different": tally.different,
         "problems": len(tally.problems),
         "studies": studies,
