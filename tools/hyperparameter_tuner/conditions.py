@@ -52,6 +52,16 @@ def allowed(parent: Range, given: Any) -> list[Any]:
     return [given] if is_one else list(given)
 
 
+def exclude(one: str, other: str, space: Mapping[str, Range]) -> bool:
+    """Return whether two keys are never searched together: under different values of a third."""
+    first, second = space[one].when or {}, space[other].when or {}
+    for name in first.keys() & second.keys() & space.keys():
+        values, others = allowed(space[name], first[name]), allowed(space[name], second[name])
+        if not any(_is_among(value, others) for value in values):
+            return True
+    return False
+
+
 def condition_problems(space: Mapping[str, Range]) -> list[tuple[str, str, dict[str, Any] | None]]:
     """Return (key, problem, the condition put right or None for none) of each condition that cannot hold."""
     return [*_unknown_keys(space), *_impossible_values(space), *_cycles(space)]

@@ -147,9 +147,12 @@ def _study_seconds(session: Session, study: Study) -> float:
 
 
 def _attempts(starts: Sequence[float], worked_seconds: float) -> Iterator[tuple[float, float]]:
-    """Give the (begin, end) of a run's attempts: an earlier one lasted at most until the next began."""
+    """Give the (begin, end) of a run's attempts: an earlier one lasted at most until the next began.
+
+    None of a run whose entries were damaged, which `verify` names.
+    """
     left = worked_seconds
-    for begin, following in zip(starts, [*starts[1:], math.inf], strict=True):
+    for begin, following in zip(starts, [*starts[1:], math.inf], strict=False):
         lasted = min(left, following - begin)
         left -= lasted
         yield begin, begin + lasted

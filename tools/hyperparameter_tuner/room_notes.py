@@ -56,14 +56,14 @@ def _place_notes(evidence: Evidence, width: int) -> list[str]:
     places = {
         "runs_at_once": own.runs_at_once,
         "workspace_limits.runs_at_once": whole.runs_at_once,
-        "disk_bytes (each run holds run_disk_bytes)": math.ceil(own.disk_bytes / own.run_disk_bytes),
+        "disk_bytes": math.ceil(own.disk_bytes / own.run_disk_bytes),  # each reserves as much as a run may use
     }
     name, least = min(places.items(), key=lambda place: place[1])
     if width <= least:
         return []
     return [
-        f"width {width}, and {name} lets {least} run at once: a wave runs in turns, with the same results; the owner "
-        "can raise it"
+        f"width {width}, and {name} lets {least} run at once: a wave runs in turns, with the same results; only the "
+        f"owner can raise it: {limits.how_to_raise(name, evidence.name)}"
     ]
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.hyperparameter_tuner.conditions import condition_problems, own_choice
+from trainwright.tools.hyperparameter_tuner.conditions import condition_problems, exclude, own_choice
 from trainwright.tools.hyperparameter_tuner.constraints import Constraint
 from trainwright.tools.hyperparameter_tuner.domain import Domain
 from trainwright.tools.hyperparameter_tuner.methods import LEARNING
@@ -92,7 +92,9 @@ def _choices(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]
 
 def _overlapping(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:  # noqa: ARG001
     for key in search.space:
-        inner = [other for other in search.space if other.startswith(f"{key}.")]
+        inner = [
+            other for other in search.space if other.startswith(f"{key}.") and not exclude(key, other, search.space)
+        ]
         if inner:
             shown = ", ".join(f"`{other}`" for other in inner)
             yield Flaw(

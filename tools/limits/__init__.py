@@ -2,7 +2,7 @@
 
 from trainwright.tools.limits.amounts import Amounts, Reservation, effective_limits, limits_under
 from trainwright.tools.limits.lines import limit_lines
-from trainwright.tools.limits.reservation import is_cut_short, limit_table, require_room, reserve
+from trainwright.tools.limits.reservation import how_to_raise, is_cut_short, limit_table, require_room, reserve
 from trainwright.tools.limits.trials import count_trials, require_trials
 from trainwright.tools.limits.usage import Usage, sealed_use, usages, use_differences
 
@@ -12,6 +12,7 @@ __all__ = [
     "Usage",
     "count_trials",
     "effective_limits",
+    "how_to_raise",
     "is_cut_short",
     "limit_lines",
     "limit_table",

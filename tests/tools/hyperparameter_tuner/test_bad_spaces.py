@@ -153,3 +153,13 @@ def test_constraints_are_arithmetic_over_keys(text: str, *, holds: bool) -> None
 def test_nothing_else_is_evaluated(text: str) -> None:
     with pytest.raises(ValueError, match="constraint"):
         Constraint(text)
+
+
+@pytest.mark.requirement("TUNE-1")
+def test_keys_within_one_another_may_be_searched_under_different_values_of_a_third() -> None:
+    whole = {"type": "categorical", "choices": [{"hidden": [16]}, {"hidden": [32]}], "when": {BATCH: 16}}
+    inner = {"type": "categorical", "choices": [[16], [32]]}
+    space = {BATCH: BATCHES, "model.args": whole}
+    assert checked({"space": space | {"model.args.hidden": inner | {"when": {BATCH: [32, 64]}}}}).trials >= 1
+    message, _ = refused({"space": space | {"model.args.hidden": inner | {"when": {BATCH: [16, 64]}}}})
+    assert "is searched as a whole" in message

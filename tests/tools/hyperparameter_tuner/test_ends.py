@@ -139,6 +139,7 @@ def test_only_time_in_which_a_run_was_under_way_counts(workspace: Workspace, beg
 def test_runs_side_by_side_count_once_and_an_earlier_attempt_until_the_next() -> None:
     assert ends.united_seconds([]) == 0.0
     assert ends.united_seconds([(10.0, 14.0), (0.0, 5.0), (2.0, 3.0), (4.0, 6.0)]) == 10.0
+    assert list(ends._attempts([], 10.0)) == []
     assert list(ends._attempts([100.0, 102.0, 500.0], 10.0)) == [(100.0, 102.0), (102.0, 110.0), (500.0, 500.0)]
 
 
