@@ -42,6 +42,18 @@ def wave_of(workspace: Workspace, search: dict[str, Any]) -> list[TrialRecord]:
     return next_wave(workspace, start_study(workspace, "digits", search=search).study_id)
 
 
+@pytest.mark.requirement("TUNE-3", "GATE-4")
+def test_a_wave_that_a_limit_holds_back_says_so_with_the_call_that_asks_for_more(
+    workspace: Workspace, make_project: Callable[..., str]
+) -> None:
+    make_project(workspace)
+    notes = start_study(workspace, "digits", search=SEARCH).taken_as or []
+    [note] = [note for note in notes if "runs_at_once lets 2 run at once" in note]
+    assert note.endswith("configure(project='digits', ask_owner={'limits': {'runs_at_once': …}}) asks.")
+    narrow = start_study(workspace, "digits", search=SEARCH | {"width": 2}).taken_as or []
+    assert not [note for note in narrow if "at once" in note]
+
+
 @pytest.mark.requirement("TUNE-1", "TUNE-5")
 def test_the_present_configuration_is_trial_0_and_guesses_follow(
     workspace: Workspace, make_project: Callable[..., str]
@@ -139,5 +151,13 @@ def test_a_choice_is_one_choice_whether_it_is_written_as_a_whole_number_or_not(m
     assert [trial.parameters[DECAY] for trial in trials[: len(first)]] == first
     assert all(type(trial.parameters[DECAY]) in {int, float} and trial.parameters[DECAY] in choices for trial in trials)
     assert method != "grid" or [trial.parameters[DECAY] for trial in trials] == choices
-    earlier = [TrialRecord(0, {DECAY: 0.0}, "completed", value=0.5)]
-    assert suggest(search, "maximize", earlier, base_values=base)[0][DECAY] in choices, "kept as an earlier version did"
+
+
+@pytest.mark.requirement("TUNE-1", "TUNE-5")
+def test_a_table_of_an_earlier_version_holds_a_choice_in_another_form() -> None:
+    space = {DECAY: {"type": "categorical", "choices": [0, 0.1, 0.3]}}
+    search = SearchSection.model_validate({"trials": 6, "space": space, "present_first": False})
+    values = enumerate((0.0, 0.1, 0.3, 0.0))
+    earlier = [TrialRecord(n, {DECAY: value}, "completed", value=0.5 + 0.1 * n) for n, value in values]
+    parameters, _ = suggest(search, "maximize", earlier, base_values={})
+    assert parameters[DECAY] in [0, 0.1, 0.3]
