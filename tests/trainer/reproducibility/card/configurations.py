@@ -110,7 +110,10 @@ def _write_masks(root: Path) -> None:
 
 
 def every() -> dict[str, Values]:
-    """Return the configurations by the part that each is for."""
+    """Return the configurations by the part that each is for.
+
+    Beside a configuration's keys: `case`, of tests/trainer/models/tasks.py, and `kind` of the run, else a trial.
+    """
     return {
         **{f"model {name}": _of_model(name) for name in MODELS},
         **{f"task {name}": {"case": name} for name in CASES},
@@ -128,6 +131,8 @@ def every() -> dict[str, Values]:
 
 
 AROUND: dict[str, Values] = {
+    "run baseline": {**PICTURES, "kind": "baseline"},
+    "run probe": {**PICTURES, "kind": "probe"},
     "objective contrastive on pictures": {
         **PICTURES,
         "objective": {"name": "contrastive", "outputs": 8, "augmentation": {"rotate_degrees": 10, "flip": 0.5}},
@@ -195,15 +200,19 @@ def _of_loss(section: type[LossSection]) -> dict[str, Values]:
 
 
 def _of_metric(name: str) -> Values:
-    """Return the metric beside a loss of its task."""
+    """Return the metric beside a loss of its task, with all others that are measured there."""
+    beside = _beside(name)
+    return {**beside, "metrics": [other for other in METRICS if _beside(other) == beside]}
+
+
+def _beside(metric: str) -> Values:
     of_cases = {"entity_f1": "token_classification", "exact_match": "question_answering"}
     of_cases |= {"span_f1": "question_answering", "rouge_1": "seq2seq", "rouge_2": "seq2seq", "rouge_l": "seq2seq"}
-    if name in of_cases:
-        return {"case": of_cases[name], "metrics": [name]}
-    if name == "auc":
-        return {**ROWS, "data": {"use": "breast_cancer"}, "metrics": [name]}
-    of = PIXELS if name == "mean_iou" else OF_TASK[METRICS[name].tasks[0]]
-    return {**of, "metrics": [name]}
+    if metric in of_cases:
+        return {"case": of_cases[metric]}
+    if metric == "auc":
+        return {**ROWS, "data": {"use": "breast_cancer"}}
+    return PIXELS if metric == "mean_iou" else OF_TASK[METRICS[metric].tasks[0]]
 
 
 def _of_optimizer(name: str) -> Values:
