@@ -12,7 +12,8 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,50 +36,61 @@ write_tokenizer = tasks.root.__wrapped__
 LIST = yaml.safe_load(guard.LIST.read_text(encoding="utf-8"))
 
 
-@dataclass
 class OnCard:
-    """What was done on the card."""
+    """A process with the card, which works on one piece after the other; a run that was made is not made again."""
 
-    runs: dict[str, RunDirectory] = field(default_factory=dict)
-    calls: dict[str, Any] = field(default_factory=dict)
+    def __init__(self, folder: Path, library: Path, make_run: Any) -> None:
+        self.folder, self.make_run, self.made = folder, make_run, {}
+        self.calls: dict[str, Any] = {}
+        paths = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "src")])
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.trainer.reproducibility.card.runs", str(library)],
+            cwd=REPOSITORY, env={**os.environ, "PYTHONPATH": paths},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
 
+    def do(self, **piece: Any) -> None:
+        """Have a piece done, and wait."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(piece) + "\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "done\n"
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if torch.version.cuda is not None or shutil.which("g++") is None:
-        pytest.skip("a card is pretended in torch's build for the CPU, and needs g++")
-    return guard.compiled(tmp_path_factory.mktemp("guard"))
-
-
-@pytest.fixture(scope="module")
-def on_card(tmp_path_factory: pytest.TempPathFactory, library: Path, make_run: Any, request: Any) -> OnCard:
-    """The runs of the parts that the collected tests ask for, equal ones once, and every call."""
-    folder = tmp_path_factory.mktemp("card")
-    asked = [_part_of(item) for item in request.session.items]
-    done, made = OnCard(), {}
-    for number, part in enumerate(part for part in PARTS if part in asked and not missing_library(part)):
-        root = folder / f"root-{number}"
+    def run(self, part: str) -> RunDirectory:
+        """Return the run of a part."""
+        root = self.folder / f"root-{len(list(self.folder.iterdir()))}"
         root.mkdir()
         write_tokenizer(root)
         configurations.write_files(root)
         values = values_of(part, root)
         kind = RunKind(PARTS[part].get("kind", "trial"))
         key = (kind, config_digest(parse_config(values)))
-        if key not in made:
-            made[key] = make_run(root / "run", values, code_root=str(root), kind=kind)
-        done.runs[part] = made[key]
-    order = folder / "order.json"
-    calls = {name: call.text for name, call in CALLS.items()}
-    order.write_text(json.dumps({"runs": [str(run.path) for run in made.values()], "calls": calls}))
-    command = [sys.executable, "-m", "tests.trainer.reproducibility.card.runs", str(library), str(order)]
-    paths = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "src")])
-    subprocess.run(command, cwd=REPOSITORY, env={**os.environ, "PYTHONPATH": paths}, check=True)
-    done.calls = json.loads((folder / "calls.json").read_text())
-    return done
+        if key not in self.made:
+            self.made[key] = self.make_run(root / "run", values, code_root=str(root), kind=kind)
+            self.do(run=str(self.made[key].path))
+        found: RunDirectory = self.made[key]
+        return found
+
+    def said(self, name: str) -> str | None:
+        """Return the error of a call, None where it ran."""
+        if not self.calls:
+            answers = self.folder / "calls.json"
+            self.do(calls={name: call.text for name, call in CALLS.items()}, to=str(answers))
+            self.calls = json.loads(answers.read_text())
+        return self.calls[name]["error"]  # type: ignore[no-any-return]
 
 
-def _part_of(item: Any) -> str | None:
-    return item.callspec.params.get("part") if item.path == Path(__file__) and hasattr(item, "callspec") else None
+@pytest.fixture(scope="module")
+def on_card(tmp_path_factory: pytest.TempPathFactory, make_run: Any) -> Iterator[OnCard]:
+    """The card's process."""
+    if torch.version.cuda is not None or shutil.which("g++") is None:
+        pytest.skip("a card is pretended in torch's build for the CPU, and needs g++")
+    card = OnCard(tmp_path_factory.mktemp("card"), guard.compiled(tmp_path_factory.mktemp("guard")), make_run)
+    yield card
+    assert card.process.stdin is not None
+    card.process.stdin.close()
+    card.process.wait(30)
 
 
 def values_of(part: str, root: Path) -> dict[str, Any]:
@@ -95,7 +107,7 @@ def values_of(part: str, root: Path) -> dict[str, Any]:
 def test_a_part_trains_on_a_card_and_nothing_of_it_is_refused(part: str, on_card: OnCard) -> None:
     if (library := missing_library(part)) is not None:
         pytest.skip(f"needs {library}")
-    run = on_card.runs[part]
+    run = on_card.run(part)
     assert run.status().state is RunState.COMPLETED, f"{run.status().failure}\n{run.log.read_text()[-3000:]}"
     found = json.loads((run.path / "card.json").read_text())
     assert found["refused"] == {}
@@ -173,7 +185,7 @@ CALLS = {
 
 @pytest.mark.parametrize("alert", [entry["alert"] for entry in LIST["refused"]])
 def test_a_planted_operation_is_found_by_torchs_name_with_a_route_around_it(alert: str, on_card: OnCard) -> None:
-    said = on_card.calls[f"planted {alert}"]["error"]
+    said = on_card.said(f"planted {alert}")
     assert said is not None
     found = refusal(RuntimeError(said))
     assert found is not None, said
@@ -183,13 +195,13 @@ def test_a_planted_operation_is_found_by_torchs_name_with_a_route_around_it(aler
 
 @pytest.mark.parametrize("name", ROUTES)
 def test_a_route_of_a_remedy_runs_on_the_card_and_gives_the_same(name: str, on_card: OnCard) -> None:
-    assert on_card.calls[f"route {name}"]["error"] is None
+    assert on_card.said(f"route {name}") is None
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_the_pretended_card_is_as_strict_as_a_card(name: str, on_card: OnCard) -> None:
-    said, wanted = on_card.calls[f"rule {name}"]["error"], RULES[name][1]
-    assert said is None if wanted is None else wanted in said
+    said, wanted = on_card.said(f"rule {name}"), RULES[name][1]
+    assert said is None if wanted is None else wanted in (said or "")
 
 
 def test_the_list_has_every_operation_that_the_installed_torch_documents() -> None:

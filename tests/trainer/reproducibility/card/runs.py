@@ -1,8 +1,8 @@
-"""Work on the pretended card: `python -m tests.trainer.reproducibility.card.runs LIBRARY ORDER`, a fork for each piece.
+"""Work on the pretended card: `python -m tests.trainer.reproducibility.card.runs LIBRARY`, a fork for each piece.
 
-The order is a JSON file: run directories, each worked on as its worker does, which leaves `card.json` there; and calls,
-pieces of Python with `torch`, `F` and `x1`, `x2`, `x3` (2, 3, 8, ...) on the card, whose errors go to `calls.json`
-beside the order.
+Pieces come line by line, as JSON, and each is answered by a line when it is done. A run directory is worked on as its
+worker does, and gets `card.json`. Calls are pieces of Python with `torch`, `F` and `x1`, `x2`, `x3` (2, 3, 8, ...) on
+the card; their errors go to the file that is named.
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ LIBRARIES = ("peft", "transformers.models.auto.modeling_auto", "transformers.gen
              *(f"transformers.models.{kind}.modeling_{kind}" for kind in MODELS))  # fmt: skip
 
 
-def main(library: str, order: Path) -> None:
-    """Do all that is ordered, one after the other."""
-    wanted: dict[str, Any] = json.loads(order.read_text())
+def main(library: str) -> None:
+    """Do what comes in, one piece after the other."""
     guard.load(Path(library))
     from tests.worlds.warm import import_for_worker
 
     import_for_worker()
     for name in LIBRARIES:  # once, and not in every fork
         importlib.import_module(name)
-    for run in wanted["runs"]:
-        _in_a_fork(_work, Path(run))
-    if wanted["calls"]:
-        _in_a_fork(_call, wanted["calls"], order.with_name("calls.json"))
+    for line in sys.stdin:
+        piece = json.loads(line)
+        if "run" in piece:
+            _in_a_fork(_work, Path(piece["run"]))
+        else:
+            _in_a_fork(_call, piece["calls"], Path(piece["to"]))
+        print("done", flush=True)
 
 
 def _in_a_fork(act: Any, *given: Any) -> None:
@@ -92,4 +94,4 @@ def _call(calls: dict[str, str], to: Path) -> int:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1])
