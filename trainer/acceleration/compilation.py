@@ -68,7 +68,7 @@ def keep_outputs(model: nn.Module) -> None:
 
         return tree_map_only(torch.Tensor, torch.clone, compiled(*args, **kwargs))
 
-    model._compiled_call_impl = copied  # type: ignore[assignment]
+    model._compiled_call_impl = copied
 
 
 def require_compiler(device: torch.device) -> None:
