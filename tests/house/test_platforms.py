@@ -26,7 +26,7 @@ def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_on_windows_an_import_says_that_it_is_wsl_and_nothing_of_fcntl() -> None:
-    done = python("import sys; sys.platform = 'win32'; import trainwright.server.cli")
+    done = python(f"import sys; sys.platform = 'win32'; import {cli.__name__}")
     last = done.stderr.splitlines()[-1]
     assert (
         last == f"ImportError: {PLATFORMS} Run `wsl --install` in a terminal, then install Trainwright in that Linux."
