@@ -118,7 +118,7 @@ class TrainingSection(Section):
     @classmethod
     def _no_apple_gpu(cls, value: Any) -> Any:
         if isinstance(value, str) and value.lower().partition(":")[0] in {"mps", "metal"}:
-            raise ImpossibleError(PLATFORMS, {"training.device": "cpu"})
+            raise ImpossibleError(PLATFORMS.removesuffix("."), {"training.device": "cpu"})
         return value
 
     @model_validator(mode="after")
