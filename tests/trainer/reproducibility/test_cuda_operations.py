@@ -87,10 +87,8 @@ def on_card(tmp_path_factory: pytest.TempPathFactory, make_run: Any) -> Iterator
     if torch.version.cuda is not None or shutil.which("g++") is None:
         pytest.skip("a card is pretended in torch's build for the CPU, and needs g++")
     card = OnCard(tmp_path_factory.mktemp("card"), guard.compiled(tmp_path_factory.mktemp("guard")), make_run)
-    yield card
-    assert card.process.stdin is not None
-    card.process.stdin.close()
-    card.process.wait(30)
+    with card.process:  # which closes what it reads from, and waits
+        yield card
 
 
 def values_of(part: str, root: Path) -> dict[str, Any]:
