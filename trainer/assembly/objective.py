@@ -113,7 +113,7 @@ def build_objective(
         exporting=specification.kind is RunKind.EXPORT,
     )
     with user_code("The objective", context.code_root), seeding.preserved():
-        seeding.seed_sample(config.seed, 0)
+        seeding.seed_measurement(config.seed, 0)
         built = config.objective.build(plain, setup)
     names = [metric.name for metric in work.metrics if metric.of_texts]
     if not names:

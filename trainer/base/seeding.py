@@ -129,6 +129,16 @@ def seed_sample(*parts: int) -> None:
     torch.default_generator.manual_seed(key & 0x7FFF_FFFF_FFFF_FFFF)
 
 
+def seed_measurement(*parts: int) -> None:
+    """Key every generator, the devices' too, before a measurement whose draws are to be the same each time.
+
+    Called where all of them are preserved. Samples are read on the CPU, so `seed_sample` leaves the devices alone.
+    """
+    seed_sample(*parts)
+    if _cuda_is_used():
+        torch.cuda.manual_seed_all(key_of(*parts) & 0x7FFF_FFFF_FFFF_FFFF)
+
+
 SPLITS = ("train", "validation", "test")
 
 

@@ -29,7 +29,7 @@ def average_epoch(session: Session) -> None:
     for observer in session.weight_observers:
         if observer.after_epoch(session.progress.epoch + 1):
             with untouched(session), observer.evaluated():
-                seeding.seed_sample(session.config.seed, session.progress.epoch)
+                seeding.seed_measurement(session.config.seed, session.progress.epoch)
                 update_bn(_batches(session), _Pass(session))
                 observer.take_buffers()
 
@@ -78,7 +78,7 @@ def evaluate_split(session: Session, loader: BatchLoader) -> dict[str, float]:
     session.model.eval()
     session.context.training = False
     with session.evaluated_weights(), seeding.preserved(), torch.no_grad():
-        seeding.seed_sample(session.config.seed, 0)
+        seeding.seed_measurement(session.config.seed, 0)
         for number, batch in enumerate(loader.batches(0)):
             if session.may_leave_validation:
                 raise LeftError

@@ -109,7 +109,7 @@ class Robustness:
     def __call__(self, run: MeasuredRun, loader: BatchLoader) -> dict[str, float]:
         """Attack every batch, with starts that are the same at each evaluation."""
         sums = torch.zeros(4, dtype=torch.float64, device=run.device)  # loss, its terms, right, counted
-        seeding.seed_sample(run.seed, 1)
+        seeding.seed_measurement(run.seed, 1)
         for number, batch in enumerate(loader.batches(0)):
             moved = to_device(batch, run.device)
             with run.autocast():

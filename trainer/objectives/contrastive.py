@@ -145,7 +145,7 @@ class LinearProbe:
     def _features(self, run: MeasuredRun, loader: BatchLoader, at_most: int | None = None) -> tuple[Tensor, Tensor]:
         features: list[Tensor] = []
         labels: list[Tensor] = []
-        seeding.seed_sample(run.seed, 2)
+        seeding.seed_measurement(run.seed, 2)
         for number, batch in enumerate(loader.batches(0)):
             if at_most is not None and sum(map(len, labels)) >= at_most:
                 break

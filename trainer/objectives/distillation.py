@@ -58,7 +58,7 @@ def load_teacher(section: TeacherSection, code_root: Path, make: Callable[[Entry
     file = _weights_file(section.weights, code_root) if section.weights is not None else None
     entry = Entry(use=section.use, args=section.args) if section.use is not None else _entry_beside(file)
     with seeding.preserved():
-        seeding.seed_sample(0)
+        seeding.seed_measurement(0)
         model = make(entry)
     if file is not None:
         _load(model, file, entry)

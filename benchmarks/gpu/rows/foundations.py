@@ -97,6 +97,11 @@ def seeding(lane: Lane) -> None:
     with generators.preserved():
         torch.rand(5, device=session.device)
     assert bool(state["cuda"]) == lane.on_card
+    measured = []
+    for _ in range(2):
+        generators.seed_measurement(42, 0)
+        measured.append(torch.rand(64, device=session.device))
+    assert torch.equal(*measured), "draws of an evaluation are the same each time"
     probe = lane.trained("probed", {**CNN, "training": {"epochs": 1}}).part(Reproducibility).probe
     assert probe.draws_repeat["cuda"] is (True if lane.on_card else None)
 

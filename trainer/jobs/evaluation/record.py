@@ -65,7 +65,7 @@ def _evaluated(session: Session) -> Iterator[dict[str, Any]]:
     session.model.eval()
     session.context.training = False
     with _weights(session, is_present=is_present), seeding.preserved(), torch.no_grad():
-        seeding.seed_sample(session.config.seed, 0)
+        seeding.seed_measurement(session.config.seed, 0)
         yield where
 
 

@@ -66,7 +66,7 @@ def export_program(session: Session) -> Program:
     started = time.perf_counter()
     try:
         with user_code("The model's export", session.context.code_root), seeding.preserved():
-            seeding.seed_sample(session.config.seed, 0)
+            seeding.seed_measurement(session.config.seed, 0)
             found = _exported(session)
     except Exception as error:  # noqa: BLE001 - whatever a model or an exporter raises: the run is complete
         problem, remedy = in_plain_words(error)
