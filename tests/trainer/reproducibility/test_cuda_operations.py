@@ -23,6 +23,7 @@ import yaml
 from tests.trainer.models import tasks
 from tests.trainer.reproducibility.card import configurations, guard
 from tests.trainer.reproducibility.card.configurations import missing_library
+from tests.variants import variants
 
 from trainwright.trainer.base.failures import refusal
 from trainwright.trainer.config import config_digest, parse_config
@@ -31,6 +32,13 @@ from trainwright.trainer.run import RunDirectory, RunKind, RunState
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("REPRO-2")]
 REPOSITORY = Path(__file__).parents[3]
 PARTS = configurations.every()
+OFTEN = [part for part in PARTS if part.startswith("model ")] + [
+    "loss cross_entropy of pixels, with options", "loss dice_cross_entropy of pixels", "loss focal, with options",
+    "loss bce_with_logits, with options", "loss huber", "optimizer muon", "optimizer adafactor",
+    "objective distillation", "objective adversarial on pixels", "objective contrastive", "objective multi_task",
+    "mixing mixup_cutmix", "adapter dora", "run probe", "weight_averaging ema", "precision fp16", "recomputation",
+]  # fmt: skip
+"""Parts that every suite runs; the others are among the long tests."""
 
 write_tokenizer = tasks.root.__wrapped__
 LIST = yaml.safe_load(guard.LIST.read_text(encoding="utf-8"))
@@ -101,7 +109,7 @@ def values_of(part: str, root: Path) -> dict[str, Any]:
     return {**values, "training": training, "loader": loader, "logging": {"tensorboard": False}, "checkpoints": {}}
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", variants(PARTS, quick=OFTEN))
 def test_a_part_trains_on_a_card_and_nothing_of_it_is_refused(part: str, on_card: OnCard) -> None:
     if (library := missing_library(part)) is not None:
         pytest.skip(f"needs {library}")
