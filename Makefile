@@ -26,7 +26,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install companions clouds lowest extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-search bench-session bench-resume bench-engine bench-soak data-faults monitor-faults cheats clean-room walks model-test bench-gate-kills bench-study-kills pictures decisions examples format clean bench-tuner secrets-test integrations gpu-kit
+.PHONY: gpu help install companions clouds lowest extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-search bench-session bench-resume bench-engine bench-soak data-faults monitor-faults cheats clean-room walks model-test bench-gate-kills bench-study-kills pictures decisions examples format clean bench-tuner secrets-test integrations gpu-kit
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -83,6 +83,10 @@ extras: companions  ## Resolve every optional extra, and its lowest versions, be
 	      pyproject.toml -o /dev/null && echo "$$extra, $$which: fits" || exit 1; done; done
 
 check: lint types layers test  ## Style, types, layers and tests: what CI runs
+
+gpu: install  ## Every path that touches a GPU, as named checks in ten minutes (REHEARSE=1 ONLY=names MINUTES=10 OUT=folder RECORD=file)
+	$(BIN)/python -P benchmarks/gpu $(if $(REHEARSE),--rehearse) $(if $(ONLY),--only $(ONLY)) $(if $(MINUTES),--minutes $(MINUTES)) \
+	  $(if $(OUT),--out $(OUT)) $(if $(RECORD),--record $(RECORD))
 
 bench-surface: install  ## What the server costs an agent: start-up, tool list, start calls, looks at 1,000 runs (QUICK=1)
 	$(BIN)/python benchmarks/surface --repetitions $(if $(QUICK),3 --projects 3 --runs 60 --points 60000,9)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+GRAPHED = frozenset({"reduce-overhead", "max-autotune"})
+"""Modes under which torch records CUDA graphs."""
 SIZES = 32
 """Sizes of batches that are compiled, before the run is stopped."""
 
@@ -48,6 +50,25 @@ def compile_model(model: nn.Module, section: CompileSection, device: torch.devic
     dynamo.config.fail_on_recompile_limit_hit = True
     dynamo.config.suppress_errors = False
     model.compile(mode=section.mode, dynamic=section.dynamic)
+    if device.type == "cuda" and section.mode in GRAPHED:
+        keep_outputs(model)
+
+
+def keep_outputs(model: nn.Module) -> None:
+    """Copy what the compiled forward returns: a CUDA graph writes its next outputs to the same memory.
+
+    The engine keeps outputs until an epoch's metrics are computed (PyTorch documentation, CUDAGraph Trees: accessing an
+    overwritten output is an error).
+    """
+    compiled: Callable[..., Any] = model._compiled_call_impl  # type: ignore[assignment]  # set by `compile`
+
+    @functools.wraps(compiled)
+    def copied(*args: Any, **kwargs: Any) -> Any:
+        from torch.utils._pytree import tree_map_only
+
+        return tree_map_only(torch.Tensor, torch.clone, compiled(*args, **kwargs))
+
+    model._compiled_call_impl = copied  # type: ignore[assignment]
 
 
 def require_compiler(device: torch.device) -> None:

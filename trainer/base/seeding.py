@@ -88,12 +88,13 @@ def quickly_preserved() -> Iterator[None]:
     half of a pair of NumPy's normal numbers is forgotten, always: who resumes restores before the next reading.
     """
     generator = np.random.mtrand.get_bit_generator()
-    if not _is_copied_as_memory(generator) or _cuda_is_used():
+    if not _is_copied_as_memory(generator):
         with preserved():
             yield
         return
     address = generator.ctypes.state_address
     python, numpy, of_torch = random.getstate(), ctypes.string_at(address, STATE_BYTES), torch.get_rng_state()
+    devices = [(each, each.get_state()) for each in torch.cuda.default_generators] if _cuda_is_used() else []
     try:
         yield
     finally:
@@ -101,6 +102,8 @@ def quickly_preserved() -> Iterator[None]:
         ctypes.memmove(address, numpy, STATE_BYTES)
         random.setstate(python)
         torch.set_rng_state(of_torch)
+        for of_device, state in devices:
+            of_device.set_state(state)
 
 
 @cache

@@ -82,11 +82,11 @@ def evaluate_split(session: Session, loader: BatchLoader) -> dict[str, float]:
         for number, batch in enumerate(loader.batches(0)):
             if session.may_leave_validation:
                 raise LeftError
-            moved = to_device(batch, session.device)
+            count = objective.count(batch)  # before it is on the device: no need to wait for it
             with session.autocast():
-                outcome = objective(session.model, moved)
+                outcome = objective(session.model, to_device(batch, session.device))
             if not loader.is_spare(number):
-                totals.add(outcome, objective.count(moved), gather=session.gathers)
+                totals.add(outcome, count, gather=session.gathers)
                 totals.fold(session.work)
         every = loader if loader.share is None else replace(loader, share=None)
         added = {name: value for each in session.auxiliary.measures for name, value in each(session, every).items()}

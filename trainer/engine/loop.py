@@ -18,7 +18,7 @@ from trainwright.trainer.engine.observers.observer import EpochResult, Observers
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.engine.totals import EpochTotals
 from trainwright.trainer.metrics import require_unmeasured
-from trainwright.trainer.optimization.update import total_norm
+from trainwright.trainer.optimization.update import NonFinite, total_norm
 
 
 def train(session: Session, observers: Observers) -> str:
@@ -214,10 +214,10 @@ def _may_update(session: Session, loss: Tensor, norm: Tensor, micro_batches: int
             session.strategy.show_gradients()
             raise _diverged(session, loss, norm, micro_batches)
         return finite
-    usable = torch.isfinite(loss) if overflows else torch.isfinite(loss) & torch.isfinite(norm)
-    bad = (~usable).float().reshape(())
-    session.non_finite = bad if session.non_finite is None else torch.maximum(session.non_finite, bad)
-    held_back = torch.maximum(session.non_finite, (~torch.isfinite(norm)).float().reshape(()))
+    if session.non_finite is None:
+        session.non_finite = NonFinite(session.device)
+    session.non_finite.note(loss) if overflows else session.non_finite.note(loss, norm)
+    held_back = session.non_finite.with_(norm) if overflows else session.non_finite.found
     for optimizer in session.optimizers.values():
         optimizer.found_inf = held_back  # type: ignore[attr-defined]  # read by fused kernels
     return True

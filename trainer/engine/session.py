@@ -32,7 +32,7 @@ from trainwright.trainer.engine.strategy import Strategy
 from trainwright.trainer.engine.totals import EpochTotals
 from trainwright.trainer.objectives.objective import Auxiliary, Objective, Work
 from trainwright.trainer.optimization.schedules.schedule import Schedule
-from trainwright.trainer.optimization.update import Update
+from trainwright.trainer.optimization.update import NonFinite, Update
 from trainwright.trainer.optimization.weight_averaging import WeightObserver
 from trainwright.trainer.run import RunDirectory, RunSpecification
 from trainwright.trainer.supervision.stop import StopRequest
@@ -153,7 +153,7 @@ class Session:
     scaler: Scaling = field(default_factory=Scaling)
     strategy: Strategy = field(default_factory=Strategy)
     """How the run is shared among processes."""
-    non_finite: Tensor | None = None
+    non_finite: NonFinite | None = None
     """On CUDA a flag on the device that holds back every update after a non-finite one."""
     base: FrozenBase = field(init=False)
     """Weights that no checkpoint holds, for the model is built with them; none until it is settled what is frozen."""

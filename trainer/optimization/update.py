@@ -60,6 +60,31 @@ def _coefficient(gradients: list[Tensor], largest: float, norm: Tensor) -> Tenso
     return float(np.minimum(reciprocal * np.float32(largest), np.float32(1.0)))
 
 
+class NonFinite:
+    """Whether any value noted so far was not finite, kept on the device: nothing waits for it.
+
+    One kernel for each note, that of torch.amp.GradScaler, which multiplies by the reciprocal of a scale as well: by 1
+    here, which changes no bit. A small model's step is bound by the launches of its kernels.
+
+    Attributes:
+        found: a scalar, 1.0 once something was not finite, and from then on; else 0.0.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.found = torch.zeros((), device=device)
+        self._one = torch.ones((), device=device)
+
+    def note(self, *values: Tensor) -> None:
+        """Note values of any shape, which keep their bits."""
+        torch._amp_foreach_non_finite_check_and_unscale_(list(values), self.found, self._one)
+
+    def with_(self, value: Tensor) -> Tensor:
+        """Return `found`, a scalar, as it would be with a further value of any shape."""
+        found = self.found.clone()
+        torch._amp_foreach_non_finite_check_and_unscale_([value], found, self._one)
+        return found
+
+
 Again = Callable[[], Tensor]
 """Measures the update's micro-batches at the present weights: sets the gradients anew, returns the loss (a scalar)."""
 

@@ -223,3 +223,33 @@ def test_persistent_workers_fetch_what_fresh_ones_do_and_stay() -> None:
     assert torch.equal(fetched["persistent"], fetched["in this process"])
     assert processes["persistent"][0] == processes["persistent"][1]
     assert processes["fresh"][0] != processes["fresh"][1]
+
+
+class Reusing(torch.nn.Module):
+    """Returns its outputs in memory that the next call writes to, as a CUDA graph does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(2))
+        self.memory = torch.zeros(2)
+
+    def forward(self, x: torch.Tensor) -> dict[str, Any]:
+        self.memory = self.memory.detach().copy_(self.weight.detach() * x)
+        return {"logits": self.memory, "more": (self.weight * x, 3)}
+
+
+@pytest.mark.requirement("TRAIN-2")
+def test_outputs_of_a_recorded_graph_are_kept_apart_from_the_next_ones_and_have_their_gradient() -> None:
+    model = Reusing()
+    model.compile(backend="eager")
+    model._compiled_call_impl = model._call_impl  # the memory is reused by the model itself, compiled or not
+    first = model(torch.ones(2))
+    second = model(torch.full((2,), 2.0))
+    assert torch.equal(first["logits"], second["logits"]), "without a copy, the first is lost"
+    compilation.keep_outputs(model)
+    first = model(torch.ones(2))
+    model(torch.full((2,), 2.0))
+    assert first["logits"].tolist() == [1.0, 1.0]
+    first["more"][0].sum().backward()
+    assert model.weight.grad is not None
+    assert first["more"][1] == 3

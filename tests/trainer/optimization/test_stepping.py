@@ -10,6 +10,7 @@ import torch
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.engine.loop import take_step
+from trainwright.trainer.optimization.update import NonFinite
 
 
 def one_step(session: Any) -> tuple[Any, torch.Tensor]:
@@ -92,3 +93,35 @@ def test_a_warmup_that_outlasts_the_run_is_refused_before_training(iris: dict[st
     assert open_session({**iris, "schedule": {"warmup_steps": steps - 1}}, "fits").schedule.warmup_steps == steps - 1
     with pytest.raises(ConfigurationError, match=f"never ends: the whole run has {steps} steps"):
         open_session({**iris, "schedule": {"warmup_steps": steps}}, "never")
+
+
+@pytest.mark.requirement("DIAG-1", "TRAIN-7")
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_a_fused_optimizer_holds_back_every_update_from_one_that_is_not_finite_on(bad: float) -> None:
+    """As on a GPU, where nothing waits for the device; the CPU's fused kernels read the same flag."""
+    weight = torch.nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.AdamW([weight], lr=0.1, fused=True)
+    non_finite = NonFinite(torch.device("cpu"))
+    weights = []
+    for loss in (1.5, bad, 1.5):
+        measured, norm = torch.tensor(loss), torch.tensor(3.0, dtype=torch.float32)
+        weight.grad = torch.full((3,), loss)
+        non_finite.note(measured, norm)
+        optimizer.found_inf = non_finite.found  # type: ignore[attr-defined]
+        optimizer.step()
+        assert repr(measured.item()) == repr(float(loss)), "a noted value keeps its bits"
+        weights.append(weight.detach().clone())
+    assert not torch.equal(weights[0], torch.ones(3))
+    assert torch.equal(weights[0], weights[1])
+    assert torch.equal(weights[1], weights[2])
+    assert non_finite.found.item() == 1.0
+
+
+@pytest.mark.requirement("TRAIN-2")
+def test_a_gradient_that_overflows_under_a_scale_holds_back_its_own_update_alone() -> None:
+    non_finite = NonFinite(torch.device("cpu"))
+    overflowed, loss = torch.tensor(float("inf")), torch.tensor(2.0)
+    non_finite.note(loss)
+    assert non_finite.with_(overflowed).item() == 1.0
+    assert non_finite.with_(loss).item() == 0.0
+    assert non_finite.found.item() == 0.0

@@ -6,6 +6,7 @@ import contextlib
 import math
 import time
 from collections import deque
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -94,7 +95,7 @@ class Recorder(Observer):
             return
         named = [_measured(result) for result, _ in waiting]
         tensors = [value for values in named for value in values.values() if isinstance(value, Tensor)]
-        read = iter(torch.stack(list(map(_scalar, tensors))).tolist() if tensors else [])
+        read = iter(_read(tensors, session.device))
         for (result, moment), values in zip(waiting, named, strict=True):
             numbers = {
                 name: next(read) if isinstance(value, Tensor) else float(value) for name, value in values.items()
@@ -192,6 +193,14 @@ def _measured(result: StepResult) -> dict[str, Tensor | float]:
     """Return a step's measurements by name; a norm that was not measured is left out, for 0 would mean it vanished."""
     norm: dict[str, Tensor | float] = {} if result.gradient_norm is None else {"gradient_norm": result.gradient_norm}
     return {"loss": result.loss, **norm, **result.values}
+
+
+def _read(values: Sequence[Tensor], device: torch.device) -> list[float]:
+    """Return the means of tensors of any shape in one transfer; what user code left on the CPU goes along with it."""
+    scalars = [_scalar(value) for value in values]
+    if device.type != "cpu":
+        scalars = [value.to(device, non_blocking=True) for value in scalars]
+    return torch.stack(scalars).tolist() if scalars else []
 
 
 def _scalar(value: Tensor) -> Tensor:

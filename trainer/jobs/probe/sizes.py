@@ -102,6 +102,8 @@ def _tried(session: Session, size: int) -> dict[str, Any]:
     session.train_loader = replace(
         session.train_loader, batch_size=size, num_workers=0, persistent_workers=False, _kept=None
     )
+    if session.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(session.device)
     try:
         return {**_measured(session), "peak_memory_bytes": peak_memory_bytes(session.device)}
     except Exception as error:

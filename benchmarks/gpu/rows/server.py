@@ -1,0 +1,190 @@
+"""What the server does with a card: runs that share it, searches, warm processes, exports, whole projects."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from lane import ROOT, Lane, check, differences, importable
+
+GOAL = {"metric": "accuracy", "direction": "maximize"}
+PATIENCE_SECONDS = 150.0
+
+
+@contextmanager
+def _workspace(lane: Lane) -> Iterator[Any]:
+    from trainwright.tools.workspace import Workspace
+
+    os.chdir(lane.folder)
+    opened = Workspace.open(lane.folder / "workspace")
+    yield opened
+    opened.close()
+
+
+def _until(holds: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (found := holds()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+    return found
+
+
+def _project(lane: Lane, workspace: Any, name: str, goal: float = 0.5, **config: Any) -> str:
+    from trainwright.tools.projects import create_project
+
+    values = {
+        "model": {"use": "cnn", "args": {"channels": [16, 32]}},
+        "data": {"use": "digits"},
+        "metrics": ["accuracy"],
+        "selection": {"metric": "accuracy", "direction": "maximize"},
+        **config,
+    }
+    create_project(workspace, name, intent="a lane for GPUs", goal={**GOAL, "target": goal}, config=lane.config(values))
+    return name
+
+
+def _ended(workspace: Any, run_id: str) -> Any:
+    from trainwright.tools.training_orchestrator import wait_for_run
+
+    view = _until(lambda: (found := wait_for_run(workspace, run_id, 10)).is_ended and found)
+    assert view.state == "completed", (view.state, view.failure)
+    return view
+
+
+@check("warm_process", 120)
+def warm_process(lane: Lane) -> None:
+    """A run forked off a warm process computes on the device, with the bits of a cold one."""
+    from rows.foundations import CNN
+    from trainwright.tools.launchers import Launch
+    from trainwright.tools.launchers.environment import worker_environment
+    from trainwright.tools.launchers.local import Local, kind_of
+    from trainwright.tools.launchers.warm import WarmLimits, WarmProcesses
+    from trainwright.trainer.run import RunKey
+    from trainwright.trainer.run.evidence import Environment
+
+    own, runs = Local(), [lane.make(f"{name}/run", CNN) for name in ("cold", "warm")]
+    own.warm = WarmProcesses()
+    own.warm.limits = WarmLimits(lane.folder / "slots", 1, 600.0)
+    specification = runs[0].specification()
+    kind = kind_of(specification, worker_environment(specification.config, specification.connections))
+    for run, is_warm in zip(runs, (False, True), strict=True):
+        launch = own.start(run, Launch(), RunKey.new())
+        assert (launch.parent is not None) == is_warm, launch
+        _until(lambda run=run: run.last_status().state.is_ended and not run.is_locked())
+        assert run.last_status().state.value == "completed", run.log.read_text()[-2000:]
+        assert run.part(Environment).fingerprint_basis["device"] == lane.device
+        own.warm.prepare(kind, lambda: True)
+        _until(lambda: own.warm.is_ready(kind))
+    own.warm.close()
+    assert not (found := differences(runs[1], runs[0])), found
+
+
+@check("shared_card", 200)
+def shared_card(lane: Lane) -> None:
+    """Two projects' runs share the card, each shown it by name; a search has two trials side by side on it."""
+    from trainwright.tools.gpus.inventory import machine_gpus
+    from trainwright.tools.hyperparameter_tuner import start_study, stop_study, study_status
+    from trainwright.tools.projects import advance
+    from trainwright.tools.training_orchestrator import start_run
+    from trainwright.tools.workspace.records import runs_of
+    from trainwright.trainer.run import RunKind
+
+    search = {"trials": 4, "width": 2, "trials_per_gpu": 2, "method": "random", "pruning": {"name": "none"}, "space": {
+        "optimizer.learning_rate": {"type": "float", "low": 1e-3, "high": 1e-2, "log": True}}}  # fmt: skip
+    with _workspace(lane) as workspace:
+        views = [
+            start_run(workspace, _project(lane, workspace, name, goal=0.999), RunKind.SMOKE) for name in ("one", "two")
+        ]
+        for view in views:
+            _ended(workspace, view.run_id)
+            if lane.on_card:
+                assert view.gpus == [str(machine_gpus()[0].gpu)]
+        asked = _until(
+            lambda: (found := advance(workspace, "one")).next and found.next.tool == "start_tuning" and found
+        )
+        lane.figures["steps_to_the_search"] = len(asked.steps)
+        study = start_study(workspace, "one", search=search).study_id
+        _until(lambda: study_status(workspace, study).trials_done == search["trials"])
+        stop_study(workspace, study)
+        with workspace.session() as session:
+            trials = [run.id for run in runs_of(session, "one", RunKind.TRIAL)]
+        events = [list(workspace.run_directory("one", trial).events()) for trial in trials]
+        spans = sorted((each[0].time, each[-1].time) for each in events)
+        lane.figures["overlapping_trials"] = sum(later[0] < one[1] for one, later in itertools.pairwise(spans))
+        assert lane.figures["overlapping_trials"]
+
+
+@check("export", 150)
+def export(lane: Lane) -> None:
+    """A project in bf16 from planning to release: the program of the device's weights is certified on the CPU."""
+    from trainwright.tools.projects import advance
+
+    with _workspace(lane) as workspace:
+        name = _project(lane, workspace, "exported", training={"epochs": 3, "precision": "bf16"})
+        answer = _until(lambda: (found := advance(workspace, name)).ended == "finished" and found)
+        folder = workspace.path / "projects" / name / "final_model"
+        metrics = json.loads((folder / "metrics.json").read_text())
+    lane.figures |= {"steps": len(answer.steps), "test": metrics["test"]["metrics"]}
+    assert metrics["test"]["metrics"]["accuracy"] > 0.5
+    differences = json.dumps(metrics)
+    assert "differences" not in differences or '"differences": []' in differences
+
+
+@check("architects_script", 120)
+def architects_script(lane: Lane) -> None:
+    """The script that the architect writes runs alone on the device."""
+    from trainwright.tools.training_architect import plan_training, read_request
+
+    with importable(ROOT / "docs" / "transcripts"):
+        from tickets import write_model, write_tickets
+
+    write_model(lane.folder / "models" / "tiny", write_tickets(lane.folder / "tickets.csv"))
+    values = {"intent": "sort support tickets", "data": "tickets.csv", "model": "models/tiny", "goal": "fastest"}
+    with _workspace(lane) as workspace:
+        request = read_request(**values)
+        plan = _until(
+            lambda: (found := plan_training(workspace, request, with_files=True)).state != "running" and found
+        )
+    [script] = [path for path in map(Path, plan.files) if path.name == "train.py"]
+    command = [sys.executable, "-P", str(script), "--root", str(lane.folder), "--output", str(lane.folder / "output")]
+    hidden = {} if lane.on_card else {"CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=script.parent, env=os.environ | hidden, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    lane.figures["result"] = done.stdout.strip().splitlines()[-1]
+
+
+@check("demo", 300)
+def demo(lane: Lane) -> None:
+    """The demonstration over stdio, on the device: five gates, a search, a replay, an export."""
+    command = [sys.executable, "-P", "-m", "trainwright.server.cli", "demo", "--workspace", str(lane.folder / "demo")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=lane.folder, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+    lane.figures["result"] = done.stdout.strip().splitlines()[-1]
+    bases = [
+        json.loads(path.read_text())["fingerprint_basis"] for path in lane.folder.rglob("artifacts/environment.json")
+    ]
+    assert {basis["device"] for basis in bases} == {lane.device}
+
+
+@check("marked_tests", 180, only_on_card="tests marked gpu need one", needs=("pytest", "xdist"))
+def marked_tests(lane: Lane) -> None:
+    """The suite's tests that are marked gpu."""
+    command = [sys.executable, "-P", "-m", "pytest", "-m", "gpu", "-p", "no:cacheprovider", "tests"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTEST_DEBUG_TEMPROOT": str(lane.folder)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
+    last = done.stdout.strip().splitlines()[-1]
+    lane.figures["result"] = last
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert re.search(r"\d+ passed", last)
+    assert Path(ROOT, "tests").is_dir()
