@@ -11,7 +11,6 @@ it runs where nothing is installed.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import hashlib
 import json
 import lzma
@@ -35,7 +34,6 @@ MARKER = "trainwright-kit.json"
 """In an environment: what it was made from; `{}` while it is being made, so that a broken one is made anew."""
 LIBRARIES = frozenset({"site-packages", "dist-packages"})
 MOST_NAMED = 3
-Manifest = dict[str, Any]
 
 
 class KitError(Exception):
@@ -145,7 +143,7 @@ def _digest_of(kit: Path) -> str:
 
 
 @contextmanager
-def _opened(kit: Path) -> Iterator[tuple[tarfile.TarFile, Manifest]]:
+def _opened(kit: Path) -> Iterator[tuple[tarfile.TarFile, dict[str, Any]]]:
     """Give the archive behind its first member, the manifest; word what a damaged archive raises."""
     try:
         with tarfile.open(kit, "r:xz") as archive:
@@ -153,19 +151,20 @@ def _opened(kit: Path) -> Iterator[tuple[tarfile.TarFile, Manifest]]:
             file = archive.extractfile(first) if first is not None and first.name == MANIFEST else None
             if file is None:
                 raise KitError(f"{kit} is no kit: its first member is not {MANIFEST}. `make gpu-kit` writes one.")
-            manifest: Manifest = json.loads(file.read())
+            manifest: dict[str, Any] = json.loads(file.read())
             yield archive, manifest
     except (tarfile.TarError, lzma.LZMAError, EOFError, json.JSONDecodeError) as error:
         raise KitError(f"{kit} is damaged ({error}). Copy it again, and compare its SHA-256.") from None
 
 
-def _refuse_other_machine(manifest: Manifest) -> None:
+def _refuse_other_machine(manifest: dict[str, Any]) -> None:
     """Refuse what the compiled packages do not run on, and a Python without torch."""
     wanted, here = manifest["python"], f"{sys.version_info[0]}.{sys.version_info[1]}"
     if here != wanted or sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+        remedy = f", or `make gpu-kit PYTHON_VERSION={here}`" if sys.version_info >= (3, 10) else ""
         raise KitError(
             f"this is {platform.python_implementation()} {platform.python_version()} at {sys.executable}, and the kit "
-            f"is for CPython {wanted}. Run unpack.py with that, or `make gpu-kit PYTHON_VERSION={here}`."
+            f"is for CPython {wanted}. Run unpack.py with that{remedy}."
         )
     if (sys.platform, platform.machine()) != ("linux", manifest["machine"]):
         raise KitError(f"this is {sys.platform} {platform.machine()}, and the kit is for linux {manifest['machine']}.")
@@ -193,7 +192,7 @@ def _holders() -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def differences(manifest: Manifest) -> list[str]:
+def differences(manifest: dict[str, Any]) -> list[str]:
     """Return in words what the kit counts on and this interpreter has not, or has in another version."""
     found = []
     for name, wanted in sorted(manifest["expects"].items()):
@@ -226,6 +225,8 @@ def _fits(version: str, rule: str) -> bool:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Let one process at a time make the environment: the jobs of an array start together."""
+    import fcntl  # which other platforms lack, and they are to be refused in words
+
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         lock: IO[str] = folder.with_name(f"{folder.name}.lock").open("w")
@@ -236,10 +237,10 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def _marked(folder: Path) -> Manifest | None:
+def _marked(folder: Path) -> dict[str, Any] | None:
     """Return what the environment was made from; None where there is none of ours."""
     try:
-        found: Manifest = json.loads((folder / MARKER).read_text(encoding="utf-8"))
+        found: dict[str, Any] = json.loads((folder / MARKER).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return found
@@ -264,7 +265,7 @@ def _make(folder: Path, packages: Path) -> Path:
     return site
 
 
-def _extract(archive: tarfile.TarFile, manifest: Manifest, site: Path) -> None:
+def _extract(archive: tarfile.TarFile, manifest: dict[str, Any], site: Path) -> None:
     """Write the files that the manifest lists, each held to its digest; nothing else of the archive is written."""
     missing: dict[str, str] = dict(manifest["files"])
     for member in archive:
