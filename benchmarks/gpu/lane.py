@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,13 +124,21 @@ class Lane:
             )  # fmt: skip
 
     def work(self, run: RunDirectory, *kill: str, expected: int = 0, **environment: str) -> RunDirectory:
-        """Work on a run to its end. Raises AssertionError with the log's end where it ends otherwise."""
-        code = self.begin(run, *kill, **environment).wait()
-        if kill:
-            expected = -signal.SIGKILL
-        failure = run.status().failure
-        why = failure.message if failure is not None else ""
-        assert code == expected, f"exit code {code}, expected {expected}. {why}\n{run.log.read_text()[-3000:]}"
+        """Work on a run to its end, or to the place where it is killed."""
+        return self._ended(run, self.begin(run, *kill, **environment), -signal.SIGKILL if kill else expected)
+
+    def work_on_all(self, runs: Mapping[tuple[str, ...], RunDirectory]) -> None:
+        """Work on runs at once, each to the place (its key) where it is killed, and then to their ends."""
+        for kills in (True, False):
+            begun = [(run, self.begin(run, *(place if kills else ()))) for place, run in runs.items()]
+            for run, process in begun:
+                self._ended(run, process, -signal.SIGKILL if kills else 0)
+
+    def _ended(self, run: RunDirectory, process: subprocess.Popen[bytes], expected: int) -> RunDirectory:
+        """Wait. Raises AssertionError with the failure, or the log's end, where the run ends otherwise."""
+        code, failure = process.wait(), run.status().failure
+        why = f"{failure.message}\n{failure.traceback or ''}" if failure is not None else run.log.read_text()
+        assert code == expected, f"exit code {code}, expected {expected}: {why[-3000:]}"
         return run
 
     def trained(self, name: str, values: dict[str, Any], **fields: Any) -> RunDirectory:

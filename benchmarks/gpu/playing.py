@@ -114,11 +114,15 @@ class Lanes:
         with (folder / LOG).open("wb") as log:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=folder,
-                env={**os.environ, **launch_environment(config)}, start_new_session=True,
+                env={**os.environ, **launch_environment(config), **self._hidden()}, start_new_session=True,
             )  # fmt: skip
         own = check.seconds * (REHEARSED_TIMES_AS_LONG if self.device == "cpu" else 1)
         left = self.deadline - time.monotonic()
         return _Running(check, process, folder, time.monotonic(), min(own, left), is_cut=left < own)
+
+    def _hidden(self) -> dict[str, str]:
+        """Return the variable that hides a card from a rehearsal beside one."""
+        return {"CUDA_VISIBLE_DEVICES": ""} if self.device == "cpu" else {}
 
     def _wait_for_one(self, tell: Callable[[Result], None]) -> None:
         while True:

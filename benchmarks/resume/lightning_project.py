@@ -72,7 +72,7 @@ class Classifier(lightning.LightningModule):
 def make_trainer():
     """Return what a script would call fit() on."""
     trainer = lightning.Trainer(
-        max_epochs=3, devices=1, accelerator="cpu", gradient_clip_val=1.0, accumulate_grad_batches=2,
+        max_epochs=3, devices=1, accelerator="auto", gradient_clip_val=1.0, accumulate_grad_batches=2,
         callbacks=[EarlyStopping("train_loss_epoch", patience=2)], log_every_n_steps=3, logger=False,
     )  # fmt: skip
     return trainer, Classifier(), Data()

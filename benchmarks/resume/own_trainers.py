@@ -35,7 +35,8 @@ def common(**others):
     """Return the arguments that all of them share."""
     return {
         "output_dir": "out", "num_train_epochs": EPOCHS, "per_device_train_batch_size": BATCH, "learning_rate": 1e-3,
-        "save_strategy": "steps", "save_steps": SAVE_STEPS, "dataloader_num_workers": WORKERS, "use_cpu": True,
+        "save_strategy": "steps", "save_steps": SAVE_STEPS, "dataloader_num_workers": WORKERS,
+        "use_cpu": not torch.cuda.is_available(),
         "report_to": [], "logging_steps": 3, **others,
     }  # fmt: skip
 

@@ -192,7 +192,9 @@ def free_bytes(device: torch.device) -> int:
     """Return the memory that this process could still take."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
-        return int(torch.cuda.mem_get_info(device)[0])
+        free, total = torch.cuda.mem_get_info(device)
+        share = getattr(torch.cuda, "get_per_process_memory_fraction", lambda _: 1.0)(device)  # torch 2.8 has it
+        return int(min(free, share * total - torch.cuda.memory_reserved(device)))
     free = int(psutil.virtual_memory().available)
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit != resource.RLIM_INFINITY:

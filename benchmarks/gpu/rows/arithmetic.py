@@ -10,6 +10,11 @@ from lane import Lane, check, differences, steps
 
 from rows.foundations import CNN, GPT, TEXT
 
+PERCEPTRON = {
+    "model": {"use": "mlp", "args": {"hidden": [64, 32], "dropout": 0.1, "norm": "batch"}},
+    "data": {"use": "digits"},
+}
+
 
 @check("optimizers", 120)
 def optimizers(lane: Lane) -> None:
@@ -22,7 +27,7 @@ def optimizers(lane: Lane) -> None:
         if name == "own" or (name == "adam8bit" and not (lane.on_card and has_8bit)):
             continue
         try:
-            values = {**CNN, "weight_averaging": None, "optimizer": {"name": name, "learning_rate": 1e-3}}
+            values = {**PERCEPTRON, "optimizer": {"name": name, "learning_rate": 1e-3}}
             session = lane.session(name, {**values, **({"schedule": {"name": "constant"}} if section.averages else {})})
             assert all(map(math.isfinite, steps(session, 3))), "a loss is not finite"
             _continues(lane, name, session)
@@ -41,12 +46,12 @@ def _continues(lane: Lane, name: str, session: Any) -> None:
     import torch
 
     from trainwright.trainer.checkpoints.store import newest_whole, store_of
-    from trainwright.trainer.engine.observers.checkpointing import Checkpointing
 
-    saver = Checkpointing()
-    saver.start(session)
-    saver.stop(session, "requested")
-    loaded, _ = newest_whole(store_of(session.run), config_digest=session.specification.config_digest)
+    model, state, tensors = session.state()
+    store = store_of(session.run)
+    store.save(model=model, tensors=tensors, state=state, manifest={
+        "step": session.progress.step, "epoch": 0, "run_id": name, "config_digest": "lane"})  # fmt: skip
+    loaded, _ = newest_whole(store, config_digest="lane")
     assert loaded is not None
     [loss] = steps(session, 1)
     fresh = lane.session(f"{name}-resumed", session.config.model_dump(mode="json", exclude_unset=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 from lane import Lane, check, differences, scenario, steps
@@ -106,10 +107,6 @@ from torch.utils.data import TensorDataset
 drawn = torch.Generator().manual_seed(1)
 def pictures(rows=48):
     return TensorDataset(torch.rand(rows, 3, 16, 16, generator=drawn), torch.arange(rows) % 4)
-def masks(rows=48):
-    masks = torch.randint(0, 4, (rows, 16, 16), generator=drawn)
-    masks[::3, :4] = -100
-    return TensorDataset(torch.rand(rows, 3, 16, 16, generator=drawn), masks)
 def rows(rows=96):
     return TensorDataset(torch.randn(rows, 12, generator=drawn), torch.arange(rows) % 4)
 def numbers(rows=96):
@@ -129,15 +126,30 @@ GPT = {
 }
 
 
+def _draw_masks(folder: Path) -> None:
+    """Write pictures with a mask of four classes each, some of whose pixels are ignored."""
+    import numpy as np
+    from PIL import Image
+
+    drawn = np.random.default_rng(0)
+    for number in range(48):
+        mask = drawn.integers(0, 4, (16, 16), dtype=np.uint8)
+        mask[0] = 255
+        for name, array in (("photos", drawn.integers(0, 255, (16, 16, 3), dtype=np.uint8)), ("masks", mask)):
+            (folder / name).mkdir(exist_ok=True)
+            Image.fromarray(array).save(folder / name / f"{number}.png")
+
+
 def _parts() -> dict[str, dict[str, Any]]:
     """Return configurations that have every built-in model, loss, metric, mixing and objective between them."""
-    own = {name: {"use": f"parts.py:{name}"} for name in ("pictures", "masks", "rows", "numbers", "labels")}
+    own = {name: {"use": f"parts.py:{name}"} for name in ("pictures", "rows", "numbers", "labels")}
     models = {
         **{name: {"model": {"use": name}, "data": own["rows"], "metrics": ["f1", "matthews_correlation"]}
            for name in ("mlp", "tabular_resnet", "ft_transformer")},
         **{name: {"model": {"use": name}, "data": own["pictures"], "metrics": ["balanced_accuracy"]}
            for name in ("cnn", "resnet")},
-        "unet": {"model": {"use": "unet", "args": {"depth": 2}}, "data": own["masks"], "metrics": ["mean_iou"]},
+        "unet": {"model": {"use": "unet", "args": {"depth": 2}}, "metrics": ["mean_iou"], "data": {
+            "use": "images", "args": {"path": "photos", "masks": "masks", "classes": ["a", "b", "c", "d"]}}},
         "gpt": {**GPT, "metrics": ["perplexity", "bits_per_byte"]},
         "bert": {"model": {"use": "transformers", "args": {"config": {
             "model_type": "bert", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
@@ -153,8 +165,8 @@ def _parts() -> dict[str, dict[str, Any]]:
            for name in ("mse", "mae", "huber", "log_cosh")},
         "loss bce_with_logits": {"model": {"use": "mlp"}, "data": own["labels"], "loss": "bce_with_logits",
             "metrics": ["auc"]},
-        **{f"loss {name}": {**models["unet"], "loss": name} for name in ("dice", "dice_cross_entropy", "focal")},
-        "loss weighted pixels": {**models["unet"], "loss": {"use": "cross_entropy", "args": {
+        **{f"pixels {name}": {**models["unet"], "loss": name} for name in ("dice", "dice_cross_entropy", "focal")},
+        "pixels weighted": {**models["unet"], "loss": {"use": "cross_entropy", "args": {
             "weights": [1.0, 2.0, 1.0, 1.0], "label_smoothing": 0.1}}},
     }  # fmt: skip
     around = {
@@ -184,6 +196,7 @@ def built_in_parts(lane: Lane) -> None:
     from trainwright.trainer.engine.evaluation import evaluate_split
     from trainwright.trainer.models.small import MLP
 
+    _draw_masks(lane.folder)
     lane.write("parts.py", PICTURES)
     lane.write("text.txt", TEXT)
     save_file(MLP((12,), 4, hidden=[128, 64]).state_dict(), lane.folder / "teacher.safetensors")

@@ -13,17 +13,20 @@ BUSY = """
 import torch
 from torch import nn
 class Busy(nn.Module):
-    def __init__(self, width):
+    '''One small layer many times: much to compute, and little to save at an epoch's end.'''
+    def __init__(self, width, times):
         super().__init__()
-        self.layers = nn.Sequential(*[nn.Linear(width, width) for _ in range(4)], nn.Linear(width, 2))
+        self.layer, self.head, self.times = nn.Linear(width, width), nn.Linear(width, 2), times
     def forward(self, x):
-        return self.layers(x)
+        for _ in range(self.times):
+            x = x + 0.01 * torch.tanh(self.layer(x))
+        return self.head(x)
 def rows(width, count=8192):
     x = torch.randn(count, width, generator=torch.Generator().manual_seed(0))
     return torch.utils.data.TensorDataset(x, (x[:, 0] > 0).long())
 class Slow(torch.utils.data.Dataset):
     def __init__(self, width=64):
-        self.x = torch.randn(4096, width)
+        self.x = torch.randn(640, width)
     def __len__(self):
         return len(self.x)
     def __getitem__(self, index):
@@ -33,12 +36,11 @@ class Slow(torch.utils.data.Dataset):
 """
 
 
-def _timed(lane: Lane, name: str, width: int, data: dict[str, Any], batch: int) -> Any:
-    from trainwright.trainer.run import Limits
-
-    values = {"model": {"use": "busy.py:Busy", "args": {"width": width}}, "data": data, "loader": {"batch_size": batch},
-              "training": {"epochs": 10_000}, "early_stopping": {"enabled": False}}  # fmt: skip
-    return lane.trained(name, values, limits=Limits(wall_clock_seconds=20.0 if lane.on_card else 8.0))
+def _trained(lane: Lane, name: str, steps: int, data: dict[str, Any], batch: int, **model: int) -> Any:
+    values = {"model": {"use": "busy.py:Busy", "args": model}, "data": data, "loader": {"batch_size": batch},
+              "training": {"epochs": 10_000, "max_steps": steps, "validate_every_n_epochs": 20},
+              "early_stopping": {"enabled": False}}  # fmt: skip
+    return lane.trained(name, values)
 
 
 @check("utilisation", 90, alone=True)
@@ -47,9 +49,10 @@ def utilisation(lane: Lane) -> None:
     from trainwright.trainer.run.evidence import Summary
 
     lane.write("busy.py", BUSY)
-    width, batch = (8192, 8192) if lane.on_card else (256, 256)
-    busy = _timed(lane, "busy", width, {"use": "busy.py:rows", "args": {"width": width}}, batch)
-    waiting = _timed(lane, "waiting", 64, {"use": "busy.py:Slow"}, 64)
+    width, times = (4096, 200) if lane.on_card else (64, 4)
+    rows = {"use": "busy.py:rows", "args": {"width": width}}
+    busy = _trained(lane, "busy", 75 if lane.on_card else 10, rows, 512, width=width, times=times)
+    waiting = _trained(lane, "waiting", 150 if lane.on_card else 20, {"use": "busy.py:Slow"}, 64, width=64, times=1)
     for run in (busy, waiting):
         summary = run.part(Summary)
         lane.figures[run.run_id] = {
@@ -103,7 +106,7 @@ def inventory(lane: Lane) -> None:
     assert names <= {device.gpu.name for device in found}
     for device in found:
         assert 0 < device.free_bytes <= device.gpu.memory_bytes
-    command = [sys.executable, "-P", "-m", "trainwright.server.cli", "doctor", "--json"]
+    command = [sys.executable, "-P", "-m", "trainwright.server.cli", "doctor"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=lane.folder, check=False)
     assert all(name in done.stdout for name in names), done.stdout[-2000:] + done.stderr[-1000:]
     lane.figures["gpus"] = [f"{device.gpu.name}, {device.gpu.memory_bytes >> 30} GiB" for device in found]

@@ -49,6 +49,7 @@ def _peak(lane: Lane, name: str, values: dict[str, Any]) -> int:
     import torch
 
     gc.collect()
+    torch._C._cuda_clearCublasWorkspaces()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()

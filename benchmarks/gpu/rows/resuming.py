@@ -12,14 +12,10 @@ PLACES = (("step", "17"), ("validating", "2"), ("saving", "4"), ("tagging", "3")
 
 def _resumed(lane: Lane, values: dict[str, Any], places: tuple[tuple[str, str], ...] = PLACES) -> None:
     whole = lane.trained("whole/killed", values, code_root=lane.project())
-    found = {}
-    for place, number in places:
-        run = lane.make(f"{place}/killed", values, code_root=lane.project())
-        lane.work(run, place, number)
-        lane.work(run)
-        assert run.status().attempt == 2, "it was not killed"
-        if different := differences(run, whole):
-            found[place] = different[:5]
+    runs = {kill: lane.make(f"{kill[0]}/killed", values, code_root=lane.project()) for kill in places}
+    lane.work_on_all(runs)
+    assert {run.status().attempt for run in runs.values()} == {2}
+    found = {place: different[:5] for (place, _), run in runs.items() if (different := differences(run, whole))}
     lane.figures["kills"] = len(places)
     assert not found, found
 

@@ -71,11 +71,13 @@ def _bare(lane: Lane, session: Any) -> Iterator[float]:
     [optimizer] = [torch.optim.AdamW(model.parameters(), lr=1e-3, fused=lane.on_card)]
     precise = config.training.precision == "fp32"
     rows = [batch for batch, _ in zip(session.train_loader.batches(0), range(200), strict=False)]
+    if lane.on_card:  # fetched and pinned beforehand, which the engine's are not
+        rows = [tuple(one.pin_memory() for one in batch) for batch in rows]
     model.train()
     since, number = time.perf_counter(), 0
     while True:
         for batch in rows:
-            inputs, targets = (one.pin_memory().to(device, non_blocking=True) if lane.on_card else one for one in batch)
+            inputs, targets = (one.to(device, non_blocking=True) for one in batch)
             with torch.autocast(device.type, dtype=torch.bfloat16, enabled=not precise):
                 output = model(inputs)
                 loss = F.cross_entropy(output.flatten(0, -2), targets.flatten())
