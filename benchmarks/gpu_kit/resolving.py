@@ -135,7 +135,8 @@ def lacking(target: Target, lines: list[str]) -> tuple[dict[str, str], list[str]
         if name in target.has
     ]
     if "torch" in kit:
-        raise KitError(f"torch {target.has['torch']} is there, and pyproject.toml wants another: see its dependencies.")
+        rule = next(line for line in lines if Requirement(line).name == "torch")
+        raise KitError(f"torch {target.has['torch']} is there, and Trainwright needs {rule}: a kit brings no torch.")
     return kit, replaced
 
 
