@@ -34,7 +34,8 @@ def slim(site: Path, *, cuda: str | None) -> list[str]:
     stripped = _strip(site)
     after = _bytes_of(site)
     left_out = [f"tests, stubs, sources and commands: {before - sources:,} bytes"]
-    left_out.append(f"libraries of bitsandbytes for other devices: {sources - devices:,} bytes")
+    hint = "" if cuda else "; CUDA=13.0 says which to keep, where the list's torch does not"
+    left_out.append(f"libraries of bitsandbytes for other devices: {sources - devices:,} bytes{hint}")
     left_out.append(f"debug symbols: {devices - after:,} bytes" if stripped else "no debug symbols: strip is missing")
     return left_out
 
