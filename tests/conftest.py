@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 import yaml
+from tests import cuda
 from tests.scheduling import Blocks, place_by_forks
 
 if TYPE_CHECKING:
@@ -68,7 +69,9 @@ LEAST_FREE_BYTES = 8 * 2**30
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Put the tests' folders in memory where there is room: on a disk, every commit of a workspace waits for it."""
+    """Hide the card, and put the tests' folders in memory where there is room: on a disk, every commit waits for it."""
+    if cuda.has_cuda():
+        cuda.hide()
     if "PYTEST_DEBUG_TEMPROOT" in os.environ or not os.access(MEMORY, os.W_OK):
         return
     room = os.statvfs(MEMORY)
@@ -86,14 +89,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             "requirement ids that tests/requirements.yaml does not know:\n  " + "\n  ".join(unknown)
         )
     gpu_items = [item for item in items if item.get_closest_marker("gpu")]
-    if gpu_items and not _cuda_is_available():
+    if gpu_items and not cuda.has_cuda():
         for item in gpu_items:
-            item.add_marker(pytest.mark.skip(reason="needs a CUDA device; torch finds none on this machine"))
+            item.add_marker(pytest.mark.skip(reason=cuda.NO_CARD))
     for item in items:
         if TRAINS.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: (_place(item), place_by_forks(item)))
     config.stash[SHOWN] = {name for item in items if item not in gpu_items for name in _requirements(item)}
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Show the card to a session of GPU tests alone, once it is known which were chosen."""
+    cuda.show_to(session.items)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -110,12 +118,6 @@ def _place(item: pytest.Item) -> int:
 def _requirements(item: pytest.Item) -> Iterator[str]:
     for mark in item.iter_markers("requirement"):
         yield from mark.args
-
-
-def _cuda_is_available() -> bool:
-    import torch
-
-    return bool(torch.cuda.is_available())
 
 
 @pytest.fixture(autouse=True)

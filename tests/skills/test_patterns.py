@@ -115,17 +115,14 @@ def test_a_template_is_trained_measured_and_exported(
 def test_qlora_is_refused_without_a_device_and_trains_without_its_four_bits(
     tmp_path: Path, script: Any, make_run: Any, work: Any
 ) -> None:
-    import torch
-
     script.generate("qlora", tmp_path, rows=ROWS, steps=2)
-    plain, changes = template("qlora", **SHORT, **{"model.args.quantize": None}), {}
-    if not torch.cuda.is_available():
-        refused = make_run(tmp_path / "runs" / "refused", template("qlora", **SHORT), code_root=str(tmp_path))
-        assert work(refused) != 0
-        failure = refused.status().failure
-        assert "needs a CUDA device and bitsandbytes" in failure.message
-        changes = failure.details["changes"]
-        assert changes["model.args.quantize"] is None, failure.remedy
+    plain = template("qlora", **SHORT, **{"model.args.quantize": None})
+    refused = make_run(tmp_path / "runs" / "refused", template("qlora", **SHORT), code_root=str(tmp_path))
+    assert work(refused) != 0
+    failure = refused.status().failure
+    assert "needs a CUDA device and bitsandbytes" in failure.message
+    changes = failure.details["changes"]
+    assert changes["model.args.quantize"] is None, failure.remedy
     found = exported(apply_changes(plain, changes), tmp_path, make_run, work)
     assert found["adapter"]["merged"]["passed"], (found["adapter"]["merged"], found["library"])
 

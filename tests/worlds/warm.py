@@ -29,6 +29,8 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tests import cuda
+
 from trainwright.tools.launchers.warm import WarmProcesses
 
 ASKING = Path(__file__).with_name("asking.py")
@@ -126,7 +128,7 @@ def spawn(
 
     _, safe_path, dash_m, module, *arguments = command
     role = _role(module)
-    place = (places.get(_name(role, env)) or _start(role, env)) if role else None
+    place = (places.get(_name(role, env)) or _start(role, env)) if role and not cuda.is_shown() else None
     if (safe_path, dash_m) != ("-P", "-m") or place is None:
         return local.spawn(folder, launch, command, cwd=cwd, env=env, log=log, seed=seed)
     wanted = {"module": module, "arguments": arguments, "cwd": str(cwd), "env": dict(env), "places": places}
@@ -154,7 +156,7 @@ def trainwright_command(env: Mapping[str, str]) -> list[str]:
     """
     from trainwright.server import cli
 
-    if _fixed(env) != _fixed(os.environ):
+    if _fixed(env) != _fixed(os.environ) or cuda.is_shown():
         return [sys.executable, "-P", "-m", cli.__name__]
     place = places.get(_name("server", env)) or _start("server", env)
     assert place is not None

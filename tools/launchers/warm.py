@@ -132,6 +132,8 @@ class WarmProcesses:
 
     def is_ready(self, kind: Kind) -> bool:
         """Return whether a run of such a kind would start warm."""
+        if not self._serves(kind):
+            return False
         with self._lock:
             warm = self._kept.get(_key(kind))
             return warm is not None and warm.process is not None

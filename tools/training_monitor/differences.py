@@ -17,7 +17,7 @@ SHORT = 19
 def identity_differences(records: Mapping[str, RunRecord]) -> dict[str, dict[str, str | None]]:
     """Return, by run, the digests (shortened) that must agree for results to be comparable, where they do not."""
     found: dict[str, dict[str, str | None]] = {
-        "environment": {name: record.environment.fingerprint for name, record in records.items()},
+        "environment": _environments(records),
         "data": {name: record.data.fingerprint for name, record in records.items()},
         "code": {name: record.code.digest for name, record in records.items()},
         "engine": {name: record.code.engine_digest for name, record in records.items()},
@@ -77,10 +77,28 @@ def _data(first: RunRecord, other: RunRecord) -> list[str]:
     return lines
 
 
+def _environments(records: Mapping[str, RunRecord]) -> dict[str, str | None]:
+    """Return the fingerprints; none where they differ by facts alone that an earlier version did not record."""
+    first, *others = records.values()
+    if all(_same_as_far_as_known(first, other) for other in others):
+        return {}
+    return {name: record.environment.fingerprint for name, record in records.items()}
+
+
+def _same_as_far_as_known(first: RunRecord, other: RunRecord) -> bool:
+    if not (first.environment.fingerprint_basis and other.environment.fingerprint_basis):
+        return first.environment.fingerprint == other.environment.fingerprint
+    return not {*_other_facts(first, other)} - {"driver"}  # which is no part of a fingerprint
+
+
+def _other_facts(first: RunRecord, other: RunRecord) -> list[str]:
+    old, new = first.environment.facts, other.environment.facts
+    return sorted(fact for fact in old.keys() & new.keys() if old[fact] != new[fact])
+
+
 def _hardware(first: RunRecord, other: RunRecord) -> list[str]:
-    old, new = first.environment.fingerprint_basis, other.environment.fingerprint_basis
-    keys = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
-    return [f"{key}: {_short(old.get(key))} -> {_short(new.get(key))}" for key in keys if old and new]
+    old, new = first.environment.facts, other.environment.facts
+    return [f"{fact}: {_short(old[fact])} -> {_short(new[fact])}" for fact in _other_facts(first, other)]
 
 
 def _short(value: Any) -> str:

@@ -21,29 +21,45 @@ from trainwright.trainer.base.errors import (
     TrainwrightError,
 )
 
-_REFUSED = re.compile(r"([\w:<>~. ()=]+?) does not have a deterministic implementation")
+_REFUSED = re.compile(
+    r"^(?:.*: )?([\w:<>~. ()=]+?) (?:does not have a deterministic implementation|defaults to a non-deterministic alg)",
+    re.MULTILINE,
+)
+"""The whole name, which may have blanks; libraries put words and a colon before it."""
 
 _INSTEAD = (
-    ("put_", "torch.Tensor.index_put_(indices, values), or put_ with accumulate=True"),
-    ("upsample", "interpolate with mode='nearest', or a transposed convolution"),
-    ("adaptive_avg_pool", "AvgPool2d, or mean over the axes"),
-    ("avg_pool3d", "mean over the axes, or a strided convolution"),
-    ("max_pool", "amax over the axes, or a strided convolution"),
+    ("put_", "torch.Tensor.index_put_((indices,), values) on the flat tensor, with accumulate as it was"),
+    ("upsample_linear1d", "F.interpolate(x.unsqueeze(2), size=(1, n), mode='bilinear').squeeze(2), or mode='nearest'"),
+    ("upsample_bilinear2d_aa", "F.interpolate(x, size, mode='bilinear') without antialias, or mode='area'"),
+    ("upsample_bicubic2d", "F.interpolate(x, size, mode='bilinear') without antialias, or mode='nearest'"),
+    ("upsample", "torch.nn.functional.interpolate, called while deterministic algorithms are on, or mode='nearest'"),
+    ("adaptive_avg_pool3d", "x.mean((2, 3, 4), keepdim=True), which is size 1, or strided convolutions"),
+    ("adaptive_avg_pool", "x.mean((2, 3), keepdim=True), which is size 1; else AvgPool2d, whose windows are fixed"),
+    ("avg_pool3d", "avg_pool2d in two steps, of x.flatten(1, 2) and then along the slices; or a strided convolution"),
+    ("max_pool3d", "max_pool2d in two steps, of x.flatten(1, 2) and then along the slices; or a strided convolution"),
+    ("adaptive_max_pool2d", "x.amax((2, 3), keepdim=True), which is size 1; else MaxPool2d, whose windows are fixed"),
+    ("max_pool", "MaxPool2d, x.amax over the axes, or a strided convolution"),
     ("unpool", "a transposed convolution"),
-    ("reflection_pad", "zero padding"),
-    ("replication_pad", "zero padding"),
-    ("grid_sampler", "resampling in the data set, before the model"),
-    ("nll_loss", "flattening outputs to (rows, classes) and targets to (rows)"),
-    ("ctc_loss", "computing this loss on the CPU"),
-    ("cumsum", "multiplication with a triangular matrix"),
-    ("histc", "torch.bincount without weights of bucketized values"),
-    ("bincount", "one_hot(...).T @ weights"),
-    ("median", "torch.sort, and the middle value"),
-    ("kthvalue", "torch.sort, and its k-th value"),
+    ("reflection_pad", "zero padding, F.pad(mode='replicate'), or indexing by the mirrored positions"),
+    ("replication_pad", "F.pad(x, padding, mode='replicate'), called while deterministic algorithms are on"),
+    ("grid_sampler", "resampling in the data set, before the model, so that nothing flows back through it"),
+    (
+        "nll_loss",
+        "the terms and their mean: F.cross_entropy(output, target, reduction='none').sum() / (target != -100).sum(); "
+        "or flatten output to (rows, classes) and target to (rows) before it",
+    ),
+    ("ctc_loss", "the same loss on the CPU: F.ctc_loss(log_probs.cpu(), ...)"),
+    ("cumsum", "x @ torch.ones(n, n, device=x.device).triu(), the running sum along the last axis of n"),
+    ("histc", "torch.bincount without weights of torch.bucketize(x, edges)"),
+    ("bincount", "torch.zeros(n, device=x.device).index_add_(0, x, weights)"),
+    ("median", "x.sort(dim), and the middle value"),
+    ("kthvalue", "x.sort(dim), and its k-th value"),
+    ("attention", "torch.nn.functional.scaled_dot_product_attention, which takes the plain kernel here"),
     ("embedding_bag", "Embedding, then amax over the axis"),
-    ("scatter", "torch.Tensor.index_add_, or scatter_add_ on the CPU"),
+    ("index_reduce", "scatter_reduce with amax, amin, sum or mean"),
+    ("scatter", "index_add_ or scatter_add_ of the terms; a product as the exponential of summed logarithms"),
 )
-"""Replacements for operations, by a part of torch's name for each."""
+"""Replacements for operations, by a part of torch's name for each: the first that fits. Each of them runs on CUDA."""
 
 
 def refusal(error: BaseException) -> ReproducibilityError | None:
@@ -51,7 +67,7 @@ def refusal(error: BaseException) -> ReproducibilityError | None:
     found = _REFUSED.search(str(error))
     if found is None:
         return None
-    operation = found.group(1).strip().split()[-1] if "accumulate" not in found.group(1) else found.group(1).strip()
+    operation = found.group(1).strip()
     return ReproducibilityError(
         f"The operation {operation} has no deterministic implementation on this device, so no two runs would agree.",
         remedy=f"In the model or loss, replace {operation} by {_instead_of(operation)}. Only where the model cannot do "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import random
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -14,33 +13,26 @@ from typing import Any
 import numpy as np
 import torch
 
+from trainwright.trainer.base.tensorflow_seed import seed_tensorflow, tensorflow_seed
+
 
 def seed_everything(seed: int) -> dict[str, bool | None]:
-    """Seed Python, NumPy, torch, CUDA and, if loaded, TensorFlow; return whether each was seeded (None: absent)."""
+    """Seed Python, NumPy, torch, CUDA and TensorFlow (at its import, where it is not loaded yet).
+
+    Returns:
+        Whether each was seeded; None: absent.
+    """
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)  # the CPU and every CUDA device
-    tensorflow = sys.modules.get("tensorflow")
-    if tensorflow is not None:
-        tensorflow.random.set_seed(seed)
     return {
         "python": True,
         "numpy": True,
         "torch": True,
         "cuda": True if torch.cuda.is_available() else None,
         "loader_workers": True,  # every sample is keyed: see keyed()
-        "tensorflow": True if tensorflow is not None else None,
+        "tensorflow": seed_tensorflow(seed),
     }
-
-
-def seed_tensorflow(seed: int) -> bool:
-    """Seed TensorFlow if user code has loaded it, leaving the other generators alone; return whether it was."""
-    tensorflow = sys.modules.get("tensorflow")
-    if tensorflow is None:
-        return False
-    tensorflow.random.set_seed(seed)
-    tensorflow.config.experimental.enable_op_determinism()
-    return True
 
 
 def capture() -> dict[str, Any]:
@@ -68,12 +60,14 @@ def restore(state: dict[str, Any]) -> None:
 
 @contextmanager
 def preserved() -> Iterator[None]:
-    """Restore the global generators on leaving the context."""
-    state = capture()
+    """Restore the global generators on leaving the context; TensorFlow's begin again where it was seeded otherwise."""
+    state, of_tensorflow = capture(), tensorflow_seed()
     try:
         yield
     finally:
         restore(state)
+        if of_tensorflow is not None and tensorflow_seed() != of_tensorflow:
+            seed_tensorflow(of_tensorflow)
 
 
 STATE_BYTES = 624 * 4 + 4

@@ -6,10 +6,11 @@ Sections are grouped by meaning; units are in the names.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, FiniteFloat, model_validator
+from pydantic import AfterValidator, Field, FiniteFloat, field_validator, model_validator
 
+from trainwright import PLATFORMS
 from trainwright.trainer.base.section import (
     Entry,
     ImpossibleError,
@@ -112,6 +113,13 @@ class TrainingSection(Section):
     clip_value: PositiveFloat | None = None
     """Largest absolute value of a gradient's entry; larger entries are cut to it."""
     validate_every_n_epochs: PositiveInt = 1
+
+    @field_validator("device", mode="before")
+    @classmethod
+    def _no_apple_gpu(cls, value: Any) -> Any:
+        if isinstance(value, str) and value.lower().partition(":")[0] in {"mps", "metal"}:
+            raise ImpossibleError(PLATFORMS, {"training.device": "cpu"})
+        return value
 
     @model_validator(mode="after")
     def _one_way_to_clip(self) -> Self:

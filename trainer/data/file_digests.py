@@ -65,7 +65,8 @@ def _digest(path: Path, threads: int = 1) -> str:
 
 
 def _threads() -> int:
-    return min(len(os.sched_getaffinity(0)), 8)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, 8)
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,15 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-import psutil
 import torch
 
 import trainwright
 from trainwright.trainer.base.canonical import digest_bytes, digest_file, digest_json
 from trainwright.trainer.base.paths import ENGINE
+from trainwright.trainer.evidence.machine import hardware
 from trainwright.trainer.run.environment import engine_digest, installed_packages, unreleased_packages
-from trainwright.trainer.run.evidence import Code, Environment, Git
+from trainwright.trainer.run.evidence import Code, Environment, Git, machine_facts
 from trainwright.trainer.user_code.import_record import meanings_of, own_files, sources_of
 
 IMPORT_TESTED = ("torch", "numpy", "safetensors", "onnx", "onnxruntime", "tensorboard")
@@ -57,6 +56,8 @@ def environment_evidence(code_root: Path, *, device: str, precision: str, world_
         "precision": precision,
         "world_size": world_size,
     }
+    machine = hardware()
+    basis |= machine_facts(machine, library, device=device, gpus=world_size)
     return Environment(
         python=platform.python_version(),
         platform=platform.platform(),
@@ -66,7 +67,7 @@ def environment_evidence(code_root: Path, *, device: str, precision: str, world_
         import_tested=versions,
         import_failures=failures,
         torch=library,
-        hardware=hardware(),
+        hardware=machine,
         git=git_state(code_root),
         author=author_of(code_root),
         container_image=container_image(),
@@ -91,30 +92,6 @@ def import_test() -> tuple[dict[str, str], dict[str, str]]:
         except Exception as error:  # noqa: BLE001 - a broken installation fails in any way it likes
             failures[name] = f"{type(error).__name__}: {str(error)[:200]}"
     return versions, failures
-
-
-def hardware() -> dict[str, Any]:
-    """Return CPU model, cores, memory and GPUs."""
-    gpus = []
-    if torch.cuda.is_available():
-        for number in range(torch.cuda.device_count()):
-            properties = torch.cuda.get_device_properties(number)
-            gpus.append({"name": properties.name, "memory_bytes": properties.total_memory})
-    return {
-        "cpu": _cpu_model(),
-        "cores": os.cpu_count(),
-        "memory_bytes": psutil.virtual_memory().total,
-        "gpus": gpus,
-    }
-
-
-def _cpu_model() -> str:
-    path = Path("/proc/cpuinfo")
-    if path.exists():
-        for line in path.read_text(errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def git_state(folder: Path) -> Git | None:

@@ -140,7 +140,10 @@ def _wait(pid: int, reading: int, stop: StopRequest) -> dict[str, Any] | None:
 
 
 def _has_ended(pid: int) -> bool:
-    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)  # macOS has no waitid before Python 3.13
+    except psutil.Error:
+        return True
 
 
 def _ended(code: int) -> dict[str, Any]:

@@ -13,17 +13,13 @@ from torch import Tensor
 
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError
 from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
-from trainwright.trainer.config import config_digest
 from trainwright.trainer.data.fingerprint import sample_digest, weights_digest
 from trainwright.trainer.engine.session import Session
+from trainwright.trainer.jobs.replay_causes import causes_of
 from trainwright.trainer.run import RunDirectory, RunSpecification
 from trainwright.trainer.run.commitments import Commitments, StepState
 from trainwright.trainer.run.evidence import Code, Data, Environment, Reproducibility
 from trainwright.trainer.run.results import Comparison
-
-COMPARED_FACTS = (
-    "python", "torch", "packages_digest", "threads", "cpu_capability", "device", "precision", "world_size",
-)  # fmt: skip
 
 
 def as_source(specification: RunSpecification) -> RunSpecification:
@@ -73,7 +69,7 @@ def compare(run: RunDirectory, specification: RunSpecification, session: Session
         source_weights_digest=source_digest,
         metrics_identical=first is None,
         first_difference_step=first,
-        causes=[] if identical and first is None else _causes(specification, source, facts, first),
+        causes=[] if identical and first is None else causes_of(specification, source, facts, first),
         fingerprint_differences=facts,
     )
 
@@ -87,7 +83,7 @@ def compare_beginning(run: RunDirectory, specification: RunSpecification, steps:
         steps=steps,
         metrics_identical=first is None,
         first_difference_step=first,
-        causes=[] if first is None else _causes(specification, source, facts, first),
+        causes=[] if first is None else causes_of(specification, source, facts, first),
         fingerprint_differences=facts,
     )
 
@@ -100,8 +96,8 @@ def compare_step(run: RunDirectory, specification: RunSpecification, step: int) 
     first = first_difference(run, source, steps=step)
     causes: list[str] = []
     if ours != theirs:
-        first_step = ["The states differ before the step already."] if ours.before != theirs.before else []
-        causes = first_step + _causes(specification, source, facts, first)
+        causes = causes_of(specification, source, facts, first)
+        causes += ["The states differ before the step already."] if ours.before != theirs.before else []
     return Comparison(steps=step, identical=ours == theirs, causes=causes, fingerprint_differences=facts)
 
 
@@ -146,8 +142,9 @@ def fact_differences(run: RunDirectory, source: RunDirectory) -> dict[str, Any]:
             differences[name] = {"source": theirs, "replay": ours}
 
     then, now = source.part(Environment), run.part(Environment)
-    for fact in COMPARED_FACTS:
-        note(f"environment.{fact}", then.fingerprint_basis.get(fact), now.fingerprint_basis[fact])
+    known = then.facts.keys() & now.facts.keys()  # what one of them did not record is no difference
+    for fact in sorted(known):
+        note(f"environment.{fact}", then.facts[fact], now.facts[fact])
     if "environment.packages_digest" in differences:
         changed = [n for n in then.packages | now.packages if then.packages.get(n) != now.packages.get(n)]
         differences["environment.packages_digest"]["packages"] = sorted(changed)[:20]
@@ -157,45 +154,6 @@ def fact_differences(run: RunDirectory, source: RunDirectory) -> dict[str, Any]:
     note("engine", theirs.engine_digest, ours.engine_digest)
     note("settings", source.part(Reproducibility).settings, run.part(Reproducibility).settings)
     return differences
-
-
-def _causes(
-    specification: RunSpecification, source: RunDirectory, facts: dict[str, Any], first: int | None
-) -> list[str]:
-    texts = {
-        "data": "The data changed: the fingerprints of the splits differ.",
-        "code": "The user's code changed between the runs.",
-        "engine": "The engine's own code changed between the runs.",
-        "settings": "The deterministic settings differ.",
-        "environment.threads": "The number of CPU threads differs, which changes the order of sums.",
-        "environment.cpu_capability": "The CPU's instruction set differs, which changes the last bits of sums.",
-        "environment.torch": "The torch version differs.",
-        "environment.world_size": "The number of processes differs, which changes the order of sums.",
-        "environment.device": "The device differs.",
-        "environment.precision": "The precision differs.",
-        "environment.packages_digest": "Installed packages differ: "
-        + ", ".join(facts.get("environment.packages_digest", {}).get("packages", [])),
-    }
-    causes = [text for fact, text in texts.items() if fact in facts]
-    original = source.specification()
-    if specification.config_digest not in {original.config_digest, config_digest(original.config)}:
-        causes.append("The replay was ordered with another configuration; the source's was used.")
-    if not original.config.reproducibility.deterministic:
-        causes.append(
-            "The source ran with reproducibility.deterministic false: non-deterministic operations were allowed."
-        )
-    if source.status().attempt > 1:
-        causes.append(
-            "The source was resumed; user state that is not checkpointed (globals, attributes) would be lost."
-        )
-    if not causes:
-        where = f", first seen at step {first}" if first is not None else ""
-        causes.append(
-            "Data, code, environment and settings are the same, so the user's code draws on something that is not "
-            f"seeded{where}: time, os.urandom, secrets, numpy.random.default_rng() without a seed, set order, threads, "
-            "or files that it changes itself."
-        )
-    return causes
 
 
 def _source(specification: RunSpecification) -> RunDirectory:

@@ -9,6 +9,7 @@ from trainwright.trainer.acceleration.compilation import defer_compiler
 from trainwright.trainer.assembly.assemble import assemble, choose_device
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import DivergenceError, ReproducibilityError
+from trainwright.trainer.base.tensorflow_seed import is_tensorflow_seeded
 from trainwright.trainer.checkpoints.store import newest_whole, store_of
 from trainwright.trainer.engine.loop import train
 from trainwright.trainer.engine.memory import explained_shortage
@@ -50,6 +51,11 @@ from trainwright.trainer.user_code import import_record
 from trainwright.trainer.watch.alerts import require_no_stop
 from trainwright.trainer.watch.divergence import note_divergence
 from trainwright.trainer.watch.watch import watching
+
+TENSORFLOW = (
+    "TensorFlow was imported, and seeded before anything drew from it. Its generators are in no checkpoint: after a "
+    "resume they begin again at the seed, so draw what training needs from torch or NumPy."
+)
 
 
 def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbeat, stop: StopRequest) -> str:
@@ -205,12 +211,11 @@ def open_session(
     stop.listen()  # user code may have taken the signals over
     config, root = specification.config, Path(specification.code_root)
     determinism.apply_settings(config.reproducibility, specification.exemptions)  # and the settings
-    seeded = seeding.seed_tensorflow(config.seed)
     session.work.splits.files += files_of(config, root)
     data, code = data_evidence(session.work.splits, root), code_evidence(root)
     environment = run.part(Environment)
-    if seeded:
-        run.append_event("note", text="TensorFlow was imported by the user's code and has been seeded.")
+    if is_tensorflow_seeded():
+        run.append_event("note", text=TENSORFLOW)
     run.write_evidence(data)
     run.write_evidence(code)
     if specification.kind is RunKind.SMOKE:

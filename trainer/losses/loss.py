@@ -102,22 +102,28 @@ def by_class(output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def cross_entropy(label_smoothing: float = 0.0, weights: Tensor | None = None) -> Compute:
-    """Return cross entropy with label smoothing (Szegedy et al. 2016) and weights (classes,)."""
+    """Return cross entropy with label smoothing (Szegedy et al. 2016) and weights (classes,).
+
+    Of an output with places beside the samples, (batch, classes, ...), each place's term is summed here: torch's own
+    mean and sum of them have no deterministic kernel on CUDA, and flattening would copy the logits.
+    """
     held = None if weights is None else Weights(weights)
 
     def compute(output: Tensor, target: Tensor) -> Tensor:
         if output.dim() == 3 and target.dim() == 2 and output.shape[:2] == target.shape:
             output, target = output.flatten(0, 1), target.flatten()
-        if held is None:
+        by_place = output.dim() > 2 and not target.is_floating_point()
+        if held is None and not by_place:
             return F.cross_entropy(output, target, label_smoothing=label_smoothing, ignore_index=IGNORED)
+        weight = None if held is None else held.at(output.device)
         total = F.cross_entropy(
-            output.float(), target, held.at(output.device), reduction="sum",
+            output if weight is None else output.float(), target, weight, reduction="none" if by_place else "sum",
             label_smoothing=label_smoothing, ignore_index=IGNORED,
-        )  # fmt: skip
-        terms = (
-            target.numel() // output.shape[1] if target.is_floating_point() else (target != IGNORED).sum().clamp(min=1)
-        )
-        return total / terms
+        ).sum()  # fmt: skip
+        if target.is_floating_point():
+            return total / (target.numel() // output.shape[1])
+        counted = (target != IGNORED).sum()
+        return total / (counted if weight is None else counted.clamp(min=1))
 
     return compute
 

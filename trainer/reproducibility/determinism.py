@@ -13,7 +13,8 @@ import torch
 from trainwright.trainer.base.errors import ReproducibilityError
 from trainwright.trainer.config.schema import ReproducibilitySection
 
-_LACKS = " does not have a deterministic implementation"
+_LACKS = "( does not have a deterministic implementation| defaults to a non-deterministic algorithm)"
+"""What torch says of operations under deterministic algorithms; of attention on CUDA, while it only warns."""
 
 
 def apply_settings(section: ReproducibilitySection, exemptions: Sequence[str] = ()) -> None:
@@ -21,7 +22,8 @@ def apply_settings(section: ReproducibilitySection, exemptions: Sequence[str] = 
 
     Args:
         exemptions: operations that the workspace's owner allows all the same; any other one is still an error. torch
-            only knows to warn of all operations, so the warnings of the others are made errors.
+            only knows to warn of all operations, so the warnings of the others are made errors. Attention's own kernels
+            on CUDA are non-deterministic while torch only warns, so the plain one takes their place.
     """
     torch.set_num_threads(section.threads)
     # The same switch as use_deterministic_algorithms, which imports the compiler as well (1.5 s).
@@ -31,6 +33,10 @@ def apply_settings(section: ReproducibilitySection, exemptions: Sequence[str] = 
         warnings.filterwarnings("error", message=rf"(?s).*{_LACKS}")
         for operation in exemptions:
             warnings.filterwarnings("ignore", message=rf"(?s)(.*\s)?{re.escape(operation)}(\s.*)?{_LACKS}")
+        if torch.cuda.is_available():
+            torch.backends.cuda.enable_flash_sdp(False)
+            torch.backends.cuda.enable_mem_efficient_sdp(False)
+            torch.backends.cuda.enable_cudnn_sdp(False)
     torch.backends.cudnn.deterministic = section.deterministic
     torch.backends.cudnn.benchmark = False
 

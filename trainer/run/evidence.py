@@ -80,6 +80,40 @@ class Environment(Part, file="environment"):
     """Facts on which bits depend: where one differs, runs are not expected to be identical."""
     fingerprint: str | None = None
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The known facts on which bits depend, the driver's version among them; a fact that is absent is unknown.
+
+        Of a run that an earlier version made, what it recorded of the machine beside its basis counts as well.
+        """
+        basis = self.fingerprint_basis
+        of_machine = machine_facts(
+            self.hardware, self.torch, device=basis.get("device"), gpus=int(basis.get("world_size", 1))
+        )
+        driver = self.hardware.get("driver") if basis.get("device") == "cuda" else None
+        return {name: value for name, value in {**of_machine, **basis, "driver": driver}.items() if value is not None}
+
+
+def machine_facts(
+    hardware: dict[str, Any], library: dict[str, Any], *, device: str | None, gpus: int
+) -> dict[str, Any]:
+    """Return the facts of a machine on which bits depend, of its GPUs those that the run computes on.
+
+    Args:
+        hardware: as `Environment.hardware`.
+        library: as `Environment.torch`.
+        device: "cpu" or "cuda".
+        gpus: the first so many compute.
+    """
+    found = {"cpu": hardware.get("cpu"), "cpu_kind": hardware.get("cpu_kind")}
+    if device == "cuda":
+        used = hardware.get("gpus", [])[:gpus]
+        for fact, key in (("gpus", "name"), ("compute_capability", "compute_capability")):
+            found[fact] = [gpu.get(key) for gpu in used] if used and all(gpu.get(key) for gpu in used) else None
+        found |= {"cuda": library.get("cuda"), "cudnn": library.get("cudnn")}
+        found["tf32_override"] = hardware.get("tf32_override")
+    return {name: value for name, value in found.items() if value is not None}
+
 
 class Draws(Recorded):
     """Results of the worker's tests that seeds and settings work."""

@@ -26,6 +26,17 @@ def open_gpus(wanted: int) -> list[Any]:
         return []
 
 
+def driver_version() -> str | None:
+    """Return the version of NVIDIA's driver; None where there is none, or nothing that says it."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        return str(pynvml.nvmlSystemGetDriverVersion())
+    except Exception:  # noqa: BLE001 - no driver, no library, no GPU: all the same here
+        return None
+
+
 def visible_gpus(count: int) -> list[str]:
     """Return the names (places or UUIDs) of the GPUs that CUDA shows this process, in its order.
 

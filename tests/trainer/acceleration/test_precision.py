@@ -164,7 +164,6 @@ class Net(nn.Module):
 
 
 @pytest.mark.requirement("TRAIN-2")
-@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU may have TF32")
 def test_tf32_is_refused_where_the_device_has_none(digits_values: Any, open_session: Any) -> None:
     with pytest.raises(ConfigurationError, match="has no TF32") as refused:
         open_session(with_training(digits_values, precision="tf32"))

@@ -40,6 +40,33 @@ def test_focal_is_the_papers() -> None:
     torch.testing.assert_close(weighted, -(alpha[LABELS] * p.log()).mean())
 
 
+@pytest.mark.requirement("REPRO-2")
+@pytest.mark.parametrize("places", [(5,), (5, 6), (2, 3, 4)], ids=["time", "pictures", "volumes"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("weights", [None, [0.5, 1.0, 2.0, 4.0]])
+def test_cross_entropy_of_places_is_torchs_by_a_route_that_cuda_has(
+    places: tuple[int, ...], smoothing: float, weights: list[float] | None
+) -> None:
+    """Its gradient is that of torch's mean to the bit: no trained weight changes. With smoothing it is near the bit."""
+    generator = torch.Generator().manual_seed(0)
+    output = torch.randn(3, 4, *places, generator=generator, requires_grad=True)
+    target = torch.randint(0, 4, (3, *places), generator=generator)
+    target[0, :2] = -100
+    ours = built_in_loss("cross_entropy", {"label_smoothing": smoothing, "weights": weights}).compute(output, target)
+    weight = None if weights is None else torch.tensor(weights)
+    reduction = "mean" if weights is None else "sum"
+    theirs = F.cross_entropy(output, target, weight, reduction=reduction, label_smoothing=smoothing)
+    theirs = theirs if weights is None else theirs / (target != -100).sum()
+    torch.testing.assert_close(ours, theirs, rtol=2.5e-7, atol=0)
+    (gradient,), (expected,) = torch.autograd.grad(ours, output), torch.autograd.grad(theirs, output)
+    torch.testing.assert_close(gradient, expected, rtol=0, atol=1e-8 if smoothing else 0)
+
+
+def test_a_share_for_each_class_of_a_place_is_torchs() -> None:
+    output, shares = torch.randn(3, 4, 5, 6), torch.rand(3, 4, 5, 6).softmax(1)
+    assert torch.equal(built_in_loss("cross_entropy", {}).compute(output, shares), F.cross_entropy(output, shares))
+
+
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0, 2.0])
 def test_focal_has_a_finite_gradient_where_the_model_is_certain(gamma: float) -> None:
     logits = torch.tensor([[200.0, 0.0], [0.0, 200.0]], requires_grad=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +45,6 @@ def test_weights_in_bfloat16_say_their_master_precision_and_resume_to_the_bit(
 def test_quantised_weights_need_an_adapter_and_a_device(saved: dict[str, Any], open_session: Any) -> None:
     with pytest.raises(ConfigurationError, match="no update can change: add an adapter"):
         parse_config(typed(saved, quantize="4bit"))
-    if torch.cuda.is_available() and importlib.util.find_spec("bitsandbytes") is not None:
-        pytest.skip("this machine has a CUDA device and bitsandbytes: nothing is refused")
     with pytest.raises(ConfigurationError, match="needs a CUDA device and bitsandbytes") as caught:
         open_session({**typed(saved, quantize="4bit"), "adapter": {}})
     assert caught.value.details["changes"]["model.args.dtype"] == "bfloat16"

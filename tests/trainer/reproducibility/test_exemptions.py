@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from trainwright.trainer.base.failures import refusal
 from trainwright.trainer.config.schema import ReproducibilitySection
 from trainwright.trainer.evidence.determinism_probe import NONDETERMINISTIC
 from trainwright.trainer.reproducibility import determinism
@@ -107,3 +108,39 @@ def test_refusals_within_the_backward_pass_are_errors_too(exempted: Any) -> None
 
     with pytest.raises(UserWarning, match="max_unpooling2d_forward_out"):
         Unpooled.apply(picture).sum().backward()
+
+
+ATTENTION = "Memory Efficient attention defaults to a non-deterministic algorithm. To explicitly enable determinism"
+
+
+def test_attention_stays_deterministic_on_cuda_while_torch_only_warns(exempted: Any, monkeypatch: Any) -> None:
+    """Torch's kernels for attention take a non-deterministic way as soon as an exemption makes it warn (torch 2.6)."""
+    enabled = torch.backends.cuda.flash_sdp_enabled, torch.backends.cuda.mem_efficient_sdp_enabled
+    exempted("put_")
+    with pytest.raises(UserWarning, match="non-deterministic algorithm") as warned:
+        warnings.warn(ATTENTION, stacklevel=1)
+    found = refusal(warned.value)
+    assert found is not None
+    assert found.details["operation"] == "Memory Efficient attention"
+    assert all(each() for each in enabled), "on the CPU attention has its own kernels"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    try:
+        exempted("put_")
+        assert not any(each() for each in enabled)
+        assert torch.backends.cuda.math_sdp_enabled()
+    finally:
+        torch.backends.cuda.enable_flash_sdp(True)
+        torch.backends.cuda.enable_mem_efficient_sdp(True)
+        torch.backends.cuda.enable_cudnn_sdp(True)
+
+
+@pytest.mark.parametrize("name", ["median CUDA with indices output", "_histc_cuda with floating point input", "put_"])
+def test_a_name_with_blanks_is_reported_and_exempted_whole(exempted: Any, name: str) -> None:
+    message = f"{name} does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms'"
+    found = refusal(RuntimeError(f"Exception in a hook: {message}"))
+    assert found is not None
+    assert found.details["operation"] == name
+    exempted(name)
+    warnings.warn(message, stacklevel=1)
+    with pytest.raises(UserWarning):
+        warnings.warn(message.replace(name, "cumsum_cuda_kernel"), stacklevel=1)

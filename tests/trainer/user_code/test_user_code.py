@@ -161,11 +161,6 @@ MENDED_ENTRIES: dict[str, dict[str, Any]] = {
 def test_a_wrong_entry_names_its_key_the_place_and_what_is_near(
     fault: str, ended: Any, tmp_path: Path, mine: str
 ) -> None:
-    if fault == "no such device":
-        import torch
-
-        if torch.cuda.is_available():
-            pytest.skip("this machine has the device")
     (tmp_path / "project").mkdir()
     (tmp_path / "elsewhere.py").write_text(mine)
     (tmp_path.parent / "escape.py").write_text(mine)

@@ -13,6 +13,7 @@ import select
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -77,7 +78,8 @@ def in_a_fork(work: Callable[[], dict[str, Any]], memory_bytes: int) -> dict[str
                 signal.signal(number, signal.SIG_DFL)
             torch.set_num_threads(1)  # a pool of threads does not survive a fork
             limit = psutil.Process().memory_info().vms + memory_bytes
-            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+            with suppress(ValueError, OSError):  # macOS does not bound it: memory runs out there as it does
+                resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
             os.write(writing, json.dumps(work()).encode())
         finally:
             exit_now(0)
