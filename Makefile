@@ -26,7 +26,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: gpu help install companions clouds lowest extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-search bench-session bench-resume bench-engine bench-soak data-faults monitor-faults cheats clean-room walks model-test bench-gate-kills bench-study-kills pictures decisions examples format clean bench-tuner secrets-test integrations
+.PHONY: gpu help install companions clouds lowest extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-search bench-session bench-resume bench-engine bench-soak data-faults monitor-faults cheats clean-room walks model-test bench-gate-kills bench-study-kills pictures decisions examples format clean bench-tuner secrets-test integrations gpu-kit
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -144,6 +144,10 @@ clean-room: install  ## Honest projects evaluated apart: their numbers are the t
 
 integrations: $(COMPANIONS)/.installed-browser  ## What `trainwright deploy` generates, run: service, form in a browser, policies, clients (QUICK=1)
 	$(BIN)/python -P benchmarks/integrations $(if $(QUICK),--quick)
+
+gpu-kit: $(COMPANIONS)/.installed  ## What a machine without a network needs beside its torch, as one archive (PYTHON_VERSION=3.12, HAS=has.txt, WITH=, WITHOUT=, CUDA=)
+	$(BIN)/python -P benchmarks/gpu_kit --python-version $(or $(PYTHON_VERSION),3.12) $(HAS:%=--has %) \
+	  $(if $(WITH),--with $(WITH)) $(if $(WITHOUT),--without $(WITHOUT)) $(CUDA:%=--cuda %)
 
 bench-data: $(COMPANIONS)/.installed-rivals  ## 40 checks of 10 million rows beside three libraries, and the first look (QUICK=1)
 	$(BIN)/python benchmarks/data $(if $(QUICK),--quick)

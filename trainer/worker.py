@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, NoReturn, cast
 
 from trainwright.trainer.base.errors import ConflictError, TrainwrightError, UserCodeError
+from trainwright.trainer.base.releases import require_supported
 from trainwright.trainer.checkpoints.store import store_of
 from trainwright.trainer.data import cache
 from trainwright.trainer.data.remote import connections
@@ -140,6 +141,7 @@ def _work(
     try:
         heartbeat.start()
         run.append_event("started", attempt=attempt, pid=heartbeat.pid)
+        require_supported()
         ballast.hold()
         store_of(run).recover()  # before any other process of the run reads them
         opened_files.install(run.path, Path(specification.code_root))

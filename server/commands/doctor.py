@@ -22,6 +22,7 @@ from trainwright.tools.gpus import Device, gpus_of
 from trainwright.tools.workspace.settings import Settings
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.known_bad_releases import installed_bad_releases
+from trainwright.trainer.base.releases import LEAST, install, too_old
 
 GIB = 1024**3
 LEAST_PYTHON = (3, 11)
@@ -41,7 +42,7 @@ class Finding(BaseModel):
 
 def examine(workspace: Path) -> list[Finding]:
     """Return the findings about this machine and the workspace's present or future folder."""
-    findings = [_python(), _sqlite(), *examine_releases()]
+    findings = [_python(), _sqlite(), *examine_releases(), *examine_floors()]
     findings += _packages()
     findings += examine_gpus(workspace)
     findings += [_memory(), *examine_folder(workspace), _git()]
@@ -80,6 +81,23 @@ def examine_releases(path: list[str] | None = None) -> list[Finding]:
             f"environment with {entry.package} {entry.use}.",
         )
         for entry, version in installed_bad_releases(path)
+    ]
+
+
+def examine_floors(path: list[str] | None = None) -> list[Finding]:
+    """Return a failure for each package that decides what runs here and is too old for it, by metadata alone.
+
+    Args:
+        path: folders to look through; by default those that Python imports from.
+    """
+    return [
+        Finding(
+            name=f"release of {package}",
+            status="fail",
+            found=f"{package} {version} is installed, and Trainwright needs {package} {LEAST[package]} or newer",
+            remedy=install(package, LEAST[package]),
+        )
+        for package, version in too_old(path)
     ]
 
 

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.releases import param
 
 from trainwright.tools.ledger.summaries import summary_problem
+from trainwright.trainer.base import releases
 from trainwright.trainer.run import RunState
 
 SCRIPTS = Path(__file__).parent / "own_trainers"
@@ -16,7 +18,7 @@ SCRIPTS = Path(__file__).parent / "own_trainers"
 @pytest.mark.forks
 @pytest.mark.slow
 @pytest.mark.requirement("TRAIN-7", "GATE-3")
-@pytest.mark.parametrize("library", ["transformers", "lightning"])
+@pytest.mark.parametrize("library", [param("transformers", releases.TRAINER), "lightning"])
 def test_a_stop_inside_an_epoch_leaves_a_summary_that_follows_from_the_series(
     library: str, tmp_path: Path, make_run: Any, work: Any
 ) -> None:

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 import torch
+from tests.releases import param
 from tests.trainer.killing import kill_at_call
 
 from trainwright.trainer.assembly.assemble import assemble
+from trainwright.trainer.base import releases
 from trainwright.trainer.base.errors import ConfigurationError, DivergenceError
 from trainwright.trainer.checkpoints.packing import pack
 from trainwright.trainer.data.fingerprint import sample_digest, weights_digest
@@ -28,13 +30,15 @@ pytestmark = [pytest.mark.requirement("TRAIN-7"), pytest.mark.slow]
 
 SCRIPTS = Path(__file__).parent / "own_trainers"
 EXAMPLES = {"transformers": "trainer_of_transformers.py", "lightning": "module_of_lightning.py"}
+NEWER = {"transformers": releases.TRAINER}
+"""What is needed of a library beyond its oldest supported release."""
 PER_EPOCH, EPOCHS = 5, 2
 """Updates of an epoch: 40 samples in batches of 4, two of which are an update; and the epochs."""
 
 Opened = Callable[..., Session]
 
 
-@pytest.fixture(scope="module", params=list(EXAMPLES))
+@pytest.fixture(scope="module", params=[param(name, NEWER.get(name)) for name in EXAMPLES])
 def example(request: Any) -> str:
     """The script of a library, which is imported once and not again in every fork."""
     __import__({"transformers": "transformers", "lightning": "lightning.pytorch"}[request.param])

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
+from tests.releases import needs
 from tests.trainer.saving import checkpoint_of
 
+from trainwright.trainer.base import releases
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.section import form_of
 from trainwright.trainer.engine.evaluation import evaluate_split
@@ -32,13 +34,16 @@ MORE: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("distillation", {"features": [{"student": "layers.2", "teacher": "layers.2", "weight": 0.5}]}, {}),
     ("distillation", {}, {"weight_averaging": {"name": "ema"}}),
     ("adversarial", {"attack": "fgsm", "clean_weight": 0.5, "clip_range": [-3, 3]}, {}),
-    ("contrastive", {"projection": [8]}, {"optimizer": {"name": "muon"}}),
-    ("contrastive", {}, {"optimizer": {"name": "muon"}, "weight_averaging": {"name": "ema"}}),
     ("contrastive", {}, {"weight_averaging": {"name": "ema"}}),
     ("multi_task", {}, {"optimizer": {"name": "sgd", "learning_rate": 1e-4}}),
     ("multi_task", {}, {"optimizer": {"name": "schedule_free_adamw"}, "schedule": {"name": "constant"}}),
 ]
 """What else of each objective, and around it, is resumed."""
+MUON = {"optimizer": {"name": "muon"}}
+WITH_MUON = [
+    pytest.param("contrastive", changes, MUON | around, marks=needs(releases.MUON))
+    for changes, around in (({"projection": [8]}, {}), ({}, {"weight_averaging": {"name": "ema"}}))
+]
 ROWS = """
 import torch
 from torch import nn
@@ -118,7 +123,7 @@ def bits_of(session: Any) -> tuple[Any, dict[str, bytes]]:
 
 
 @pytest.mark.requirement("REPRO-6")
-@pytest.mark.parametrize(("name", "changes", "around"), [*((name, {}, {}) for name in LEAST), *MORE])
+@pytest.mark.parametrize(("name", "changes", "around"), [*((name, {}, {}) for name in LEAST), *MORE, *WITH_MUON])
 def test_it_resumes_exactly_with_all_that_it_has_beside_the_model(
     name: str, changes: dict[str, Any], around: dict[str, Any], open_session: Callable[..., Any], take_steps: Any
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.releases import param
 from torch import Tensor, nn
 
 from trainwright.trainer.base.errors import ConfigurationError
@@ -32,7 +33,7 @@ FASTER: dict[str, dict[str, Any]] = {
     "lbfgs": {},
 }
 """Every built-in optimizer, and a rate at which it halves the loss below in 40 steps."""
-every = pytest.mark.parametrize("name", FASTER)
+every = pytest.mark.parametrize("name", [param(name, OPTIMIZERS[name].since) for name in FASTER])
 
 
 def section_of(name: str, **options: Any) -> Any:

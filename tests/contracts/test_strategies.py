@@ -14,9 +14,13 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.releases import param
 
+from trainwright.trainer.base import releases
 from trainwright.trainer.run import RunDirectory, RunState
 
+NEWER = {"fsdp2": releases.FSDP2}
+"""What is needed of torch beyond its oldest supported release."""
 STRATEGIES: dict[str, dict[str, Any]] = {
     "single": {},
     "ddp": {"processes": 2, "restarts": 0},
@@ -45,7 +49,7 @@ def build(config, context):
 """
 
 
-@pytest.fixture(scope="module", params=STRATEGIES)
+@pytest.fixture(scope="module", params=[param(name, NEWER.get(name)) for name in STRATEGIES])
 def distributed(request: pytest.FixtureRequest) -> dict[str, Any]:
     """The section of each strategy; DeepSpeed's where it is installed."""
     if request.param == "deepspeed":

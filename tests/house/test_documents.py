@@ -116,6 +116,8 @@ def _names_commands(block):
             _check_make(words[1:])
         elif program == "trainwright":
             _check_trainwright(words[1:])
+        elif program == "python3":
+            assert (ROOT / words[1]).is_file(), f"{block}: there is no {words[1]}"
         else:
             assert program in OTHER_COMMANDS, f"{block}: what is {program!r}?"
 

@@ -45,9 +45,11 @@ def compile_model(model: nn.Module, section: CompileSection, device: torch.devic
     require_compiler(device)
     import torch._dynamo as dynamo
 
-    dynamo.config.recompile_limit = SIZES
-    dynamo.config.accumulated_recompile_limit = max(SIZES * 64, 4096)
-    dynamo.config.fail_on_recompile_limit_hit = True
+    limits = {"recompile_limit": SIZES, "accumulated_recompile_limit": max(SIZES * 64, 4096)}
+    limits["fail_on_recompile_limit_hit"] = True
+    for name, limit in limits.items():  # torch 2.6 has them under another name, which newer ones keep as an alias
+        known = name if hasattr(dynamo.config, name) else name.replace("recompile", "cache_size")
+        setattr(dynamo.config, known.replace("on_cache_size", "on_cache"), limit)
     dynamo.config.suppress_errors = False
     model.compile(mode=section.mode, dynamic=section.dynamic)
     if device.type == "cuda" and section.mode in GRAPHED:

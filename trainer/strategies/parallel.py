@@ -252,9 +252,8 @@ class Ddp(Shared):
             self.trained = trained
             # Alike at the very start; later each process may have its own buffers, which a resume has just put back.
             alike = self.session.progress.step == 0
-            wrapped = DistributedDataParallel(
-                self.measured, find_unused_parameters=True, forward_sync_buffers=False, init_sync=alike
-            )
+            wrapped = DistributedDataParallel(self.measured, find_unused_parameters=True, init_sync=alike)
+            wrapped.broadcast_buffers = False  # set here, it leaves them alike at the start in every release of torch
             wrapped.register_comm_hook(None, lambda _, bucket: _summed(bucket))
             self.wrapped = wrapped
 

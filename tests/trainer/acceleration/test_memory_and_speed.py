@@ -97,7 +97,7 @@ def test_a_transformers_model_recomputes_by_its_own_method(tmp_path: Any, open_s
     values = {"task": {"use": "tiny:build"}, "training": {"epochs": 1}, "logging": {"tensorboard": False}}
     plain = open_session(values, "plain")
     sparing = open_session(with_training(values, gradient_checkpointing={}), "sparing")
-    assert sparing.model.is_activation_checkpointing
+    assert any(getattr(module, "gradient_checkpointing", False) for module in sparing.model.modules())
     losses = [[float(r.gradient_norm) for r in trained(session, 2)] for session in (plain, sparing)]
     assert losses[0] == losses[1]
 

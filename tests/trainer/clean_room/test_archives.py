@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 import torch
+from tests.releases import needs
 
+from trainwright.trainer.base import releases
 from trainwright.trainer.clean_room.archives import rewritten
 from trainwright.trainer.clean_room.rows import RefusalError
 
-pytestmark = pytest.mark.requirement("GATE-6")
+pytestmark = [pytest.mark.requirement("GATE-6"), needs(releases.PROGRAM)]
 MODEL = "models/model.json"
 
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from tests.releases import needs
 from tests.trainer.killing import kill_at_call
 
 from trainwright.tools.documents import SKILL
+from trainwright.trainer.base import releases
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
 from trainwright.trainer.config import parse_config
@@ -18,7 +20,7 @@ from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.frameworks.positioned import PositionedLoader
 from trainwright.trainer.run import RunDirectory, RunState
 
-pytestmark = [pytest.mark.requirement("TRAIN-7"), pytest.mark.slow, pytest.mark.forks]
+pytestmark = [pytest.mark.requirement("TRAIN-7"), pytest.mark.slow, pytest.mark.forks, needs(releases.TRAINER)]
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks" / "resume"
 KEYS = (

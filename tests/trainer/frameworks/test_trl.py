@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.releases import needs
 from tests.trainer.killing import kill_at_call
 
+from trainwright.trainer.base import releases
 from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
 from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.run import RunDirectory, RunKind
 from trainwright.trainer.run.results import Export
 
 pytestmark = [
-    pytest.mark.requirement("TRAIN-7"), pytest.mark.slow, pytest.mark.forks,
+    pytest.mark.requirement("TRAIN-7"), pytest.mark.slow, pytest.mark.forks, needs(releases.TRAINER),
     pytest.mark.filterwarnings("ignore"),  # TRL's own, about its library
 ]  # fmt: skip
 

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.releases import needs
 from torch import Tensor
 
+from trainwright.trainer.base import releases
 from trainwright.trainer.checkpoints.store import store_of
 from trainwright.trainer.engine.session import DEPLOYED
 from trainwright.trainer.jobs.export.program import best_checkpoint
@@ -378,6 +380,7 @@ def test_leaving_a_program_changes_no_bit_of_the_run(left: Any) -> None:
     assert ours["weights_digest"]
 
 
+@needs(releases.PROGRAM)
 @pytest.mark.requirement("GATE-6", "CKPT-5")
 def test_an_export_without_onnx_leaves_a_program_of_torch_export(left: Any, make_run: Any, work: Any) -> None:
     values = {**SHORT, **BUILT_IN["mlp on a standardised table"], "deployment": {"formats": ["safetensors"]}}

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 import torch
+from tests.releases import needs
 
+from trainwright.trainer.base import releases
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.models.gpt import GPT
@@ -87,6 +89,7 @@ def counted_bits(session: Any) -> float:
     )
 
 
+@needs(releases.MUON)
 @pytest.mark.requirement("TRAIN-1")
 def test_a_tiny_one_predicts_text_better_than_bigram_counts(manual: Path, open_session: Any, take_steps: Any) -> None:
     """150 steps of 512 bytes against counts of 270,000. Measured: 3.34 to 3.42 bits over the seeds, counts 3.57."""
@@ -103,6 +106,7 @@ def test_a_tiny_one_predicts_text_better_than_bigram_counts(manual: Path, open_s
     assert sum(value < counted for value in bits) >= 2
 
 
+@needs(releases.MUON)
 @pytest.mark.requirement("REPRO-6", "TRAIN-1")
 def test_dropout_and_uneven_blocks_resume_to_the_bit(manual: Path, assert_resumes_exactly: Any) -> None:
     values = text_of(separator="\n\n", tokenizer="characters")

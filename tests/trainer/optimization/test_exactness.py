@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from tests.releases import needs
 from tests.trainer.saving import checkpoint_of
 from tests.variants import variants
 
+from trainwright.trainer.base import releases
 from trainwright.trainer.checkpoints.packing import pack
 from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.run import RunDirectory
@@ -38,7 +40,7 @@ SCHEDULES: dict[str, dict[str, Any]] = {
     "one_cycle": {"name": "one_cycle", "momentum_range": [0.8, 0.95]},
 }
 PAIRS = [
-    (optimizer, schedule)
+    pytest.param(optimizer, schedule, marks=[needs(releases.MUON)] if optimizer == "muon" else [])
     for optimizer in OPTIMIZERS
     for schedule in SCHEDULES
     if not (optimizer.startswith("schedule_free") and schedule != "constant")
@@ -174,7 +176,7 @@ def assert_the_checkpoints_hold_the_same(run: RunDirectory, other: RunDirectory)
 
 
 @pytest.mark.requirement("REPRO-6", "TRAIN-3", "TRAIN-4")
-@pytest.mark.parametrize("what", variants(KILLED, quick=["plateau", "unfreezing"]))
+@pytest.mark.parametrize("what", variants(KILLED, quick=["plateau", "unfreezing"], newer={"muon": releases.MUON}))
 def test_a_worker_killed_in_mid_epoch_ends_with_the_same_bits(  # noqa: PLR0917 - fixtures
     what: str, tmp_path: Path, iris: dict[str, Any], make_run: Any, work: Any, recorded: Any
 ) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.releases import needs
 from torch import nn
 
+from trainwright.trainer.base import releases
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
 
@@ -184,6 +186,7 @@ def test_schedule_free_trains_at_y_and_averages_at_x(name: str) -> None:
         np.testing.assert_allclose(parameter.detach().numpy(), wanted[key][-1][1], rtol=1e-7, atol=1e-9)
 
 
+@needs(releases.MUON)
 @pytest.mark.requirement("TRAIN-3")
 def test_muon_turns_hidden_matrices_and_leaves_the_rest_to_adamw() -> None:
     model = model_of()
@@ -213,6 +216,7 @@ def muon_names(model: nn.Module, **options: Any) -> dict[str, list[str]]:
     }
 
 
+@needs(releases.MUON)
 @pytest.mark.requirement("TRAIN-3")
 def test_muon_spares_embeddings_norms_biases_and_the_output_layer() -> None:
     assert muon_names(Tower())["muon"] == ["hidden.weight"]

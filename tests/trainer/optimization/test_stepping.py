@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+from tests.releases import param
 
+from trainwright.trainer.base import releases
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.engine.loop import take_step
@@ -74,7 +76,7 @@ def test_each_group_follows_the_schedule_from_its_own_rate_and_the_highest_is_re
 
 
 @pytest.mark.requirement("TRAIN-4")
-@pytest.mark.parametrize("name", ["sgd", "adamw", "muon"])
+@pytest.mark.parametrize("name", ["sgd", "adamw", param("muon", releases.MUON)])
 def test_one_cycle_moves_the_momentum_of_every_group(name: str, iris: dict[str, Any], open_session: Any) -> None:
     schedule = {"name": "one_cycle", "momentum_range": [0.7, 0.9]}
     session = open_session({**iris, "optimizer": {"name": name}, "schedule": schedule})

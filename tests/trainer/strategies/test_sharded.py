@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.releases import needs
 
+from trainwright.trainer.base import releases
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.run import RunDirectory
+
+pytestmark = needs(releases.FSDP2)
 
 FSDP2: dict[str, Any] = {"processes": 2, "strategy": "fsdp2", "restarts": 1}
 KEYS = ("train/loss", "train/gradient_norm", "validation/loss", "validation/accuracy", "train/accuracy")

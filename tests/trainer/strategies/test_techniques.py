@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.releases import needs
 from tests.variants import variants
 
+from trainwright.trainer.base import releases
 from trainwright.trainer.run import RunDirectory
 
 pytestmark = pytest.mark.slow
@@ -140,6 +142,7 @@ def test_a_killed_group_that_draws_ends_with_the_same_bits(  # noqa: PLR0917 - f
     assert_same(killed, whole, recorded)
 
 
+@needs(releases.FSDP2)
 @pytest.mark.requirement("TRAIN-2", "TRAIN-6", "REPRO-6")
 def test_a_divided_model_that_forgets_its_activations_trains_and_resumes_as_one_that_keeps_them(
     tmp_path: Path, killed_group: Any, make_run: Any, group_work: Any, recorded: Any

@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 from tests.contracts.test_objectives import LEAST, ROWS, bits_of, values_of
 from tests.variants import variants
 
+from trainwright.trainer.base import releases
 from trainwright.trainer.engine.loop import take_step
 from trainwright.trainer.engine.observers.observer import Observers
 from trainwright.trainer.engine.observers.recorder import Recorder
@@ -123,7 +124,7 @@ def trained(session: Session, steps: int, *, inspects: bool) -> Observers:
 
 
 @pytest.mark.requirement("DIAG-11", "REPRO-6")
-@pytest.mark.parametrize("way", variants(WAYS, quick=WAYS))
+@pytest.mark.parametrize("way", variants(WAYS, quick=WAYS, newer={"averaging": releases.MUON}))
 def test_a_run_of_which_every_step_is_inspected_has_the_same_state(way: str, open_session: Any) -> None:
     values = WAYS[way]
     open_session(values, "warm")

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contracts.test_frameworks import EXAMPLES, SCRIPTS, values_of
+from tests.contracts.test_frameworks import EXAMPLES, NEWER, SCRIPTS, values_of
 from tests.trainer.strategies.conftest import IRIS, group_work
 from tests.trainer.watch.test_watch import weights_of
 from tests.variants import variants
 
+from trainwright.trainer.base import releases
 from trainwright.trainer.run import RunDirectory, RunKind
 
 __all__ = ["group_work"]
@@ -25,7 +26,7 @@ def layers_of(run: RunDirectory) -> list[str]:
     return [key.removeprefix(RATIO) for key in keys if key.startswith(RATIO)]
 
 
-@pytest.mark.parametrize("library", variants(EXAMPLES, quick=["transformers"]))
+@pytest.mark.parametrize("library", variants(EXAMPLES, quick=["transformers"], newer=NEWER))
 def test_a_trainer_of_another_library_makes_the_same_steps(
     library: str, tmp_path: Path, make_run: Any, work: Any, recorded: Any
 ) -> None:
@@ -45,7 +46,7 @@ def test_a_trainer_of_another_library_makes_the_same_steps(
     assert all(point.value > 0 for point in norms), "of this step, not of the one before"
 
 
-@pytest.mark.parametrize("strategy", variants(["ddp", "fsdp2"], quick=["ddp"]))
+@pytest.mark.parametrize("strategy", variants(["ddp", "fsdp2"], quick=["ddp"], newer={"fsdp2": releases.FSDP2}))
 def test_a_group_of_processes_makes_the_same_steps(
     strategy: str, tmp_path: Path, make_run: Any, group_work: Any, recorded: Any
 ) -> None:

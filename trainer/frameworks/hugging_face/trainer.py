@@ -1,7 +1,8 @@
 """`transformers.Trainer` and its subclasses as a `Framework`: what they hand over, and what they keep between steps.
 
-Written against transformers 5.23: the methods that a run takes hold of are those in hooks.py, each on the instance, so
-that copies of them in subclasses (TRL's GRPO) and the user's own overrides keep running inside ours.
+The methods that a run takes hold of are those in hooks.py, each on the instance, so that copies of them in subclasses
+(TRL's GRPO) and the user's own overrides keep running inside ours. Before transformers 5.3 an epoch is no method, and a
+run could not be resumed inside one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import torch
 from torch import nn
 from torch.utils.data import ConcatDataset, IterableDataset
 
-from trainwright.trainer.base import seeding
+from trainwright.trainer.base import releases, seeding
 from trainwright.trainer.frameworks import DOCUMENT
 from trainwright.trainer.frameworks.attributes import OF_A_MODULE, Attributes, Modules, named
 from trainwright.trainer.frameworks.framework import ByName, Deferred, Framework, Plan, refusal
@@ -51,6 +52,7 @@ REFUSED = (
     ("use_liger_kernel", "replaces the model's functions when training begins", "set it False"),
 )  # fmt: skip
 """Arguments that no run can follow, why, and what to do."""
+PARTS = "Hand over model, data and loss as a `task` (configs/your_code.md)"
 _refused = partial(refusal, "The Trainer cannot run as it is", DOCUMENT)
 
 
@@ -243,7 +245,7 @@ class TransformersTrainer(Framework):
             raise _refused(f"it would use {max(args.world_size, args.n_gpu)} devices", "let it see one device alone")
         missing = [name for name in Hooks.TAKEN if not callable(getattr(trainer, name, None))]
         if missing:
-            raise _refused(f"this release of transformers has no Trainer.{missing[0]}", "install transformers 5.23")
+            raise releases.needed(f"A Trainer that is handed over (by its {missing[0]})", releases.TRAINER, PARTS)
         if isinstance(trainer.train_dataset, IterableDataset) or not hasattr(trainer.train_dataset, "__getitem__"):
             kind = type(trainer.train_dataset).__name__
             raise _refused(

@@ -7,12 +7,15 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from trainwright.trainer.base import releases
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.jobs.export.inputs import Inputs
 from trainwright.trainer.jobs.export.parity import Call
@@ -128,7 +131,15 @@ def _dynamo(serving: Serving, inputs: Inputs, free: Free, path: Path) -> None:
 
 def _program(serving: Serving, inputs: Inputs, free: Free, path: Path) -> None:
     program = torch.export.export(serving, tuple(inputs.values()), dynamic_shapes=(free.shapes(inputs),), strict=False)
+    if not hasattr(_archive_parts(), "WEIGHTS_CONFIG_FILENAME_FORMAT"):  # older archives hold pickles: never loaded
+        raise releases.needed("A program of torch.export", releases.PROGRAM, "Let the model be one that ONNX has")
     torch.export.save(program, path)
+
+
+def _archive_parts() -> Any:
+    """Return torch's names of an archive's parts; None where it has no such archive."""
+    name = "torch.export.pt2_archive"
+    return import_module(f"{name}.constants") if find_spec(name) is not None else None
 
 
 def _loaded_onnx(path: Path) -> Call:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
+from trainwright.trainer.base import releases
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.section import LearningRate, Patterns, PositiveFloat, Probability
 from trainwright.trainer.optimization.optimizers.section import Betas, Groups, Optimizer, OptimizerSection
@@ -23,6 +24,7 @@ class Muon(OptimizerSection):
     """Orthogonalised momentum for the hidden matrices, AdamW for everything else."""
 
     made_by = "torch.optim.Muon"
+    since = releases.MUON
     fused = True
     divides = True
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from trainwright.trainer.base import releases
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.section import LearningRate, NonNegativeFloat, Probability
 from trainwright.trainer.optimization.parameters import DivisionSection, Setting, settings_of, to_groups
@@ -40,6 +41,7 @@ class OptimizerSection(DivisionSection):
         averages: it averages the weights on the way, in place of a decaying rate.
         divides: it divides the parameters among several optimizers.
         made_by: the class that it is an instance of, by its full name.
+        since: the release that has it, where that is newer than the oldest supported one.
     """
 
     fused: ClassVar[bool] = False
@@ -48,6 +50,7 @@ class OptimizerSection(DivisionSection):
     averages: ClassVar[bool] = False
     divides: ClassVar[bool] = False
     made_by: ClassVar[str]
+    since: ClassVar[releases.Newer | None] = None
 
     learning_rate: LearningRate = 1e-3
     weight_decay: NonNegativeFloat = 0.01
@@ -101,10 +104,13 @@ class OptimizerSection(DivisionSection):
         """Return the optimizer over torch's parameter groups.
 
         Raises:
-            ConfigurationError: its package is missing.
+            ConfigurationError: its package is missing, or of a release that does not have it.
         """
         module, _, kind = self.made_by.rpartition(".")
-        optimizer: Optimizer = getattr(import_module(module), kind)(groups, **self.options(), **kernels)
+        home = import_module(module)
+        if self.since is not None and not hasattr(home, kind):
+            raise releases.needed(f"optimizer.name {self.name}", self.since, "Set optimizer.name adamw")
+        optimizer: Optimizer = getattr(home, kind)(groups, **self.options(), **kernels)
         return optimizer
 
     def options(self) -> dict[str, Any]:

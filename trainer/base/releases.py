@@ -1,0 +1,83 @@
+"""The oldest releases that the product runs on, and the parts of it that need a newer one.
+
+Releases are read from the packages' metadata, so that a process can refuse before it imports anything of them. What a
+newer release has is asked of the library itself where it is used; the figures here are for the sentence that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib.metadata import distributions
+from typing import NamedTuple
+
+from packaging.version import Version
+
+from trainwright.trainer.base.errors import ConfigurationError
+
+LEAST = {"torch": "2.6", "transformers": "4.50"}
+"""Below these, nothing runs: the floors in pyproject.toml of what decides whether a driver or a model fits."""
+
+
+class Newer(NamedTuple):
+    """The release with which a package has what a part of the product needs."""
+
+    package: str
+    least: str
+
+
+FSDP2 = Newer("torch", "2.8")
+MUON = Newer("torch", "2.9")
+PROGRAM = Newer("torch", "2.9")
+"""A program of torch.export whose weights are no pickles, so that the clean room can read it."""
+TRAINER = Newer("transformers", "5.3")
+"""A Trainer whose epoch is a method, so that a run can be resumed inside one."""
+
+
+def too_old(path: Sequence[str] | None = None) -> Iterator[tuple[str, str]]:
+    """Yield each package of `LEAST` that is installed in an older release, with that release.
+
+    Args:
+        path: folders to look through; by default those that Python imports from.
+    """
+    for package, least in LEAST.items():
+        installed = _installed(package, path)
+        if installed is not None and Version(installed) < Version(least):
+            yield package, installed
+
+
+def require_supported() -> None:
+    """Refuse to work on a release that is too old.
+
+    Raises:
+        ConfigurationError: a package of `LEAST` is older than it says.
+    """
+    for package, installed in too_old():
+        raise ConfigurationError(
+            f"{package} {installed} is installed, and Trainwright needs {package} {LEAST[package]} or newer.",
+            remedy=install(package, LEAST[package]),
+        )
+
+
+def needed(what: str, newer: Newer, instead: str) -> ConfigurationError:
+    """Return the refusal of a part of the product that the installed release cannot carry.
+
+    Args:
+        what: the value that asks for it.
+        newer: the release with which it works.
+        instead: what to do with the installed one; an imperative.
+    """
+    return ConfigurationError(
+        f"{what} needs {newer.package} {newer.least} or newer; {_installed(newer.package)} is installed.",
+        remedy=f"{instead}, or install {newer.package} {newer.least} or newer.",
+    )
+
+
+def install(package: str, least: str) -> str:
+    """Return the remedy for a package that is too old."""
+    return f'Run `python -m pip install --upgrade "{package}>={least}"`; docs/platforms.md lists what was tried.'
+
+
+def _installed(package: str, path: Sequence[str] | None = None) -> str | None:
+    """Return a package's release, of the first folder that has it."""
+    found = distributions(name=package) if path is None else distributions(name=package, path=list(path))
+    return next((str(each.version) for each in found), None)
