@@ -29,6 +29,10 @@ FSDP2 = Newer("torch", "2.8")
 MUON = Newer("torch", "2.9")
 PROGRAM = Newer("torch", "2.9")
 """A program of torch.export whose weights are no pickles, so that the clean room can read it."""
+VOCABULARY = Newer("peft", "0.18")
+"""A prompt that begins with tokens drawn from the vocabulary."""
+PACKED = Newer("transformers", "4.54")
+"""A model of the library that keeps packed documents apart by their positions."""
 TRAINER = Newer("transformers", "5.3")
 """A Trainer whose epoch is a method, so that a run can be resumed inside one."""
 

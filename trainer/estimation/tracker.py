@@ -2,7 +2,7 @@
 
 Tensors of a `FakeTensorMode` have sizes and no contents. `MemTracker` follows when their storages come and go while
 the real autograd engine, the real optimizers and our real loop run over them, and keeps the composition of the peak.
-Private in torch 2.13 are torch._subclasses, torch.distributed._tools.mem_tracker and a DTensor's planning. Of the
+Private in torch are torch._subclasses, torch.distributed._tools.mem_tracker and a DTensor's planning. Of the
 tracker only the storages are used: its statistics by module refuse models that are called twice, and frozen weights.
 
 Where a program asks a tensor for its value there is none; a harmless one is answered. Where a shape depends on values
@@ -289,9 +289,10 @@ class Tracker(MemTracker):  # type: ignore[no-untyped-call]
         counted = self.counted
         counted.operations += 1
         counted.moved_bytes += sum(tensor.numel() * tensor.element_size() for tensor in (*inputs, *outputs))
-        formula = flop_registry.get(_ALIKE.get(func._overloadpacket, func._overloadpacket))
+        operation = _ALIKE.get(func._overloadpacket, func._overloadpacket)
+        formula = flop_registry.get(operation)
         if formula is not None:
-            counted.flops += formula(*args, **kwargs, out_val=result)
+            counted.flops += formula(*_with_all_heads(operation, args), **kwargs, out_val=result)
 
 
 _ALIKE = {
@@ -299,6 +300,19 @@ _ALIKE = {
     aten._scaled_dot_product_flash_attention_for_cpu_backward: aten._scaled_dot_product_efficient_attention_backward,
 }
 """Operations that the registry of FLOPs lacks, to those with the same first arguments and arithmetic."""
+
+
+def _with_all_heads(operation: Any, args: Any) -> Any:
+    """Return attention's arguments with the shapes of keys and values for each head of the queries.
+
+    Several heads may share them, which the formulas refuse before torch 2.12.
+    """
+    if operation not in _ALIKE.values():
+        return args
+    first = 1 + (operation is aten._scaled_dot_product_efficient_attention_backward)
+    heads = args[first - 1].shape[1]
+    shapes = [[each.shape[0], heads, *each.shape[2:]] for each in args[first : first + 2]]
+    return (*args[:first], *shapes, *args[first + 2 :])
 
 
 CPU = torch.device("cpu")
@@ -338,23 +352,19 @@ def _all_of(index: Any) -> list[Any]:
 
 @contextmanager
 def inside(tracker: Tracker) -> Iterator[None]:
-    """Follow what happens inside, over fake tensors."""
-    before, ShardingPropagator._fake_mode_lock = ShardingPropagator._fake_mode_lock, _Planning(tracker)  # type: ignore[assignment]
+    """Follow what happens inside, over fake tensors, but not how a DTensor plans an operation."""
+    planned = ShardingPropagator._propagate_tensor_meta_non_cached
+
+    def plan(*given: Any, **named: Any) -> Any:
+        tracker.is_planning = True
+        try:
+            return planned(*given, **named)
+        finally:
+            tracker.is_planning = False
+
+    ShardingPropagator._propagate_tensor_meta_non_cached = plan  # type: ignore[method-assign]
     try:
         with tracker.mode, tracker:
             yield
     finally:
-        ShardingPropagator._fake_mode_lock = before
-
-
-class _Planning:
-    """Context that a DTensor enters to plan an operation, as often as it does."""
-
-    def __init__(self, tracker: Tracker) -> None:
-        self.tracker = tracker
-
-    def __enter__(self) -> None:
-        self.tracker.is_planning = True
-
-    def __exit__(self, *given: object) -> None:
-        self.tracker.is_planning = False
+        ShardingPropagator._propagate_tensor_meta_non_cached = planned  # type: ignore[method-assign]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.base.releases import PACKED
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -53,7 +54,7 @@ def _refusal(model: nn.Module, why: str) -> ConfigurationError:
     return ConfigurationError(
         f"`data.args.packed` puts several documents into a block, and {type(model).__name__} {why}.",
         remedy="Set data.args.packed false; or use a model that separates packed documents by position_ids "
-        "(gpt2, llama, qwen2 and most causal ones).",
+        f"(gpt2, llama, qwen2 and most causal ones, from {PACKED.package} {PACKED.least} on).",
         document="configs/text.md",
         details={"changes": {"data.args.packed": False}},
     )

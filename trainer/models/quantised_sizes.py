@@ -23,7 +23,10 @@ COMPUTES_IN = torch.bfloat16
 
 def in_quantised_sizes(model: Any, quantisation: Quantisation) -> Any:
     """Return a model of sizes with the linear layers that the library would quantise in their packed sizes."""
-    from transformers.quantizers.base import get_keys_to_not_convert
+    try:
+        from transformers.quantizers.base import get_keys_to_not_convert
+    except ImportError:  # its place before transformers 5
+        from transformers.integrations.bitsandbytes import get_keys_to_not_convert
 
     kept = set(get_keys_to_not_convert(model))
     for name, module in list(model.named_modules()):

@@ -15,7 +15,7 @@ from trainwright.trainer.base.paths import confine_folder, files_among
 from trainwright.trainer.models.arguments import ModelSection, Surroundings
 from trainwright.trainer.models.packing import require_apart
 from trainwright.trainer.models.tasks import require_tokens, task_of
-from trainwright.trainer.models.weight_types import Dtype, Quantisation, quantised, type_of
+from trainwright.trainer.models.weight_types import Dtype, Quantisation, held_in, quantised, type_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -96,7 +96,7 @@ class TransformersArgs(ModelSection):
             task = task_of(self.task, around)
             kind = getattr(transformers, task.auto)
             config = _configuration(self, folder, around.splits)
-            loading = quantised(None if around.imagined else self.quantize) or {"dtype": type_of(self.dtype)}
+            loading = quantised(None if around.imagined else self.quantize) or held_in(config, type_of(self.dtype))
             task.fit(config, around, self.config)
             require_tokens(config, around.splits)
             packed = hasattr(around.splits.samples["train"], "groups")
@@ -104,7 +104,7 @@ class TransformersArgs(ModelSection):
                 config.use_cache = False  # with a kept past, the library lets packed documents see each other
             around.require_room(lambda _: weights_bytes(kind, config) // (1 if self.dtype == "float32" else 2))
             if self.config is not None or around.imagined:
-                model = kind.from_config(config, dtype=type_of(self.dtype))
+                model = kind.from_config(config, **held_in(config, type_of(self.dtype)))
                 if self.quantize is not None:
                     from trainwright.trainer.models.quantised_sizes import in_quantised_sizes
 
@@ -146,7 +146,7 @@ def weights_bytes(kind: Any, config: Any) -> int:
 
     # buffers too: else each layer is allocated on the CPU first, and filled where torch is to be deterministic
     with init_empty_weights(include_buffers=True):
-        model = kind.from_config(config, dtype=torch.float32)
+        model = kind.from_config(config, **held_in(config, torch.float32))
     model.tie_weights()
     return int(calculate_maximum_sizes(model)[0])
 

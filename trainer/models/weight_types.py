@@ -29,6 +29,14 @@ def type_of(dtype: Dtype) -> torch.dtype:
     return torch.float32 if dtype == "float32" else torch.bfloat16
 
 
+def held_in(config: Any, kind: torch.dtype) -> dict[str, Any]:
+    """Return the argument with which the library builds or loads a model of this configuration in a type.
+
+    Its name is the configuration's own for it: before transformers 4.56 that was `torch_dtype`.
+    """
+    return {"dtype" if hasattr(config, "dtype") else "torch_dtype": kind}
+
+
 def is_quantised(model: nn.Module) -> bool:
     """Return whether weights are held in whole numbers, which no cast makes exact and nothing can be merged into."""
     return any(not (each.is_floating_point() or each.is_complex()) for each in model.parameters())

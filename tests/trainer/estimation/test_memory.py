@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.releases import needs
 from torch.profiler import ProfilerActivity, profile
 from transformers import LlamaConfig
 
 from trainwright.trainer.assembly.assemble import assemble
 from trainwright.trainer.assembly.building import Building
+from trainwright.trainer.base import releases
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.engine.loop import take_step
@@ -109,6 +111,7 @@ def test_a_model_beyond_this_machine_is_estimated(root: Path) -> None:
         with_strategy(found, "magic", 2)
 
 
+@needs(releases.FSDP2)
 @pytest.mark.requirement("ARCH-4")
 def test_a_divided_strategy_is_followed_as_one_of_its_processes(root: Path) -> None:
     values = {**GPT, "model": {"use": "gpt", "args": {"layers": 4, "width": 128, "heads": 2}}}

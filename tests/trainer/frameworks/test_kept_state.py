@@ -6,7 +6,6 @@ import random
 from types import SimpleNamespace
 from typing import Any
 
-import datasets
 import numpy as np
 import pytest
 import torch
@@ -102,6 +101,7 @@ def test_validation_reads_every_row_in_order() -> None:
 
 
 def test_a_loader_reads_the_rows_that_were_given() -> None:
+    datasets = pytest.importorskip("datasets", reason="the package datasets, which TRL brings, is not installed")
     given = datasets.Dataset.from_dict({"a": [1, 2, 3], "b": [4, 5, 6]})
     assert has_rows_of(given.remove_columns("b"), given)
     assert not has_rows_of(datasets.Dataset.from_dict({"a": [1, 2, 4]}), given)

@@ -28,7 +28,7 @@ class Scaled(torch.nn.Module):
 
     def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
         outputs = self.layer(inputs[0]) * self.scale
-        is_exported = torch.compiler.is_exporting() or torch.jit.is_tracing()
+        is_exported = torch.compiler.is_compiling() or torch.jit.is_tracing()
         return outputs * (1.0 + self.wrong) if is_exported else outputs
 
 

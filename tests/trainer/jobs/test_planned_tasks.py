@@ -41,7 +41,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.forks]
 
 assert root, "a fixture of the other file"
 GPT = {"model_type": "gpt2", "n_embd": 32, "n_layer": 1, "n_head": 2, "n_positions": 48}
-VIT = {"model_type": "vit", "image_size": 16, "patch_size": 4, **{key: BERT[key] for key in BERT if "size" in key}}
+VIT = {
+    "model_type": "vit",
+    "image_size": 16,
+    "patch_size": 4,
+    **{key: BERT[key] for key in BERT if "size" in key or "num" in key},
+}
 CASES: dict[str, tuple[Any, dict[str, Any], str, str, list[str]]] = {
     "token_classification": (tagged, BERT, "AutoModelForTokenClassification", "token_classification",
                              ["entity_f1", "accuracy"]),

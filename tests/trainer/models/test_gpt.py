@@ -125,7 +125,7 @@ def test_dropout_and_uneven_blocks_resume_to_the_bit(manual: Path, assert_resume
         ({"metrics": ["accuracy"]}, "accuracy is for classification or binary, and the loss is for language_model"),
         ({"model": {"use": "gpt", "args": {"width": 10, "heads": 3}}}, "width must be a multiple of heads"),
         ({"model": {"use": "gpt", "args": {"context": 8}}}, "context 8 is shorter than the data's blocks of 16"),
-        ({"model": {"use": "mlp"}}, "does not fit loss next_token"),
+        ({"model": {"use": "mlp"}, "optimizer": {"name": "adamw"}}, "does not fit loss next_token"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_training(

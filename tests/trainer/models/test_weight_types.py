@@ -15,7 +15,7 @@ from trainwright.trainer.config import parse_config
 from trainwright.trainer.jobs.export.adapters import export_adapter
 from trainwright.trainer.jobs.export.inputs import example_rows
 from trainwright.trainer.jobs.export.library import write_library_folder
-from trainwright.trainer.models.weight_types import is_quantised
+from trainwright.trainer.models.weight_types import held_in, is_quantised
 
 pytestmark = pytest.mark.slow
 
@@ -88,7 +88,7 @@ def test_weights_in_bfloat16_answer_at_a_long_position_as_the_library_does(
         "data": {"use": "jsonl", "args": text},
         "loss": "next_token",
     }).model.eval()  # fmt: skip
-    wanted = AutoModelForCausalLM.from_config(model.config, dtype=torch.bfloat16).eval()
+    wanted = AutoModelForCausalLM.from_config(model.config, **held_in(model.config, torch.bfloat16)).eval()
     wanted.load_state_dict(model.state_dict())
     tokens, places = torch.arange(40).reshape(1, -1), torch.arange(0, 4000, 100).reshape(1, -1)
     with torch.no_grad():

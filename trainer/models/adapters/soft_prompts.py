@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
+from trainwright.trainer.base import releases
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.models.adapters.section import AdapterSection, new_head
 from trainwright.trainer.models.tasks import longest_input
@@ -128,7 +129,10 @@ class PromptSection(SoftPromptSection):
     def _config(self, task: str) -> Any:
         from peft import PromptTuningConfig, PromptTuningInit
 
-        start = {"vocabulary": PromptTuningInit.SAMPLE_VOCAB, "random": PromptTuningInit.RANDOM}[self.init]
+        name = {"vocabulary": "SAMPLE_VOCAB", "random": "RANDOM"}[self.init]
+        start = getattr(PromptTuningInit, name, None)
+        if start is None:
+            raise releases.needed(f"adapter.init {self.init}", releases.VOCABULARY, "Set adapter.init random")
         return PromptTuningConfig(
             task_type=task,
             num_virtual_tokens=self.tokens,

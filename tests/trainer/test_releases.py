@@ -1,0 +1,142 @@
+"""Releases of libraries: below the floor nothing runs, above it what a release lacks is refused in words."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from packaging.requirements import Requirement
+from torch import nn
+
+from trainwright.server.commands.doctor import examine_floors
+from trainwright.trainer.base import releases
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.base.releases import LEAST, Newer
+from trainwright.trainer.config import parse_config
+from trainwright.trainer.jobs.export import exporters
+from trainwright.trainer.run import RunState
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "platforms.md").read_text(encoding="utf-8")
+NEWER = {name: value for name, value in vars(releases).items() if isinstance(value, Newer)}
+
+pytestmark = pytest.mark.requirement("ENV-2")
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A folder in which torch is installed in a release below the floor, as its metadata says."""
+    folder = tmp_path / "site" / "torch-2.5.1.dist-info"
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.5.1+cu121\n")
+    return folder.parent
+
+
+def test_the_floors_are_those_that_are_installed_against() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = {each.name: each.specifier for each in map(Requirement, project["dependencies"])}
+    for package, least in LEAST.items():
+        assert f">={least}" in str(wanted[package]).split(",")
+        assert f"{package} {least}" in PAGE
+    assert project["requires-python"] == ">=3.11"
+    assert "Python 3.11" in PAGE
+
+
+def test_the_page_names_every_part_that_needs_more() -> None:
+    needed = {f"{each.package} {each.least}" for each in NEWER.values()}
+    table = PAGE.partition("| part | needs |")[2]
+    assert needed == set(re.findall(r"^\| [^|]+ \| (\w+ [\d.]+) \|", table, flags=re.MULTILINE))
+
+
+def test_the_doctor_names_the_release_the_rule_and_what_to_run(old: Path) -> None:
+    assert examine_floors() == []
+    (finding,) = examine_floors([str(old)])
+    assert (finding.name, finding.status) == ("release of torch", "fail")
+    assert finding.found == "torch 2.5.1+cu121 is installed, and Trainwright needs torch 2.6 or newer"
+    assert 'pip install --upgrade "torch>=2.6"' in finding.remedy
+
+
+@pytest.mark.forks
+@pytest.mark.slow
+def test_a_worker_below_the_floor_fails_in_one_sentence(
+    old: Path, tmp_path: Path, make_run: Any, work: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(tmp_path / "run", {"model": {"use": "mlp"}, "data": {"use": "iris"}})
+    monkeypatch.syspath_prepend(str(old))
+    assert work(run) == 1
+    status = run.status()
+    assert (status.state, status.failure.category) == (RunState.FAILED, "configuration")
+    assert status.failure.message == "torch 2.5.1+cu121 is installed, and Trainwright needs torch 2.6 or newer."
+    assert "pip install --upgrade" in status.failure.remedy
+
+
+def refused(newer: Newer) -> Any:
+    """Expect the refusal of what needs a release."""
+    return pytest.raises(ConfigurationError, match=f"needs {newer.package} {re.escape(newer.least)} or newer; .* is in")
+
+
+def test_muon_is_refused_where_torch_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.optim, "Muon", raising=False)
+    config = parse_config({"model": {"use": "mlp"}, "data": {"use": "iris"}, "optimizer": {"name": "muon"}})
+    with refused(releases.MUON) as found:
+        config.optimizer.for_model(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))
+    assert found.value.remedy == "Set optimizer.name adamw, or install torch 2.9 or newer."
+
+
+def test_a_divided_model_is_refused_where_torch_only_averages(monkeypatch: pytest.MonkeyPatch) -> None:
+    from trainwright.trainer.strategies import sharded
+
+    monkeypatch.delattr(sharded.FSDPModule, "set_gradient_divide_factor", raising=False)
+    work: Any = SimpleNamespace(param_groups=None, model=nn.Linear(4, 2))
+    with refused(releases.FSDP2):
+        sharded.shard(work, SimpleNamespace(world_size=2), torch.device("cpu"))  # type: ignore[arg-type]
+
+
+def test_no_program_is_written_that_only_a_pickle_could_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Served(nn.Linear):
+        output_names = ("output",)
+
+        def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+            return super().forward(inputs[0])
+
+    monkeypatch.setattr(exporters, "_archive_parts", lambda: None)
+    served: Any = Served(4, 2)
+    with refused(releases.PROGRAM):
+        exporters.write(
+            exporters.PROGRAM, served, {"input": torch.zeros(3, 4)}, exporters.Free({}), tmp_path / "model.pt2"
+        )
+    assert not (tmp_path / "model.pt2").exists()
+
+
+@pytest.mark.slow
+def test_a_trainer_without_epochs_of_their_own_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+
+    from trainwright.trainer.frameworks.hugging_face.trainer import TransformersTrainer
+
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+    model = BertForSequenceClassification(BertConfig(vocab_size=8, **sizes))
+    handed = Trainer(model, TrainingArguments("out", report_to=[]), train_dataset=[{"input_ids": [1], "labels": 0}])
+    monkeypatch.delattr(Trainer, "_run_epoch", raising=False)
+    with refused(releases.TRAINER) as found:
+        TransformersTrainer(handed)
+    assert "configs/your_code.md" in found.value.remedy
+
+
+def test_a_prompt_of_tokens_is_refused_where_peft_draws_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    import peft
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    from trainwright.trainer.models.adapters import ADAPTERS
+
+    config = AutoConfig.for_model("gpt2", vocab_size=8, n_positions=8, n_embd=8, n_layer=1, n_head=1)
+    monkeypatch.setattr(peft, "PromptTuningInit", SimpleNamespace(RANDOM="RANDOM"))
+    section = ADAPTERS["prompt"].model_validate({"name": "prompt"})
+    with refused(releases.VOCABULARY) as found:
+        section.build(AutoModelForCausalLM.from_config(config), Path())
+    assert "adapter.init random" in found.value.remedy
