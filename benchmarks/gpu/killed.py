@@ -5,15 +5,20 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-PLACES = {
-    "step": ("trainwright.trainer.engine.observers.recorder", "Recorder.step"),
-    "validating": ("trainwright.trainer.engine.evaluation", "evaluate_split"),
-    "saving": ("safetensors.torch", "save_file"),
-    "tagging": ("trainwright.trainer.checkpoints.store", "write_index"),
-}
-"""Functions at whose so-manieth call the process is killed: in mid-epoch, and three moments of an epoch's end."""
+
+def places() -> dict[str, Callable[..., Any]]:
+    """Return the functions at whose so-manieth call a process is killed: in mid-epoch, and at an epoch's end."""
+    from safetensors.torch import save_file
+
+    from trainwright.trainer.checkpoints.index import write_index
+    from trainwright.trainer.engine.evaluation import evaluate_split
+    from trainwright.trainer.engine.observers.recorder import Recorder
+
+    return {"step": Recorder.step, "validating": evaluate_split, "saving": save_file, "tagging": write_index}
 
 
 def main(place: str, number: str, run: str) -> int:
@@ -28,9 +33,7 @@ def main(place: str, number: str, run: str) -> int:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    holder, _, name = PLACES[place][1].rpartition(".")
-    owner = importlib.import_module(PLACES[place][0])
-    module.kill_at_call(getattr(getattr(owner, holder) if holder else owner, name), int(number))()
+    module.kill_at_call(places()[place], int(number))()
     return worker.main([run])
 
 

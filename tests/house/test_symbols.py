@@ -13,6 +13,8 @@ from tests.conftest import LONGEST_FIRST
 import trainwright
 
 ROOT = Path(__file__).parents[2]
+ALONE = ("gpu_kit/unpack.py",)
+"""Files that run where the package is not there yet."""
 FILES = [path for folder in ("benchmarks", "tests") for path in sorted((ROOT / folder).rglob("*.py"))]
 MODULE = re.compile(rf"\b{trainwright.__name__}\.(?:server|tools|trainer)\b")
 
@@ -22,6 +24,7 @@ def test_no_string_names_a_module_of_the_package():
     named = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.value[:60]!r}"
         for path in FILES
+        if not path.as_posix().endswith(ALONE)
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and MODULE.search(node.value)
     ]

@@ -98,6 +98,7 @@ def inventory(lane: Lane) -> None:
 
     import torch
 
+    from trainwright.server import cli
     from trainwright.tools.gpus.inventory import machine_gpus
 
     found = machine_gpus()
@@ -106,7 +107,7 @@ def inventory(lane: Lane) -> None:
     assert names <= {device.gpu.name for device in found}
     for device in found:
         assert 0 < device.free_bytes <= device.gpu.memory_bytes
-    command = [sys.executable, "-P", "-m", "trainwright.server.cli", "doctor"]
+    command = [sys.executable, "-P", "-m", cli.__name__, "doctor"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=lane.folder, check=False)
     assert all(name in done.stdout for name in names), done.stdout[-2000:] + done.stderr[-1000:]
     lane.figures["gpus"] = [f"{device.gpu.name}, {device.gpu.memory_bytes >> 30} GiB" for device in found]

@@ -167,7 +167,9 @@ def architects_script(lane: Lane) -> None:
 @check("demo", 300)
 def demo(lane: Lane) -> None:
     """The demonstration over stdio, on the device: five gates, a search, a replay, an export."""
-    command = [sys.executable, "-P", "-m", "trainwright.server.cli", "demo", "--workspace", str(lane.folder / "demo")]
+    from trainwright.server import cli
+
+    command = [sys.executable, "-P", "-m", cli.__name__, "demo", "--workspace", str(lane.folder / "demo")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=lane.folder, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
     lane.figures["result"] = done.stdout.strip().splitlines()[-1]
