@@ -6,8 +6,8 @@ STAMP  := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-for-benchmarks
 COMPANIONS := $(VENV)/companions
 LOWEST := $(VENV)/lowest
-# Not ours to name, and made after the lowest versions of ours: newer ones warn about them, or break torch 2.6's exporter.
-LOWEST_BESIDE := click<8.4 scipy<1.16 pyparsing<3.3 protobuf<7
+# Newer ones warn about our lowest versions, or break the exporter of torch 2.6; left free, uv takes torch 2.7 instead.
+LOWEST_BESIDE := torch<2.7 click<8.4 scipy<1.16 pyparsing<3.3 protobuf<7
 PYTEST_RUN := -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 PYTEST := $(BIN)/python $(PYTEST_RUN) --durations 10
 # Programs that tests run and that need other versions than ours: each lives in an environment of its own.

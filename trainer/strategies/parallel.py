@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import reduce
+from inspect import signature
 from itertools import zip_longest
 from typing import Any
 
@@ -252,7 +253,10 @@ class Ddp(Shared):
             self.trained = trained
             # Alike at the very start; later each process may have its own buffers, which a resume has just put back.
             alike = self.session.progress.step == 0
-            wrapped = DistributedDataParallel(self.measured, find_unused_parameters=True, init_sync=alike)
+            known = signature(DistributedDataParallel).parameters
+            # Before torch 2.7 weights, alike in every process, are sent at any start, and buffers if they are to be.
+            sync: dict[str, Any] = {"init_sync" if "init_sync" in known else "broadcast_buffers": alike}
+            wrapped = DistributedDataParallel(self.measured, find_unused_parameters=True, **sync)
             wrapped.broadcast_buffers = False  # set here, it leaves them alike at the start in every release of torch
             wrapped.register_comm_hook(None, lambda _, bucket: _summed(bucket))
             self.wrapped = wrapped
