@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.trainer.jobs.test_evidence_and_replay import UNSEEDED
 
 from trainwright.trainer.jobs.replay import fact_differences
 from trainwright.trainer.jobs.replay_causes import causes_of
@@ -18,18 +19,6 @@ from trainwright.trainer.run.results import Comparison
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("REPRO-5")]
 BLAMED = "the user's code draws on something that is not seeded"
-UNSEEDED = """
-import os, torch
-from torch import nn
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Linear(64, 10)
-        with torch.no_grad():
-            self.layer.weight[0] += int.from_bytes(os.urandom(2), "big") / 65536 + 1e-3
-    def forward(self, x):
-        return self.layer(x.flatten(1))
-"""
 H100 = {"name": "NVIDIA H100 80GB HBM3", "memory_bytes": 85 * 10**9, "compute_capability": "9.0"}
 A100 = {"name": "NVIDIA A100-SXM4-40GB", "memory_bytes": 42 * 10**9, "compute_capability": "8.0"}
 ON_A_GPU = {
