@@ -76,13 +76,17 @@ class NonFinite:
 
     def note(self, *values: Tensor) -> None:
         """Note values of any shape, which keep their bits."""
-        torch._amp_foreach_non_finite_check_and_unscale_(list(values), self.found, self._one)
+        self._look(values, self.found)
 
     def with_(self, value: Tensor) -> Tensor:
         """Return `found`, a scalar, as it would be with a further value of any shape."""
         found = self.found.clone()
-        torch._amp_foreach_non_finite_check_and_unscale_([value], found, self._one)
+        self._look([value], found)
         return found
+
+    def _look(self, values: Sequence[Tensor], found: Tensor) -> None:
+        wide = [value.float() if value.element_size() < 4 else value for value in values]  # on CUDA it takes no bfloat16
+        torch._amp_foreach_non_finite_check_and_unscale_(wide, found, self._one)
 
 
 Again = Callable[[], Tensor]

@@ -119,6 +119,16 @@ def test_a_fused_optimizer_holds_back_every_update_from_one_that_is_not_finite_o
     assert non_finite.found.item() == 1.0
 
 
+@pytest.mark.requirement("DIAG-1", "TRAIN-2")
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+def test_values_of_every_number_format_are_noted_beside_each_other(kind: torch.dtype) -> None:
+    non_finite, norm = NonFinite(torch.device("cpu")), torch.tensor(1.0)
+    non_finite.note(torch.tensor(2.0, dtype=kind), norm)
+    assert non_finite.found.item() == 0.0
+    non_finite.note(torch.tensor(float("nan"), dtype=kind), norm)
+    assert non_finite.found.item() == 1.0
+
+
 @pytest.mark.requirement("TRAIN-2")
 def test_a_gradient_that_overflows_under_a_scale_holds_back_its_own_update_alone() -> None:
     non_finite = NonFinite(torch.device("cpu"))
