@@ -11,6 +11,7 @@ import datetime as dt
 import json
 import os
 import runpy
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,16 +24,12 @@ import rows  # noqa: F401 - registers the checks
 from lane import CHECKS, ROOT, Lane
 from playing import RESULT, Lanes, Result
 
+from trainwright.trainer.supervision.gpus import driver_version
+
 PROBE = """
 import json, torch
-name, driver = None, None
-if torch.cuda.is_available():
-    name = torch.cuda.get_device_name(0)
-    import pynvml
-    pynvml.nvmlInit()
-    driver = pynvml.nvmlSystemGetDriverVersion()
-    driver = driver.decode() if isinstance(driver, bytes) else driver
-print(json.dumps({"card": name, "driver": driver, "torch": torch.__version__, "cuda": torch.version.cuda}))
+name = torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
+print(json.dumps({"card": name, "torch": torch.__version__, "cuda": torch.version.cuda}))
 """
 CORES_PER_CHECK = 4
 STATES = ("passed", "failed", "not_run", "not_on_cpu")
@@ -52,7 +49,8 @@ def main() -> int:
     if asked.table:
         record.refresh()
         return 0
-    machine = json.loads(subprocess.run([sys.executable, "-c", PROBE], capture_output=True, check=True).stdout)
+    machine = json.loads(subprocess.run([sys.executable, "-P", "-c", PROBE], capture_output=True, check=True).stdout)
+    machine |= {"driver": driver_version()}
     if machine["card"] is None and not asked.rehearse:
         sys.stderr.write("torch sees no CUDA device here; `make gpu REHEARSE=1` plays the lane on the CPU.\n")
         return 2
@@ -60,13 +58,16 @@ def main() -> int:
     if unknown:
         sys.stderr.write(f"there is no check {', '.join(unknown)}; the checks are: {', '.join(CHECKS)}\n")
         return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the checks are ended, too
     found = _played(asked, machine)
-    if asked.out is not None:
-        Path(asked.out).mkdir(parents=True, exist_ok=True)
-        (Path(asked.out) / "gpu.json").write_text(json.dumps(found, indent=1) + "\n")
-    if not (asked.rehearse or asked.only or asked.checks):
-        record.add(found)
     print(json.dumps({key: value for key, value in found.items() if key != "results"} | {"failures": _failures(found)}))
+    if not (asked.rehearse or asked.only or asked.checks):
+        try:
+            record.add(found)
+        except OSError as error:
+            sys.stderr.write(
+                f"docs/gpu.md could not be written ({error}); `make gpu RECORD=gpu.json` adds the result.\n"
+            )
     return 1 if found["failed"] else 0
 
 
@@ -87,27 +88,31 @@ def _asked() -> argparse.Namespace:
 
 
 def _played(asked: argparse.Namespace, machine: dict[str, Any]) -> dict[str, Any]:
+    """Play the checks; return the whole result, which is written anew as each ends: an outer limit may end this."""
     chosen = [check for check in CHECKS.values() if not asked.only or check.name in asked.only]
     began = dt.datetime.now(tz=dt.UTC)
-    with tempfile.TemporaryDirectory(prefix="lane-") as folder:
-        device = "cpu" if asked.rehearse else "cuda"
+    device = "cpu" if asked.rehearse else "cuda"
+    about = {"device": device, **machine, "commit": _commit(), "date": began.date().isoformat()}
+    done: dict[str, Result] = {}
+
+    def tell(result: Result) -> None:
+        print(result.line, flush=True)
+        done[result.check.name] = result
+        if asked.out is not None:
+            Path(asked.out).mkdir(parents=True, exist_ok=True)
+            (Path(asked.out) / "gpu.json").write_text(json.dumps(as_found(), indent=1) + "\n")
+
+    def as_found() -> dict[str, Any]:
+        results = {check.name: done[check.name] for check in chosen if check.name in done}
+        states = {state: sum(result.status == state for result in results.values()) for state in STATES}
+        seconds = round((dt.datetime.now(tz=dt.UTC) - began).total_seconds(), 1)
+        shown = {name: result.as_dict() for name, result in results.items()}
+        return {**about, "seconds": seconds, "checks": len(chosen), **states, "results": shown}
+
+    with tempfile.TemporaryDirectory(prefix="lane-", ignore_cleanup_errors=True) as folder:
         others = ["--checks", os.path.abspath(asked.checks)] if asked.checks is not None else []  # noqa: PTH100
-        lanes = Lanes(device, Path(folder), asked.minutes, asked.side_by_side, others)
-        results = lanes.play(chosen, _tell)
-    return {
-        "device": device,
-        **machine,
-        "commit": _commit(),
-        "date": began.date().isoformat(),
-        "seconds": round((dt.datetime.now(tz=dt.UTC) - began).total_seconds(), 1),
-        "checks": len(results),
-        **{state: sum(result.status == state for result in results) for state in STATES},
-        "results": {result.check.name: result.as_dict() for result in results},
-    }
-
-
-def _tell(result: Result) -> None:
-    print(result.line, flush=True)
+        Lanes(device, Path(folder), asked.minutes, asked.side_by_side, others).play(chosen, tell)
+    return as_found()
 
 
 def _failures(found: dict[str, Any]) -> dict[str, str]:

@@ -10,10 +10,14 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
+from packaging.version import Version
+
 from trainwright.trainer import worker
+from trainwright.trainer.base.releases import Newer
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
 from trainwright.trainer.run.environment import launch_environment
@@ -48,11 +52,19 @@ class Check:
     """Whether it measures time, memory or use, so that nothing else may run on the machine."""
     needs: tuple[str, ...]
     """Packages without which it is not run."""
+    newer: Newer | None
+    """The release that has what it checks; an older one refuses it, as it should."""
 
     @property
     def missing(self) -> list[str]:
-        """The packages that are not installed here."""
-        return [name for name in self.needs if importlib.util.find_spec(name) is None]
+        """What is not installed here: packages, or a release."""
+        found = [name for name in self.needs if importlib.util.find_spec(name) is None]
+        return found + ([f"{self.newer.package} {self.newer.least}"] if not found and lacks(self.newer) else [])
+
+
+def lacks(newer: Newer | None) -> bool:
+    """Return whether an installed release is older than what something needs."""
+    return newer is not None and Version(version(newer.package)) < Version(newer.least)
 
 
 CHECKS: dict[str, Check] = {}
@@ -60,13 +72,19 @@ CHECKS: dict[str, Check] = {}
 
 
 def check(
-    name: str, seconds: int, *, only_on_card: str | None = None, alone: bool = False, needs: tuple[str, ...] = ()
+    name: str,
+    seconds: int,
+    *,
+    only_on_card: str | None = None,
+    alone: bool = False,
+    needs: tuple[str, ...] = (),
+    newer: Newer | None = None,
 ) -> Callable[[Work], Work]:
     """Make a function a row of the lane."""
 
     def registered(work: Work) -> Work:
         row = str(work.__doc__).splitlines()[0].rstrip(".")
-        CHECKS[name] = Check(name, row, work, seconds, only_on_card, alone, needs)
+        CHECKS[name] = Check(name, row, work, seconds, only_on_card, alone, needs, newer)
         return work
 
     return registered

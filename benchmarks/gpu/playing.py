@@ -76,7 +76,13 @@ class Lanes:
 
     def play(self, checks: Iterable[Check], tell: Callable[[Result], None]) -> list[Result]:
         """Run the checks; `tell` is called as each ends. Returns the results in the checks' order."""
-        ordered = list(checks)
+        try:
+            return self._played(list(checks), tell)
+        finally:  # whatever ends the lane ends its checks, which have sessions of their own
+            for one in self.running:
+                _end_all(one)
+
+    def _played(self, ordered: list[Check], tell: Callable[[Result], None]) -> list[Result]:
         for check in ordered:
             if (reason := self._left_out(check)) is not None:
                 self._note(reason, tell)
@@ -114,15 +120,16 @@ class Lanes:
         with (folder / LOG).open("wb") as log:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=folder,
-                env={**os.environ, **launch_environment(config), **self._hidden()}, start_new_session=True,
+                env={**os.environ, **launch_environment(config), **self._shown()}, start_new_session=True,
             )  # fmt: skip
         own = check.seconds * (REHEARSED_TIMES_AS_LONG if self.device == "cpu" else 1)
         left = self.deadline - time.monotonic()
         return _Running(check, process, folder, time.monotonic(), min(own, left), is_cut=left < own)
 
-    def _hidden(self) -> dict[str, str]:
-        """Return the variable that hides a card from a rehearsal beside one."""
-        return {"CUDA_VISIBLE_DEVICES": ""} if self.device == "cpu" else {}
+    def _shown(self) -> dict[str, str]:
+        """Return the variable that shows a check one card, or none in a rehearsal beside one."""
+        first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+        return {"CUDA_VISIBLE_DEVICES": first if self.device == "cuda" else ""}
 
     def _wait_for_one(self, tell: Callable[[Result], None]) -> None:
         while True:
@@ -141,7 +148,7 @@ class Lanes:
 
 def _ended(one: _Running, seconds: float) -> Result:
     is_late = one.process.poll() is None
-    _end_all(one.process)
+    _end_all(one)
     written = one.folder / RESULT
     found = json.loads(written.read_text()) if written.exists() else {}
     figures = found.get("figures", {})
@@ -162,12 +169,11 @@ def _last(one: _Running) -> str:
     return "\n".join(lines[-LAST_LINES:])
 
 
-def _end_all(process: subprocess.Popen[bytes]) -> None:
-    """End a check with the workers and servers that it started, which have sessions of their own."""
-    with suppress(psutil.Error):
-        family = psutil.Process(process.pid).children(recursive=True)
-        for each in family:
-            with suppress(psutil.Error):
-                each.kill()
-    process.kill()
-    process.wait()
+def _end_all(one: _Running) -> None:
+    """End a check with the workers and servers that it started: their sessions are their own; they name its folder."""
+    one.process.kill()
+    one.process.wait()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if str(one.folder) in " ".join([*process.cmdline(), process.cwd()]):
+                process.kill()

@@ -15,12 +15,18 @@ MARK = "<!-- results: newest first -->\n"
 def refresh() -> None:
     """Write the table of the checks anew."""
     text = PAGE.read_text(encoding="utf-8")
-    head, _, rest = text.partition(BEGIN)
-    PAGE.write_text(head + BEGIN + rows() + END + rest.partition(END)[2], encoding="utf-8")
+    head, rest = text.partition(BEGIN)[0], text.partition(END)[2]
+    PAGE.write_text(head + BEGIN + rows() + END + rest, encoding="utf-8")
 
 
 def add(found: dict[str, Any]) -> None:
-    """Put a result into the page, in the place of one of the same card, date and commit."""
+    """Put a result into the page, in the place of one of the same card, date and commit.
+
+    Raises:
+        SystemExit: it is a rehearsal's, which says nothing of a card.
+    """
+    if found["card"] is None:
+        raise SystemExit("This result is of no card: a rehearsal is not recorded.")
     text = PAGE.read_text(encoding="utf-8")
     head, _, sections = text.partition(MARK)
     title = f"## {found['card']}, {found['date']}, {found['commit']}"

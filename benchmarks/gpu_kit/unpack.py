@@ -3,9 +3,9 @@
     python3 benchmarks/gpu_kit/unpack.py [KIT] [--into FOLDER] [-- COMMAND ...]
     python3 benchmarks/gpu_kit/unpack.py --list > has.txt
 
-Run it with the interpreter that holds torch: the environment gets the kit's packages first, then that interpreter's,
-then this checkout. `make gpu-kit` writes the kit; `--list` writes what it is made from. Standard library only, since
-it runs where nothing is installed.
+Run it with the interpreter that holds torch: the environment gets the kit's packages first, then this checkout,
+then that interpreter's packages. `make gpu-kit` writes the kit; `--list` writes what it is made from. Standard library
+only, since it runs where nothing is installed.
 """
 
 from __future__ import annotations

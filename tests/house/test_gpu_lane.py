@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,18 @@ PLANTED = """
     @check("hung", 5)
     def hung(lane):
         "Never ends, and has started a worker in a session of its own"
-        worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+        worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", str(lane.folder)],
+                                  start_new_session=True)
         Path(os.environ["PIDS"]).write_text(str(worker.pid))
         time.sleep(600)
+
+    @check("lost", 60)
+    def lost(lane):
+        "Fails while a worker of its own goes on in its folder"
+        worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True,
+                                  cwd=lane.folder)
+        Path(os.environ["PIDS"] + "-lost").write_text(str(worker.pid))
+        raise ValueError("lost")
 
     @check("killed", 60)
     def killed(lane):
@@ -83,7 +93,7 @@ def test_a_failing_hanging_or_dying_check_is_reported_with_its_last_lines_and_ne
     assert done.returncode == 1, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert {key: found[key] for key in ("checks", "passed", "failed", "not_run", "not_on_cpu")} == {
-        "checks": 7, "passed": 2, "failed": 3, "not_run": 1, "not_on_cpu": 1,
+        "checks": 8, "passed": 2, "failed": 4, "not_run": 1, "not_on_cpu": 1,
     }  # fmt: skip
     results = json.loads((tmp_path / "gpu.json").read_text())["results"]
     assert results["good"]["status"] == "passed", "a goal binds on a card alone"
@@ -93,8 +103,28 @@ def test_a_failing_hanging_or_dying_check_is_reported_with_its_last_lines_and_ne
     assert "longer than 20 s" in results["hung"]["said"]
     assert results["killed"]["status"] == "failed"
     assert results["lacking"]["said"] == "not installed: no_such_package"
-    assert not psutil.pid_exists(int((tmp_path / "pids").read_text())), "its worker is ended with it"
-    assert len(done.stdout.splitlines()) == 8, "a line for each check, and the object"
+    for name in ("pids", "pids-lost"):
+        assert not psutil.pid_exists(int((tmp_path / name).read_text())), "its worker is ended with it"
+    assert len(done.stdout.splitlines()) == 9, "a line for each check, and the object"
+
+
+@pytest.mark.slow
+def test_a_lane_that_is_ended_from_outside_ends_its_checks_and_leaves_the_results_so_far(tmp_path: Path) -> None:
+    (tmp_path / "planted.py").write_text(textwrap.dedent(PLANTED))
+    command = [sys.executable, "-P", str(LANE), "--rehearse", "--checks", str(tmp_path / "planted.py")]
+    options = ["--only", "good,hung", "--side-by-side", "1", "--out", str(tmp_path)]
+    with subprocess.Popen([*command, *options], env=os.environ | {"PIDS": str(tmp_path / "pids")}) as process:
+        while not (tmp_path / "pids").exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.terminate()
+        process.wait()
+    found = json.loads((tmp_path / "gpu.json").read_text())
+    assert (found["passed"], list(found["results"])) == (1, ["good"])
+    deadline = time.monotonic() + 10
+    while psutil.pid_exists(int((tmp_path / "pids").read_text())) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not psutil.pid_exists(int((tmp_path / "pids").read_text()))
 
 
 @pytest.mark.slow
@@ -153,3 +183,8 @@ def test_the_page_lists_every_check_and_takes_each_card_once(modules: Any, tmp_p
     assert "| device | " + registry.CHECKS["device"].row + " | passed | accuracy 0.9 |" in written
     assert r"last \| line" in written
     assert written.startswith(text.partition(record.MARK)[0])
+    assert "No card has been there" not in written
+    record.refresh()
+    assert record.PAGE.read_text(encoding="utf-8") == written
+    with pytest.raises(SystemExit, match="of no card"):
+        record.add({**found, "card": None})

@@ -82,10 +82,29 @@ def refused(newer: Newer) -> Any:
 
 def test_muon_is_refused_where_torch_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(torch.optim, "Muon", raising=False)
+    monkeypatch.setattr(releases, "_installed", lambda *_: "2.6.0")
     config = parse_config({"model": {"use": "mlp"}, "data": {"use": "iris"}, "optimizer": {"name": "muon"}})
     with refused(releases.MUON) as found:
         config.optimizer.for_model(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))
     assert found.value.remedy == "Set optimizer.name adamw, or install torch 2.9 or newer."
+
+
+def test_a_later_release_that_has_lost_a_part_is_told_from_one_that_is_too_old() -> None:
+    found = releases.needed("A Trainer", Newer("torch", "2.6"), "Hand over a task")
+    assert found.message.endswith(f"; {torch.__version__} is installed, and does not have it.")
+    assert found.remedy == "Hand over a task, or install torch as constraints.txt has it."
+
+
+@pytest.mark.parametrize(
+    ("installed", "is_old"),
+    [("2.6.0a0+df5bbc09d1.nv24.12", False), ("2.6.0", False), ("2.10.0", False), ("2.5.1+cu121", True),
+     ("2.5.0a0+b465a5843b.nv24.09", True), ("a build of our own", False)],
+)  # fmt: skip
+def test_a_vendors_build_counts_as_the_release_that_it_is_of(installed: str, is_old: bool, tmp_path: Path) -> None:
+    folder = tmp_path / "torch-0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: torch\nVersion: {installed}\n")
+    assert list(releases.too_old([str(tmp_path)])) == ([("torch", installed)] if is_old else [])
 
 
 def test_a_divided_model_is_refused_where_torch_only_averages(monkeypatch: pytest.MonkeyPatch) -> None:

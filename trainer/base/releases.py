@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import distributions
 from typing import NamedTuple
 
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from trainwright.trainer.base.errors import ConfigurationError
 
@@ -45,7 +45,7 @@ def too_old(path: Sequence[str] | None = None) -> Iterator[tuple[str, str]]:
     """
     for package, least in LEAST.items():
         installed = _installed(package, path)
-        if installed is not None and Version(installed) < Version(least):
+        if installed is not None and _is_older(installed, least):
             yield package, installed
 
 
@@ -70,15 +70,28 @@ def needed(what: str, newer: Newer, instead: str) -> ConfigurationError:
         newer: the release with which it works.
         instead: what to do with the installed one; an imperative.
     """
+    installed, wanted = str(_installed(newer.package)), f"{newer.package} {newer.least} or newer"
+    is_older = _is_older(installed, newer.least)
     return ConfigurationError(
-        f"{what} needs {newer.package} {newer.least} or newer; {_installed(newer.package)} is installed.",
-        remedy=f"{instead}, or install {newer.package} {newer.least} or newer.",
+        f"{what} needs {wanted}; {installed} is installed{'' if is_older else ', and does not have it'}.",
+        remedy=f"{instead}, or install {wanted if is_older else f'{newer.package} as constraints.txt has it'}.",
     )
 
 
 def install(package: str, least: str) -> str:
     """Return the remedy for a package that is too old."""
     return f'Run `python -m pip install --upgrade "{package}>={least}"`; docs/platforms.md lists what was tried.'
+
+
+def _is_older(installed: str, least: str) -> bool:
+    """Return whether a release is older. A vendor's build counts as its release, an unreadable one as new.
+
+    NVIDIA's containers have `2.6.0a0+df5bbc09d1.nv24.12`, which orders before 2.6.
+    """
+    try:
+        return Version(Version(installed).base_version) < Version(least)
+    except InvalidVersion:
+        return False
 
 
 def _installed(package: str, path: Sequence[str] | None = None) -> str | None:

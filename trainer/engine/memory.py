@@ -193,7 +193,8 @@ def free_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         torch.cuda.empty_cache()
         free, total = torch.cuda.mem_get_info(device)
-        share = getattr(torch.cuda, "get_per_process_memory_fraction", lambda _: 1.0)(device)  # torch 2.8 has it
+        place = torch.cuda.current_device() if device.index is None else device.index
+        share = getattr(torch.cuda, "get_per_process_memory_fraction", lambda _: 1.0)(place)  # torch 2.8 has it
         return int(min(free, share * total - torch.cuda.memory_reserved(device)))
     free = int(psutil.virtual_memory().available)
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]

@@ -85,8 +85,10 @@ class NonFinite:
         return found
 
     def _look(self, values: Sequence[Tensor], found: Tensor) -> None:
-        wide = [value.float() if value.element_size() < 4 else value for value in values]  # on CUDA it takes no bfloat16
-        torch._amp_foreach_non_finite_check_and_unscale_(wide, found, self._one)
+        # on CUDA it takes no bfloat16, and nothing of the CPU: user code may compute a loss there
+        wide = [value.float() if value.element_size() < 4 else value for value in values]
+        here = [value.to(found.device, non_blocking=True) for value in wide]
+        torch._amp_foreach_non_finite_check_and_unscale_(here, found, self._one)
 
 
 Again = Callable[[], Tensor]

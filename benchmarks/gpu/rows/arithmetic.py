@@ -6,7 +6,7 @@ import importlib.util
 import math
 from typing import Any
 
-from lane import Lane, check, differences, steps
+from lane import Lane, check, differences, lacks, steps
 
 from rows.foundations import CNN, GPT, TEXT
 
@@ -24,7 +24,7 @@ def optimizers(lane: Lane) -> None:
     fused, failed = [], {}
     has_8bit = importlib.util.find_spec("bitsandbytes") is not None
     for name, section in OPTIMIZERS.items():
-        if name == "own" or (name == "adam8bit" and not (lane.on_card and has_8bit)):
+        if name == "own" or lacks(section.since) or (name == "adam8bit" and not (lane.on_card and has_8bit)):
             continue
         try:
             values = {**PERCEPTRON, "optimizer": {"name": name, "learning_rate": 1e-3}}

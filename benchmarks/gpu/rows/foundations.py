@@ -195,7 +195,7 @@ def _parts() -> dict[str, dict[str, Any]]:
 
 @check("built_in_parts", 180)
 def built_in_parts(lane: Lane) -> None:
-    """Every built-in model, loss, metric and objective trains and validates on the device under deterministic mode."""
+    """Models, losses, metrics and objectives, parts of each kind, train and validate in deterministic mode."""
     from safetensors.torch import save_file
 
     from trainwright.trainer.engine.evaluation import evaluate_split

@@ -8,6 +8,8 @@ from typing import Any
 
 from lane import Lane, check, differences, scenario
 
+from trainwright.trainer.base import releases
+
 
 def _killed(lane: Lane, name: str, *, after: int = 5) -> None:
     values: dict[str, Any] = scenario(name)
@@ -23,7 +25,7 @@ def _killed(lane: Lane, name: str, *, after: int = 5) -> None:
     assert not (found := differences(run, whole)), found
 
 
-@check("trainer", 120)
+@check("trainer", 120, newer=releases.TRAINER)
 def trainer(lane: Lane) -> None:
     """transformers.Trainer, killed and resumed: the same bits."""
     _killed(lane, "trainer")
@@ -35,7 +37,7 @@ def lightning(lane: Lane) -> None:
     _killed(lane, "lightning")
 
 
-@check("trl", 120, needs=("trl", "datasets"))
+@check("trl", 120, needs=("trl", "datasets"), newer=releases.TRAINER)
 def trl(lane: Lane) -> None:
     """TRL's SFTTrainer, killed and resumed: the same bits."""
     _killed(lane, "sft")

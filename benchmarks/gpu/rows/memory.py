@@ -15,9 +15,13 @@ PAIRS = (
 )  # fmt: skip
 
 
+CUBLAS_BYTES = 32 << 20
+"""Of cuBLAS' workspace under the launch environment, which the allocator counts and the estimate has in its context."""
+
+
 @check("memory_estimate", 240, alone=True)
 def memory_estimate(lane: Lane) -> None:
-    """Peak of the allocator beside the estimate, on ten pairs of model and strategy: within 3 %, never below."""
+    """The allocator's peak on ten pairs of model and strategy: within 3 % of the trace, below trace and margin."""
     from trainwright.trainer.config import parse_config
     from trainwright.trainer.estimation.memory import CONTEXT_BYTES, estimate
 
@@ -25,23 +29,24 @@ def memory_estimate(lane: Lane) -> None:
         from pairs import pairs, write_data
 
     write_data(lane.folder)
-    errors = {}
+    errors: dict[str, float] = {}
+    rooms: list[float] = []
     for pair in (one for one in pairs() if one.name in PAIRS):
         config = parse_config(lane.config(pair.config))
         (folder := lane.folder / pair.name.replace("/", "-")).mkdir()
         found = estimate(config, lane.folder, folder, device_kind=lane.device).memory
-        expected = (
-            found.peak_bytes - CONTEXT_BYTES[lane.device] + (32 << 20 if lane.on_card else 0)
-        )  # cuBLAS' is counted
-        measured = _peak(lane, pair.name, pair.config) if lane.on_card else expected
-        errors[pair.name] = 100 * (expected / measured - 1)
+        bound = found.peak_bytes - CONTEXT_BYTES[lane.device] + (CUBLAS_BYTES if lane.on_card else 0)
+        traced = bound - found.parts["margin"]
+        measured = _peak(lane, pair.name, pair.config) if lane.on_card else traced
+        errors[pair.name], room = (100 * (each / measured - 1) for each in (traced, bound))
+        rooms.append(room)
         lane.figures[pair.name] = {
-            "measured_mib": round(measured / 2**20, 1),
-            "error_percent": round(errors[pair.name], 2),
-        }
+            "measured_mib": round(measured / 2**20, 1), "error_percent": round(errors[pair.name], 2),
+            "with_margin_percent": round(room, 2),
+        }  # fmt: skip
     assert len(errors) == len(PAIRS)
-    lane.goal("largest_error_percent", max(errors.values()), most=3.0)
-    lane.goal("smallest_error_percent", min(errors.values()), least=0.0)
+    lane.goal("largest_error_percent", max(map(abs, errors.values())), most=3.0)
+    lane.goal("least_room_percent", min(rooms), least=0.0)
 
 
 def _peak(lane: Lane, name: str, values: dict[str, Any]) -> int:

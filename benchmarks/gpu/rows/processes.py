@@ -7,6 +7,8 @@ from typing import Any
 
 from lane import Lane, check, differences, scenario
 
+from trainwright.trainer.base import releases
+
 
 def _group_of_one(lane: Lane, strategy: str) -> None:
     values: dict[str, Any] = {**scenario("augmented data, batch norm, dropout"), "distributed": {"strategy": strategy}}
@@ -28,7 +30,7 @@ def ddp(lane: Lane) -> None:
     _group_of_one(lane, "ddp")
 
 
-@check("fsdp2", 90)
+@check("fsdp2", 90, newer=releases.FSDP2)
 def fsdp2(lane: Lane) -> None:
     """FSDP2 in a group of one (NCCL on a card): trains, is killed, resumes to the same bits."""
     _group_of_one(lane, "fsdp2")

@@ -91,7 +91,7 @@ def warm_process(lane: Lane) -> None:
 @check("shared_card", 200)
 def shared_card(lane: Lane) -> None:
     """Two projects' runs share the card, each shown it by name; a search has two trials side by side on it."""
-    from trainwright.tools.gpus.inventory import machine_gpus
+    from trainwright.tools.gpus.inventory import gpus_of
     from trainwright.tools.hyperparameter_tuner import start_study, stop_study, study_status
     from trainwright.tools.projects import advance
     from trainwright.tools.training_orchestrator import start_run
@@ -107,7 +107,7 @@ def shared_card(lane: Lane) -> None:
         for view in views:
             _ended(workspace, view.run_id)
             if lane.on_card:
-                assert view.gpus == [str(machine_gpus()[0].gpu)]
+                assert view.gpus == [str(gpus_of(workspace.settings)[0].gpu)]
         asked = _until(
             lambda: (found := advance(workspace, "one")).next and found.next.tool == "start_tuning" and found
         )
@@ -179,7 +179,12 @@ def demo(lane: Lane) -> None:
     assert {basis["device"] for basis in bases} == {lane.device}
 
 
-@check("marked_tests", 180, only_on_card="tests marked gpu need one", needs=("pytest", "xdist"))
+@check(
+    "marked_tests",
+    180,
+    only_on_card="tests marked gpu need one",
+    needs=("pytest", "xdist", "pytest_asyncio", "pytest_timeout"),
+)
 def marked_tests(lane: Lane) -> None:
     """The suite's tests that are marked gpu."""
     files = [str(path) for path in sorted((ROOT / "tests").rglob("test_*.py")) if "mark.gpu" in path.read_text()]

@@ -9,7 +9,9 @@ from typing import Any
 
 import psutil
 import pytest
+import torch
 
+from trainwright.trainer.engine.memory import free_bytes
 from trainwright.trainer.run import RunState
 
 pytestmark = pytest.mark.slow
@@ -172,3 +174,19 @@ def test_memory_that_runs_out_before_any_step_is_no_matter_of_the_batch(
     (alert,) = diagnose(run)
     assert (alert.id, failure.document) == ("model_too_large", "diagnostics/model_too_large.md")
     assert all("loader.batch_size" not in fix.changes for fix in alert.fixes)
+
+
+@pytest.mark.requirement("TRAIN-2")
+def test_a_share_of_the_card_bounds_the_memory_that_is_advised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch's own functions, as far as they come without a card, over an answer of the driver's."""
+    if not hasattr(torch.cuda, "get_per_process_memory_fraction"):
+        pytest.skip("torch 2.8 has it")
+    monkeypatch.setattr(torch.cuda.memory, "_lazy_init", lambda: None)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (60 << 30, 80 << 30))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 1 << 30)
+    monkeypatch.setattr(torch._C, "_cuda_getMemoryFraction", lambda _: 0.25, raising=False)
+    assert free_bytes(torch.device("cuda")) == 19 << 30, "as sessions name it: without a number"
+    monkeypatch.setattr(torch._C, "_cuda_getMemoryFraction", lambda _: 1.0, raising=False)
+    assert free_bytes(torch.device("cuda", 0)) == 60 << 30

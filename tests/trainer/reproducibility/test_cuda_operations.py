@@ -171,6 +171,15 @@ ROUTES = {
 }
 """What the remedies of trainer/base/failures.py say, by the part of the name that they are chosen by."""
 RULES = {
+    "losses of the CPU and in bfloat16 are noted": (
+        "noted = NonFinite(x1.device); noted.note(x1.sum().detach().cpu(), x1.sum().detach().bfloat16()); "
+        "assert noted.found.item() == 0; noted.note(x1.sum().detach().cpu() / 0); assert noted.found.item() == 1",
+        None,
+    ),
+    "a number of the CPU checked by the card": (
+        "torch._amp_foreach_non_finite_check_and_unscale_([torch.ones(())], x1.detach().sum(), x1.detach().sum())",
+        "Expected all tensors to be on the same",
+    ),
     "tensors of two devices": ("x1 + torch.ones(8)", "Expected all tensors to be on the same device"),
     "a number of the CPU": ("x1 + torch.ones(())", None),
     "one of them in a list": ("torch.stack([x1.sum(), torch.ones(())])", "Expected all tensors to be on the same"),

@@ -137,7 +137,7 @@ def _alert(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None
 
 
 ANY_DEVICE = {"copy_", "_to_copy", "_local_scalar_dense", "is_same_size", "set_data"}
-STRICT = {"cat", "stack"}
+STRICT = {"cat", "stack", "_amp_foreach_non_finite_check_and_unscale_"}
 """Take no numbers of the CPU either."""
 
 

@@ -75,8 +75,9 @@ def _call(calls: dict[str, str], to: Path) -> int:
     import torch
     from tests.trainer.reproducibility.card import pretended
 
-    seen = pretended.install()
+    from trainwright.trainer.optimization.update import NonFinite
 
+    seen = pretended.install()
     torch.use_deterministic_algorithms(True)
     found = {}
     for name, text in calls.items():
@@ -85,7 +86,7 @@ def _call(calls: dict[str, str], to: Path) -> int:
         drawn = {f"x{n}": torch.randn(2, 3, *(8,) * n, device="cuda", requires_grad=True) for n in (1, 2, 3)}
         error: BaseException | None = None
         try:
-            exec(text, {"torch": torch, "F": torch.nn.functional, **drawn})  # noqa: S102 - the test's own text
+            exec(text, {"torch": torch, "F": torch.nn.functional, "NonFinite": NonFinite, **drawn})  # noqa: S102 - the test's own text
         except Exception as raised:  # noqa: BLE001 - which is what is asked for
             error = raised
         found[name] = {"error": None if error is None else str(error), "operations": dict(seen.operations)}
