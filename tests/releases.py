@@ -6,14 +6,13 @@ from importlib.metadata import version
 from typing import Any
 
 import pytest
-from packaging.version import Version
 
-from trainwright.trainer.base.releases import Newer
+from trainwright.trainer.base.releases import Newer, is_older
 
 
 def lacks(newer: Newer) -> bool:
     """Return whether the installed release is older."""
-    return Version(version(newer.package)) < Version(newer.least)
+    return is_older(version(newer.package), newer.least)
 
 
 def needs(newer: Newer) -> pytest.MarkDecorator:

@@ -14,10 +14,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
-from packaging.version import Version
-
 from trainwright.trainer import worker
-from trainwright.trainer.base.releases import Newer
+from trainwright.trainer.base.releases import Newer, is_older
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
 from trainwright.trainer.run.environment import launch_environment
@@ -64,7 +62,7 @@ class Check:
 
 def lacks(newer: Newer | None) -> bool:
     """Return whether an installed release is older than what something needs."""
-    return newer is not None and Version(version(newer.package)) < Version(newer.least)
+    return newer is not None and is_older(version(newer.package), newer.least)
 
 
 CHECKS: dict[str, Check] = {}

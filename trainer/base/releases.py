@@ -6,11 +6,10 @@ newer release has is asked of the library itself where it is used; the figures h
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from importlib.metadata import distributions
 from typing import NamedTuple
-
-from packaging.version import InvalidVersion, Version
 
 from trainwright.trainer.base.errors import ConfigurationError
 
@@ -45,7 +44,7 @@ def too_old(path: Sequence[str] | None = None) -> Iterator[tuple[str, str]]:
     """
     for package, least in LEAST.items():
         installed = _installed(package, path)
-        if installed is not None and _is_older(installed, least):
+        if installed is not None and is_older(installed, least):
             yield package, installed
 
 
@@ -71,10 +70,10 @@ def needed(what: str, newer: Newer, instead: str) -> ConfigurationError:
         instead: what to do with the installed one; an imperative.
     """
     installed, wanted = str(_installed(newer.package)), f"{newer.package} {newer.least} or newer"
-    is_older = _is_older(installed, newer.least)
+    is_old = is_older(installed, newer.least)
     return ConfigurationError(
-        f"{what} needs {wanted}; {installed} is installed{'' if is_older else ', and does not have it'}.",
-        remedy=f"{instead}, or install {wanted if is_older else f'{newer.package} as constraints.txt has it'}.",
+        f"{what} needs {wanted}; {installed} is installed{'' if is_old else ', and does not have it'}.",
+        remedy=f"{instead}, or install {wanted if is_old else f'{newer.package} as constraints.txt has it'}.",
     )
 
 
@@ -83,15 +82,19 @@ def install(package: str, least: str) -> str:
     return f'Run `python -m pip install --upgrade "{package}>={least}"`; docs/platforms.md lists what was tried.'
 
 
-def _is_older(installed: str, least: str) -> bool:
-    """Return whether a release is older. A vendor's build counts as its release, an unreadable one as new.
+def is_older(installed: str, least: str) -> bool:
+    """Return whether a release is older, by its first two numbers; one without them counts as new.
 
-    NVIDIA's containers have `2.6.0a0+df5bbc09d1.nv24.12`, which orders before 2.6.
+    So a vendor's build counts as its release, though it orders before it: NVIDIA's containers have
+    `2.6.0a0+df5bbc09d1.nv24.12`. The library for this is not imported: a run records what it imports, and an earlier
+    version's study goes on only where that is the same.
     """
-    try:
-        return Version(Version(installed).base_version) < Version(least)
-    except InvalidVersion:
-        return False
+    return _numbers(installed) < _numbers(least) if _numbers(installed) else False
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return tuple(map(int, found.groups())) if found is not None else ()
 
 
 def _installed(package: str, path: Sequence[str] | None = None) -> str | None:
