@@ -29,14 +29,16 @@ def pack(site: Path, facts: dict[str, Any], archive: Path) -> str:
     digests = {path.relative_to(site).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
     manifest = json.dumps({**facts, "files": digests}, indent=1, sort_keys=True).encode()
     archive.parent.mkdir(parents=True, exist_ok=True)
+    partial = archive.with_name(f"{archive.name}.partial")  # packing takes minutes: half a kit must not look like one
     with (
-        lzma.open(archive, "wb", format=lzma.FORMAT_XZ, check=lzma.CHECK_CRC64, filters=FILTERS) as compressed,
+        lzma.open(partial, "wb", format=lzma.FORMAT_XZ, check=lzma.CHECK_CRC64, filters=FILTERS) as compressed,
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as tar,
     ):
         _add(tar, MANIFEST, manifest, mode=0o644)
         for path in paths:
             mode = 0o755 if path.stat().st_mode & 0o100 else 0o644
             _add(tar, path.relative_to(site).as_posix(), path.read_bytes(), mode=mode)
+    partial.replace(archive)
     return hashlib.sha256(archive.read_bytes()).hexdigest()
 
 
