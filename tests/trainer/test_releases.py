@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -91,7 +92,7 @@ def test_muon_is_refused_where_torch_has_none(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_later_release_that_has_lost_a_part_is_told_from_one_that_is_too_old() -> None:
     found = releases.needed("A Trainer", Newer("torch", "2.6"), "Hand over a task")
-    assert found.message.endswith(f"; {torch.__version__} is installed, and does not have it.")
+    assert found.message.endswith(f"; {version('torch')} is installed, and does not have it.")
     assert found.remedy == "Hand over a task, or install torch as constraints.txt has it."
 
 
