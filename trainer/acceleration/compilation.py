@@ -30,6 +30,12 @@ GRAPHED = frozenset({"reduce-overhead", "max-autotune"})
 """Modes under which torch records CUDA graphs."""
 SIZES = 32
 """Sizes of batches that are compiled, before the run is stopped."""
+LIMITS = {
+    ("recompile_limit", "cache_size_limit"): SIZES,
+    ("accumulated_recompile_limit", "accumulated_cache_size_limit"): max(SIZES * 64, 4096),
+    ("fail_on_recompile_limit_hit", "fail_on_cache_limit_hit"): True,
+}
+"""Settings of the compiler, each by its name and by the one that torch 2.6 has for it."""
 
 
 def compile_model(model: nn.Module, section: CompileSection, device: torch.device) -> None:
@@ -45,11 +51,8 @@ def compile_model(model: nn.Module, section: CompileSection, device: torch.devic
     require_compiler(device)
     import torch._dynamo as dynamo
 
-    limits = {"recompile_limit": SIZES, "accumulated_recompile_limit": max(SIZES * 64, 4096)}
-    limits["fail_on_recompile_limit_hit"] = True
-    for name, limit in limits.items():  # torch 2.6 has them under another name, which newer ones keep as an alias
-        known = name if hasattr(dynamo.config, name) else name.replace("recompile", "cache_size")
-        setattr(dynamo.config, known.replace("on_cache_size", "on_cache"), limit)
+    for names, limit in LIMITS.items():
+        setattr(dynamo.config, next(name for name in names if hasattr(dynamo.config, name)), limit)
     dynamo.config.suppress_errors = False
     model.compile(mode=section.mode, dynamic=section.dynamic)
     if device.type == "cuda" and section.mode in GRAPHED:

@@ -216,8 +216,12 @@ def _may_update(session: Session, loss: Tensor, norm: Tensor, micro_batches: int
         return finite
     if session.non_finite is None:
         session.non_finite = NonFinite(session.device)
-    session.non_finite.note(loss) if overflows else session.non_finite.note(loss, norm)
-    held_back = session.non_finite.with_(norm) if overflows else session.non_finite.found
+    if overflows:
+        session.non_finite.note(loss)
+        held_back = session.non_finite.with_(norm)
+    else:
+        session.non_finite.note(loss, norm)
+        held_back = session.non_finite.found
     for optimizer in session.optimizers.values():
         optimizer.found_inf = held_back  # type: ignore[attr-defined]  # read by fused kernels
     return True
