@@ -56,7 +56,7 @@ long-tests: install companions  ## Run what `make test` leaves out: the longest 
 	$(PYTEST) -m long $(AREA:%=tests/%)
 
 quick: install  ## Run the fast heart of the tests in under a minute: all that neither trains nor waits for long
-	$(PYTEST) -m "not slow and not long and not gpu"
+	$(PYTEST) -m "not slow and not long"
 
 coverage: install companions  ## Run the tests with branch coverage recorded; fail when less ran than pyproject.toml demands
 	@rm -f .coverage .coverage.*
@@ -74,8 +74,8 @@ layers: install  ## Imports run one way: server, tools, trainer
 	$(BIN)/lint-imports
 
 lowest: $(LOWEST)/.installed companions  ## Run the quick tests and the contracts on the lowest versions that pyproject.toml allows (torch 2.6: 6 GB, once)
-	$(LOWEST)/bin/python $(PYTEST_RUN) -m "not slow and not long and not gpu"
-	$(LOWEST)/bin/python $(PYTEST_RUN) -m "not long and not gpu" tests/contracts
+	$(LOWEST)/bin/python $(PYTEST_RUN) -m "not slow and not long"
+	$(LOWEST)/bin/python $(PYTEST_RUN) -m "not long" tests/contracts
 
 extras: companions  ## Resolve every optional extra, and its lowest versions, beside the rest: a conflict is an error
 	@for extra in $$($(BIN)/python -c 'import tomllib; \

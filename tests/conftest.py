@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 import yaml
-from tests import cuda
 from tests.scheduling import Blocks, place_by_forks
 
 if TYPE_CHECKING:
@@ -60,6 +59,8 @@ GRACE_SECONDS = 5.0
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 """Before anything counts threads: a fork of a process whose libraries have worked in several hangs in OpenMP."""
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+"""Tests mean the same everywhere, and CUDA fails in forks of a process that counted devices: cards have a lane."""
 os.environ.setdefault("TRAINWRIGHT_WARM_WORKERS", "0")
 """The server of each test would start one for a run or two; the tests of warm workers ask for them."""
 MEMORY = Path("/dev/shm")
@@ -69,9 +70,7 @@ LEAST_FREE_BYTES = 8 * 2**30
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Hide the card, and put the tests' folders in memory where there is room: on a disk, every commit waits for it."""
-    if cuda.has_cuda():
-        cuda.hide()
+    """Put the tests' folders in memory where there is room: on a disk, every commit of a workspace waits for it."""
     if "PYTEST_DEBUG_TEMPROOT" in os.environ or not os.access(MEMORY, os.W_OK):
         return
     room = os.statvfs(MEMORY)
@@ -82,26 +81,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse unknown requirement ids, note the shown ones, and skip GPU tests where there is no GPU."""
+    """Refuse unknown requirement ids, note the shown ones, and order the tests."""
     unknown = [f"{item.nodeid}: {name}" for item in items for name in _requirements(item) if name not in REQUIREMENTS]
     if unknown:
         raise pytest.UsageError(
             "requirement ids that tests/requirements.yaml does not know:\n  " + "\n  ".join(unknown)
         )
-    gpu_items = [item for item in items if item.get_closest_marker("gpu")]
-    if gpu_items and not cuda.has_cuda():
-        for item in gpu_items:
-            item.add_marker(pytest.mark.skip(reason=cuda.NO_CARD))
     for item in items:
         if TRAINS.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: (_place(item), place_by_forks(item)))
-    config.stash[SHOWN] = {name for item in items if item not in gpu_items for name in _requirements(item)}
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Show the card to a session of GPU tests alone, once it is known which were chosen."""
-    cuda.show_to(session.items)
+    config.stash[SHOWN] = {name for item in items for name in _requirements(item)}
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
+
+from lane import ROOT, importable
 
 
 def places() -> dict[str, Callable[..., Any]]:
@@ -27,19 +26,14 @@ def main(place: str, number: str, run: str) -> int:
     from trainwright.trainer.jobs.first_imports import import_first
 
     import_first(())
-    killing = Path(__file__).parents[2] / "tests" / "trainer" / "killing.py"
-    spec = importlib.util.spec_from_file_location("killing", killing)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.kill_at_call(places()[place], int(number))()
+    with importable(ROOT):
+        from tests.trainer.killing import kill_at_call
+
+    kill_at_call(places()[place], int(number))()
     return worker.main([run])
 
 
 if __name__ == "__main__":
     from trainwright.trainer.user_code.guard import exit_now
 
-    sys.stdout.flush()
-    os.environ.setdefault("PYTHONUNBUFFERED", "1")
     exit_now(main(*sys.argv[1:]))

@@ -19,6 +19,7 @@ from trainwright.trainer.base.releases import Newer, is_older
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
 from trainwright.trainer.run.environment import launch_environment
+from trainwright.trainer.run.evidence import Environment
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -43,7 +44,7 @@ class Check:
     """The row in words: the first line of the function's docstring."""
     work: Work
     seconds: int
-    """Time limit on a card; a rehearsal has three times as long."""
+    """Time limit on a card; a rehearsal has longer."""
     only_on_card: str | None
     """Why the CPU cannot rehearse it; None: it can."""
     alone: bool
@@ -105,12 +106,14 @@ class Lane:
         """Whether there is a card, so that figures have goals."""
         return self.device == "cuda"
 
-    def goal(self, name: str, value: float, *, least: float | None = None, most: float | None = None) -> None:
-        """Record a figure; on a card, one beyond its bound fails the check once all are measured."""
+    def goal(
+        self, name: str, value: float, *, least: float | None = None, most: float | None = None, always: bool = False
+    ) -> None:
+        """Record a figure; one beyond its bound fails the check once all are measured: on a card, or always."""
         self.figures[name] = round(value, 4)
         bound = f"at least {least:g}" if least is not None else f"at most {most:g}"
         good = (least is None or value >= least) and (most is None or value <= most)
-        if self.on_card and not good:
+        if (self.on_card or always) and not good:
             self.missed.append(f"{name} = {value:.4g}, the goal is {bound}")
 
     def config(self, values: dict[str, Any]) -> dict[str, Any]:
@@ -155,7 +158,15 @@ class Lane:
         code, failure = process.wait(), run.status().failure
         why = f"{failure.message}\n{failure.traceback or ''}" if failure is not None else run.log.read_text()
         assert code == expected, f"exit code {code}, expected {expected}: {why[-3000:]}"
+        if code == 0:
+            self._require_device(run)
         return run
+
+    def _require_device(self, run: RunDirectory) -> None:
+        """Require that a run says it computed on the lane's device, and that it took memory of a card."""
+        assert run.part(Environment).fingerprint_basis["device"] == self.device
+        held = run.metrics().last("system/gpu_memory_allocated_bytes")
+        assert (held is not None and held.value > 0) == self.on_card or run.specification().kind is RunKind.PROBE
 
     def trained(self, name: str, values: dict[str, Any], **fields: Any) -> RunDirectory:
         """Make a run and work on it to its end."""
@@ -171,10 +182,6 @@ class Lane:
         specification = run.specification()
         determinism.apply_settings(specification.config.reproducibility, specification.exemptions)
         return assemble(specification, run, StopRequest(run.stop_reason))
-
-    def project(self) -> str:
-        """Return the folder of the project whose runs are killed in `make bench-resume` too."""
-        return str(RESUMED)
 
     def write(self, name: str, text: str) -> Path:
         """Write a file of user code into the check's folder."""
@@ -194,8 +201,8 @@ def steps(session: Any, number: int) -> list[float]:
 
 @contextmanager
 def importable(folder: Path) -> Iterator[None]:
-    """Let modules of a folder be imported, after everything else."""
-    sys.path.append(str(folder))
+    """Let modules of a folder be imported, before any of the same name: a library may have brought its own `tests`."""
+    sys.path.insert(0, str(folder))
     try:
         yield
     finally:

@@ -31,9 +31,8 @@ def add(found: dict[str, Any]) -> None:
     head, _, sections = text.partition(MARK)
     title = f"## {found['card']}, {found['date']}, {found['commit']}"
     kept = [part for part in ("\n" + sections).split("\n## ")[1:] if f"## {part.splitlines()[0]}" != title]
-    PAGE.write_text(
-        head + MARK + "\n" + "\n## ".join([section(title, found), *(part.rstrip() for part in kept)]) + "\n"
-    )
+    sections = [section(title, found), *(part.rstrip() for part in kept)]
+    PAGE.write_text(head + MARK + "\n" + "\n## ".join(sections) + "\n", encoding="utf-8")
 
 
 def rows() -> str:

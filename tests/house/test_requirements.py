@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests import cuda
 
 pytestmark = pytest.mark.slow
 
@@ -41,10 +40,9 @@ def suite(pytester, monkeypatch):
     real = Path(__file__).parents[1] / "conftest.py"
     text = real.read_text(encoding="utf-8").replace("GRACE_SECONDS = 5.0", "GRACE_SECONDS = 0.5")
     (folder / "conftest.py").write_text(text, encoding="utf-8")
-    for name in ("scheduling.py", "cuda.py"):
-        (folder / name).write_text(real.with_name(name).read_text(encoding="utf-8"), encoding="utf-8")
+    (folder / "scheduling.py").write_text(real.with_name("scheduling.py").read_text(encoding="utf-8"), encoding="utf-8")
     (folder / "requirements.yaml").write_text("requirements: {ONE-1: {}, TWO-2: {}}\n", encoding="utf-8")
-    pytester.makeini("[pytest]\ntestpaths = tests\npythonpath = .\nmarkers =\n  requirement(*ids): x\n  gpu: x\n")
+    pytester.makeini("[pytest]\ntestpaths = tests\npythonpath = .\nmarkers =\n  requirement(*ids): x\n")
     (folder / "test_due.py").write_text(
         "def test_due(shown_requirements):\n    assert 'ONE-1' in shown_requirements\n", encoding="utf-8"
     )
@@ -85,43 +83,6 @@ def test_an_unknown_id_fails_the_collection(suite):
     result = suite("@pytest.mark.requirement('ONE-9')\ndef test_a(): pass")
     assert result.ret != 0
     assert "ONE-9" in result.stderr.str() + result.stdout.str()
-
-
-def test_a_gpu_test_without_a_gpu_is_skipped_with_a_reason_and_shows_nothing(suite, monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.delenv(cuda.ANSWER, raising=False)  # the process that asks is shown none
-    result = suite(f"@pytest.mark.gpu\n{SHOWS_ONE}", "-rs")
-    result.assert_outcomes(skipped=1, failed=1)
-    result.stdout.fnmatch_lines("*needs a CUDA device*")
-
-
-ON_A_CARD = """
-import os, pytest
-from tests import cuda
-
-def test_of_the_cpu():
-    assert (os.environ["CUDA_VISIBLE_DEVICES"], cuda.is_shown()) == ("", False)
-
-@pytest.mark.gpu
-def test_of_the_card():
-    assert (os.environ.get("CUDA_VISIBLE_DEVICES"), cuda.is_shown()) == (SHOWN, True)
-"""
-
-
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["in one process", "in two"])
-@pytest.mark.parametrize("shown", [None, "1"])
-def test_a_card_is_hidden_from_all_tests_but_a_session_of_those_that_want_it(suite, monkeypatch, shown, workers):
-    """That there is a card is said here; that CUDA heeds the variable is NVIDIA's word."""
-    for name in (cuda.BEFORE, cuda.SHOWN):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv(cuda.ANSWER, "1")
-    if shown is not None:
-        monkeypatch.setenv(cuda.SHOWN, shown)
-    text = ON_A_CARD.replace("SHOWN", repr(shown))
-    mixed = suite(text, "tests/test_a.py", "-rs", *workers)
-    mixed.assert_outcomes(passed=1, skipped=1)
-    mixed.stdout.fnmatch_lines("*pytest -m gpu*")
-    suite(text, "tests/test_a.py", "-m", "gpu", *workers).assert_outcomes(passed=1)
 
 
 def test_a_process_left_behind_fails_the_suite(suite):

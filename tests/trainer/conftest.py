@@ -1,8 +1,7 @@
 """Real runs for the engine's tests: run directories, and workers as their own processes.
 
 Most workers here are forked from the test process, which has imported torch already: a run then takes half a second.
-Those whose start matters are started as the orchestrator starts them (`started`), and so are all of tests on a GPU,
-which no fork could use (tests/cuda.py).
+Those whose start matters are started as the orchestrator starts them (`started`).
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests import cuda
 from tests.worlds.warm import import_for_worker
 
 from trainwright.trainer.run import RunDirectory
@@ -78,9 +76,6 @@ def _begin_in_a_fork(run: RunDirectory, before: Callable[[], None] | None = None
     from trainwright.trainer import worker
     from trainwright.trainer.user_code.guard import exit_now
 
-    if cuda.is_shown():
-        assert before is None, "a process of its own cannot do what a test has patched: use `started`"
-        return _begun_by_itself(run)
     names = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
     assert "polars-0" not in names, "polars was used in this process: its threads would not survive the fork"
     child = os.fork()
@@ -99,17 +94,6 @@ def _begin_in_a_fork(run: RunDirectory, before: Callable[[], None] | None = None
         finally:
             exit_now(code)
     return child
-
-
-def _begun_by_itself(run: RunDirectory) -> int:
-    """Begin to work on a run in a process that shares nothing with this one, and return its id."""
-    from trainwright.trainer import worker
-
-    command = [sys.executable, "-P", "-m", worker.__name__, str(run.path)]
-    environment = {**os.environ, **launch_environment(run.specification().config)}
-    with run.log.open("ab") as log:
-        actions = [(os.POSIX_SPAWN_DUP2, log.fileno(), number) for number in (1, 2)]
-        return os.posix_spawn(sys.executable, command, environment, file_actions=actions)
 
 
 @pytest.fixture

@@ -126,7 +126,7 @@ def spawn(
 
     _, safe_path, dash_m, module, *arguments = command
     role = _role(module)
-    place = (places.get(_name(role, env)) or _start(role, env)) if role and not _is_card_shown() else None
+    place = (places.get(_name(role, env)) or _start(role, env)) if role else None
     if (safe_path, dash_m) != ("-P", "-m") or place is None:
         return local.spawn(folder, launch, command, cwd=cwd, env=env, log=log, seed=seed)
     wanted = {"module": module, "arguments": arguments, "cwd": str(cwd), "env": dict(env), "places": places}
@@ -154,18 +154,12 @@ def trainwright_command(env: Mapping[str, str]) -> list[str]:
     """
     from trainwright.server import cli
 
-    if _fixed(env) != _fixed(os.environ) or _is_card_shown():
+    if _fixed(env) != _fixed(os.environ):
         return [sys.executable, "-P", "-m", cli.__name__]
     place = places.get(_name("server", env)) or _start("server", env)
     assert place is not None
     known = json.dumps({"module": cli.__name__, "places": places})
     return [sys.executable, "-I", "-S", str(ASKING), place, known]
-
-
-def _is_card_shown() -> bool:
-    """Return whether no fork may be made (tests/cuda.py), which only pytest's process knows: others import no tests."""
-    card = sys.modules.get("tests.cuda")
-    return card is not None and bool(card.is_shown())
 
 
 def _role(module: str) -> str | None:

@@ -94,6 +94,7 @@ def precisions(lane: Lane) -> None:
         last[precision] = steps(lane.session(precision, values), 20)[-1]
     lane.figures |= {f"loss_{name}": round(value, 4) for name, value in last.items()}
     assert max(last.values()) - min(last.values()) < 0.1 * last["fp32"]
+    assert len(set(map(repr, last.values()))) == 3, "one of them computes in the format of another"
     scaled = {**GPT, "training": {"precision": "fp16", "initial_loss_scale": 2.0**24}}
     session = lane.session("overflow", scaled)
     steps(session, 8)
@@ -111,12 +112,26 @@ def compiled(lane: Lane) -> None:
         "default": {},
         "reduce-overhead": {"mode": "reduce-overhead"},
     }
-    losses = {}
+    losses, graphs = {}, {}
     for name, section in modes.items():
         values = {**CNN, "training": {"epochs": 2, "compile": section}, "loader": {"batch_size": 50}}
         losses[name] = lane.trained(name, values).part(Summary).final["loss"]
+        graphs[name] = _compiled_graphs(lane, name, values)
+    lane.figures["graphs"] = graphs
+    assert (graphs["plain"] == 0, graphs["default"] > 0, graphs["reduce-overhead"] > 0) == (True, True, True)
     lane.figures |= {f"loss_{name}": round(value, 6) for name, value in losses.items()}
     assert all(abs(value - losses["plain"]) < 0.02 * losses["plain"] for value in losses.values()), losses
+
+
+def _compiled_graphs(lane: Lane, name: str, values: dict[str, Any]) -> int:
+    """Return how many graphs were compiled for three steps; on a card none may be left out of CUDA's own graphs."""
+    import torch._dynamo as dynamo
+
+    dynamo.reset()
+    dynamo.utils.counters.clear()
+    steps(lane.session(f"{name}-counted", values), 3)
+    assert not lane.on_card or dynamo.utils.counters["inductor"]["cudagraph_skips"] == 0
+    return int(dynamo.utils.counters["stats"]["unique_graphs"])
 
 
 @check("loading", 60)
@@ -138,6 +153,7 @@ def loading(lane: Lane) -> None:
 @check("quantised", 120, only_on_card="bitsandbytes quantises on CUDA", needs=("bitsandbytes",))
 def quantised(lane: Lane) -> None:
     """4- and 8-bit bases with LoRA train, are killed, and resume to the same bits."""
+    import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
     sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -148,8 +164,10 @@ def quantised(lane: Lane) -> None:
         args = {"path": "base", "task": "causal_lm", "quantize": bits, "dtype": "bfloat16"}
         values = {**GPT, "model": {"use": "transformers", "args": args}, "adapter": {"name": "lora", "rank": 4},
                   "training": {"epochs": 1, "precision": "bf16"}}  # fmt: skip
-        whole = lane.trained(f"{bits}/whole/run", values, code_root=str(lane.folder))
-        run = lane.make(f"{bits}/killed/run", values, code_root=str(lane.folder))
+        held = {parameter.dtype for parameter in lane.session(f"{bits}-held", values).model.parameters()}
+        assert held & {torch.int8, torch.uint8}
+        whole = lane.trained(f"{bits}/whole/run", values)
+        run = lane.make(f"{bits}/killed/run", values)
         lane.work(run, "step", "5")
         lane.work(run)
         assert not (found := differences(run, whole)), found

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 from typing import Any
 
-from lane import Lane, check, differences, scenario, steps
+from lane import RESUMED, ROOT, Lane, check, differences, importable, scenario, steps
 
 CNN: dict[str, Any] = {
     "model": {"use": "cnn", "args": {"channels": [16, 32], "dropout": 0.1}},
@@ -20,6 +19,7 @@ CNN: dict[str, Any] = {
 @check("device", 60)
 def device(lane: Lane) -> None:
     """Device choice and placement: parameters, batches, averages, optimizer state; recorded as it is."""
+    from trainwright.trainer.data.tensors import to_device
     from trainwright.trainer.run.evidence import Environment
 
     run = lane.trained("chosen", {**CNN, "training": {"epochs": 2, "device": "auto" if lane.on_card else "cpu"}})
@@ -30,7 +30,8 @@ def device(lane: Lane) -> None:
     steps(session, 2)
     averages = session.weight_observers[-1].averages
     state = [value for each in session.optimizers.values() for one in each.state.values() for value in one.values()]
-    placed = [*session.model.parameters(), *session.model.buffers(), *averages, *state]
+    batch = to_device(next(session.train_loader.batches(0)), session.device)
+    placed = [*batch, *session.model.parameters(), *session.model.buffers(), *averages, *state]
     assert {tensor.device.type for tensor in placed} == {lane.device}
     lane.figures["accuracy"] = run.metrics().last("validation/accuracy").value
     assert lane.figures["accuracy"] > 0.5
@@ -106,21 +107,6 @@ def seeding(lane: Lane) -> None:
     assert probe.draws_repeat["cuda"] is (True if lane.on_card else None)
 
 
-PICTURES = """
-import torch
-from torch.utils.data import TensorDataset
-drawn = torch.Generator().manual_seed(1)
-def pictures(rows=48):
-    return TensorDataset(torch.rand(rows, 3, 16, 16, generator=drawn), torch.arange(rows) % 4)
-def rows(rows=96):
-    return TensorDataset(torch.randn(rows, 12, generator=drawn), torch.arange(rows) % 4)
-def numbers(rows=96):
-    x = torch.randn(rows, 12, generator=drawn)
-    return TensorDataset(x, x[:, :1].clone())
-def labels(rows=96):
-    x = torch.randn(rows, 12, generator=drawn)
-    return TensorDataset(x, (x[:, :4] > 0).float())
-"""
 TEXT = " ".join(
     f"row {number} of {number * number % 97}: a lane runs wherever a card is at hand," for number in range(1200)
 )
@@ -131,89 +117,32 @@ GPT = {
 }
 
 
-def _draw_masks(folder: Path) -> None:
-    """Write pictures with a mask of four classes each, some of whose pixels are ignored."""
-    import numpy as np
-    from PIL import Image
-
-    drawn = np.random.default_rng(0)
-    for number in range(48):
-        mask = drawn.integers(0, 4, (16, 16), dtype=np.uint8)
-        mask[0] = 255
-        for name, array in (("photos", drawn.integers(0, 255, (16, 16, 3), dtype=np.uint8)), ("masks", mask)):
-            (folder / name).mkdir(exist_ok=True)
-            Image.fromarray(array).save(folder / name / f"{number}.png")
-
-
-def _parts() -> dict[str, dict[str, Any]]:
-    """Return configurations that have every built-in model, loss, metric, mixing and objective between them."""
-    own = {name: {"use": f"parts.py:{name}"} for name in ("pictures", "rows", "numbers", "labels")}
-    models = {
-        **{name: {"model": {"use": name}, "data": own["rows"], "metrics": ["f1", "matthews_correlation"]}
-           for name in ("mlp", "tabular_resnet", "ft_transformer")},
-        **{name: {"model": {"use": name}, "data": own["pictures"], "metrics": ["balanced_accuracy"]}
-           for name in ("cnn", "resnet")},
-        "unet": {"model": {"use": "unet", "args": {"depth": 2}}, "metrics": ["mean_iou"], "data": {
-            "use": "images", "args": {"path": "photos", "masks": "masks", "classes": ["a", "b", "c", "d"]}}},
-        "gpt": {**GPT, "metrics": ["perplexity", "bits_per_byte"]},
-        "bert": {"model": {"use": "transformers", "args": {"config": {
-            "model_type": "bert", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
-            "intermediate_size": 48, "vocab_size": 300}}}, "data": {**GPT["data"], "args": {
-                "path": "text.txt", "block_size": 32, "masked": 0.2}}, "loss": "masked_token"},
-        "llama": {**GPT, "model": {"use": "transformers", "args": {"config": {
-            "model_type": "llama", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
-            "intermediate_size": 48, "vocab_size": 300, "bos_token_id": 1, "eos_token_id": 2}}}},
-    }  # fmt: skip
-    losses = {
-        **{f"loss {name}": {**models["mlp"], "loss": name} for name in ("focal", "class_balanced")},
-        **{f"loss {name}": {"model": {"use": "mlp"}, "data": own["numbers"], "loss": name, "metrics": ["mae", "r2"]}
-           for name in ("mse", "mae", "huber", "log_cosh")},
-        "loss bce_with_logits": {"model": {"use": "mlp"}, "data": own["labels"], "loss": "bce_with_logits",
-            "metrics": ["auc"]},
-        **{f"pixels {name}": {**models["unet"], "loss": name} for name in ("dice", "dice_cross_entropy", "focal")},
-        "pixels weighted": {**models["unet"], "loss": {"use": "cross_entropy", "args": {
-            "weights": [1.0, 2.0, 1.0, 1.0], "label_smoothing": 0.1}}},
-    }  # fmt: skip
-    around = {
-        "mixup": {**models["cnn"], "mixing": {"name": "mixup"}},
-        "cutmix": {**models["cnn"], "mixing": {"name": "cutmix"}},
-        "adversarial": {**models["cnn"], "objective": {"name": "adversarial", "epsilon": 0.1}},
-        "contrastive": {**models["cnn"], "objective": {"name": "contrastive"}, "metrics": []},
-        "distillation": {
-            **models["mlp"],
-            "metrics": ["accuracy"],
-            "objective": {"name": "distillation", "teacher": {"use": "mlp", "weights": "teacher.safetensors"}},
-        },
-        "progressive resizing": {**models["cnn"], "progressive_resizing": {"sizes": [8, 12]}},
-        "SWA": {**models["cnn"], "weight_averaging": {"name": "swa", "after_epochs": 1}},
-        "LoRA": {**models["llama"], "adapter": {"name": "lora", "rank": 2}},
-        "recomputed": {**models["gpt"], "training": {"gradient_checkpointing": {"modules": ["*"]}}},
-        "channels last": {**models["resnet"], "training": {"channels_last": True, "precision": "bf16"}},
-    }
-    return {**models, **losses, **around}
-
-
-@check("built_in_parts", 180)
+@check("built_in_parts", 240, needs=("pytest",))
 def built_in_parts(lane: Lane) -> None:
-    """Models, losses, metrics and objectives, parts of each kind, train and validate in deterministic mode."""
-    from safetensors.torch import save_file
-
+    """Every part of the registries trains and validates on the device in deterministic mode; optimizers: see there."""
+    from trainwright.trainer.config import config_digest, parse_config
     from trainwright.trainer.engine.evaluation import evaluate_split
-    from trainwright.trainer.models.small import MLP
 
-    _draw_masks(lane.folder)
-    lane.write("parts.py", PICTURES)
-    lane.write("text.txt", TEXT)
-    save_file(MLP((12,), 4, hidden=[128, 64]).state_dict(), lane.folder / "teacher.safetensors")
-    failed = {}
-    for name, values in _parts().items():
+    with importable(ROOT):
+        from tests.trainer.reproducibility.card import configurations
+
+    configurations.write_files(lane.folder)
+    failed, tried = {}, set()
+    for name in configurations.every():
+        if name.startswith(("optimizer ", "run ")) or configurations.missing_library(name):
+            continue
+        values = configurations.values_of(name, lane.folder)
+        digest = config_digest(parse_config(values))
+        if digest in tried or (values["training"].get("precision") == "tf32" and not lane.on_card):
+            continue
+        tried.add(digest)
         try:
-            session = lane.session(name.replace(" ", "-"), {"loader": {"batch_size": 16}, **values})
+            session = lane.session(f"part-{len(tried)}", values)
             assert steps(session, 3)
             evaluate_split(session, session.validation_loader)
         except Exception as error:  # noqa: BLE001 - each part is a finding of its own
             failed[name] = f"{type(error).__name__}: {str(error)[:300]}"
-    lane.figures["parts"] = len(_parts())
+    lane.figures["parts"] = len(tried)
     assert not failed, "\n".join(f"{name}: {why}" for name, why in failed.items())
 
 
@@ -224,8 +153,8 @@ def replay(lane: Lane) -> None:
     from trainwright.trainer.run.results import Comparison
 
     values = scenario("augmented data, batch norm, dropout")
-    source = lane.trained("source", values, code_root=lane.project())
-    again = lane.trained("again", values, code_root=lane.project(), kind=RunKind.REPLAY, source_run=str(source.path))
+    source = lane.trained("source", values, code_root=str(RESUMED))
+    again = lane.trained("again", values, code_root=str(RESUMED), kind=RunKind.REPLAY, source_run=str(source.path))
     found = again.part(Comparison)
     assert found.identical, found.causes
     assert found.metrics_identical
@@ -265,4 +194,5 @@ def divergence(lane: Lane) -> None:
     assert failure.details["step"] == 7, failure.details
     checkpoint, _ = newest_whole(store_of(run), config_digest=run.specification().config_digest)
     assert checkpoint is not None
+    assert 0 < checkpoint.manifest["step"] <= 6
     assert all(bool(torch.isfinite(value).all()) for value in checkpoint.model.values())

@@ -6,15 +6,15 @@ import signal
 import time
 from typing import Any
 
-from lane import Lane, check, differences, scenario
+from lane import RESUMED, Lane, check, differences, scenario
 
 from trainwright.trainer.base import releases
 
 
 def _killed(lane: Lane, name: str, *, after: int = 5) -> None:
     values: dict[str, Any] = scenario(name)
-    whole = lane.trained("whole/killed", values, code_root=lane.project())
-    run = lane.make("run/killed", values, code_root=lane.project())
+    whole = lane.trained("whole/killed", values, code_root=str(RESUMED))
+    run = lane.make("run/killed", values, code_root=str(RESUMED))
     process = lane.begin(run)
     while process.poll() is None and run.last_status().step < after:
         time.sleep(0.005)

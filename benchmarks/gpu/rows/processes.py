@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from typing import Any
 
-from lane import Lane, check, differences, scenario
+from lane import RESUMED, Lane, check, differences, scenario
 
 from trainwright.trainer.base import releases
 
@@ -17,8 +18,11 @@ def _group_of_one(lane: Lane, strategy: str) -> None:
         port = str(free.getsockname()[1])
     placed = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1",
               "MASTER_PORT": port}  # fmt: skip
-    whole = lane.work(lane.make("whole/killed", values, code_root=lane.project()), **placed)
-    run = lane.make("run/killed", values, code_root=lane.project())
+    whole = lane.work(lane.make("whole/killed", values, code_root=str(RESUMED)), **placed)
+    states = [json.loads(path.read_text()) for path in whole.checkpoints.rglob("state.json")]
+    assert states, whole.checkpoints
+    assert all("ranks" in state for state in states), "no group was joined"
+    run = lane.make("run/killed", values, code_root=str(RESUMED))
     lane.work(run, "step", "17", **placed)
     lane.work(run, **placed)
     assert not (found := differences(run, whole)), found

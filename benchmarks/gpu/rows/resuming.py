@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from lane import Lane, check, differences, scenario
+from lane import RESUMED, Lane, check, differences, scenario
 
 PLACES = (("step", "17"), ("validating", "2"), ("saving", "4"), ("tagging", "3"))
 """In mid-epoch, while validating, while a checkpoint's files are written, between checkpoint and tags."""
 
 
 def _resumed(lane: Lane, values: dict[str, Any]) -> None:
-    whole = lane.trained("whole/killed", values, code_root=lane.project())
-    runs = {kill: lane.make(f"{kill[0]}/killed", values, code_root=lane.project()) for kill in PLACES}
+    whole = lane.trained("whole/killed", values, code_root=str(RESUMED))
+    runs = {kill: lane.make(f"{kill[0]}/killed", values, code_root=str(RESUMED)) for kill in PLACES}
     lane.work_on_all(runs)
     assert {run.status().attempt for run in runs.values()} == {2}
     found = {place: different[:5] for (place, _), run in runs.items() if (different := differences(run, whole))}

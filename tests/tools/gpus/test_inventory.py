@@ -87,16 +87,3 @@ def test_looking_for_gpus_loads_no_torch() -> None:
     command = [sys.executable, "-P", "-c", body_of(look_for_gpus)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "torch" not in done.stdout.split()
-
-
-@pytest.mark.gpu
-def test_the_driver_shows_the_gpus_that_torch_computes_on() -> None:
-    import torch
-
-    found = {device.gpu.id.removeprefix("GPU-"): device for device in machine_gpus()}
-    for number in range(torch.cuda.device_count()):
-        properties = torch.cuda.get_device_properties(number)
-        device = found[str(properties.uuid)]
-        assert device.gpu.name == properties.name
-        assert device.free_bytes is not None
-        assert 0 < device.free_bytes <= device.gpu.memory_bytes

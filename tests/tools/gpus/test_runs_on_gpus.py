@@ -19,7 +19,6 @@ from tests.function_text import body_of
 from trainwright.tools import ledger
 from trainwright.tools.gpus import Need, Waiter, waiting
 from trainwright.tools.gpus.claims import claims_of
-from trainwright.tools.gpus.inventory import machine_gpus
 from trainwright.tools.gpus.waiting import waiters
 from trainwright.tools.launchers import read_launch
 from trainwright.tools.projects import create_project
@@ -27,7 +26,6 @@ from trainwright.tools.training_orchestrator import resume_run, start_run, stop_
 from trainwright.tools.verification import verify_workspace
 from trainwright.trainer.base.errors import ConfigurationError, LimitReachedError
 from trainwright.trainer.run import RunKind
-from trainwright.trainer.run.evidence import Environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -197,16 +195,3 @@ def test_a_waiter_is_seen_from_other_processes_until_it_is_killed(workspace: Wor
         elsewhere.kill()
     assert waiters(workspace) == []
     assert list((workspace.path / "cache" / "gpus").iterdir()) == []
-
-
-@pytest.mark.gpu
-@pytest.mark.slow
-def test_a_worker_computes_on_the_gpu_that_it_was_given(workspace: Workspace) -> None:
-    (workspace.path.parent / "go").touch()
-    view = smoke(workspace, "real")
-    [device, *_] = machine_gpus()
-    assert view.gpus == [str(device.gpu)]
-    assert ended(workspace, view.run_id).state == "completed"
-    found = workspace.run_directory("real", view.run_id).part(Environment)
-    assert found.fingerprint_basis["device"] == "cuda"
-    assert [gpu["name"] for gpu in found.hardware["gpus"]] == [device.gpu.name]

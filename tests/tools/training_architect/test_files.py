@@ -57,29 +57,15 @@ def test_tasks_without_a_script_are_named(tmp_path):
     assert not (tmp_path / "workspace" / "plans").exists()
 
 
-@pytest.fixture
-def weights(tmp_path):
-    """`weights(dtype, quantize)` is how the script of such a plan loads its base."""
+@pytest.mark.requirement("ARCH-3", "ARCH-2")
+def test_the_script_says_where_it_cannot_hold_a_base_as_planned(tmp_path):
     (tmp_path / "train.py").write_text(render_plain("training_architect/train.py.j2"))
     (tmp_path / "splits.json").write_text("{}")
 
-    def loaded(dtype, quantize):
+    def weights(dtype, quantize):
         (tmp_path / "plan.json").write_text(json.dumps({"dtype": dtype, "quantize": quantize}))
         return runpy.run_path(str(tmp_path / "train.py"), run_name="imported")["weights"]()
 
-    return loaded
-
-
-@pytest.mark.requirement("ARCH-3", "ARCH-2")
-def test_the_script_says_where_it_cannot_hold_a_base_as_planned(weights):
     assert weights("bfloat16", None) == {"dtype": torch.float32}
     with pytest.raises(SystemExit, match="needs a CUDA device"):
         weights("float32", "4bit")
-
-
-@pytest.mark.gpu
-@pytest.mark.requirement("ARCH-3", "ARCH-2")
-def test_the_script_holds_a_base_as_planned_on_a_gpu(weights):
-    pytest.importorskip("bitsandbytes", reason="quantised weights need bitsandbytes")
-    assert weights("bfloat16", None) == {"dtype": torch.bfloat16}
-    assert weights("float32", "4bit")["quantization_config"].load_in_4bit

@@ -50,18 +50,6 @@ def test_quantised_weights_need_an_adapter_and_a_device(saved: dict[str, Any], o
     assert caught.value.details["changes"]["model.args.dtype"] == "bfloat16"
 
 
-@pytest.mark.gpu
-@pytest.mark.requirement("TRAIN-1")
-@pytest.mark.parametrize("bits", ["8bit", "4bit"])
-def test_quantised_weights_are_trained_beside(
-    bits: str, saved: dict[str, Any], open_session: Any, take_steps: Any
-) -> None:
-    pytest.importorskip("bitsandbytes", reason="quantised weights need bitsandbytes")
-    session = open_session({**typed(saved, quantize=bits), "adapter": {"rank": 2}})
-    take_steps(session, 2)
-    assert any(parameter.dtype in {torch.int8, torch.uint8} for parameter in session.model.parameters())
-
-
 LLAMA: dict[str, Any] = {
     "model_type": "llama", "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "vocab_size": 800,
     "num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": 4096,

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.trainer.supervision.gpus import open_gpus, reading_of
 from trainwright.trainer.supervision.sampling import SystemSampler
 
 
@@ -20,15 +19,3 @@ def test_memory_of_the_process_and_free_disk_are_sampled(tmp_path: Path) -> None
     status = os.statvfs(tmp_path)
     assert found["disk_free_bytes"] == pytest.approx(status.f_bavail * status.f_frsize, rel=0.2)
     assert not [name for name in found if name.startswith("gpu")], "a run on the CPU"
-
-
-@pytest.mark.gpu
-@pytest.mark.requirement("MON-1")
-def test_a_gpu_says_its_use_memory_power_and_heat() -> None:
-    [handle] = open_gpus(1)
-    reading = reading_of(handle)
-    assert reading["gpu_memory_bytes"] > 0
-    assert 0 <= reading["gpu_percent"] <= 100
-    assert reading.keys() <= {
-        "gpu_memory_bytes", "gpu_percent", "power_watts", "temperature_celsius", "throttled", "power_capped",
-    }  # fmt: skip

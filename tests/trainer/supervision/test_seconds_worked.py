@@ -71,16 +71,3 @@ def test_a_resumed_run_has_the_limits_of_its_attempt_and_without_a_device_uses_n
     assert run.status().state is RunState.COMPLETED
     basis = (run.evidence("environment") or {})["fingerprint_basis"]
     assert (basis["device"], basis["world_size"]) == ("cpu", 1)
-
-
-@pytest.mark.gpu
-@pytest.mark.requirement("GATE-4")
-def test_gpu_hours_that_are_used_up_end_the_run_with_a_checkpoint(
-    tmp_path: Path, make_run: Any, work: Any, digits: dict[str, Any]
-) -> None:
-    training = {"epochs": 10_000, "device": "cuda"}
-    values = {**digits, "training": training, "early_stopping": {"enabled": False}, "logging": {"tensorboard": False}}
-    run = make_run(tmp_path / "run", values, limits=Limits(gpu_hours=20.0 / 3600))
-    assert work(run) == 0, run.log.read_text()
-    assert (run.status().state, run.status().stop_reason) == (RunState.STOPPED, "gpu_hours_limit")
-    assert (run.checkpoints / f"step-{run.status().step:08d}" / "manifest.json").exists()

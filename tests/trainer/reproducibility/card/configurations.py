@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.contracts.test_objectives import LEAST, MORE, TEACHER
+from tests.trainer.models import tasks
 from tests.trainer.models.tasks import BERT, CASES
 from tests.trainer.models.test_adapters import FORMS
 
@@ -76,13 +77,14 @@ LIBRARIES = {"model timm": "timm", "optimizer adam8bit": "bitsandbytes"}
 
 
 def write_files(root: Path) -> None:
-    """Write the data and the teacher that the configurations name; tests/trainer/models/tasks.py has the tokenizer."""
+    """Write the data, the tokenizer and the teacher that the configurations name."""
     import json
 
     import torch
     from safetensors.torch import save_file
     from tests.contracts.test_objectives import ROWS as OF_OBJECTIVES
 
+    tasks.root.__wrapped__(root)  # which writes the tokenizer
     (root / "drawn.py").write_text(DATA)
     (root / "rows.py").write_text(OF_OBJECTIVES)
     draw, words = random.Random(0), ("red", "blue", "cat", "dog", "runs", "sleeps")
@@ -166,6 +168,17 @@ AROUND: dict[str, Values] = {
         "freezing": {"patterns": ["features.*"], "unfreeze": [{"after_epochs": 1, "patterns": ["features.*"]}]},
     },
 }  # fmt: skip
+
+
+def values_of(part: str, root: Path) -> Values:
+    """Return a part's whole configuration: two epochs, so that averages begin and validation repeats."""
+    given = {**every()[part]}
+    given.pop("kind", None)
+    case = given.pop("case", None)
+    values = {**(CASES[case].values(root) if case else {}), **given}
+    training = {**values.get("training", {}), "epochs": 2, "max_steps": 3 if case else 6}
+    loader = {"batch_size": 8, **values.get("loader", {})}
+    return {**values, "training": training, "loader": loader, "logging": {"tensorboard": False}, "checkpoints": {}}
 
 
 def _of_model(name: str) -> Values:

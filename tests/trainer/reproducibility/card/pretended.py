@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -110,7 +110,21 @@ def performed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         return cards[id(leaf)] if id(leaf) in cards else Card(leaf) if on_card else leaf
 
     lower_args, lower_kwargs = tree_map(_lowered, (args, kwargs))
-    return tree_map(raised, function(*lower_args, **lower_kwargs))
+    draws = on_card and torch.Tag.nondeterministic_seeded in function.tags
+    with _drawn_on_the_card() if draws else nullcontext():
+        return tree_map(raised, function(*lower_args, **lower_kwargs))
+
+
+@contextmanager
+def _drawn_on_the_card() -> Iterator[None]:
+    """Draw from the card's generator, and leave that of the CPU alone."""
+    [of_card], of_cpu = torch.cuda.default_generators, torch.default_generator.get_state()
+    torch.default_generator.set_state(of_card.get_state())
+    try:
+        yield
+    finally:
+        of_card.set_state(torch.default_generator.get_state())
+        torch.default_generator.set_state(of_cpu)
 
 
 def _lowered(leaf: Any) -> Any:
@@ -166,14 +180,17 @@ def _pretend() -> None:
         name="pretended", total_memory=memory_bytes, major=8, minor=0, multi_processor_count=1, uuid="0"
     )
     answers = {
-        "_lazy_init": None, "is_available": True, "device_count": 1, "current_device": 0, "set_device": None,
+        "_lazy_init": None, "is_initialized": True, "is_available": True,
+        "device_count": 1, "current_device": 0, "set_device": None,
         "get_device_capability": (8, 0), "get_device_name": "pretended", "get_device_properties": properties,
         "is_bf16_supported": True, "synchronize": None, "empty_cache": None, "memory_allocated": 0,
         "max_memory_allocated": 0, "memory_reserved": 0, "reset_peak_memory_stats": None,
         "mem_get_info": (memory_bytes, memory_bytes),
     }  # fmt: skip
     for name, answer in answers.items():
-        setattr(torch.cuda, name, lambda *_, _answer=answer, **__: _answer)
+        for module in (torch.cuda, torch.cuda.random):  # which has taken some of them by name
+            setattr(module, name, lambda *_, _answer=answer, **__: _answer)
+    torch.cuda.default_generators = (torch.Generator(),)
     _fill_on_the_cpu()
     torch.__future__.set_overwrite_module_params_on_conversion(True)  # a parameter becomes another kind of tensor
     converted = torch.nn.Module._apply
