@@ -11,6 +11,7 @@ import torch
 from trainwright.trainer.acceleration import compilation
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
+from trainwright.trainer.config.schema import CompileSection
 from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.run import RunKind
 
@@ -239,17 +240,26 @@ class Reusing(torch.nn.Module):
 
 
 @pytest.mark.requirement("TRAIN-2")
-def test_outputs_of_a_recorded_graph_are_kept_apart_from_the_next_ones_and_have_their_gradient() -> None:
+@pytest.mark.parametrize(
+    ("mode", "device", "are_kept"),
+    [
+        ("reduce-overhead", "cuda", True),
+        ("max-autotune", "cuda", True),
+        ("default", "cuda", False),
+        ("reduce-overhead", "cpu", False),
+    ],
+)
+def test_outputs_of_a_recorded_graph_are_kept_apart_from_the_next_ones_and_have_their_gradient(
+    mode: Any, device: str, are_kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The memory is reused by the model itself, compiled or not."""
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    monkeypatch.setattr(compilation, "require_compiler", lambda _: None)
     model = Reusing()
-    model.compile(backend="eager")
-    model._compiled_call_impl = model._call_impl  # the memory is reused by the model itself, compiled or not
-    first = model(torch.ones(2))
-    second = model(torch.full((2,), 2.0))
-    assert torch.equal(first["logits"], second["logits"]), "without a copy, the first is lost"
-    compilation.keep_outputs(model)
-    first = model(torch.ones(2))
-    model(torch.full((2,), 2.0))
-    assert first["logits"].tolist() == [1.0, 1.0]
+    compilation.compile_model(model, CompileSection(mode=mode), torch.device(device))
+    first, second = model(torch.ones(2)), model(torch.full((2,), 2.0))
+    assert second["logits"].tolist() == [2.0, 2.0]
+    assert (first["logits"].tolist() == [1.0, 1.0]) == are_kept, first
     first["more"][0].sum().backward()
     assert model.weight.grad is not None
     assert first["more"][1] == 3

@@ -20,12 +20,12 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from tests.trainer.models import tasks
 from tests.trainer.reproducibility.card import configurations, guard
 from tests.trainer.reproducibility.card.configurations import missing_library
 from tests.variants import variants
 
 from trainwright.trainer.base.failures import refusal
+from trainwright.trainer.checkpoints.store import newest_whole, store_of
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.run import RunDirectory, RunKind, RunState
 
@@ -40,7 +40,6 @@ OFTEN = [part for part in PARTS if part.startswith("model ")] + [
 ]  # fmt: skip
 """Parts that every suite runs; the others are among the long tests."""
 
-write_tokenizer = tasks.root.__wrapped__
 LIST = yaml.safe_load(guard.LIST.read_text(encoding="utf-8"))
 
 
@@ -69,9 +68,8 @@ class OnCard:
         """Return the run of a part."""
         root = self.folder / f"root-{len(list(self.folder.iterdir()))}"
         root.mkdir()
-        write_tokenizer(root)
         configurations.write_files(root)
-        values = values_of(part, root)
+        values = configurations.values_of(part, root)
         kind = RunKind(PARTS[part].get("kind", "trial"))
         key = (kind, config_digest(parse_config(values)))
         if key not in self.made:
@@ -99,16 +97,6 @@ def on_card(tmp_path_factory: pytest.TempPathFactory, make_run: Any) -> Iterator
         yield card
 
 
-def values_of(part: str, root: Path) -> dict[str, Any]:
-    """Return the part's configuration: two epochs, so that averages begin and validation repeats."""
-    given = {key: value for key, value in PARTS[part].items() if key not in {"case", "kind"}}
-    case = PARTS[part].get("case")
-    values = {**(tasks.CASES[case].values(root) if case else {}), **given}
-    training = {**values.get("training", {}), "epochs": 2, "max_steps": 3 if case else 6}
-    loader = {"batch_size": 8, **values.get("loader", {})}
-    return {**values, "training": training, "loader": loader, "logging": {"tensorboard": False}, "checkpoints": {}}
-
-
 @pytest.mark.parametrize("part", variants(PARTS, quick=OFTEN))
 def test_a_part_trains_on_a_card_and_nothing_of_it_is_refused(part: str, on_card: OnCard) -> None:
     if (library := missing_library(part)) is not None:
@@ -120,6 +108,89 @@ def test_a_part_trains_on_a_card_and_nothing_of_it_is_refused(part: str, on_card
     assert len(found["operations"]) > 20, "forward, backward and update were made on the card"
     failed = [event.model_dump()["text"] for event in run.events("unjudged") if "it failed at" in str(event)]
     assert not failed, "an inspector that fails is left out of the run"
+
+
+OWN = """
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+def data(rows=40):
+    return torch.utils.data.TensorDataset(torch.randn(rows, 6), torch.arange(rows) % 3)
+
+def build(config, context):
+    return {"model": nn.Linear(6, 3), "train": data(), "validation": data(16), "step": step}
+
+def step(model, batch, context):
+"""
+OF_TASK: dict[str, Any] = {
+    "task": {"use": "own.py:build"}, "loader": {"batch_size": 8}, "training": {"epochs": 2, "device": "cuda"},
+    "logging": {"tensorboard": False},
+}  # fmt: skip
+
+
+def _own(on_card: OnCard, name: str, step: str, **values: Any) -> RunDirectory:
+    """Work on a run of the user's own step on the card."""
+    root = on_card.folder / name
+    root.mkdir()
+    (root / "own.py").write_text(OWN + step)
+    run: RunDirectory = on_card.make_run(root / "run", {**OF_TASK, **values}, code_root=str(root))
+    on_card.do(run=str(run.path))
+    return run
+
+
+DIVERGING = """
+    assert torch.isfinite(model.weight.detach().cpu()).all(), "a weight was changed"
+    loss = cross_entropy(model(batch[0]), batch[1])
+    return {"loss": loss * (float("nan") if context.training and context.step == 6 else 1.0)}
+"""
+
+
+@pytest.mark.requirement("DIAG-1")
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_on_a_card_a_step_that_is_not_finite_changes_no_weight(precision: str, on_card: OnCard) -> None:
+    run = _own(on_card, f"diverging-{precision}", DIVERGING, training={**OF_TASK["training"], "precision": precision})
+    failure = run.status().failure
+    assert failure is not None, run.log.read_text()[-3000:]
+    assert (failure.category, failure.details["step"]) == ("divergence", 7), failure.message
+    loaded, _ = newest_whole(store_of(run), config_digest=run.specification().config_digest)
+    assert loaded is not None
+    assert loaded.manifest["step"] <= 6
+    assert all(bool(torch.isfinite(value).all()) for value in loaded.model.values())
+
+
+ON_THE_CPU = """
+    loss = cross_entropy(model(batch[0]).cpu(), batch[1].cpu())
+    return {"loss": loss, "of_cpu": loss.detach() * 2, "of_card": batch[0].sum()}
+"""
+
+
+def test_on_a_card_a_loss_that_is_computed_on_the_cpu_trains_and_is_recorded(on_card: OnCard) -> None:
+    run = _own(on_card, "loss-of-the-cpu", ON_THE_CPU)
+    assert run.status().state is RunState.COMPLETED, run.log.read_text()[-3000:]
+    read = {name: [point.value for point in run.metrics().series(f"train/{name}")] for name in ("loss", "of_cpu")}
+    assert len(read["loss"]) == 10
+    assert read["of_cpu"] == pytest.approx([2 * value for value in read["loss"]])
+
+
+DRAWING = """
+    drawn = torch.rand((), device=batch[0].device)
+    loss = cross_entropy(model(batch[0]), batch[1])
+    return {"loss": loss if context.training else drawn + 0 * loss, "drawn": drawn}
+"""
+
+
+def test_on_a_card_validation_draws_the_same_each_time_and_training_goes_on_drawing(on_card: OnCard) -> None:
+    often, once = (
+        _own(on_card, f"drawing-{n}", DRAWING, training={"epochs": 3, "device": "cuda", "validate_every_n_epochs": n})
+        for n in (1, 3)
+    )
+    validated = [point.value for point in often.metrics().series("validation/loss")]
+    assert len(validated) == 3, often.log.read_text()[-3000:]
+    assert len(set(validated)) == 1
+    drawn, again = ([point.value for point in run.metrics().series("train/drawn")] for run in (often, once))
+    assert len(set(drawn)) == 15
+    assert drawn == again, "validation moved what training draws from"
 
 
 @dataclass(frozen=True)
@@ -174,6 +245,11 @@ RULES = {
     "losses of the CPU and in bfloat16 are noted": (
         "noted = NonFinite(x1.device); noted.note(x1.sum().detach().cpu(), x1.sum().detach().bfloat16()); "
         "assert noted.found.item() == 0; noted.note(x1.sum().detach().cpu() / 0); assert noted.found.item() == 1",
+        None,
+    ),
+    "quick reading puts the card's generator back": (
+        "with seeding.quickly_preserved(): first = torch.rand(8, device='cuda').cpu()\n"
+        "assert torch.equal(torch.rand(8, device='cuda').cpu(), first)",
         None,
     ),
     "a number of the CPU checked by the card": (

@@ -75,6 +75,7 @@ def _call(calls: dict[str, str], to: Path) -> int:
     import torch
     from tests.trainer.reproducibility.card import pretended
 
+    from trainwright.trainer.base import seeding
     from trainwright.trainer.optimization.update import NonFinite
 
     seen = pretended.install()
@@ -86,7 +87,8 @@ def _call(calls: dict[str, str], to: Path) -> int:
         drawn = {f"x{n}": torch.randn(2, 3, *(8,) * n, device="cuda", requires_grad=True) for n in (1, 2, 3)}
         error: BaseException | None = None
         try:
-            exec(text, {"torch": torch, "F": torch.nn.functional, "NonFinite": NonFinite, **drawn})  # noqa: S102 - the test's own text
+            names = {"torch": torch, "F": torch.nn.functional, "NonFinite": NonFinite, "seeding": seeding, **drawn}
+            exec(text, names)  # noqa: S102 - the test's own text
         except Exception as raised:  # noqa: BLE001 - which is what is asked for
             error = raised
         found[name] = {"error": None if error is None else str(error), "operations": dict(seen.operations)}
