@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from tests.worlds.flowers import World
 
+pytest_plugins = ("tests.processor_time",)
+
 MANIFEST = Path(__file__).with_name("requirements.yaml")
 REQUIREMENTS = yaml.safe_load(MANIFEST.read_text(encoding="utf-8"))["requirements"]
 
