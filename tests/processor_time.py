@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping
 
 TESTS = Path(__file__).parent
 BUDGETS = TESTS / "budgets.yaml"
@@ -52,9 +52,9 @@ class Meter:
         self.charged = worked_seconds()
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> Iterator[None]:
+    def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
         """Put the seconds on the last report of a test, which every form of a run hands on."""
-        report: Any = yield
+        report = yield
         if call.when == "teardown":
             now = worked_seconds()
             report.processor_seconds, self.charged = max(0.0, now - self.charged), now
