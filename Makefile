@@ -6,9 +6,11 @@ STAMP  := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-for-benchmarks
 COMPANIONS := $(VENV)/companions
 LOWEST := $(VENV)/lowest
+# Where `make nightly` runs what CI leaves out, with the libraries that tests are skipped without.
+NIGHTLY := $(VENV)/nightly
 # Newer ones warn about our lowest versions, or break the exporter of torch 2.6; left free, uv takes torch 2.7 instead.
 LOWEST_BESIDE := torch<2.7 click<8.4 scipy<1.16 pyparsing<3.3 protobuf<7
-PYTEST_RUN := -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+PYTEST_RUN := -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(OUTCOMES:%=--outcomes %)
 PYTEST := $(BIN)/python $(PYTEST_RUN) --durations 10
 # Programs that tests run and that need other versions than ours: each lives in an environment of its own.
 COMPANION_PROGRAMS := dvc kfp moto[server]
@@ -28,7 +30,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: gpu help install companions clouds lowest extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-search bench-session bench-resume bench-engine bench-soak data-faults monitor-faults cheats clean-room walks model-test bench-gate-kills bench-study-kills pictures decisions examples format clean bench-tuner secrets-test integrations gpu-kit
+.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-search bench-session bench-resume bench-engine bench-soak data-faults monitor-faults cheats clean-room walks model-test bench-gate-kills bench-study-kills pictures decisions examples format clean bench-tuner secrets-test integrations gpu-kit
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -49,7 +51,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: install  ## Run the main job: an agent's client takes digits through all five phases
 	$(BIN)/trainwright demo
 
-test: install companions  ## Run the tests, or a part of them (AREA=tools/gates, AREA=house/test_layers.py)
+test: install  ## Run the tests, or a part of them (AREA=tools/gates, AREA=house/test_layers.py)
 	$(PYTEST) -m "not long" $(AREA:%=tests/%)
 
 long-tests: install companions  ## Run what `make test` leaves out: the longest tests, and every variant of exhaustive ones
@@ -57,6 +59,9 @@ long-tests: install companions  ## Run what `make test` leaves out: the longest 
 
 quick: install  ## Run the fast heart of the tests in under a minute: all that neither trains nor waits for long
 	$(PYTEST) -m "not slow and not long"
+
+nightly: $(NIGHTLY)/.installed  ## All that CI leaves out, part by part, written into docs/nightly.md (ONLY=policies,plugin DEBIAN=1)
+	$(BIN)/python -P benchmarks/nightly $(ONLY:%=--only %) $(if $(DEBIAN),--debian)
 
 coverage: install companions  ## Run the tests with branch coverage recorded; fail when less ran than pyproject.toml demands
 	@rm -f .coverage .coverage.*
@@ -84,7 +89,8 @@ extras: companions  ## Resolve every optional extra, and its lowest versions, be
 	    $(COMPANIONS)/uv/bin/uv pip compile --quiet --resolution $$which --extra $$extra --python $(BIN)/python \
 	      pyproject.toml -o /dev/null && echo "$$extra, $$which: fits" || exit 1; done; done
 
-check: lint types layers test  ## Style, types, layers and tests: what CI runs
+check: lint types layers companions  ## Style, types, layers and tests, with their budgets and requirements: what CI runs
+	$(PYTEST) -m "not long" --budgets --requirements
 
 gpu: install  ## Every path that touches a GPU, as named checks in ten minutes (REHEARSE=1 ONLY=names MINUTES=10 OUT=folder RECORD=file)
 	$(BIN)/python -P benchmarks/gpu $(if $(REHEARSE),--rehearse) $(if $(ONLY),--only $(ONLY)) $(if $(MINUTES),--minutes $(MINUTES)) \
@@ -237,6 +243,15 @@ $(LOWEST)/.installed: pyproject.toml $(COMPANIONS)/.installed
 	@echo "trl; python_version < '3'" > $(LOWEST)/left-out.txt
 	$(COMPANIONS)/uv/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
 	  -c $(LOWEST)/beside.txt --override $(LOWEST)/left-out.txt -e ".[dev]"
+	@touch $@
+
+$(NIGHTLY)/.installed: pyproject.toml constraints.txt $(COMPANIONS)/.installed-browser
+	@test -x $(NIGHTLY)/bin/python || $(PYTHON) -m venv $(NIGHTLY)
+	$(NIGHTLY)/bin/python -m pip install --quiet -c constraints.txt torch
+	@grep -v "^pillow==" constraints.txt > $(NIGHTLY)/constraints.txt  # Trackio takes none of 13 yet
+	$(NIGHTLY)/bin/python -m pip install --quiet -c $(NIGHTLY)/constraints.txt \
+	  -e ".[dev,browser,deepspeed,examples,trackio]" bitsandbytes rocrate
+	@ln -sfn ../companions $(NIGHTLY)/companions
 	@touch $@
 
 format: install  ## Put the code into the house's form

@@ -1,4 +1,4 @@
-"""What holds for every test: requirement marks that mean something, no process left behind, skips with a reason."""
+"""What holds for every test: its place in the order, programs of others that it needs, no process left behind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-import yaml
+from tests.companions import skip_without_companions
 from tests.scheduling import Blocks, place_by_forks
 
 if TYPE_CHECKING:
@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
     from tests.worlds.flowers import World
 
-pytest_plugins = ("tests.processor_time",)
-
-MANIFEST = Path(__file__).with_name("requirements.yaml")
-REQUIREMENTS = yaml.safe_load(MANIFEST.read_text(encoding="utf-8"))["requirements"]
+pytest_plugins = ("tests.processor_time", "tests.shown")
 
 LONGEST_FIRST = (
     "cheats/test_cheats.py",
@@ -53,8 +50,6 @@ TRAINS = frozenset({
     "flowers", "work", "begin", "group_work", "started", "digits_run", "ended", "trained", "serve_command",
 })  # fmt: skip
 """Fixtures that train runs or start servers: who asks for one is slow, like whole files marked `slow`."""
-SHOWN = pytest.StashKey[set[str]]()
-"""Ids of the requirements that the collected tests name."""
 GRACE_SECONDS = 5.0
 """How long a process that a test has told to stop may take to be gone."""
 
@@ -83,17 +78,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse unknown requirement ids, note the shown ones, and order the tests."""
-    unknown = [f"{item.nodeid}: {name}" for item in items for name in _requirements(item) if name not in REQUIREMENTS]
-    if unknown:
-        raise pytest.UsageError(
-            "requirement ids that tests/requirements.yaml does not know:\n  " + "\n  ".join(unknown)
-        )
+    """Mark what trains and what cannot run without other programs, and order the tests."""
     for item in items:
         if TRAINS.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
+        skip_without_companions(item)
     items.sort(key=lambda item: (_place(item), place_by_forks(item)))
-    config.stash[SHOWN] = {name for item in items for name in _requirements(item)}
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -105,11 +95,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Blocks | Non
 def _place(item: pytest.Item) -> int:
     path = item.path.as_posix()
     return next((place for place, name in enumerate(LONGEST_FIRST) if path.endswith(name)), len(LONGEST_FIRST))
-
-
-def _requirements(item: pytest.Item) -> Iterator[str]:
-    for mark in item.iter_markers("requirement"):
-        yield from mark.args
 
 
 @pytest.fixture(autouse=True)
@@ -133,15 +118,6 @@ def flowers(tmp_path_factory: pytest.TempPathFactory) -> World:
     world = World(tmp_path_factory.mktemp("flowers"))
     world.set_back(STAGES[-1])
     return world
-
-
-@pytest.fixture
-def shown_requirements(request: pytest.FixtureRequest) -> set[str]:
-    """Requirement ids that the whole suite shows; skips when only a part of the suite was asked for."""
-    asked = [request.config.invocation_params.dir / argument for argument in request.config.args]
-    if not any(path.resolve() in {request.config.rootpath, request.config.rootpath / "tests"} for path in asked):
-        pytest.skip("only a part of the suite was collected, so a requirement's test may simply not be in it")
-    return request.config.stash[SHOWN]
 
 
 @pytest.hookimpl(tryfirst=True)

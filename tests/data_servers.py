@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.companions import MOTO
 
-ROOT = Path(__file__).parents[1]
-MOTO = ROOT / ".venv" / "companions" / "moto" / "bin" / "moto_server"
 PASSWORD = "hush-hush-9317"
 SECONDS = 60.0
 
@@ -99,9 +98,7 @@ def _user() -> pwd.struct_passwd:
 
 @contextmanager
 def store() -> Iterator[str]:
-    """Run moto's server, which speaks S3, and yield its address; skip where it is not installed."""
-    if not MOTO.exists():
-        pytest.skip("needs moto's server in .venv/companions/moto (make companions); it is not installed here")
+    """Run moto's server, which speaks S3, and yield its address."""
     port = free_port()
     server = subprocess.Popen(
         [str(MOTO), "-H", "127.0.0.1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
+from tests.shown import MANIFEST
 
 pytestmark = pytest.mark.slow
 
-MANIFEST = yaml.safe_load((Path(__file__).parents[1] / "requirements.yaml").read_text(encoding="utf-8"))
+TESTS = Path(__file__).parents[1]
 
 pytest_plugins = ["pytester"]
-
-
-def test_every_requirement_of_a_done_issue_is_shown_by_a_test(shown_requirements):
-    due = {name for name, entry in MANIFEST["requirements"].items() if entry["tested_from"] in MANIFEST["done"]}
-    missing = sorted(due - shown_requirements)
-    assert not missing, f"requirements of done issues that no test shows: {', '.join(missing)}"
 
 
 def test_manifest_entries_say_what_and_when():
@@ -37,46 +36,59 @@ def _says_what_and_when(entry):
 def suite(pytester, monkeypatch):
     """A suite of its own under the real conftest and a manifest of two requirements, only one of them due."""
     folder = pytester.mkdir("tests")
-    real = Path(__file__).parents[1] / "conftest.py"
-    text = real.read_text(encoding="utf-8").replace("GRACE_SECONDS = 5.0", "GRACE_SECONDS = 0.5")
-    (folder / "conftest.py").write_text(text, encoding="utf-8")
-    (folder / "scheduling.py").write_text(real.with_name("scheduling.py").read_text(encoding="utf-8"), encoding="utf-8")
-    (folder / "requirements.yaml").write_text("requirements: {ONE-1: {}, TWO-2: {}}\n", encoding="utf-8")
-    pytester.makeini("[pytest]\ntestpaths = tests\npythonpath = .\nmarkers =\n  requirement(*ids): x\n")
-    (folder / "test_due.py").write_text(
-        "def test_due(shown_requirements):\n    assert 'ONE-1' in shown_requirements\n", encoding="utf-8"
+    for name in ("companions.py", "conftest.py", "processor_time.py", "scheduling.py", "shown.py"):
+        shutil.copy(TESTS / name, folder)
+    conftest = folder / "conftest.py"
+    conftest.write_text(conftest.read_text().replace("GRACE_SECONDS = 5.0", "GRACE_SECONDS = 0.5"))
+    (folder / "requirements.yaml").write_text(
+        "done: [1]\nrequirements: {ONE-1: {tested_from: 1}, TWO-2: {tested_from: later}}\n"
     )
-
+    pytester.makeini(
+        "[pytest]\ntestpaths = tests\npythonpath = .\nmarkers =\n  requirement(*ids): x\n  companions(*names): x\n"
+    )
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # a plugin that is not asked takes longer than the suite
 
     def run(body, *arguments):
         (folder / "test_a.py").write_text(f"import pytest\n{body}\n", encoding="utf-8")
-        return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "xdist", *arguments)
+        return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "xdist", "--requirements", *arguments)
 
     return run
 
 
-SHOWS_ONE = "@pytest.mark.requirement('ONE-1')\ndef test_a(): pass"
+SHOWS_ONE = "@pytest.mark.requirement('ONE-1')\ndef test_a(): pass\ndef test_b(): pass"
 
 
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["in one process", "in two"])
-def test_a_shown_requirement_is_seen(suite, workers):
-    suite(SHOWS_ONE, *workers).assert_outcomes(passed=2)
+def test_a_due_requirement_is_shown_by_a_test_that_ran(suite, workers):
+    assert suite(SHOWS_ONE, *workers).ret == pytest.ExitCode.OK
+    for body, more in (
+        ("def test_b(): pass", []),
+        (SHOWS_ONE, ["-k", "test_b"]),
+        ("@pytest.mark.skip(reason='no')\n" + SHOWS_ONE, []),
+        ("@pytest.mark.companions('no_such')\n" + SHOWS_ONE, []),
+    ):
+        result = suite(body, *workers, *more)
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.assert_outcomes(passed=1, skipped="skip" in body or "companions" in body)
+        result.stdout.fnmatch_lines("*requirements of done issues: ONE-1.*")
 
 
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["in one process", "in two"])
-def test_a_requirement_without_a_test_fails(suite, workers):
-    suite("def test_a(): pass", *workers).assert_outcomes(passed=1, failed=1)
-
-
-def test_a_deselected_test_still_counts_as_shown(suite):
-    suite(SHOWS_ONE, "-k", "due").assert_outcomes(passed=1, deselected=1)
-
-
-def test_a_part_of_the_suite_skips_the_question_with_its_reason(suite):
-    result = suite("def test_a(): pass", "tests/test_due.py", "-rs")
-    result.assert_outcomes(skipped=1)
-    result.stdout.fnmatch_lines("*only a part of the suite*")
+def test_a_deselected_test_shows_it_for_a_week_after_the_nightly_has_passed_it(suite, pytester, workers):
+    """The week ends with the date of the commit at hand, so that an old checkout passes as it did."""
+    day = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
+    dated = {"GIT_COMMITTER_DATE": day.isoformat(), "GIT_AUTHOR_DATE": day.isoformat()}
+    who = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+    for words in (["init", "--quiet"], [*who, "commit", "--quiet", "--allow-empty", "--message", "x"]):
+        subprocess.run(["git", *words], cwd=pytester.path, env=os.environ | dated, check=True)
+    ended = {}
+    for days in (0, 7, 8):
+        part = {"commit_date": (day - dt.timedelta(days=days)).isoformat(), "shown": ["tests/test_a.py::test_a"]}
+        (pytester.path / "tests" / "nightly.json").write_text(json.dumps({"parts": {"long": part}}))
+        ended[days] = suite(SHOWS_ONE, *workers, "-k", "test_b").ret
+    assert ended == {0: pytest.ExitCode.OK, 7: pytest.ExitCode.OK, 8: pytest.ExitCode.TESTS_FAILED}
+    shutil.rmtree(pytester.path / ".git")
+    assert suite(SHOWS_ONE, *workers, "-k", "test_b").ret == pytest.ExitCode.TESTS_FAILED, "without git it is today"
 
 
 def test_an_unknown_id_fails_the_collection(suite):

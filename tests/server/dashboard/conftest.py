@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -25,6 +26,13 @@ from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, Run
 PROJECT = "flowers"
 GROWING = "ablation-flowers-20261123-120000-0a0b0c"
 HOSTILE = '<script>window.broken = 1</script><img src=x onerror="window.broken = 1"> tell irises apart'
+
+
+def chromium_of(module: str) -> tuple[str, Any]:
+    """Return the path of a browser and the module that drives it; skip where one is missing."""
+    playwright = pytest.importorskip(module, reason="playwright is not installed: no browser to drive")
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    return program or pytest.skip("there is no chromium here to show the page"), playwright
 
 
 class Answered(NamedTuple):

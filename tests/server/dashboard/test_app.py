@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import urllib.error
 import urllib.request
 
@@ -11,11 +10,11 @@ import pytest
 from mcp.client import Client
 from mcp.client.extension import advertise
 from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
+from tests.server.dashboard.conftest import chromium_of
 
 from trainwright.server.app import build_server
 from trainwright.server.apps import CURVES, RUN_VIEW
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 HOST = """<!doctype html><meta charset="utf-8">
 <iframe id="view" sandbox="allow-scripts" width="500" height="700"></iframe>
 <script>
@@ -72,14 +71,12 @@ async def test_the_list_of_tools_is_the_same_for_all_but_for_the_views_address(s
 
 @pytest.mark.requirement("MON-2")
 async def test_a_host_shows_the_curves_of_an_answer_in_its_sandbox(served, tmp_path):
-    playwright = pytest.importorskip("playwright.async_api", reason="playwright is not installed: no browser to drive")
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium here to show the view")
+    program, playwright = chromium_of("playwright.async_api")
     async with client(served, shows_views=True) as agent:
         result = await agent.call_tool("run_status", {"run_id": served.smoke})
         view = (await agent.read_resource(RUN_VIEW)).contents[0].text
     async with playwright.async_playwright() as driver:
-        browser = await driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = await driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
         page, complaints = await browser.new_page(), []
         page.on("pageerror", lambda error: complaints.append(str(error)))
         (tmp_path / "host.html").write_text(HOST)

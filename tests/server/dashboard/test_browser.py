@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 
 import pytest
-from tests.server.dashboard.conftest import add_study
+from tests.server.dashboard.conftest import add_study, chromium_of
 
 from trainwright.tools.reports.pages import writing
-
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser to drive")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-if CHROMIUM is None:
-    pytest.skip("there is no chromium here to show the page", allow_module_level=True)
 
 NOT_FOUND = "Failed to load resource: the server responded with a status of 404 (Not Found)"
 """How Chromium reports the answer about a project that is not there."""
@@ -24,8 +18,9 @@ POINTS = """() => { const chart = document.querySelector("figure"); return chart
 
 @pytest.fixture(scope="module")
 def browser():
+    program, playwright = chromium_of("playwright.sync_api")
     with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        opened = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield opened
         opened.close()
 

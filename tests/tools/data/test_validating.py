@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.companions import DVC
 
 from trainwright.tools import projects
 from trainwright.tools.data import look_at, request_validation
@@ -25,7 +26,6 @@ from trainwright.trainer.run import ProcessIdentity
 
 pytestmark = pytest.mark.requirement("PIPE-2", "TRAIN-1")
 NAME = "rows"
-DVC = Path(__file__).parents[3] / ".venv" / "companions" / "dvc" / "bin" / "dvc"
 GOAL = {"metric": "accuracy", "direction": "maximize", "value": 0.5}
 SECRET = "postgresql://me:hunter2-hunter2@nowhere/db"
 CODE = """
@@ -152,7 +152,7 @@ def test_a_killed_validation_is_told_and_a_changed_database_validated_anew(
 
 @pytest.mark.slow
 @pytest.mark.requirement("PIPE-4")
-@pytest.mark.skipif(not DVC.is_file(), reason="DVC is not installed in .venv/companions/dvc")
+@pytest.mark.companions("dvc")
 def test_a_project_is_made_and_validated_where_its_rows_are_only_a_file_of_dvc(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

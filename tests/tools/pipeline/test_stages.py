@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.companions import DVC, KFP
 from tests.worlds.flowers import CONFIG, GOAL, NAME, write_code
 from tests.worlds.warm import warm
 
@@ -40,8 +41,6 @@ from trainwright.trainer.base.errors import ConfigurationError, ConflictError, N
 
 pytestmark = pytest.mark.slow
 At = Callable[[str], Workspace]
-COMPANIONS = Path(__file__).parents[3] / ".venv" / "companions"
-DVC, KFP = COMPANIONS / "dvc" / "bin" / "dvc", COMPANIONS / "kfp" / "bin" / "python"
 PROGRAM = Path(sys.executable).parent / "trainwright"
 
 
@@ -301,7 +300,7 @@ def _called(folder: Path, *command: str) -> str:
 @pytest.mark.timeout(600)
 @pytest.mark.long
 @pytest.mark.requirement("PIPE-4", "PIPE-1")
-@pytest.mark.skipif(not DVC.is_file(), reason="DVC is not installed in .venv/companions/dvc")
+@pytest.mark.companions("dvc")
 def test_dvc_reproduces_the_stages_and_then_only_what_depends_on_a_change(made: Path) -> None:
     _called(made, str(DVC), "init", "-q", "--no-scm")
     assert _called(made, str(DVC), "repro").count("Running stage") == len(STAGES)
@@ -317,7 +316,7 @@ def test_dvc_reproduces_the_stages_and_then_only_what_depends_on_a_change(made: 
 @pytest.mark.timeout(600)
 @pytest.mark.long
 @pytest.mark.requirement("PIPE-4")
-@pytest.mark.skipif(not KFP.exists(), reason="kfp is not installed in .venv/companions/kfp")
+@pytest.mark.companions("kfp")
 def test_kubeflow_compiles_the_pipeline_and_its_local_runner_runs_it(made: Path) -> None:
     _called(made, str(KFP), "kubeflow_pipeline.py", "compile", "pipeline.yaml")
     tasks = yaml.safe_load((made / "pipeline.yaml").read_text())["root"]["dag"]["tasks"]

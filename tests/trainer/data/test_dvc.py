@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.companions import DVC
 
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.config import parse_config
@@ -16,7 +17,6 @@ from trainwright.trainer.data.sources import load_source, scan_source
 from trainwright.trainer.evidence.origin import origin_evidence
 
 pytestmark = pytest.mark.requirement("PIPE-4")
-DVC = Path(__file__).parents[3] / ".venv" / "companions" / "dvc" / "bin" / "dvc"
 LOCK = """\
 schema: '2.0'
 stages:
@@ -76,7 +76,7 @@ def test_the_licence_stands_in_a_card_beside_the_data(tmp_path: Path, card: str,
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not DVC.is_file(), reason="DVC is not installed in .venv/companions/dvc")
+@pytest.mark.companions("dvc")
 def test_absent_data_are_pulled_by_dvc_and_an_unreachable_remote_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -179,6 +179,7 @@ def address() -> Iterator[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.companions("moto")
 @pytest.mark.requirement("TRAIN-1")
 def test_a_store_that_speaks_s3_is_read_with_credentials_of_the_environment(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_cache: cache.DataCache
