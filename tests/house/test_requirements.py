@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,8 @@ def suite(pytester, monkeypatch):
     real = Path(__file__).parents[1] / "conftest.py"
     text = real.read_text(encoding="utf-8").replace("GRACE_SECONDS = 5.0", "GRACE_SECONDS = 0.5")
     (folder / "conftest.py").write_text(text, encoding="utf-8")
-    (folder / "scheduling.py").write_text(real.with_name("scheduling.py").read_text(encoding="utf-8"), encoding="utf-8")
+    for name in ("processor_time.py", "scheduling.py"):
+        shutil.copy(real.with_name(name), folder)
     (folder / "requirements.yaml").write_text("requirements: {ONE-1: {}, TWO-2: {}}\n", encoding="utf-8")
     pytester.makeini("[pytest]\ntestpaths = tests\npythonpath = .\nmarkers =\n  requirement(*ids): x\n")
     (folder / "test_due.py").write_text(
