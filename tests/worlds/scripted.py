@@ -1,0 +1,90 @@
+"""A launcher whose worker is a function of the plan: what orders, follows and judges runs is real, training is not.
+
+Runs end before their start returns, and a study's conductor is a thread of this process. So a study of twelve runs
+takes a second, and each of its values is known beforehand. The launcher stands in for `own`; the contract of launchers
+(tests/contracts/test_launchers.py) holds it too.
+"""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.worlds.records import NOBODY, Script, write_run
+
+from trainwright.tools.hyperparameter_tuner import conductor, process
+from trainwright.tools.launchers import LAUNCHERS, Launch, write_launch
+from trainwright.trainer.run import RunDirectory, RunKey
+
+if TYPE_CHECKING:
+    import signal
+
+CONDUCTOR_SECONDS = 60.0
+
+
+class Scripted:
+    """Writes a run's records where another launcher would start its worker."""
+
+    name = "own"
+    gives_key = True
+    is_here = True
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.started: list[str] = []
+        """Ids of the runs, an id for each attempt."""
+        self.conductors: list[threading.Thread] = []
+
+    def start(self, run: RunDirectory, launch: Launch, key: RunKey) -> Launch:
+        """Write the whole attempt. A script that raises is recorded as a worker that could not be started."""
+        self.started.append(run.run_id)
+        known = launch.model_copy(update={"process": NOBODY})
+        try:
+            write_run(RunDirectory(run.path, RunKey(key.seed)), self.script)
+        except Exception as error:  # noqa: BLE001 - the server shows it, as it shows any start that failed
+            traceback.print_exc()
+            known = launch.model_copy(update={"error": f"{type(error).__name__}: {error}"})
+        return write_launch(run.path, known)
+
+    def may_begin(self, launch: Launch) -> bool:
+        """Return that none may: each has begun and ended when its start returned."""
+        return False
+
+    def signal(self, run: RunDirectory, launch: Launch, number: signal.Signals, *, reason: str) -> bool:
+        """Reach nobody."""
+        return False
+
+    def conduct(
+        self, folder: Path, launch: Launch, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: str
+    ) -> Launch:
+        """Let a thread do what the command of a conductor says."""
+        *_, workspace, study = command
+        written = write_launch(folder, launch)
+        thread = threading.Thread(target=_conducted, args=([workspace, study],), name=study, daemon=True)
+        self.conductors.append(thread)
+        thread.start()
+        return written
+
+
+def _conducted(arguments: list[str]) -> None:
+    conductor.main(arguments)
+
+
+@contextmanager
+def scripted(script: Script | None = None) -> Iterator[Scripted]:
+    """Let all runs that this process orders be written by a script; its launcher's `script` may be exchanged."""
+    launcher: Any = Scripted(script or Script())
+    own, spawn = LAUNCHERS["own"], process.spawn
+    places: Any = process
+    LAUNCHERS["own"], places.spawn = launcher, launcher.conduct
+    try:
+        yield launcher
+        for thread in launcher.conductors:
+            thread.join(CONDUCTOR_SECONDS)
+            assert not thread.is_alive(), f"the conductor of {thread.name} has not ended"
+    finally:
+        LAUNCHERS["own"], places.spawn = own, spawn
