@@ -240,11 +240,14 @@ def main() -> None:
     parser.add_argument("--only", default="", help="pattern of the behaviour, its file or requirement")
     parser.add_argument("--quick", action="store_true", help=f"the first {QUICK}")
     parser.add_argument("--commit", help="of this commit's product and tests, in place of the working tree's")
+    parser.add_argument("--tests", nargs="+", help="in place of each removal's own: whether any of these sees it")
     parser.add_argument("--jobs", type=int, default=2, help="side by side")
     asked = parser.parse_args()
     began = time.monotonic()
     fits = re.compile(asked.only, re.I).search
     removals = [one for one in read_removals() if fits(f"{one.behaviour} {one.file} {one.requirement}")]
+    if asked.tests:
+        removals = [one.model_copy(update={"tests": tuple(asked.tests)}) for one in removals]
     results: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="mutations-") as name:
         for outcome in check(removals[: QUICK if asked.quick else None], Path(name), asked.commit, asked.jobs):

@@ -1,4 +1,4 @@
-"""The list of removals fits the product, and the mutation check tells a behaviour that is shown from one that is not."""
+"""The removals fit the product, and the mutation check tells a behaviour that tests show from one that they do not."""
 
 from __future__ import annotations
 
