@@ -23,16 +23,27 @@ from trainwright.trainer.config import parse_config
 from trainwright.trainer.data.validation.report import Report, Verdict
 from trainwright.trainer.run import RunDirectory, RunState
 from trainwright.trainer.run.artifacts import FixedRows, FixedSplit
-from trainwright.trainer.run.evidence import Code, Data, Draws, Environment, Reproducibility, Resolved, Split, Summary
+from trainwright.trainer.run.evidence import (
+    BestEpoch,
+    Code,
+    Data,
+    Draws,
+    Environment,
+    Reproducibility,
+    Resolved,
+    Split,
+    Summary,
+)
 from trainwright.trainer.run.results import Comparison, Evaluated, Export, Safetensors, TestSetAccess
 from trainwright.trainer.run.split_rows import SplitRows
 from trainwright.trainer.run.validation import Validation
 
 LINES = {line.id: line for phase in Phase for line in load_checklist(phase).checks}
-CONFIG = parse_config({
+VALUES: dict[str, Any] = {
     "model": {"use": "mlp"}, "data": {"use": "iris"}, "metrics": ["accuracy"], "loader": {"batch_size": 10},
     "selection": {"metric": "accuracy", "direction": "maximize"}, "evaluation_gate": {"minimum": {"accuracy": 0.8}},
-})  # fmt: skip
+}  # fmt: skip
+CONFIG = parse_config(VALUES)
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
 VERDICTS = Validation(report=Report(checks=[Verdict(family="table", name="nulls")]))
 BROKEN = Validation(report=Report(checks=[Verdict(family="table", name="nulls", passed=False)]))
@@ -41,6 +52,7 @@ IMPROVED = {
     "confidence": 0.95, "improvement_low": 0.1, "improvement_high": 0.3, "improvement_mean": 0.2, "seeds": [1, 2, 3],
     "baseline_spread": 0.05, "look": 1, "validated": True,
 }  # fmt: skip
+SEARCH = {"trials": 4, "space": {"optimizer.learning_rate": {"type": "float", "low": 0.001, "high": 0.1, "log": True}}}
 Case = tuple[str, dict[str, Any], str]
 
 
@@ -114,7 +126,7 @@ def run_of(name: str, folder: RunDirectory) -> Any:
         id=name, is_complete=True, differences=[], untrusted="", sealed={}, imported=[], lacks_rows=False,
         row=SimpleNamespace(kind=name, config_digest="config", project="p", source_run="final"),
         status=SimpleNamespace(state=RunState.COMPLETED, step=10, failure=None), directory=directory, plan=plan,
-        summary=Summary(steps=10, best_metrics=metrics, peak_memory_bytes=10, weights_digest="w"),
+        summary=Summary(steps=10, best=BestEpoch(metrics=metrics), peak_memory_bytes=10, weights_digest="w"),
         reproducibility=Reproducibility(
             settings={"deterministic_algorithms": True},
             probe=Draws(draws_repeat={"python": True, "torch": True}, nondeterministic_operation_refused=True),
@@ -150,11 +162,16 @@ def evidence_of(folder: Path) -> Any:
         name="p", goal=GOAL, goal_metric="accuracy", goal_text="accuracy >= 0.9", grants=[], settings=Settings(),
         project=SimpleNamespace(goal=GOAL, limits={}, code_root=str(folder)), config=CONFIG, config_digest="config",
         version=SimpleNamespace(number=1, values={}), limits=ProjectLimits(), changed=[], files={"report.md": "a"},
-        facts=SimpleNamespace(seals={}, started=started, overlay=lambda run_id: {}, pruned={}), named_baseline={},
-        recorded={"diagnosis": [diagnosis]}, study=SimpleNamespace(id="study-1", state="completed"), spent="",
+        facts=SimpleNamespace(seals={}, started=started, overlay=lambda run_id: {}, configurations={}), spent="",
+        recorded={"diagnosis": [diagnosis]}, study=SimpleNamespace(id="study-1", state="completed", search=SEARCH),
+        trials_left=100, config_digests={"config"}, decisions=[], answers=[], named_baseline={},
         confirmation={"best_parameters": {"optimizer.learning_rate": 0.1}}, improvement=(IMPROVED, []), concludes=False,
         diagnosis=diagnosis, assessment=assessment, final_values={}, has_valid_config=True, **runs,
     )  # fmt: skip
+
+
+def config_with(**sections: Any) -> Any:
+    return parse_config(VALUES | sections)
 
 
 def changed(whole: Any, place: str, value: Any) -> None:
@@ -171,7 +188,7 @@ def changed(whole: Any, place: str, value: Any) -> None:
 
 
 CASES: list[Case] = [
-    ("planning.goal_fixed", {"config": CONFIG.model_copy(update={"selection": parse_config({}).selection})}, "loss"),
+    ("planning.goal_fixed", {"config": config_with(selection={"metric": "loss", "direction": "minimize"})}, "loss"),
     ("planning.limits_set", {"facts.seals": {"a": SimpleNamespace(used={"wall_clock_seconds": 1e9})}}, "1000000000 of"),
     ("planning.smoke_run_passed", {"smoke.is_complete": False}, "10 steps"),
     ("planning.smoke_run_passed", {"smoke.differences": ["status.json was changed"]}, "status.json"),
@@ -187,15 +204,14 @@ CASES: list[Case] = [
     ("planning.data_validated", {"smoke.parts": {
         Validation: VERDICTS, FixedRows: FixedRows(validation="another")}}, "not those of the process"),
     ("planning.rows_fixed", {"smoke.parts": {FixedRows: FixedRows(splits={"validation": FixedSplit()})}}, "test split"),
-    ("planning.bounds_measured", {"smoke.summary": Summary(best_metrics={"loss": 1.0})}, "not computed: accuracy"),
+    ("planning.bounds_measured", {"smoke.summary": Summary(best=BestEpoch(metrics={"loss": 1}))}, "computed: accuracy"),
     ("planning.memory_fits", {"smoke.summary.peak_memory_bytes": 99}, "(99%)"),
     ("planning.accumulation_adds_up", {"smoke.resolved.steps_per_epoch": 11}, "= 11 steps"),
     ("planning.precision_on", {
-        "config": CONFIG.model_copy(update={"training": parse_config({"training": {"precision": "bf16"}}).training}),
+        "config": config_with(training={"precision": "bf16"}),
         "smoke.resolved.products": {"bfloat16": 1, "float32": 9}}, "9 layers in float32"),
-    ("planning.states_kept", {"config": CONFIG.model_copy(
-        update={"checkpoints": parse_config({"checkpoints": {"save_best": False, "save_last": False}}).checkpoints}
-    )}, "neither best nor last"),
+    ("planning.states_kept", {
+        "config": config_with(checkpoints={"save_best": False, "save_last": False})}, "neither best nor last"),
     ("baseline.run_completed", {"baseline.is_complete": False}, "baseline is completed"),
     ("baseline.run_completed", {"baseline.plan.max_steps": 5}, "cut short at 5 steps"),
     ("baseline.run_completed", {"baseline.differences": ["run.json was changed"]}, "run.json"),
@@ -215,7 +231,7 @@ CASES: list[Case] = [
     ("diagnostics.recommendation_made", {"assessment.recommendation": "debug"}, "debug"),
     ("optimization.study_completed", {"study.state": "running"}, "study-1 is running"),
     ("optimization.improvement_validated", {"improvement": ({**IMPROVED, "validated": False}, [])}, "+0.2"),
-    ("optimization.conclusion_grounded", {"concludes": True}, "no study has ended"),
+    ("optimization.conclusion_grounded", {"concludes": True, "improvement": ({}, [])}, "no study has ended"),
     ("finalization.replay_identical", {"replay.comparison.identical": False}, "different"),
     ("finalization.export_verified", {"export.exported.checkpoint_digest": "another"}, "no ONNX"),
     ("finalization.test_evaluated", {
@@ -236,6 +252,7 @@ def test_a_check_passes_sound_evidence_and_fails_where_one_thing_is_not_so(
 ) -> None:
     evidence = evidence_of(tmp_path)
     if name in OF_A_SEARCH:
+        evidence.baseline.row = SimpleNamespace(ended_at=None)
         evidence.baseline.evaluation = RunEvaluated(
             run_id="baseline", splits={"validation": {"metrics": {"accuracy": 0.5}}}
         )
@@ -264,7 +281,6 @@ def test_a_configuration_that_the_schema_refuses_closes_planning(tmp_path: Path)
 @pytest.mark.requirement("PHASE-5")
 def test_whether_the_baseline_meets_the_goal_is_said_with_its_value(tmp_path: Path) -> None:
     evidence = evidence_of(tmp_path)
-    evidence.facts.kinds = {}
     for value, said in ((0.95, "0.95 (met"), (0.5, "0.5 (not met)")):
         evidence.baseline.evaluation = RunEvaluated(run_id="b", splits={"validation": {"metrics": {"accuracy": value}}})
         assert said in CHECKS["optimization.needed"](evidence, LINES["optimization.needed"]).measured
