@@ -22,11 +22,12 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -34,11 +35,10 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 
 ROOT = Path(__file__).parents[2]
-REMOVALS = Path(__file__).with_name("removals.yaml")
+REMOVALS, WARM = (Path(__file__).with_name(name) for name in ("removals.yaml", "warm.py"))
 TEST_SECONDS = 150
 """For one test: a removal that makes it wait for ever is seen by it."""
 RUN_SECONDS = 600
-STOP_SECONDS = 20.0
 QUICK = 10
 TESTS_FAILED = 1
 """Exit status of pytest that means what it says; any other one but 0 is an error of the entry."""
@@ -72,8 +72,10 @@ class Ended(NamedTuple):
     """A run of pytest."""
 
     status: int
-    failed: str
-    """The first test that failed."""
+    failed: list[str]
+    """Tests that failed."""
+    end: str
+    """Of what was printed."""
 
 
 class Outcome(NamedTuple):
@@ -93,6 +95,19 @@ class Copy:
         folder.mkdir()
         _write_files(folder, commit)
         _add_interpreter(folder)
+        self.process = subprocess.Popen(
+            [folder / ".venv/bin/python", "-P", WARM],
+            cwd=folder,
+            env={name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def has(self, test: str) -> bool:
+        """Return whether there is a file, or a test, of this name."""
+        path, name = self.folder / file_of(test), test.partition("::")[2].partition("[")[0]
+        return path.is_file() and f"def {name}" in path.read_text(encoding="utf-8")
 
     @contextmanager
     def without(self, removal: Removal) -> Iterator[None]:
@@ -110,30 +125,29 @@ class Copy:
         path.write_text(text, encoding="utf-8")
         Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
 
-    def test(self, tests: tuple[str, ...]) -> Ended:
-        """Run tests of the short suite up to the first that fails."""
-        options = ["-x", "-q", "-m", "not long", "-p", "no:cacheprovider", "-o", f"timeout={TEST_SECONDS}"]
-        process = subprocess.Popen(
-            [self.folder / ".venv/bin/python", "-P", "-m", "pytest", *options, *tests],
-            cwd=self.folder,
-            env={name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        try:
-            told, _ = process.communicate(timeout=RUN_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGINT)  # pytest then stops what its tests started
-            with suppress(subprocess.TimeoutExpired):
-                process.communicate(timeout=STOP_SECONDS)
-            process.kill()
-            process.communicate()
-            return Ended(-1, f"longer than {RUN_SECONDS} s")
-        failed = re.search(r"^(?:FAILED|ERROR) (\S+)", told, re.M)
-        return Ended(
-            process.returncode, failed[1] if failed else "" if process.returncode == 0 else told.strip()[-300:]
-        )
+    def test(self, tests: Iterable[str], *, to_the_end: bool = False) -> Ended:
+        """Run tests of the short suite, up to the first that fails or to the end."""
+        output = self.folder.with_suffix(".log")
+        options = ["-q", "-m", "not long", "-p", "no:cacheprovider", "-o", f"timeout={TEST_SECONDS}"]
+        options += ["--continue-on-collection-errors"] if to_the_end else ["-x"]
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps({"arguments": [*options, *tests], "output": str(output)}) + "\n")
+        self.process.stdin.flush()
+        fork = int(self.process.stdout.readline())
+        # pytest then stops what its tests started
+        late = threading.Timer(RUN_SECONDS * (10 if to_the_end else 1), os.kill, (fork, signal.SIGINT))
+        late.start()
+        status = int(self.process.stdout.readline())
+        late.cancel()
+        told = output.read_text(encoding="utf-8", errors="replace")
+        return Ended(status, re.findall(r"^(?:FAILED|ERROR) (\S+)", told, re.M), told.strip()[-300:])
+
+    def close(self) -> None:
+        """End the process that tests are forked off."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
 
 
 def _write_files(folder: Path, commit: str | None) -> None:
@@ -178,36 +192,36 @@ def read_removals() -> list[Removal]:
 
 
 def check(removals: list[Removal], folder: Path, commit: str | None, jobs: int) -> Iterator[Outcome]:
-    """Yield each removal's result, in order: first the tests without any removal, then one removal after the other."""
-    copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
-    for number in range(jobs):
-        copies.put(Copy(folder / str(number), commit))
-
-    @contextmanager
-    def lent() -> Iterator[Copy]:
-        copy = copies.get()
-        try:
-            yield copy
-        finally:
-            copies.put(copy)
-
-    def before(tests: tuple[str, ...]) -> Ended:
-        with lent() as copy:
-            return copy.test(tests)
+    """Yield each removal's result, in order: first all tests without any removal, then one removal after the other."""
+    copies = [Copy(folder / str(number), commit) for number in range(jobs)]
+    free: queue.SimpleQueue[Copy] = queue.SimpleQueue()
+    for copy in copies:
+        free.put(copy)
+    tests = {one.behaviour: [test for test in one.tests if copies[0].has(test)] for one in removals}
+    files = by_file(test for own in tests.values() for test in own)
+    shares = [[test for own in list(files.values())[number::jobs] for test in own] for number in range(jobs)]
+    failing: set[str] = set()
 
     def after(removal: Removal) -> Outcome:
-        with lent() as copy:
-            there = tuple(test for test in removal.tests if file_of(test) in untouched)
-            failing = [untouched[file_of(test)].failed for test in there if untouched[file_of(test)].status != 0]
-            if failing or not there:
-                return Outcome(removal, "not_applied", f"before it: {failing[0] if failing else 'no such tests'}")
-            return _removed(copy, removal, there)
+        own = tests[removal.behaviour]
+        bad = failing.intersection(map(file_of, own))
+        if bad or not own:
+            return Outcome(removal, "not_applied", f"fails before: {', '.join(bad)}" if bad else "no such tests")
+        copy = free.get()
+        try:
+            return _removed(copy, removal, own)
+        finally:
+            free.put(copy)
 
     with ThreadPoolExecutor(jobs) as pool:
-        with lent() as copy:
-            files = by_file(test for one in removals for test in one.tests if (copy.folder / file_of(test)).is_file())
-        untouched = dict(zip(files, pool.map(before, files.values()), strict=True))
+        before = pool.map(lambda copy, own: copy.test(own, to_the_end=True), copies, shares)
+        for own, ended in zip(shares, before, strict=True):
+            whole = ended.status == 0 or (ended.status == TESTS_FAILED and ended.failed)
+            failing |= set(map(file_of, ended.failed if whole else own))
+        print(f"{len(files)} files of tests without a removal; not passed: {sorted(failing) or 'none'}", flush=True)
         yield from pool.map(after, removals)
+    for copy in copies:
+        copy.close()
 
 
 def file_of(test: str) -> str:
@@ -223,15 +237,16 @@ def by_file(tests: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return {name: (name,) if name in own else tuple(sorted(own)) for name, own in sorted(found.items())}
 
 
-def _removed(copy: Copy, removal: Removal, tests: tuple[str, ...]) -> Outcome:
+def _removed(copy: Copy, removal: Removal, tests: list[str]) -> Outcome:
     began = time.monotonic()
     try:
         with copy.without(removal):
             ended = copy.test(tests)
     except ValueError as error:
         return Outcome(removal, "not_applied", str(error))
-    results: dict[int, Result] = {0: "green", TESTS_FAILED: "red"}
-    return Outcome(removal, results.get(ended.status, "not_applied"), ended.failed, time.monotonic() - began)
+    result: Result = "green" if ended.status == 0 else "not_applied"
+    result = "red" if ended.status == TESTS_FAILED and ended.failed else result
+    return Outcome(removal, result, "".join(ended.failed) or ended.end, time.monotonic() - began)
 
 
 def main() -> None:
