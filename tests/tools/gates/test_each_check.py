@@ -188,7 +188,7 @@ def changed(whole: Any, place: str, value: Any) -> None:
 
 
 CASES: list[Case] = [
-    ("planning.goal_fixed", {"config": config_with(selection={"metric": "loss", "direction": "minimize"})}, "loss"),
+    ("planning.goal_fixed", {"config": config_with(selection={"metric": "f1", "direction": "maximize"})}, "f1"),
     ("planning.limits_set", {"facts.seals": {"a": SimpleNamespace(used={"wall_clock_seconds": 1e9})}}, "1000000000 of"),
     ("planning.smoke_run_passed", {"smoke.is_complete": False}, "10 steps"),
     ("planning.smoke_run_passed", {"smoke.differences": ["status.json was changed"]}, "status.json"),
