@@ -236,7 +236,8 @@ CASES: list[Case] = [
     ("finalization.export_verified", {"export.exported.checkpoint_digest": "another"}, "no ONNX"),
     ("finalization.test_evaluated", {
         "export.exported": Export(test=Evaluated(fingerprint="another", size=20, metrics={"accuracy": 1.0}))}, "on 20"),
-    ("finalization.goal_reached", {"final.evaluation": RunEvaluated(run_id="final")}, "not measured"),
+    ("finalization.goal_reached", {"final.evaluation": RunEvaluated(
+        run_id="final", splits={"validation": {"metrics": {"accuracy": 0.5}}})}, "accuracy 0.5"),
     ("finalization.bounds_kept", {"final.evaluation": RunEvaluated(
         run_id="final", splits={"validation": {"metrics": {"accuracy": 0.7}}})}, "accuracy 0.7"),
 ]  # fmt: skip
