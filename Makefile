@@ -30,7 +30,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-search bench-session bench-resume bench-engine bench-soak data-faults monitor-faults cheats clean-room walks model-test bench-gate-kills bench-study-kills pictures decisions examples format clean bench-tuner secrets-test integrations gpu-kit
+.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-search bench-session bench-resume bench-engine bench-soak data-faults monitor-faults cheats clean-room walks model-test bench-gate-kills bench-study-kills mutations pictures decisions examples format clean bench-tuner secrets-test integrations gpu-kit
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -177,6 +177,9 @@ model-test: install companions  ## 10,000 random sequences of calls held to a mo
 
 pictures: install  ## Draw the pictures of README from the checklists and a recorded demonstration (PLAY=1 records it anew)
 	$(BIN)/python docs/pictures $(if $(PLAY),--play)
+
+mutations: install  ## Behaviours removed from the product one at a time: each removal turns the tests red (QUICK=1, ONLY=pattern, COMMIT=rev)
+	$(BIN)/python -P benchmarks/mutations $(if $(QUICK),--quick) $(if $(ONLY),--only '$(ONLY)') $(if $(COMMIT),--commit $(COMMIT))
 
 decisions: install  ## Write the index of docs/decisions.md from the anchors of its entries
 	$(BIN)/python docs/decisions_index.py

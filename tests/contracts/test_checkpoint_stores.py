@@ -232,6 +232,15 @@ def test_any_damage_is_found_and_the_newest_whole_one_is_taken(
     assert opened().verify(checkpoint_name(3)) == [], "the damaged one was replaced"
 
 
+@pytest.mark.requirement("CKPT-2", "GATE-3")
+def test_a_checkpoint_is_not_taken_for_another_configurations_by_an_edit(
+    kind: str, opened: Callable[[], CheckpointStore]
+) -> None:
+    save_step(opened(), 1)
+    STORES[kind][1](opened(), checkpoint_name(1), "manifest.json", lambda data: data.replace(b'"this"', b'"another"'))
+    assert newest_whole(opened(), config_digest="another")[0] is None
+
+
 @pytest.mark.requirement("CKPT-1", "REPRO-6")
 def test_a_process_killed_anywhere_leaves_the_old_one_or_the_new_one(opened: Callable[[], CheckpointStore]) -> None:
     save_step(opened(), 1)

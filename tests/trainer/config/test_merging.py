@@ -61,3 +61,15 @@ def test_what_was_asked_for_is_never_taken_out() -> None:
     """An option that the new choice does not take is the caller's mistake, and is refused."""
     with pytest.raises(ConfigurationError, match="momentum"):
         laid({"optimizer": {"name": "adamw", "momentum": 0.5}})
+
+
+@pytest.mark.requirement("CONF-1", "GATE-2")
+def test_of_two_ways_to_fix_a_clash_the_one_that_keeps_what_was_asked_for_is_named() -> None:
+    averaging = {**VALUES, "optimizer": {"name": "schedule_free_adamw"}, "schedule": {"name": "constant"}}
+    for changes, base in (
+        ({"schedule.name": "cosine"}, averaging),
+        ({"optimizer.name": "schedule_free_adamw"}, {**VALUES, "schedule": {"name": "cosine"}}),
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            merge_changes(changes, base, argument="changes")
+        assert changes.items() <= caught.value.details["amend"]["changes"].items()

@@ -174,6 +174,7 @@ def test_augmentation_is_keyed_to_the_sample_whoever_fetches_it(workers: int) ->
     assert sorted(other[:, 0].tolist()) == list(range(11))
     assert other[:, 0].tolist() != torch.cat(first)[:, 0].tolist()
     assert not set(other[:, 1].tolist()) & set(torch.cat(first)[:, 1].tolist())
+    assert len(set(other[:, 1].tolist())) == 11, "each sample has draws of its own"
     assert loader.indices(0, 1) == first[1][:, 0].long().tolist()
 
 

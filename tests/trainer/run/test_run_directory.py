@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import multiprocessing
 import os
@@ -137,6 +138,20 @@ def test_a_write_that_cannot_be_made_leaves_the_old_file(tmp_path: Path) -> None
     finally:
         tmp_path.chmod(0o700)
     assert path.read_bytes() == b"old"
+
+
+@pytest.mark.requirement("CKPT-2")
+def test_a_write_that_finds_the_disk_full_leaves_the_old_file_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    write_atomically(tmp_path / "file", b"old")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StorageError, match="No space left"):
+        write_atomically(tmp_path / "file", b"new, and longer")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"file": b"old"}
 
 
 @pytest.mark.requirement("MCP-3")
