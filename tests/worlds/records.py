@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from trainwright.trainer.base.canonical import digest_bytes, digest_file, digest_json
+from trainwright.trainer.base.exits import memory_kills, record_exit
 from trainwright.trainer.checkpoints.index import checkpoint_name
 from trainwright.trainer.checkpoints.store import store_of
 from trainwright.trainer.evidence.environment import code_evidence, environment_evidence
@@ -76,8 +77,13 @@ class Script:
     curve: Curve = climbing
     parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Changes to the usual evidence, by the name of the part's file; a value may be a function of the plan."""
+    further: Callable[[RunSpecification], Sequence[Part]] = lambda _: ()
+    """Evidence beside the usual."""
     failure: Callable[[RunSpecification], Failure | None] = lambda _: None
     """How a run fails once it has trained; None: it does not."""
+    death: Callable[[RunSpecification, int], tuple[int, int] | None] = lambda *_: None
+    """Epochs after which the worker of an attempt dies without a last record (-1: before its first), and its exit code
+    (below 0 a signal's number, 0: none is known); None: it does not die."""
     stop_reason: str = ""
     """Why it stops before its end; empty: it does not."""
     events: tuple[tuple[str, dict[str, Any]], ...] = ()
@@ -102,6 +108,10 @@ def write_run(run: RunDirectory, script: Script) -> None:
     plan = run.specification()
     with run.lock():
         before = run.last_status()
+        if (death := script.death(plan, before.attempt + 1)) is not None:
+            record_exit(run.path, NOBODY.pid, death[1], kills_before=memory_kills())
+            if death[0] < 0:
+                return
         status = RunStatus(state=RunState.STARTING, attempt=before.attempt + 1, process=NOBODY, started_at=time.time())
         run.write_status(status)
         run.log.touch()
@@ -110,10 +120,14 @@ def write_run(run: RunDirectory, script: Script) -> None:
             _fix_rows(run, plan)
         for part in _before_training(run, plan):
             _write(run, plan, script, part)
-        trained = _train(run, plan, script, before.epoch)
+        trained = _train(run, plan, script, before.epoch, death)
+        if death is not None:
+            left = {"state": RunState.RUNNING, "step": trained.steps, "epoch": trained.epochs}
+            run.write_status(status.model_copy(update={**left, "heartbeat_at": time.time()}))
+            return
         failure = script.failure(plan)
         if failure is None:
-            for part in _after_training(run, plan, trained):
+            for part in [*_after_training(run, plan, trained), *script.further(plan)]:
                 _write(run, plan, script, part)
             run.append_event("stopping", reason=trained.reason)
         else:
@@ -136,7 +150,9 @@ def _end(
     run.write_last_status(status.model_copy(update=last))
 
 
-def _train(run: RunDirectory, plan: RunSpecification, script: Script, done: int) -> _Trained:
+def _train(
+    run: RunDirectory, plan: RunSpecification, script: Script, done: int, death: tuple[int, int] | None
+) -> _Trained:
     """Write the epochs after those that an earlier attempt has done, and the last and the best checkpoint."""
     wanted, until, per_epoch = plan.config.training.epochs, run.limits().until_epoch, steps_per_epoch(plan)
     last, reason = wanted, script.stop_reason or "completed"
@@ -144,6 +160,7 @@ def _train(run: RunDirectory, plan: RunSpecification, script: Script, done: int)
         last, reason = -(-plan.max_steps // per_epoch), "max_steps"
     elif until is not None and until < wanted:
         last, reason = until, RUNG
+    last = last if death is None else max(done, min(death[0], last))
     best, values, step = None, {"loss": 1.0}, 0
     with run.metrics(writer=True) as store:
         for epoch in range(1, last + 1):
@@ -160,7 +177,8 @@ def _train(run: RunDirectory, plan: RunSpecification, script: Script, done: int)
     for kind, data in script.events:
         run.append_event(kind, **data)
     final = {**values, **{f"train/{name}": value for name, value in values.items()}}
-    _save(run, plan, last, step, best)
+    if last > done:
+        _save(run, plan, last, step, best)
     return _Trained(last, step, reason, best, final)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.worlds.scripted import Scripted, scripted
 
 from trainwright.tools import ledger
 from trainwright.tools.projects import create_project
@@ -38,6 +39,20 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
     opened = Workspace.open(tmp_path / "workspace")
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def launcher() -> Iterator[Scripted]:
+    """Runs and studies that train nothing: what a study decides follows from the values of its trials."""
+    with scripted() as launcher:
+        yield launcher
+
+
+@pytest.fixture
+def by_hand(launcher: Scripted) -> Scripted:
+    """Studies that the test conducts itself."""
+    launcher.is_conducting = False
+    return launcher
 
 
 @pytest.fixture(scope="session")

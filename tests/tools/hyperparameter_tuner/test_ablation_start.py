@@ -8,7 +8,7 @@ import pytest
 
 from trainwright.tools import ledger, limits
 from trainwright.tools.gates.improvement import confirmation_seeds
-from trainwright.tools.hyperparameter_tuner import process, start_study, stop_study, study_status
+from trainwright.tools.hyperparameter_tuner import start_study, stop_study, study_status
 from trainwright.tools.hyperparameter_tuner.ablation.publishing import PURPOSE
 from trainwright.tools.hyperparameter_tuner.optuna_copy import copy_to_optuna
 from trainwright.tools.ledger.events import AblationChanged
@@ -24,16 +24,13 @@ if TYPE_CHECKING:
 
     from trainwright.tools.workspace import Workspace
 
+pytestmark = pytest.mark.usefixtures("by_hand")
+
 DECAY = "optimizer.weight_decay"
 RATE = "optimizer.learning_rate"
 PLAIN: dict[str, Any] = {"ablation": {"factors": {RATE: [1e-3]}}}
 SETTLED: dict[str, Any] = {"ablation": {"factors": {RATE: [1e-6]}}}
 """The same, where the rate of `PLAIN` was settled on."""
-
-
-@pytest.fixture(autouse=True)
-def no_conductor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "CONDUCTOR", "this")
 
 
 @pytest.mark.requirement("TUNE-5", "MCP-3")

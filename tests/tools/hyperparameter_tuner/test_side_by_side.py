@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 SEARCH: dict[str, Any] = {
-    "trials": 5,
+    "trials": 4,
     "width": 2,
     "space": {"optimizer.learning_rate": {"type": "float", "low": 1e-4, "high": 1.0, "log": True}},
     "pruning": {"name": "median", "startup_trials": 2, "warmup_epochs": 1},

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trainwright.tools import ledger
-from trainwright.tools.hyperparameter_tuner import process, start_study, stop_study, study_status
+from trainwright.tools.hyperparameter_tuner import start_study, stop_study, study_status
 from trainwright.tools.hyperparameter_tuner.conductor import next_wave
 from trainwright.tools.launchers import local
 from trainwright.tools.projects import create_project
@@ -26,16 +26,10 @@ if TYPE_CHECKING:
 
     from trainwright.tools.workspace import Workspace
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("by_hand")]
 
 RATE = {"type": "float", "low": 1e-4, "high": 1e-1, "log": True}
 SEARCH: dict[str, Any] = {"trials": 4, "space": {"optimizer.learning_rate": RATE}}
-
-
-@pytest.fixture(autouse=True)
-def no_conductor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start a process that prints a poem and ends: for tests of what stands before a conductor does."""
-    monkeypatch.setattr(process, "CONDUCTOR", "this")
 
 
 @pytest.mark.requirement("TUNE-1", "MCP-3")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trainwright.tools import ledger
-from trainwright.tools.hyperparameter_tuner import process, start_study, stop_study
+from trainwright.tools.hyperparameter_tuner import start_study, stop_study
 from trainwright.tools.hyperparameter_tuner.conductor import next_wave
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
 from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from trainwright.tools.workspace import Workspace
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("by_hand")]
 
 RATE, BATCH = "optimizer.learning_rate", "loader.batch_size"
 SPACE: dict[str, Any] = {
@@ -31,11 +31,6 @@ SPACE: dict[str, Any] = {
 SEARCH: dict[str, Any] = {"trials": 6, "width": 6, "space": SPACE}
 PRESENT = {RATE: 1e-6, BATCH: 32}
 """Of the project's configuration; the batch size is a default."""
-
-
-@pytest.fixture(autouse=True)
-def no_conductor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "CONDUCTOR", "this")
 
 
 def wave_of(workspace: Workspace, search: dict[str, Any]) -> list[TrialRecord]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trainwright.tools import ledger
-from trainwright.tools.hyperparameter_tuner import process, start_study, tuning_report
+from trainwright.tools.hyperparameter_tuner import start_study, tuning_report
 from trainwright.tools.hyperparameter_tuner.time_left import PRUNED_SHARE, estimated_seconds
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, PRUNED
 from trainwright.tools.ledger.events import StudyChanged
@@ -23,16 +23,13 @@ if TYPE_CHECKING:
 
     from trainwright.tools.workspace import Workspace
 
+pytestmark = pytest.mark.usefixtures("by_hand")
+
 RATE = {"type": "float", "low": 1e-4, "high": 1e-1, "log": True}
 SEARCH: dict[str, Any] = {
     "trials": 4, "width": 2, "space": {"optimizer.learning_rate": RATE}, "pruning": {"name": "none"},
 }  # fmt: skip
 OLD = "blake3:of-an-earlier-version"
-
-
-@pytest.fixture(autouse=True)
-def no_conductor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "CONDUCTOR", "this")
 
 
 def add_run(session: Session, name: str, seconds: float, digest: str, **fields: Any) -> None:

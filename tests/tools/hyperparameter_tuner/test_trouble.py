@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
+from tests.worlds.records import Script
 
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner import process, start_study, stop, stop_study, study_status
@@ -13,17 +14,18 @@ from trainwright.tools.hyperparameter_tuner.conductor import conduct, next_wave
 from trainwright.tools.hyperparameter_tuner.confirmation import confirm
 from trainwright.tools.hyperparameter_tuner.process import MOST_LAUNCHES, study_folder
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
-from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, trials_of
 from trainwright.tools.launchers import Launch, read_launch, write_launch
 from trainwright.tools.launchers.local import Local
 from trainwright.tools.training_orchestrator import refresh_run, start_run, wait_for_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace.records import runs_of
 from trainwright.trainer.base.errors import ConflictError
-from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.run import Failure, RunKind, RunState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.worlds.scripted import Scripted
 
     from trainwright.tools.workspace import Workspace
 
@@ -31,63 +33,31 @@ pytestmark = pytest.mark.slow
 
 RATE = {"type": "float", "low": 1e-3, "high": 1e-2, "log": True}
 SEARCH: dict[str, Any] = {"trials": 4, "space": {"optimizer.learning_rate": RATE}, "pruning": {"name": "none"}}
-MODEL = """
-from torch import nn
-
-
-def build(width):
-    if width in {13, 26}:
-        raise ValueError("thirteen is unlucky")
-    return nn.Sequential(nn.Flatten(), nn.Linear(64, width), nn.ReLU(), nn.Linear(width, 10))
-"""
-
-
-def make_unlucky_project(workspace: Workspace, make_project: Callable[..., str]) -> None:
-    (workspace.path.parent / "unlucky.py").write_text(MODEL)
-    model = {"use": "unlucky.py:build", "args": {"width": 8}}
-    make_project(workspace, model=model, training={"epochs": 1})
+UNLUCKY = Failure(category="user_code", message="thirteen is unlucky", remedy="Take another.")
 
 
 @pytest.mark.requirement("TUNE-5")
-def test_a_failed_trial_counts_and_the_study_goes_on(workspace: Workspace, make_project: Callable[..., str]) -> None:
-    make_unlucky_project(workspace, make_project)
-    widths = {"type": "categorical", "choices": [8, 13]}
-    search = SEARCH | {
-        "trials": 2,
-        "seed": 1,
-        "method": "random",
-        "present_first": False,
-        "space": {"model.args.width": widths},
-    }
-    study_id = start_study(workspace, "digits", search=search).study_id
-    while (view := study_status(workspace, study_id, 0.5)).state == "running":
-        pass
-    if view.state == "confirming":
-        view = stop_study(workspace, study_id)
-    with workspace.session() as session:
-        trials = trials_of(session, study_id)
-    states = [trial.state for trial in trials]
-    assert states == [FAILED if trial.parameters["model.args.width"] == 13 else COMPLETED for trial in trials]
-    assert set(states) == {FAILED, COMPLETED}
-    cause = next(trial for trial in trials if trial.state == FAILED).attributes["cause"]
-    assert cause["category"] == "user_code"
-    assert "thirteen is unlucky" in cause["message"]
-
-
-@pytest.mark.requirement("TUNE-5")
-def test_a_study_whose_first_trials_all_fail_alike_ends_with_the_cause(
-    workspace: Workspace, make_project: Callable[..., str]
+@pytest.mark.parametrize(
+    "ending",
+    [
+        (2, 2, "None of the study's 2 trials completed, so there is no best configuration. The last one: thirteen is"),
+        (9, 3, "The first 3 trials all failed for the same cause (user_code): thirteen is unlucky"),
+    ],
+)
+def test_a_study_whose_trials_all_fail_ends_with_the_cause_and_one_whose_first_fail_alike_ends_there(
+    workspace: Workspace, make_project: Callable[..., str], launcher: Scripted, ending: tuple[int, int, str]
 ) -> None:
-    make_unlucky_project(workspace, make_project)
-    widths = {"type": "categorical", "choices": [13, 26]}
-    study_id = start_study(
-        workspace, "digits", search=SEARCH | {"trials": 9, "space": {"model.args.width": widths}}
-    ).study_id
-    while not (view := study_status(workspace, study_id, 50)).is_ended:
-        pass
-    assert (view.state, view.trials_done, view.failed) == ("failed", 3, 3)
+    trials, tried, said = ending
+    launcher.script = Script(failure=lambda _: UNLUCKY)
+    make_project(workspace)
+    study_id = start_study(workspace, "digits", search=SEARCH | {"trials": trials}).study_id
+    launcher.wait()
+    view = study_status(workspace, study_id)
+    assert (view.state, view.trials_done, view.failed) == ("failed", tried, tried)
     assert view.failure is not None
-    assert "thirteen is unlucky" in view.failure["message"]
+    assert said in view.failure["message"]
+    remedy = UNLUCKY.remedy if tried < trials else f"tuning_status(study_id='{study_id}', detail='full')"
+    assert remedy in view.failure["remedy"]
 
 
 @pytest.mark.requirement("TUNE-5", "TRAIN-10")
@@ -120,11 +90,11 @@ def test_a_stopped_study_goes_on_with_the_run_it_left(workspace: Workspace, make
 
 
 @pytest.mark.requirement("TUNE-5", "GATE-4")
+@pytest.mark.usefixtures("by_hand")
 def test_a_stop_between_two_steps_of_the_conductor_holds(
-    workspace: Workspace, make_project: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, make_project: Callable[..., str]
 ) -> None:
     """Its conductor looked whether the study goes on, and the stop came before it went on to write or order."""
-    monkeypatch.setattr(process, "CONDUCTOR", "this")
     make_project(workspace)
     study_id = start_study(workspace, "digits", search=SEARCH).study_id
     (trial,) = next_wave(workspace, study_id)

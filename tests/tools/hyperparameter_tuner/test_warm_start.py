@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import select
+from tests.worlds.records import Script
 
-from trainwright.tools.hyperparameter_tuner import process, start_study, stop_study, study_status
+from trainwright.tools.hyperparameter_tuner import start_study
 from trainwright.tools.hyperparameter_tuner.conductor import next_wave
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
 from trainwright.tools.hyperparameter_tuner.trials import trials_of
@@ -19,6 +20,8 @@ from trainwright.trainer.config import SearchSection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.worlds.scripted import Scripted
 
     from trainwright.tools.workspace import Workspace
 
@@ -40,14 +43,13 @@ def search_of(workspace: Workspace, study_id: str) -> SearchSection:
 
 @pytest.mark.requirement("TUNE-5", "TUNE-3")
 def test_trials_of_an_earlier_study_are_known_results_of_a_later_one(
-    workspace: Workspace, make_project: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    launcher: Scripted, workspace: Workspace, make_project: Callable[..., str]
 ) -> None:
+    launcher.script = Script(curve=lambda plan, _: {"loss": 0.1, "accuracy": plan.config.optimizer.learning_rate or 0})
     make_project(workspace, training={"epochs": 1})
     first = start_study(workspace, "digits", search=SEARCH).study_id
-    while study_status(workspace, first, 0.3).trials_done < SEARCH["trials"]:
-        pass
-    stop_study(workspace, first)
-    monkeypatch.setattr(process, "CONDUCTOR", "this")
+    launcher.wait()
+    launcher.is_conducting = False
     with workspace.session() as session:
         earlier = trials_of(session, first)
 
@@ -60,7 +62,7 @@ def test_trials_of_an_earlier_study_are_known_results_of_a_later_one(
         base = get_study(session, warm).base_values
         known = known_trials(session, search, base)
     assert [(trial.parameters, trial.value) for trial in known] == [
-        ({BATCH: 32, RATE: trial.parameters[RATE]}, trial.value) for trial in fits
+        ({BATCH: 32, RATE: trial.parameters[RATE]}, trial.parameters[RATE]) for trial in fits
     ], "the batch size that they ran with was the configuration's"
 
     (trial, *_) = next_wave(workspace, warm)
