@@ -52,6 +52,8 @@ from trainwright.trainer.run.validation import Report, Validation, Verdict
 
 Curve = Callable[[RunSpecification, int], Mapping[str, float]]
 """Validation values after an epoch, counted from 1."""
+Series = Mapping[str, Callable[[int], float]]
+"""Metrics of the steps, by key; steps count from 1."""
 SIZES = {"train": 100, "validation": 20, "test": 20}
 VERDICT = Verdict(family="volume", name="rows_at_least", text="there are 140 rows, and at least 1 are expected")
 NOBODY = ProcessIdentity(pid=2**22 - 1, started_at=0.0, boot_id="written")
@@ -88,8 +90,8 @@ class Script:
     """Why it stops before its end; empty: it does not."""
     events: tuple[tuple[str, dict[str, Any]], ...] = ()
     """Kind and data of further events: alerts, findings."""
-    series: Mapping[str, Callable[[int], float]] = field(default_factory=dict)
-    """Further metrics of each step, and others for the usual ones."""
+    series: Series | Callable[[RunSpecification], Series] = field(default_factory=dict)
+    """Further metrics of each step, and others for the usual ones; it may be a function of the plan."""
 
 
 @dataclass
@@ -161,6 +163,7 @@ def _train(
     elif until is not None and until < wanted:
         last, reason = until, RUNG
     last = last if death is None else max(done, min(death[0], last))
+    series = script.series(plan) if callable(script.series) else script.series
     best, values, step = None, {"loss": 1.0}, 0
     with run.metrics(writer=True) as store:
         for epoch in range(1, last + 1):
@@ -169,7 +172,7 @@ def _train(
             best, improved = _better(plan, best, epoch, step, values)
             if epoch <= done:
                 continue
-            store.write(_rows(script, epoch, range(first, step + 1), values))
+            store.write(_rows(series, epoch, range(first, step + 1), values))
             train = {"loss": values.get("loss", 1.0), **{k: v for k, v in values.items() if k != "loss"}}
             run.append_event(
                 "epoch", epoch=epoch, step=step, train=train, validation=values, improved=improved, seconds=0.1
@@ -193,15 +196,14 @@ def _better(
     return BestEpoch(epoch=epoch, step=step, metric=metric, value=value, metrics=values, checkpoint=name), True
 
 
-def _rows(script: Script, epoch: int, steps: range, values: Mapping[str, float]) -> list[tuple[str, int, float, float]]:
+def _rows(series: Series, epoch: int, steps: range, values: Mapping[str, float]) -> list[tuple[str, int, float, float]]:
     """Return the metrics of an epoch: of each step, and of its end."""
     now, rate = time.time(), 0.01
-    usual = {
+    usual: Series = {
         "train/loss": lambda at: values.get("loss", 1.0) + 1.0 / at, "train/gradient_norm": lambda _: 1.0,
         "train/learning_rate": lambda _: rate,
     }  # fmt: skip
-    series: dict[str, Callable[[int], float]] = {**usual, **script.series}
-    rows = [(key, at, float(of(at)), now) for at in steps for key, of in series.items()]
+    rows = [(key, at, float(of(at)), now) for at in steps for key, of in {**usual, **series}.items()]
     ends = {"epoch": float(epoch), "train/epoch_loss": values.get("loss", 1.0)}
     ends |= {f"train/{name}": value for name, value in values.items() if name != "loss"}
     ends |= {f"validation/{name}": value for name, value in values.items()}

@@ -9,6 +9,7 @@ import pytest
 from tests.worlds.scripted import Scripted, scripted
 
 from trainwright.tools import ledger
+from trainwright.tools.hyperparameter_tuner.conductor import _carry_out_wave, next_wave
 from trainwright.tools.projects import create_project
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import latest_config
@@ -53,6 +54,12 @@ def by_hand(launcher: Scripted) -> Scripted:
     """Studies that the test conducts itself."""
     launcher.is_conducting = False
     return launcher
+
+
+def tried(workspace: Workspace, study_id: str) -> None:
+    """Carry out a study's trials in this thread. Its confirmation, which is most of its runs, is another test's."""
+    while wave := next_wave(workspace, study_id):
+        _carry_out_wave(workspace, study_id, wave)
 
 
 @pytest.fixture(scope="session")

@@ -33,6 +33,19 @@ SETTLED: dict[str, Any] = {"ablation": {"factors": {RATE: [1e-6]}}}
 """The same, where the rate of `PLAIN` was settled on."""
 
 
+@pytest.fixture(scope="module")
+def refusing(module_workspace: Workspace, make_project: Callable[..., str]) -> Workspace:
+    """A project in which no study is under way."""
+    make_project(module_workspace)
+    return module_workspace
+
+
+def starts(workspace: Workspace, search: dict[str, Any]) -> None:
+    view = start_study(workspace, "digits", search=search)
+    assert view.state == "running"
+    stop_study(workspace, view.study_id)
+
+
 @pytest.mark.requirement("TUNE-5", "MCP-3")
 @pytest.mark.parametrize(
     ("ablation", "told", "right"),
@@ -63,26 +76,22 @@ SETTLED: dict[str, Any] = {"ablation": {"factors": {RATE: [1e-6]}}}
     ],
 )
 def test_a_study_that_does_not_fit_is_refused_and_the_remedy_starts(
-    workspace: Workspace, make_project: Callable[..., str], ablation: dict[str, Any], told: str, right: dict[str, Any]
+    refusing: Workspace, ablation: dict[str, Any], told: str, right: dict[str, Any]
 ) -> None:
-    make_project(workspace)
     with pytest.raises(ConfigurationError) as caught:
-        start_study(workspace, "digits", search={"ablation": ablation})
+        start_study(refusing, "digits", search={"ablation": ablation})
     assert told in caught.value.message
     amended = caught.value.details["amend"]["search"]
     assert amended == {"ablation": right}
-    assert start_study(workspace, "digits", search=amended).state == "running"
+    starts(refusing, amended)
 
 
 @pytest.mark.requirement("TUNE-5", "MCP-3")
 @pytest.mark.parametrize("search", [{"ablation": {}}, {"ablation": None}, {"ablation": {"factors": {"seed": [1]}}}])
-def test_one_without_any_factor_gets_an_example_that_starts(
-    workspace: Workspace, make_project: Callable[..., str], search: dict[str, Any]
-) -> None:
-    make_project(workspace)
+def test_one_without_any_factor_gets_an_example_that_starts(refusing: Workspace, search: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        start_study(workspace, "digits", search=search)
-    assert start_study(workspace, "digits", search=caught.value.details["amend"]["search"]).state == "running"
+        start_study(refusing, "digits", search=search)
+    starts(refusing, caught.value.details["amend"]["search"])
 
 
 @pytest.mark.requirement("TUNE-5", "GATE-4")

@@ -77,7 +77,7 @@ def test_importance_says_why_there_is_none() -> None:
     assert "the same value" in flat.importance.note
 
 
-@pytest.mark.parametrize("count", [3, 12, 60])
+@pytest.mark.parametrize("count", [3, 60])
 def test_every_kind_is_drawn_of_few_and_of_many_trials(tmp_path: Path, count: int) -> None:
     study = subject(count)
     kinds = drawable_kinds(study)

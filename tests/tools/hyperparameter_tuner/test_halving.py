@@ -8,6 +8,7 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.tools.hyperparameter_tuner.conftest import tried
 from tests.worlds.records import Script
 
 from trainwright.tools.hyperparameter_tuner import start_study, stop_study, study_status
@@ -152,19 +153,17 @@ def test_promoted_trials_train_as_if_never_stopped_whatever_is_killed(
 
 @pytest.mark.requirement("TUNE-2", "TUNE-7", "TRAIN-10")
 def test_a_longer_study_and_one_that_halves_otherwise_take_over_what_stopped_at_a_rung(
-    launcher: Scripted, workspace: Workspace, make_project: Callable[..., str]
+    by_hand: Scripted, workspace: Workspace, make_project: Callable[..., str]
 ) -> None:
-    launcher.script = Script(curve=curve)
+    by_hand.script = Script(curve=curve)
     for name in ("first", "fresh"):
         make_project(workspace, name, training={"epochs": EPOCHS})
     other = SEARCH | {"trials": 4, "pruning": SEARCH["pruning"] | {"bracket": 4, "reduction_factor": 2}}
-    three, four, six = (
-        conducted(launcher, workspace, "first", search) for search in (SEARCH, other, SEARCH | {"trials": 6})
-    )
+    three, four, six = (conducted(workspace, "first", search) for search in (SEARCH, other, SEARCH | {"trials": 6}))
     by_rate = sorted(range(3), key=lambda number: -three[number].parameters[RATE])
     assert [three[number].state for number in by_rate] == [COMPLETED, PRUNED, PRUNED], "the highest rate is the best"
     assert [trial.run for trial in six[:3]] == [trial.run for trial in three], "no epoch is trained twice"
-    fresh = conducted(launcher, workspace, "fresh", other)
+    fresh = conducted(workspace, "fresh", other)
     for trial, control in zip(four, fresh, strict=True):
         assert (trial.parameters, trial.state) == (control.parameters, control.state)
         assert (trial.value, trial.intermediate) == (control.value, control.intermediate)
@@ -181,9 +180,8 @@ def curve(plan: RunSpecification, epoch: int) -> dict[str, float]:
     return {"loss": 1 - value, "accuracy": value}
 
 
-def conducted(launcher: Scripted, workspace: Workspace, name: str, search: dict[str, Any]) -> list[TrialRecord]:
+def conducted(workspace: Workspace, name: str, search: dict[str, Any]) -> list[TrialRecord]:
     study_id = start_study(workspace, name, search=search).study_id
-    launcher.wait()
-    assert study_status(workspace, study_id).state == "completed"
+    tried(workspace, study_id)
     with workspace.session() as session:
         return trials_of(session, study_id)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import subprocess
-import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.function_text import body_of
 
-from trainwright.tools.hyperparameter_tuner.suggest import STARTUP_TRIALS, suggest
+from trainwright.tools.hyperparameter_tuner.suggest import suggest
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord
 from trainwright.trainer.config import SearchSection
 
@@ -24,20 +19,6 @@ SPACE = {
     "training.epochs": {"type": "int", "low": 2, "high": 9},
     "model.args.hidden": {"type": "categorical", "choices": [[16], [32, 32], None]},
 }
-
-
-def suggest_again() -> None:
-    import json
-    import sys
-
-    from trainwright.tools.hyperparameter_tuner.suggest import suggest
-    from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
-    from trainwright.trainer.config import SearchSection
-
-    search, table = json.load(sys.stdin)
-    search = SearchSection.model_validate(search)
-    trials = [TrialRecord(**(row | {"intermediate": {}})) for row in table]
-    print(json.dumps([suggest(search, "maximize", trials[:n])[0] for n in range(len(trials))]))
 
 
 def search_with(method: str, seed: int = 42) -> SearchSection:
@@ -60,23 +41,6 @@ def table_of(search: SearchSection, count: int) -> list[TrialRecord]:
             TrialRecord(number, parameters, state=COMPLETED, value=value_of(parameters), attributes=attributes)
         )
     return trials
-
-
-@pytest.mark.requirement("TUNE-1", "TUNE-3")
-@pytest.mark.parametrize("method", ["tpe", "random"])
-def test_another_process_makes_the_same_suggestions_from_the_same_table(method: str) -> None:
-    search = search_with(method)
-    trials = table_of(search, 12)
-    assert STARTUP_TRIALS < 12  # TPE models well before the end, so this does not pass by drawing at random
-    said = subprocess.run(
-        [sys.executable, "-P", "-c", body_of(suggest_again)],
-        input=json.dumps([search.model_dump(mode="json"), [asdict(trial) for trial in trials]]),
-        env=os.environ | {"PYTHONHASHSEED": "7"},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    assert json.loads(said) == [trial.parameters for trial in trials]
 
 
 @pytest.mark.requirement("TUNE-1")

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import select
+from tests.tools.hyperparameter_tuner.conftest import tried
 from tests.worlds.records import Script
 
-from trainwright.tools.hyperparameter_tuner import start_study
+from trainwright.tools.hyperparameter_tuner import start_study, stop_study
 from trainwright.tools.hyperparameter_tuner.conductor import next_wave
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
 from trainwright.tools.hyperparameter_tuner.trials import trials_of
@@ -43,13 +44,13 @@ def search_of(workspace: Workspace, study_id: str) -> SearchSection:
 
 @pytest.mark.requirement("TUNE-5", "TUNE-3")
 def test_trials_of_an_earlier_study_are_known_results_of_a_later_one(
-    launcher: Scripted, workspace: Workspace, make_project: Callable[..., str]
+    by_hand: Scripted, workspace: Workspace, make_project: Callable[..., str]
 ) -> None:
-    launcher.script = Script(curve=lambda plan, _: {"loss": 0.1, "accuracy": plan.config.optimizer.learning_rate or 0})
+    by_hand.script = Script(curve=lambda plan, _: {"loss": 0.1, "accuracy": plan.config.optimizer.learning_rate or 0})
     make_project(workspace, training={"epochs": 1})
     first = start_study(workspace, "digits", search=SEARCH).study_id
-    launcher.wait()
-    launcher.is_conducting = False
+    tried(workspace, first)
+    stop_study(workspace, first)
     with workspace.session() as session:
         earlier = trials_of(session, first)
 

@@ -65,13 +65,13 @@ def conducted(search: SearchSection, draw: random.Random, table: list[TrialRecor
 
 @pytest.mark.requirement("TUNE-3", "TUNE-7", "PHASE-5")
 @pytest.mark.parametrize("pruner", ["none", "median", "hyperband", "successive_halving"])
-@pytest.mark.parametrize("width", [1, 2, 4])
+@pytest.mark.parametrize("width", [1, 4])
 def test_order_within_a_wave_and_splitting_change_nothing(width: int, pruner: str) -> None:
     search = search_of(width, pruner)
     whole = conducted(search, random.Random(0), [])
     assert {trial.state for trial in whole} <= {COMPLETED, PRUNED}
     assert (PRUNED in {trial.state for trial in whole}) is (pruner != "none")
-    for seed, first in ((1, 5), (2, 9), (3, TRIALS)):
+    for seed, first in ((1, 5), (3, TRIALS)):
         draw = random.Random(seed)
         part = conducted(search_of(width, pruner, first), draw, [])
         assert conducted(search, draw, part) == whole
