@@ -8,6 +8,7 @@ import sqlite3
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.tools.hyperparameter_tuner.conftest import table_of
 from tests.worlds.records import Script
 from tests.worlds.scripted import scripted
 
@@ -15,7 +16,7 @@ from trainwright.tools.hyperparameter_tuner import start_study
 from trainwright.tools.hyperparameter_tuner.conductor import next_wave
 from trainwright.tools.hyperparameter_tuner.halving import PASSED, carry_out_bracket
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
-from trainwright.tools.hyperparameter_tuner.trials import PRUNED, TrialRecord, trials_of
+from trainwright.tools.hyperparameter_tuner.trials import PRUNED
 from trainwright.tools.training_orchestrator import resume_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.trainer.base.errors import ConflictError
@@ -65,11 +66,6 @@ def studies(module_workspace: Workspace, make_project: Callable[..., str]) -> It
         next_wave(module_workspace, halved)
         carry_out_bracket(module_workspace, halved, 0)
         yield module_workspace, alone, halved
-
-
-def table_of(workspace: Workspace, study_id: str) -> list[TrialRecord]:
-    with workspace.session() as session:
-        return trials_of(session, study_id)
 
 
 def told(workspace: Workspace) -> list[str]:

@@ -18,8 +18,6 @@ from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.results import Probe, RateTest, SizeTest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.worlds.scripted import Scripted
 
     from trainwright.tools.workspace import Workspace
@@ -51,13 +49,12 @@ def probed(workspace: Workspace, name: str) -> str:
 
 @pytest.mark.requirement("TUNE-6", "TUNE-5")
 def test_a_probe_gives_the_ends_which_are_recorded_with_its_id_and_not_measured_anew(
-    workspace: Workspace, make_project: Callable[..., str], by_hand: Scripted
+    digits: Workspace, by_hand: Scripted
 ) -> None:
     by_hand.script = Script(further=lambda _: [FOUND])
-    make_project(workspace)
-    first = probed(workspace, "digits")
-    view = start_study(workspace, "digits", search={"trials": 2, "space": SPACE})
-    with workspace.session() as session:
+    first = probed(digits, "digits")
+    view = start_study(digits, "digits", search={"trials": 2, "space": SPACE})
+    with digits.session() as session:
         study = get_study(session, view.study_id)
         (body,) = [body for _, body in ledger.entries(session, "digits", "study")]
     rates, sizes = study.search["space"][RATE], study.search["space"][SIZE]
@@ -66,29 +63,26 @@ def test_a_probe_gives_the_ends_which_are_recorded_with_its_id_and_not_measured_
     assert body["bounds"][RATE] == {"from": "range_test", "probe": first}
     assert any(first in note for note in view.taken_as or [])
 
-    stop_study(workspace, view.study_id)
+    stop_study(digits, view.study_id)
     by_hand.script = Script(further=lambda _: [FOUND.model_copy(update={"learning_rate": RateTest(suggested=0.5)})])
-    probed(workspace, "digits")
-    again = start_study(workspace, "digits", search={"trials": 2, "space": SPACE})
+    probed(digits, "digits")
+    again = start_study(digits, "digits", search={"trials": 2, "space": SPACE})
     assert again.study_id == view.study_id, "the newer probe has measured other ends"
-    with workspace.session() as session:
+    with digits.session() as session:
         assert get_study(session, view.study_id).search == study.search
-        evidence = Evidence(session, workspace, "digits")
+        evidence = Evidence(session, digits, "digits")
         assert bound_differences(evidence, study.search, body["bounds"]) == []
         wider = {**study.search, "space": {**study.search["space"], RATE: {**rates, "high": 9.0}}}
         assert bound_differences(evidence, wider, body["bounds"])[0].startswith(f"the bounds of {RATE} are not those")
 
 
 @pytest.mark.requirement("TUNE-6", "MCP-3")
-def test_without_a_probe_of_this_configuration_the_error_names_the_call(
-    workspace: Workspace, make_project: Callable[..., str]
-) -> None:
-    make_project(workspace)
+def test_without_a_probe_of_this_configuration_the_error_names_the_call(digits: Workspace) -> None:
     with pytest.raises(ConflictError, match="No probe has measured this configuration") as caught:
-        start_study(workspace, "digits", search={"trials": 2, "space": SPACE})
+        start_study(digits, "digits", search={"trials": 2, "space": SPACE})
     assert caught.value.details["next"]["tool"] == "start_training"
     assert caught.value.details["next"]["arguments"]["kind"] == "probe"
-    with workspace.session() as session:
+    with digits.session() as session:
         assert ledger.entries(session, "digits", "study") == []
 
 
@@ -108,11 +102,10 @@ def test_without_a_probe_of_this_configuration_the_error_names_the_call(
     ],
 )
 def test_what_no_test_finds_is_refused_with_what_it_finds(
-    workspace: Workspace, make_project: Callable[..., str], space: dict[str, Any], told: str, right: dict[str, Any]
+    digits: Workspace, space: dict[str, Any], told: str, right: dict[str, Any]
 ) -> None:
-    make_project(workspace)
     with pytest.raises(ConfigurationError) as caught:
-        start_study(workspace, "digits", search={"trials": 2, "space": space})
+        start_study(digits, "digits", search={"trials": 2, "space": space})
     assert told in caught.value.message
     assert caught.value.details["amend"]["search"]["space"] == right
 

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.tools.hyperparameter_tuner.conftest import table_of
 from tests.worlds.records import Script
 
 from trainwright.tools import ledger
@@ -15,7 +16,7 @@ from trainwright.tools.hyperparameter_tuner import follow_run, lost_workers, pro
 from trainwright.tools.hyperparameter_tuner.conductor import conduct, next_wave
 from trainwright.tools.hyperparameter_tuner.lost_workers import CRASHED, MOST_FAULTS
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
-from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, TrialRecord, trials_of
+from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, TrialRecord
 from trainwright.tools.launchers import Launch, read_launch
 from trainwright.tools.training_orchestrator import resume_run
 from trainwright.tools.training_orchestrator.deaths import ITSELF, OUTSIDE, fault_of
@@ -70,11 +71,6 @@ def begun(workspace: Workspace, make_project: Callable[..., str], **config: Any)
     study_id = start_study(workspace, "digits", search=SEARCH).study_id
     (trial,) = next_wave(workspace, study_id)
     return study_id, trial
-
-
-def table_of(workspace: Workspace, study_id: str) -> list[TrialRecord]:
-    with workspace.session() as session:
-        return trials_of(session, study_id)
 
 
 def deaths(workspace: Workspace) -> list[dict[str, Any]]:

@@ -142,6 +142,7 @@ def test_conditions_and_constraints_hold_for_every_trial(method: str) -> None:
         assert (MOMENTUM in parameters) is (parameters[NAME] == "sgd")
         assert parameters[WIDTH] % parameters[HEADS] == 0
         assert parameters[WIDTH] % 4 == 0
+        assert 1e-4 <= parameters[RATE] <= 1.0
         assert parameters[NAME] == "adamw" or parameters[RATE] >= 0.001
         steps = (parameters.get(MOMENTUM, 0.5) - 0.5) / 0.05
         assert abs(steps - round(steps)) < 1e-6
@@ -159,6 +160,24 @@ def test_models_learn_from_results_and_the_others_do_not(method: str, *, learns:
     assert (suggest(search, "maximize", upside_down, base_values=BASE)[0] == there) is not learns
     other = search_of(method, 20, seed=7)
     assert (suggest(other, "maximize", [], base_values=BASE)[0] == trials[0].parameters) is (method == "grid")
+
+
+@pytest.mark.requirement("TUNE-1")
+def test_later_trials_of_tpe_are_better() -> None:
+    space = {
+        RATE: {"type": "float", "low": 1e-5, "high": 1e-1, "log": True},
+        "training.epochs": {"type": "int", "low": 2, "high": 9},
+        "model.args.hidden": {"type": "categorical", "choices": [[16], [32, 32], None]},
+    }
+    search = SearchSection.model_validate({"method": "tpe", "trials": 24, "space": space})
+    table: list[TrialRecord] = []
+    for number in range(24):
+        found, attributes = suggest(search, "maximize", table)
+        value = -abs(math.log10(found[RATE]) + 3.0) - 0.5 * (found["model.args.hidden"] != [32, 32])
+        value += 0.02 * found["training.epochs"]
+        table.append(TrialRecord(number, found, state=COMPLETED, value=value, attributes=attributes))
+    values = [trial.value or 0.0 for trial in table]
+    assert sum(values[-8:]) > sum(values[:8])
 
 
 @pytest.mark.requirement("TUNE-1")

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
-from tests.tools.hyperparameter_tuner.conftest import CONFIG, tried
-from tests.tools.hyperparameter_tuner.test_side_by_side import table_of, told
+from tests.tools.hyperparameter_tuner.conftest import CONFIG, table_of, told, tried
 from tests.worlds.records import Script
 
 from trainwright.tools.gates.objectives import front

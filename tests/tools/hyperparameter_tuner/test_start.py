@@ -9,7 +9,6 @@ import pytest
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner import start_study, stop_study, study_status
 from trainwright.tools.hyperparameter_tuner.conductor import next_wave
-from trainwright.tools.launchers import local
 from trainwright.tools.projects import create_project
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.trainer.base.errors import (
@@ -132,19 +131,16 @@ def test_no_study_before_the_phase_permits_trials(workspace: Workspace) -> None:
 
 
 @pytest.mark.requirement("MCP-3", "TUNE-5")
-def test_the_same_search_or_key_is_the_same_study(workspace: Workspace, make_project: Callable[..., str]) -> None:
-    make_project(workspace)
-    first = start_study(workspace, "digits", search=SEARCH, idempotency_key="a")
-    assert start_study(workspace, "digits", search=SEARCH).study_id == first.study_id
-    assert (
-        start_study(workspace, "digits", search=SEARCH | {"trials": 5}, idempotency_key="a").study_id == first.study_id
-    )
-    assert start_study(workspace, "digits", search=SEARCH | {"seed": 1}).study_id != first.study_id
-    assert start_study(workspace, "digits", search=SEARCH, idempotency_key="b").study_id != first.study_id
+def test_the_same_search_or_key_is_the_same_study(digits: Workspace) -> None:
+    first = start_study(digits, "digits", search=SEARCH, idempotency_key="a")
+    assert start_study(digits, "digits", search=SEARCH).study_id == first.study_id
+    assert start_study(digits, "digits", search=SEARCH | {"trials": 5}, idempotency_key="a").study_id == first.study_id
+    assert start_study(digits, "digits", search=SEARCH | {"seed": 1}).study_id != first.study_id
+    assert start_study(digits, "digits", search=SEARCH, idempotency_key="b").study_id != first.study_id
     assert first.next is not None
     assert (first.next.tool, first.next.arguments["study_id"]) == ("tuning_status", first.study_id)
     with pytest.raises(NotFoundError, match="no study"):
-        study_status(workspace, "study-digits-none")
+        study_status(digits, "study-digits-none")
 
 
 @pytest.mark.requirement("MCP-3", "GATE-4")
@@ -166,17 +162,13 @@ def test_a_stopped_study_that_its_key_finds_goes_on_with_its_own_search_and_says
 
 
 @pytest.mark.requirement("PHASE-8", "TUNE-3")
-def test_a_study_is_not_taken_up_again_on_other_data(
-    workspace: Workspace, make_project: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local, "WORKER", "this")
-    make_project(workspace)
-    study_id = start_study(workspace, "digits", search=SEARCH).study_id
-    (trial,) = next_wave(workspace, study_id)
-    start_run(workspace, "digits", RunKind.TRIAL, changes=trial.parameters, study_id=study_id)
-    assert start_study(workspace, "digits", search=SEARCH).study_id == study_id
-    with workspace.session() as session:
+def test_a_study_is_not_taken_up_again_on_other_data(digits: Workspace) -> None:
+    study_id = start_study(digits, "digits", search=SEARCH).study_id
+    (trial,) = next_wave(digits, study_id)
+    start_run(digits, "digits", RunKind.TRIAL, changes=trial.parameters, study_id=study_id)
+    assert start_study(digits, "digits", search=SEARCH).study_id == study_id
+    with digits.session() as session:
         (_, planning), *_ = ledger.entries(session, "digits", "gate")
         body = planning | {"rested_on": planning["rested_on"] | {"data": "blake3:other"}}
         ledger.append(session, "digits", "gate", body)
-    assert start_study(workspace, "digits", search=SEARCH).study_id != study_id
+    assert start_study(digits, "digits", search=SEARCH).study_id != study_id
