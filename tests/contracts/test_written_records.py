@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.worlds.records import Script
 from tests.worlds.scripted import scripted
 from tests.worlds.warm import warm
 
+from trainwright.tools.launchers import read_launch
 from trainwright.tools.projects import create_project, pass_gate
-from trainwright.tools.training_orchestrator import replay_run, start_run, wait_for_run
+from trainwright.tools.training_orchestrator import replay_run, resume_run, start_run, wait_for_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.checkpoints.store import store_of
@@ -154,6 +158,31 @@ def manifest_keys(workspace: Workspace) -> set[str]:
 @pytest.mark.parametrize("side", ["written", "trained"])
 def test_nothing_is_wrong_with_either(sides: dict[str, Workspace], side: str) -> None:
     assert verify_workspace(sides[side].path).problems == []
+
+
+def test_a_written_death_is_a_killed_workers(tmp_path: Path) -> None:
+    """It is interrupted, and ends once it is resumed."""
+    ways: dict[str, AbstractContextManager[Any]] = {
+        "written": scripted(Script(death=lambda _, attempt: (1, -signal.SIGKILL) if attempt == 1 else None)),
+        "trained": warm(),
+    }
+    for side, way in ways.items():
+        workspace = Workspace.open(tmp_path / side)
+        with way:
+            create_project(workspace, NAME, intent="compare", goal=GOAL, config=CONFIG)
+            run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+            while side == "trained" and run.last_status().step == 0:
+                time.sleep(0.005)
+            launch = read_launch(run.path)
+            assert launch is not None
+            assert launch.process is not None
+            launch.process.send_signal(signal.SIGKILL)
+            view = wait_for_run(workspace, run.run_id, 60)
+            assert (view.state, run.status().state) == ("interrupted", "interrupted"), side
+            resume_run(workspace, run.run_id)
+            view = wait_for_run(workspace, run.run_id, 60)
+            assert (view.state, view.attempt) == ("completed", 2), side
+        workspace.close()
 
 
 def test_an_edited_written_record_is_found(sides: dict[str, Workspace]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from trainwright.trainer.base.canonical import digest_bytes, digest_file, digest_json
+from trainwright.trainer.base.exits import memory_kills, record_exit
 from trainwright.trainer.checkpoints.index import checkpoint_name
 from trainwright.trainer.checkpoints.store import store_of
 from trainwright.trainer.evidence.environment import code_evidence, environment_evidence
@@ -51,6 +52,8 @@ from trainwright.trainer.run.validation import Report, Validation, Verdict
 
 Curve = Callable[[RunSpecification, int], Mapping[str, float]]
 """Validation values after an epoch, counted from 1."""
+Series = Mapping[str, Callable[[int], float]]
+"""Metrics of the steps, by key; steps count from 1."""
 SIZES = {"train": 100, "validation": 20, "test": 20}
 VERDICT = Verdict(family="volume", name="rows_at_least", text="there are 140 rows, and at least 1 are expected")
 NOBODY = ProcessIdentity(pid=2**22 - 1, started_at=0.0, boot_id="written")
@@ -76,14 +79,19 @@ class Script:
     curve: Curve = climbing
     parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Changes to the usual evidence, by the name of the part's file; a value may be a function of the plan."""
+    further: Callable[[RunSpecification], Sequence[Part]] = lambda _: ()
+    """Evidence beside the usual."""
     failure: Callable[[RunSpecification], Failure | None] = lambda _: None
     """How a run fails once it has trained; None: it does not."""
+    death: Callable[[RunSpecification, int], tuple[int, int] | None] = lambda *_: None
+    """Epochs after which the worker of an attempt dies without a last record (-1: before its first), and its exit code
+    (below 0 a signal's number, 0: none is known); None: it does not die."""
     stop_reason: str = ""
     """Why it stops before its end; empty: it does not."""
     events: tuple[tuple[str, dict[str, Any]], ...] = ()
     """Kind and data of further events: alerts, findings."""
-    series: Mapping[str, Callable[[int], float]] = field(default_factory=dict)
-    """Further metrics of each step, and others for the usual ones."""
+    series: Series | Callable[[RunSpecification], Series] = field(default_factory=dict)
+    """Further metrics of each step, and others for the usual ones; it may be a function of the plan."""
 
 
 @dataclass
@@ -102,6 +110,10 @@ def write_run(run: RunDirectory, script: Script) -> None:
     plan = run.specification()
     with run.lock():
         before = run.last_status()
+        if (death := script.death(plan, before.attempt + 1)) is not None:
+            record_exit(run.path, NOBODY.pid, death[1], kills_before=memory_kills())
+            if death[0] < 0:
+                return
         status = RunStatus(state=RunState.STARTING, attempt=before.attempt + 1, process=NOBODY, started_at=time.time())
         run.write_status(status)
         run.log.touch()
@@ -110,10 +122,14 @@ def write_run(run: RunDirectory, script: Script) -> None:
             _fix_rows(run, plan)
         for part in _before_training(run, plan):
             _write(run, plan, script, part)
-        trained = _train(run, plan, script, before.epoch)
+        trained = _train(run, plan, script, before.epoch, death)
+        if death is not None:
+            left = {"state": RunState.RUNNING, "step": trained.steps, "epoch": trained.epochs}
+            run.write_status(status.model_copy(update={**left, "heartbeat_at": time.time()}))
+            return
         failure = script.failure(plan)
         if failure is None:
-            for part in _after_training(run, plan, trained):
+            for part in [*_after_training(run, plan, trained), *script.further(plan)]:
                 _write(run, plan, script, part)
             run.append_event("stopping", reason=trained.reason)
         else:
@@ -136,7 +152,9 @@ def _end(
     run.write_last_status(status.model_copy(update=last))
 
 
-def _train(run: RunDirectory, plan: RunSpecification, script: Script, done: int) -> _Trained:
+def _train(
+    run: RunDirectory, plan: RunSpecification, script: Script, done: int, death: tuple[int, int] | None
+) -> _Trained:
     """Write the epochs after those that an earlier attempt has done, and the last and the best checkpoint."""
     wanted, until, per_epoch = plan.config.training.epochs, run.limits().until_epoch, steps_per_epoch(plan)
     last, reason = wanted, script.stop_reason or "completed"
@@ -144,6 +162,8 @@ def _train(run: RunDirectory, plan: RunSpecification, script: Script, done: int)
         last, reason = -(-plan.max_steps // per_epoch), "max_steps"
     elif until is not None and until < wanted:
         last, reason = until, RUNG
+    last = last if death is None else max(done, min(death[0], last))
+    series = script.series(plan) if callable(script.series) else script.series
     best, values, step = None, {"loss": 1.0}, 0
     with run.metrics(writer=True) as store:
         for epoch in range(1, last + 1):
@@ -152,7 +172,7 @@ def _train(run: RunDirectory, plan: RunSpecification, script: Script, done: int)
             best, improved = _better(plan, best, epoch, step, values)
             if epoch <= done:
                 continue
-            store.write(_rows(script, epoch, range(first, step + 1), values))
+            store.write(_rows(series, epoch, range(first, step + 1), values))
             train = {"loss": values.get("loss", 1.0), **{k: v for k, v in values.items() if k != "loss"}}
             run.append_event(
                 "epoch", epoch=epoch, step=step, train=train, validation=values, improved=improved, seconds=0.1
@@ -160,7 +180,8 @@ def _train(run: RunDirectory, plan: RunSpecification, script: Script, done: int)
     for kind, data in script.events:
         run.append_event(kind, **data)
     final = {**values, **{f"train/{name}": value for name, value in values.items()}}
-    _save(run, plan, last, step, best)
+    if last > done:
+        _save(run, plan, last, step, best)
     return _Trained(last, step, reason, best, final)
 
 
@@ -175,15 +196,14 @@ def _better(
     return BestEpoch(epoch=epoch, step=step, metric=metric, value=value, metrics=values, checkpoint=name), True
 
 
-def _rows(script: Script, epoch: int, steps: range, values: Mapping[str, float]) -> list[tuple[str, int, float, float]]:
+def _rows(series: Series, epoch: int, steps: range, values: Mapping[str, float]) -> list[tuple[str, int, float, float]]:
     """Return the metrics of an epoch: of each step, and of its end."""
     now, rate = time.time(), 0.01
-    usual = {
+    usual: Series = {
         "train/loss": lambda at: values.get("loss", 1.0) + 1.0 / at, "train/gradient_norm": lambda _: 1.0,
         "train/learning_rate": lambda _: rate,
     }  # fmt: skip
-    series: dict[str, Callable[[int], float]] = {**usual, **script.series}
-    rows = [(key, at, float(of(at)), now) for at in steps for key, of in series.items()]
+    rows = [(key, at, float(of(at)), now) for at in steps for key, of in {**usual, **series}.items()]
     ends = {"epoch": float(epoch), "train/epoch_loss": values.get("loss", 1.0)}
     ends |= {f"train/{name}": value for name, value in values.items() if name != "loss"}
     ends |= {f"validation/{name}": value for name, value in values.items()}

@@ -1,8 +1,8 @@
 """A launcher whose worker is a function of the plan: what orders, follows and judges runs is real, training is not.
 
-Runs end before their start returns, and a study's conductor is a thread of this process. So a study of twelve runs
-takes a second, and each of its values is known beforehand. The launcher stands in for `own`; the contract of launchers
-(tests/contracts/test_launchers.py) holds it too.
+Runs end before their start returns, and the conductor of a study or of a trial of fixes is a thread of this process. So
+a study of twelve runs takes a second, and each of its values is known beforehand. The launcher stands in for `own`; the
+contract of launchers (tests/contracts/test_launchers.py) holds it too.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import threading
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.worlds.records import NOBODY, Script, write_run
 
+from trainwright.tools.cures import conductor as cures
+from trainwright.tools.cures import process as of_cures
 from trainwright.tools.hyperparameter_tuner import conductor, process
 from trainwright.tools.launchers import LAUNCHERS, Launch, write_launch
 from trainwright.trainer.run import RunDirectory, RunKey
@@ -23,6 +25,7 @@ from trainwright.trainer.run import RunDirectory, RunKey
 if TYPE_CHECKING:
     import signal
 
+CONDUCTORS: dict[str, Any] = {module.__name__: module for module in (conductor, cures)}
 CONDUCTOR_SECONDS = 60.0
 
 
@@ -37,6 +40,8 @@ class Scripted:
         self.script = script
         self.started: list[str] = []
         """Ids of the runs, an id for each attempt."""
+        self.is_conducting = True
+        """False: studies are the test's to conduct."""
         self.conductors: list[threading.Thread] = []
 
     def start(self, run: RunDirectory, launch: Launch, key: RunKey) -> Launch:
@@ -62,29 +67,40 @@ class Scripted:
         self, folder: Path, launch: Launch, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: str
     ) -> Launch:
         """Let a thread do what the command of a conductor says."""
-        *_, workspace, study = command
+        _, _, _, module, *arguments = command
         written = write_launch(folder, launch)
-        thread = threading.Thread(target=_conducted, args=([workspace, study],), name=study, daemon=True)
-        self.conductors.append(thread)
-        thread.start()
+        if self.is_conducting:
+            thread = threading.Thread(target=_conducted, args=(module, arguments), name=folder.name, daemon=True)
+            self.conductors.append(thread)
+            thread.start()
         return written
 
+    def wait(self) -> None:
+        """Wait until all conductors have ended."""
+        while self.conductors:
+            thread = self.conductors.pop()
+            thread.join(CONDUCTOR_SECONDS)
+            assert not thread.is_alive(), f"the conductor of {thread.name} has not ended"
 
-def _conducted(arguments: list[str]) -> None:
-    conductor.main(arguments)
+
+def _conducted(module: str, arguments: list[str]) -> None:
+    with suppress(SystemExit):  # of a script: the conductor ends there, as if it had been killed
+        CONDUCTORS[module].main(arguments)
 
 
 @contextmanager
 def scripted(script: Script | None = None) -> Iterator[Scripted]:
     """Let all runs that this process orders be written by a script; its launcher's `script` may be exchanged."""
     launcher: Any = Scripted(script or Script())
-    own, spawn = LAUNCHERS["own"], process.spawn
-    places: Any = process
-    LAUNCHERS["own"], places.spawn = launcher, launcher.conduct
+    places: list[Any] = [process, of_cures]
+    own, spawns = LAUNCHERS["own"], [place.spawn for place in places]
+    LAUNCHERS["own"] = launcher
+    for place in places:
+        place.spawn = launcher.conduct
     try:
         yield launcher
-        for thread in launcher.conductors:
-            thread.join(CONDUCTOR_SECONDS)
-            assert not thread.is_alive(), f"the conductor of {thread.name} has not ended"
+        launcher.wait()
     finally:
-        LAUNCHERS["own"], places.spawn = own, spawn
+        LAUNCHERS["own"] = own
+        for place, spawn in zip(places, spawns, strict=True):
+            place.spawn = spawn

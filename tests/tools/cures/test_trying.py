@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.worlds.records import Script
+from tests.worlds.scripted import Scripted, scripted
 
 from trainwright.tools import projects
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.paired import cures_of, runs_of_cure
-from trainwright.tools.launchers import read_launch
 from trainwright.tools.ledger import append, entries
-from trainwright.tools.projects.diagnosis_answer import DiagnosisAnswer
-from trainwright.tools.training_orchestrator import start_run, stop_run, wait_for_run
+from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import ConflictError, LimitReachedError, NotFoundError
-from trainwright.trainer.run import RunKind
+from trainwright.trainer.run import RunKind, RunSpecification
 
 pytestmark = pytest.mark.slow
 
@@ -39,28 +40,34 @@ CAUSE = "learning_rate_too_high"
 GOAL = {"metric": "loss", "direction": "minimize", "target": 6000.0}
 
 
+def series(plan: RunSpecification) -> dict[str, Callable[[int], float]]:
+    """A loss that climbs with the sick rate, whatever the warm-up, and falls with a lower one or with clipping."""
+    is_sick = plan.config.optimizer.learning_rate == 100.0 and plan.config.training.clip_norm is None
+    return {"train/loss": (lambda step: 10.0 * step) if is_sick else (lambda step: 10.0 / step)}
+
+
+def curve(plan: RunSpecification, epoch: int) -> dict[str, float]:
+    return {"loss": series(plan)["train/loss"](epoch)}
+
+
+SCRIPT = Script(curve=curve, series=series)
+
+
 @pytest.fixture
-def sick(tmp_path: Path) -> Iterator[Workspace]:
+def launcher() -> Iterator[Scripted]:
+    with scripted(SCRIPT) as launcher:
+        yield launcher
+
+
+@pytest.fixture
+def sick(tmp_path: Path, launcher: Scripted) -> Iterator[Workspace]:
     """A project whose smoke run raised a critical alert."""
     workspace = Workspace.open(tmp_path / "workspace")
     projects.create_project(workspace, NAME, intent="", goal=GOAL, config=SICK)
-    finished(workspace, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+    start_run(workspace, NAME, RunKind.SMOKE)
     yield workspace
-    for run in living(workspace):
-        stop_run(workspace, run.id)
-        finished(workspace, run.id)
+    launcher.wait()
     workspace.close()
-
-
-def living(workspace: Workspace) -> list[Run]:
-    with workspace.session() as session:
-        return [run for run in session.query(Run) if not run.sealed]
-
-
-def finished(workspace: Workspace, run_id: str) -> Any:
-    while not (view := wait_for_run(workspace, run_id, poll_seconds=0.05)).is_ended:
-        pass
-    return view
 
 
 def smoke_of(workspace: Workspace) -> str:
@@ -68,27 +75,21 @@ def smoke_of(workspace: Workspace) -> str:
         return next(run.id for run in session.query(Run) if run.kind == RunKind.SMOKE)
 
 
-def ended(workspace: Workspace, answer: DiagnosisAnswer) -> DiagnosisAnswer:
-    """Follow `next` until the trial has ended."""
-    while answer.trial is not None and answer.trial.state == "running":
-        assert answer.next is not None
-        if answer.next.tool == "run_status":
-            view = finished(workspace, answer.next.arguments["run_id"])
-            assert view.next.tool == "diagnose_run"
-            assert view.next.arguments["run_id"] == answer.run_id
-        answer = projects.diagnose(workspace, NAME, answer.run_id)
-        time.sleep(0.05)
-    return answer
-
-
 @pytest.mark.requirement("DIAG-8", "DIAG-10", "GATE-7", "PHASE-4")
-def test_a_rate_that_is_too_high_is_named_tried_cured_configured_and_fixed(sick: Workspace) -> None:
+def test_a_rate_that_is_too_high_is_named_tried_cured_configured_and_fixed(sick: Workspace, launcher: Scripted) -> None:
     smoke = smoke_of(sick)
     seen = projects.diagnose(sick, NAME, smoke)
     assert (seen.verdict, seen.alerts[0].id) == ("stop", CAUSE)
     assert seen.proposal is not None
     assert (seen.proposal.tool, seen.proposal.arguments["fix"]) == ("diagnose_run", "try")
 
+    answered = threading.Event()
+
+    def held(plan: RunSpecification, epoch: int) -> dict[str, float]:
+        assert len(launcher.started) == 2 or answered.wait(60), "the run without a fix is the second of all"
+        return curve(plan, epoch)
+
+    launcher.script = replace(SCRIPT, curve=held)
     begun = projects.diagnose(sick, NAME, smoke, fix="try")
     assert begun.trial is not None
     assert begun.trial.state == "running"
@@ -97,15 +98,14 @@ def test_a_rate_that_is_too_high_is_named_tried_cured_configured_and_fixed(sick:
     assert again.trial is not None
     assert again.trial.without == begun.trial.without, "one trial, however often it is asked for"
 
-    after = ended(sick, again)
+    answered.set()
+    launcher.wait()
+    after = projects.diagnose(sick, NAME, smoke)
     assert after.trial is not None
     assert after.trial.failure is None
     results = {one.fix: one for one in after.trial.results}
     assert results[first].cured == "yes", results
-    value = results[first]
-    assert value.value_before is not None
-    assert value.value_after is not None
-    assert value.value_after < value.value_before
+    assert (results[first].value_before, results[first].value_after) == (50.0, 2.0), "of the fifth epoch"
     assert results["longer_warmup"].cured == "no", results
     with sick.session() as session:
         evidence = Evidence(session, sick, NAME)
@@ -128,7 +128,7 @@ def test_a_rate_that_is_too_high_is_named_tried_cured_configured_and_fixed(sick:
 
     projects.configure(sick, NAME, changes=after.next.arguments["changes"])
     for kind, phase in ((RunKind.SMOKE, "planning"), (RunKind.BASELINE, "baseline")):
-        assert finished(sick, start_run(sick, NAME, kind).run_id).state == "completed"
+        start_run(sick, NAME, kind)
         projects.pass_gate(sick, NAME, phase)
     healthy = projects.diagnose(sick, NAME)
     assert CAUSE not in [alert.id for alert in healthy.alerts if alert.severity == "critical"]
@@ -167,22 +167,30 @@ def test_a_trial_without_room_under_the_limits_is_refused_and_nothing_is_recorde
 
 
 @pytest.mark.requirement("DIAG-10", "TRAIN-5")
-def test_a_trial_whose_process_is_killed_goes_on_with_the_runs_that_it_has(sick: Workspace) -> None:
+@pytest.mark.parametrize("kills", [1, 2])
+def test_a_trial_whose_process_is_killed_goes_on_with_the_runs_that_it_has(
+    sick: Workspace, launcher: Scripted, kills: int
+) -> None:
     smoke = smoke_of(sick)
+
+    def killed_on_the_way(plan: RunSpecification, epoch: int) -> dict[str, float]:
+        if plan.kind is RunKind.CURE and len(launcher.started) == 1 + kills:
+            launcher.script = SCRIPT
+            raise SystemExit
+        return curve(plan, epoch)
+
+    launcher.script = replace(SCRIPT, curve=killed_on_the_way)
     begun = projects.diagnose(sick, NAME, smoke, fix="clip_gradients")
     assert begun.trial is not None
-    with sick.session() as session:
-        (cure,) = cures_of(Evidence(session, sick, NAME))
-    launch = read_launch(sick.project_folder(NAME) / "cures" / cure.cure_id)
-    assert launch is not None
-    assert launch.process is not None
-    launch.process.kill_tree()
-    while launch.process.is_alive():
-        time.sleep(0.01)
-    after = ended(sick, projects.diagnose(sick, NAME, smoke))
+    launcher.wait()
+    assert projects.diagnose(sick, NAME, smoke).trial is not None  # which starts another process
+    launcher.wait()
+    after = projects.diagnose(sick, NAME, smoke)
     assert after.trial is not None
     assert after.trial.without == begun.trial.without
     assert [(one.fix, one.cured) for one in after.trial.results] == [("clip_gradients", "yes")]
+    with sick.session() as session:
+        assert session.query(Run).filter(Run.kind == RunKind.CURE).count() == 2, "none twice"
 
 
 @pytest.mark.requirement("DIAG-10")
@@ -191,8 +199,6 @@ def test_what_cannot_be_tried_is_refused_with_what_can(sick: Workspace) -> None:
         projects.diagnose(sick, NAME, smoke_of(sick), fix="pray")
     assert "clip_gradients" in caught.value.remedy
     projects.configure(sick, NAME, changes={"optimizer.learning_rate": 0.01, "target_scaling": "standardize"})
-    finished(sick, start_run(sick, NAME, RunKind.SMOKE).run_id)
-    with sick.session() as session:
-        newest = max(session.query(Run), key=lambda run: run.created_at).id
+    newest = start_run(sick, NAME, RunKind.SMOKE).run_id
     with pytest.raises(ConflictError, match="Nothing is left to try"):
         projects.diagnose(sick, NAME, newest, fix="try")

@@ -8,7 +8,7 @@ import pytest
 
 from trainwright.tools import ledger, limits
 from trainwright.tools.gates.improvement import confirmation_seeds
-from trainwright.tools.hyperparameter_tuner import process, start_study, stop_study, study_status
+from trainwright.tools.hyperparameter_tuner import start_study, stop_study, study_status
 from trainwright.tools.hyperparameter_tuner.ablation.publishing import PURPOSE
 from trainwright.tools.hyperparameter_tuner.optuna_copy import copy_to_optuna
 from trainwright.tools.ledger.events import AblationChanged
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from trainwright.tools.workspace import Workspace
 
+pytestmark = pytest.mark.usefixtures("by_hand")
+
 DECAY = "optimizer.weight_decay"
 RATE = "optimizer.learning_rate"
 PLAIN: dict[str, Any] = {"ablation": {"factors": {RATE: [1e-3]}}}
@@ -31,9 +33,17 @@ SETTLED: dict[str, Any] = {"ablation": {"factors": {RATE: [1e-6]}}}
 """The same, where the rate of `PLAIN` was settled on."""
 
 
-@pytest.fixture(autouse=True)
-def no_conductor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "CONDUCTOR", "this")
+@pytest.fixture(scope="module")
+def refusing(module_workspace: Workspace, make_project: Callable[..., str]) -> Workspace:
+    """A project in which no study is under way."""
+    make_project(module_workspace)
+    return module_workspace
+
+
+def starts(workspace: Workspace, search: dict[str, Any]) -> None:
+    view = start_study(workspace, "digits", search=search)
+    assert view.state == "running"
+    stop_study(workspace, view.study_id)
 
 
 @pytest.mark.requirement("TUNE-5", "MCP-3")
@@ -66,26 +76,22 @@ def no_conductor(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_study_that_does_not_fit_is_refused_and_the_remedy_starts(
-    workspace: Workspace, make_project: Callable[..., str], ablation: dict[str, Any], told: str, right: dict[str, Any]
+    refusing: Workspace, ablation: dict[str, Any], told: str, right: dict[str, Any]
 ) -> None:
-    make_project(workspace)
     with pytest.raises(ConfigurationError) as caught:
-        start_study(workspace, "digits", search={"ablation": ablation})
+        start_study(refusing, "digits", search={"ablation": ablation})
     assert told in caught.value.message
     amended = caught.value.details["amend"]["search"]
     assert amended == {"ablation": right}
-    assert start_study(workspace, "digits", search=amended).state == "running"
+    starts(refusing, amended)
 
 
 @pytest.mark.requirement("TUNE-5", "MCP-3")
 @pytest.mark.parametrize("search", [{"ablation": {}}, {"ablation": None}, {"ablation": {"factors": {"seed": [1]}}}])
-def test_one_without_any_factor_gets_an_example_that_starts(
-    workspace: Workspace, make_project: Callable[..., str], search: dict[str, Any]
-) -> None:
-    make_project(workspace)
+def test_one_without_any_factor_gets_an_example_that_starts(refusing: Workspace, search: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        start_study(workspace, "digits", search=search)
-    assert start_study(workspace, "digits", search=caught.value.details["amend"]["search"]).state == "running"
+        start_study(refusing, "digits", search=search)
+    starts(refusing, caught.value.details["amend"]["search"])
 
 
 @pytest.mark.requirement("TUNE-5", "GATE-4")
@@ -125,46 +131,39 @@ def settle(workspace: Workspace, outcome: str = "passed") -> None:
 @pytest.mark.requirement("TUNE-5", "PHASE-5")
 @pytest.mark.parametrize("outcome", ["passed", "skipped"])
 def test_where_the_search_is_done_or_skipped_the_settled_configuration_is_the_reference(
-    workspace: Workspace, make_project: Callable[..., str], outcome: str
+    digits: Workspace, outcome: str
 ) -> None:
-    make_project(workspace)
-    settle(workspace, outcome)
+    settle(digits, outcome)
     with pytest.raises(ConfigurationError, match="is the present value"):
-        start_study(workspace, "digits", search=PLAIN)
-    view = start_study(workspace, "digits", search=SETTLED)
-    with workspace.session() as session:
+        start_study(digits, "digits", search=PLAIN)
+    view = start_study(digits, "digits", search=SETTLED)
+    with digits.session() as session:
         assert get_study(session, view.study_id).base_values["optimizer"] == {"learning_rate": 1e-3}
 
 
 @pytest.mark.requirement("TUNE-5", "PHASE-5")
-def test_the_same_study_is_found_again_and_a_stopped_one_goes_on(
-    workspace: Workspace, make_project: Callable[..., str]
-) -> None:
-    make_project(workspace)
-    first = start_study(workspace, "digits", search=PLAIN)
-    assert start_study(workspace, "digits", search=PLAIN).study_id == first.study_id
-    assert start_study(workspace, "digits", search={"ablation": {RATE: 1e-3}}).study_id == first.study_id
-    assert stop_study(workspace, first.study_id).state == "stopped"
-    assert start_study(workspace, "digits", search=PLAIN).study_id == first.study_id
-    assert study_status(workspace, first.study_id).state == "running"
+def test_the_same_study_is_found_again_and_a_stopped_one_goes_on(digits: Workspace) -> None:
+    first = start_study(digits, "digits", search=PLAIN)
+    assert start_study(digits, "digits", search=PLAIN).study_id == first.study_id
+    assert start_study(digits, "digits", search={"ablation": {RATE: 1e-3}}).study_id == first.study_id
+    assert stop_study(digits, first.study_id).state == "stopped"
+    assert start_study(digits, "digits", search=PLAIN).study_id == first.study_id
+    assert study_status(digits, first.study_id).state == "running"
     space = {RATE: {"type": "float", "low": 1e-4, "high": 1e-1, "log": True}}
-    other = start_study(workspace, "digits", search={"space": space, "trials": 2})
+    other = start_study(digits, "digits", search={"space": space, "trials": 2})
     assert other.study_id != first.study_id
-    with workspace.session() as session:
+    with digits.session() as session:
         assert {body["study_id"] for _, body in ledger.entries(session, "digits", "study")} == {other.study_id}
 
 
 @pytest.mark.requirement("TUNE-3", "TUNE-5")
 @pytest.mark.parametrize("is_settled", [False, True])
-def test_a_study_of_an_earlier_version_is_found_again_and_keeps_its_seeds(
-    workspace: Workspace, make_project: Callable[..., str], is_settled: bool
-) -> None:
+def test_a_study_of_an_earlier_version_is_found_again_and_keeps_its_seeds(digits: Workspace, is_settled: bool) -> None:
     """A key of the schema that came later, with its default, gives the same configuration another digest."""
-    make_project(workspace)
     if is_settled:
-        settle(workspace)
-    first = start_study(workspace, "digits", search=SETTLED if is_settled else PLAIN)
-    with workspace.session() as session:
+        settle(digits)
+    first = start_study(digits, "digits", search=SETTLED if is_settled else PLAIN)
+    with digits.session() as session:
         now_made = get_study(session, first.study_id)
         old = AblationChanged(
             study_id="ablation-digits-of-old", state="running", search=now_made.search, objective=now_made.objective,
@@ -172,8 +171,8 @@ def test_a_study_of_an_earlier_version_is_found_again_and_keeps_its_seeds(
             **({"base_values": now_made.base_values} if is_settled else {}),
         )  # fmt: skip
         ledger.record(session, "digits", old)
-    before = stop_study(workspace, old.study_id)
-    again = start_study(workspace, "digits", search=SETTLED if is_settled else PLAIN)
+    before = stop_study(digits, old.study_id)
+    again = start_study(digits, "digits", search=SETTLED if is_settled else PLAIN)
     assert (again.study_id, again.state) == (old.study_id, "running")
     assert again.ablation is not None
     assert before.ablation is not None
@@ -182,26 +181,22 @@ def test_a_study_of_an_earlier_version_is_found_again_and_keeps_its_seeds(
 
 
 @pytest.mark.requirement("TUNE-5")
-def test_one_key_names_no_two_kinds_of_study(workspace: Workspace, make_project: Callable[..., str]) -> None:
-    make_project(workspace)
+def test_one_key_names_no_two_kinds_of_study(digits: Workspace) -> None:
     space = {RATE: {"type": "float", "low": 1e-4, "high": 1e-1, "log": True}}
-    start_study(workspace, "digits", search=PLAIN, idempotency_key="one")
+    start_study(digits, "digits", search=PLAIN, idempotency_key="one")
     with pytest.raises(ConflictError, match="already names the ablation study"):
-        start_study(workspace, "digits", search={"space": space}, idempotency_key="one")
-    start_study(workspace, "digits", search={"space": space, "trials": 2}, idempotency_key="two")
+        start_study(digits, "digits", search={"space": space}, idempotency_key="one")
+    start_study(digits, "digits", search={"space": space, "trials": 2}, idempotency_key="two")
     with pytest.raises(ConflictError, match="already names the search"):
-        start_study(workspace, "digits", search=PLAIN, idempotency_key="two")
+        start_study(digits, "digits", search=PLAIN, idempotency_key="two")
 
 
 @pytest.mark.requirement("TUNE-5", "TUNE-4")
-def test_what_draws_a_space_says_that_an_ablation_study_has_none(
-    workspace: Workspace, make_project: Callable[..., str], tmp_path: Path
-) -> None:
-    make_project(workspace)
-    study_id = start_study(workspace, "digits", search=PLAIN).study_id
+def test_what_draws_a_space_says_that_an_ablation_study_has_none(digits: Workspace, tmp_path: Path) -> None:
+    study_id = start_study(digits, "digits", search=PLAIN).study_id
     for ask in (
-        lambda: plot_study(workspace, study_id, "history"),
-        lambda: copy_to_optuna(workspace, study_id, tmp_path / "copy.sqlite3"),
+        lambda: plot_study(digits, study_id, "history"),
+        lambda: copy_to_optuna(digits, study_id, tmp_path / "copy.sqlite3"),
     ):
         with pytest.raises(ConflictError, match="is an ablation study") as refused:
             ask()

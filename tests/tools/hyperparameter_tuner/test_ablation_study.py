@@ -1,74 +1,97 @@
-"""A real ablation study on the digits, killed on its way: no run lost or doubled, and every figure derived again."""
+"""An ablation study whose conductor and workers end on its way: no run lost or doubled, every figure derived again."""
 
 from __future__ import annotations
 
-import os
+import random
 import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.worlds.records import Script
+from tests.worlds.scripted import Scripted, scripted
 
 from trainwright.tools import ledger, limits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.improvement import confirmation_seeds
 from trainwright.tools.hyperparameter_tuner import StudyView, start_study, stop_study, study_status
-from trainwright.tools.hyperparameter_tuner.process import study_folder
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, RUNNING, trials_of
-from trainwright.tools.launchers import read_launch
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.verification.ablations import verify_ablations
 from trainwright.tools.verification.findings import Case
 from trainwright.tools.workspace.records import latest_config, runs_of
 from trainwright.trainer.config import config_digest, parse_config
-from trainwright.trainer.run import RunKind
+from trainwright.trainer.run import Failure, RunKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     from trainwright.tools.workspace import Workspace
+    from trainwright.trainer.run import RunSpecification
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-RATE, DECAY = "optimizer.learning_rate", "optimizer.weight_decay"
+RATE, DECAY, BATCH = "optimizer.learning_rate", "optimizer.weight_decay", "loader.batch_size"
 STUDY: dict[str, Any] = {"ablation": {"factors": {RATE: [1e-6]}, "repeats": 3}, "width": 2}
 GOOD: dict[str, Any] = {"optimizer": {"learning_rate": 0.01}, "training": {"epochs": 2}}
 
 
-def ended(workspace: Workspace, study_id: str) -> StudyView:
-    while not (view := study_status(workspace, study_id, 20)).is_ended:
-        pass
-    return view
+REFERENCE, SLOW, NOISE = 0.9, 0.3, 0.002
+"""Accuracy with the reference's rate and with that of the study's level, and what a seed and a configuration add."""
 
 
-def kill(folder: Path) -> None:
-    launch = read_launch(folder)
-    if launch is not None and launch.process is not None and launch.process.is_alive():
-        os.kill(launch.process.pid, signal.SIGKILL)
+def curve(plan: RunSpecification, epoch: int) -> dict[str, float]:
+    config = plan.config
+    value = SLOW if config.optimizer.learning_rate == 1e-6 else REFERENCE
+    drawn = random.Random(f"{config.seed} {config.optimizer.weight_decay} {config.loader.batch_size}")
+    value += drawn.uniform(-NOISE, NOISE) - 0.1 / epoch
+    return {"loss": 1 - value, "accuracy": value}
+
+
+def ended(launcher: Scripted, workspace: Workspace, study_id: str) -> StudyView:
+    launcher.wait()
+    return study_status(workspace, study_id)
 
 
 @pytest.fixture(scope="module")
-def killed(module_workspace: Workspace, make_project: Callable[..., str]) -> StudyView:
-    """A study whose conductor and one of whose workers were killed, and that was stopped, at its end."""
+def module_launcher() -> Iterator[Scripted]:
+    with scripted(Script(curve=curve)) as launcher:
+        yield launcher
+
+
+@pytest.fixture(scope="module")
+def killed(module_launcher: Scripted, module_workspace: Workspace, make_project: Callable[..., str]) -> StudyView:
+    """A study whose conductor ended twice, while a worker had the run, whose workers died, and that was stopped."""
+    ends = [3, 6]
+
+    def curve_and_end(plan: RunSpecification, epoch: int) -> dict[str, float]:
+        if ends and len(module_launcher.started) == ends[0]:
+            ends.pop(0)
+            raise SystemExit
+        return curve(plan, epoch)
+
+    def death(plan: RunSpecification, attempt: int) -> tuple[int, int] | None:
+        is_level = plan.config.optimizer.learning_rate == 1e-6
+        return (1, -signal.SIGKILL) if is_level and attempt == 1 else None
+
+    module_launcher.script = Script(curve=curve_and_end, death=death)
     make_project(module_workspace, "war", **GOOD)
-    study = start_study(module_workspace, "war", search=STUDY).study_id
-    while not (view := study_status(module_workspace, study, 0.2)).trials_done or view.running_run is None:
-        assert not view.is_ended, view.failure
-    kill(study_folder(module_workspace, "war", study))
-    kill(module_workspace.run_directory("war", view.running_run).path)
-    while (view := study_status(module_workspace, study, 0.2)).trials_done < 3:
-        assert not view.is_ended, view.failure
+    study = start_study(module_workspace, "war", search=STUDY | {"width": 1}).study_id
+    module_launcher.wait()
+    assert study_status(module_workspace, study).state == "running"  # which starts another conductor
+    module_launcher.wait()
+    assert not ends
     assert stop_study(module_workspace, study).next is not None
-    assert start_study(module_workspace, "war", search=STUDY).study_id == study
-    return ended(module_workspace, study)
+    assert start_study(module_workspace, "war", search=STUDY | {"width": 1}).study_id == study
+    return ended(module_launcher, module_workspace, study)
 
 
 @pytest.mark.requirement("TUNE-5", "TUNE-7")
-def test_it_equals_one_left_in_peace_whose_runs_followed_one_another(
-    module_workspace: Workspace, killed: StudyView, make_project: Callable[..., str]
+def test_it_equals_one_left_in_peace_whose_runs_were_side_by_side(
+    module_launcher: Scripted, module_workspace: Workspace, killed: StudyView, make_project: Callable[..., str]
 ) -> None:
+    module_launcher.script = Script(curve=curve)
     make_project(module_workspace, "peace", **GOOD)
-    view = ended(module_workspace, start_study(module_workspace, "peace", search=STUDY | {"width": 1}).study_id)
+    view = ended(module_launcher, module_workspace, start_study(module_workspace, "peace", search=STUDY).study_id)
     tables = []
     for study in (view.study_id, killed.study_id):
         with module_workspace.session() as session:
@@ -104,7 +127,7 @@ def test_a_level_that_learns_nothing_is_worse_and_the_answer_and_the_report_say_
     assert killed.ablation is not None
     (effect,) = killed.ablation["effects"]
     assert effect["verdict"] == "worse"
-    assert effect["high"] < -0.3
+    assert effect["mean"] == pytest.approx(SLOW - REFERENCE), "what a seed adds to both cancels"
     assert killed.ablation["conclusion"].startswith("1 of 1 effects differ beyond the seeds' noise")
     folder = module_workspace.project_folder("war")
     report = (folder / "ablation_results.md").read_text()
@@ -136,11 +159,12 @@ def test_verify_derives_every_figure_again_and_no_gate_sees_it(module_workspace:
 
 @pytest.mark.requirement("TUNE-5")
 def test_a_larger_study_trains_what_is_missing_and_where_nothing_differs_says_what_it_could_have_seen(
-    module_workspace: Workspace, killed: StudyView
+    module_launcher: Scripted, module_workspace: Workspace, killed: StudyView
 ) -> None:
-    search = {"ablation": {"factors": {DECAY: [0.011], "loader.batch_size": [33]}, "repeats": 3}, "width": 2}
+    module_launcher.script = Script(curve=curve)
+    search = {"ablation": {"factors": {DECAY: [0.011], BATCH: [33]}, "repeats": 3}, "width": 2}
     study = start_study(module_workspace, "war", search=search).study_id
-    view = ended(module_workspace, study)
+    view = ended(module_launcher, module_workspace, study)
     with module_workspace.session() as session:
         trials = trials_of(session, study)
         own = [run for run in runs_of(session, "war", RunKind.ABLATION) if run.study == study]
@@ -157,25 +181,21 @@ def test_a_larger_study_trains_what_is_missing_and_where_nothing_differs_says_wh
 
 @pytest.mark.requirement("TUNE-5")
 def test_a_level_that_fails_is_its_own_finding_and_a_reference_that_fails_ends_the_study(
-    workspace: Workspace, make_project: Callable[..., str]
+    launcher: Scripted, workspace: Workspace, make_project: Callable[..., str]
 ) -> None:
-    (workspace.path.parent / "picky.py").write_text(
-        "from torch import nn\n\n\ndef build(width):\n    if width == 13:\n        raise ValueError('no 13')\n"
-        "    return nn.Sequential(nn.Flatten(), nn.Linear(64, width), nn.ReLU(), nn.Linear(width, 10))\n"
-    )
-    model = {"use": "picky.py:build", "args": {"width": 8}}
-    make_project(workspace, **GOOD | {"training": {"epochs": 1}}, model=model)
-    factors = {"model.args.width": [13, 9]}
-    search = {"ablation": {"factors": factors, "repeats": 3}, "width": 2}
-    view = ended(workspace, start_study(workspace, "digits", search=search).study_id)
+    no_13 = Failure(category="user_code", message="no 13", remedy="Take another.")
+    launcher.script = Script(curve=curve, failure=lambda plan: no_13 if plan.config.loader.batch_size == 13 else None)
+    make_project(workspace, **GOOD)
+    search = {"ablation": {"factors": {BATCH: [13, 9]}, "repeats": 3}, "width": 2}
+    view = ended(launcher, workspace, start_study(workspace, "digits", search=search).study_id)
     assert (view.state, view.completed, view.failed) == ("completed", 6, 3)
     assert view.ablation is not None
-    assert "model.args.width = 13 failed on 3 of 3 seeds" in view.ablation["conclusion"]
-    assert [one["effect"] for one in view.ablation["effects"]] == ["model.args.width = 9"]
+    assert f"{BATCH} = 13 failed on 3 of 3 seeds" in view.ablation["conclusion"]
+    assert [one["effect"] for one in view.ablation["effects"]] == [f"{BATCH} = 9"]
 
-    make_project(workspace, "broken", **GOOD, model=model | {"args": {"width": 13}})
-    search = {"ablation": {"factors": {"model.args.width": [9]}, "repeats": 3}}
-    view = ended(workspace, start_study(workspace, "broken", search=search).study_id)
+    make_project(workspace, "broken", **GOOD, loader={"batch_size": 13})
+    search = {"ablation": {"factors": {BATCH: [9]}, "repeats": 3}}
+    view = ended(launcher, workspace, start_study(workspace, "broken", search=search).study_id)
     assert view.state == "failed"
     assert view.failure is not None
     assert "The reference failed with seed" in view.failure["message"]
@@ -187,11 +207,12 @@ def test_a_level_that_fails_is_its_own_finding_and_a_reference_that_fails_ends_t
 
 @pytest.mark.requirement("TUNE-5", "GATE-4")
 def test_where_a_limit_is_used_up_it_stops_and_begins_no_further_run(
-    workspace: Workspace, make_project: Callable[..., str]
+    launcher: Scripted, workspace: Workspace, make_project: Callable[..., str]
 ) -> None:
-    make_project(workspace, **GOOD, limits={"project_wall_clock_seconds": 4.0})
+    make_project(workspace, **GOOD, limits={"project_wall_clock_seconds": 0.2})
     ablation = {"factors": {RATE: [1e-6, 1e-5], DECAY: [0.3]}, "repeats": 20}
-    view = ended(workspace, start_study(workspace, "digits", search={"ablation": ablation, "width": 2}).study_id)
+    search = {"ablation": ablation, "width": 2}
+    view = ended(launcher, workspace, start_study(workspace, "digits", search=search).study_id)
     assert view.state == "stopped"
     assert view.failure is not None
     assert "project_wall_clock_seconds is used up" in view.failure["message"]

@@ -1,4 +1,4 @@
-"""Analysis of a study: which parameter matters, and what each picture shows of trials of every kind."""
+"""Analysis of a study: which parameter matters, what each picture shows, and its copy in Optuna's storage."""
 
 from __future__ import annotations
 
@@ -6,19 +6,28 @@ import math
 import random
 from typing import TYPE_CHECKING, Any
 
+import optuna
 import pytest
+from typer.testing import CliRunner
 
+from trainwright.server.cli import app
 from trainwright.tools.figures.kinds import STUDY_KINDS
 from trainwright.tools.hyperparameter_tuner.analysis import Subject, draw_study, drawable_kinds
 from trainwright.tools.hyperparameter_tuner.analysis.scales import scale_of
+from trainwright.tools.hyperparameter_tuner.optuna_copy import copy_to_optuna
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord
-from trainwright.trainer.base.errors import NotFoundError
+from trainwright.tools.workspace.tables import Study, Trial, now
+from trainwright.trainer.base.errors import ConflictError, NotFoundError, StorageError
 from trainwright.trainer.config import SearchSection
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from trainwright.tools.workspace import Workspace
+
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("TUNE-4")]
+
 
 SPACE: dict[str, Any] = {
     "optimizer.learning_rate": {"type": "float", "low": 1e-5, "high": 1e-1, "log": True},
@@ -77,7 +86,7 @@ def test_importance_says_why_there_is_none() -> None:
     assert "the same value" in flat.importance.note
 
 
-@pytest.mark.parametrize("count", [3, 12, 60])
+@pytest.mark.parametrize("count", [3, 60])
 def test_every_kind_is_drawn_of_few_and_of_many_trials(tmp_path: Path, count: int) -> None:
     study = subject(count)
     kinds = drawable_kinds(study)
@@ -124,3 +133,69 @@ def test_places_on_a_scale_follow_its_type() -> None:
     assert rate.of({"loader.batch_size": 16}) is None
     wide = scale_of("model.args.dropout", space["model.args.dropout"], [0.9])  # a guess beyond the range
     assert wide.place(0.9) == 1.0
+
+
+COPIED: dict[str, Any] = {
+    "optimizer.learning_rate": {"type": "float", "low": 1e-4, "high": 1.0, "log": True},
+    "optimizer.name": {"type": "categorical", "choices": ["adamw", "sgd"]},
+}
+TRIALS: list[dict[str, Any]] = [
+    {"state": "completed", "value": 0.5, "intermediate": {"1": 0.3, "2": 0.5}, "attributes": {}},
+    {"state": "pruned", "intermediate": {"1": 0.1}, "attributes": {}},
+    {"state": "failed", "attributes": {"cause": {"category": "divergence", "message": "NaN"}}},
+    {"state": "running", "attributes": {}},
+]
+
+
+@pytest.fixture
+def study(workspace: Workspace, make_project: Callable[..., str]) -> str:
+    make_project(workspace)
+    with workspace.session() as session:
+        session.add(
+            Study(
+                id="study-digits-1", project="digits", state="running", search={"space": COPIED, "trials": 4},
+                objective={"metric": "accuracy", "direction": "maximize"}, base_config_digest="", base_values={},
+                created_at=now(),
+            )
+        )  # fmt: skip
+        session.flush()
+        for number, given in enumerate(TRIALS):
+            rate = {"optimizer.learning_rate": 10.0**-number, "optimizer.name": "sgd"}
+            session.add(Trial(study="study-digits-1", number=number, parameters=rate, **{"intermediate": {}, **given}))
+    return "study-digits-1"
+
+
+def test_every_trial_is_read_back_by_plain_optuna(workspace: Workspace, study: str, tmp_path: Path) -> None:
+    name, count = copy_to_optuna(workspace, study, tmp_path / "copy.sqlite3")
+    copy = optuna.load_study(study_name=name, storage=f"sqlite:///{tmp_path / 'copy.sqlite3'}")
+    assert count == len(copy.trials) == len(TRIALS)
+    assert [trial.state.name for trial in copy.trials] == ["COMPLETE", "PRUNED", "FAIL", "RUNNING"]
+    assert [trial.params["optimizer.learning_rate"] for trial in copy.trials] == [1.0, 0.1, 0.01, 0.001]
+    assert copy.trials[0].params["optimizer.name"] == '"sgd"', "choices are written as JSON"
+    assert copy.best_value == 0.5
+    assert copy.trials[1].intermediate_values == {1: 0.1}
+    assert copy.trials[2].user_attrs["cause"] == "divergence: NaN"
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".optuna-")] == []
+
+
+def test_a_file_that_exists_or_cannot_be_written_is_refused(workspace: Workspace, study: str, tmp_path: Path) -> None:
+    there = tmp_path / "mine.sqlite3"
+    there.write_text("something of the user's")
+    with pytest.raises(ConflictError):
+        copy_to_optuna(workspace, study, there)
+    assert there.read_text() == "something of the user's"
+    with pytest.raises(StorageError):
+        copy_to_optuna(workspace, study, tmp_path / "no folder" / "copy.sqlite3")
+
+
+def test_the_command_lists_the_trials_and_names_the_dashboard(workspace: Workspace, study: str, tmp_path: Path) -> None:
+    run = CliRunner().invoke
+    listed = run(app, ["study", study, "-w", str(workspace.path)])
+    assert listed.exit_code == 0, listed.output
+    standing, *lines = listed.output.splitlines()
+    assert "running, 3 of" in standing
+    assert [line.split()[1] for line in lines if line[:4].strip()] == ["completed", "pruned", "failed", "running"]
+    copied = run(app, ["study", study, "--optuna", str(tmp_path / "a.sqlite3"), "-w", str(workspace.path)])
+    assert copied.exit_code == 0, copied.output
+    assert (tmp_path / "a.sqlite3").is_file()
+    assert "optuna-dashboard sqlite:///" in copied.output.replace("\n", "")

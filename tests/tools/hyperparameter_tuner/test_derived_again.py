@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.tools.hyperparameter_tuner.conftest import table_of
+from tests.worlds.records import Script
+from tests.worlds.scripted import scripted
 
-from trainwright.tools.hyperparameter_tuner import process, start_study
+from trainwright.tools.hyperparameter_tuner import start_study
 from trainwright.tools.hyperparameter_tuner.conductor import next_wave
 from trainwright.tools.hyperparameter_tuner.halving import PASSED, carry_out_bracket
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
-from trainwright.tools.hyperparameter_tuner.trials import PRUNED, TrialRecord, trials_of
+from trainwright.tools.hyperparameter_tuner.trials import PRUNED
 from trainwright.tools.training_orchestrator import resume_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.trainer.base.errors import ConflictError
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from trainwright.tools.workspace import Workspace
+    from trainwright.trainer.run import RunSpecification
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -42,11 +47,16 @@ BEFORE = 4
 """Trials that the study under way has ended."""
 
 
+def curve(plan: RunSpecification, epoch: int) -> dict[str, float]:
+    value = 0.9 - 0.1 * abs(math.log10(plan.config.optimizer.learning_rate or 1.0) + 2) - 0.1 / epoch
+    return {"loss": 1 - value, "accuracy": value}
+
+
 @pytest.fixture(scope="module")
 def studies(module_workspace: Workspace, make_project: Callable[..., str]) -> Iterator[tuple[Workspace, str, str]]:
     """Two studies under way, whose trials no entry of the ledger tells yet: judged alone, and halved."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(process, "CONDUCTOR", "this")
+    with scripted(Script(curve=curve)) as launcher:
+        launcher.is_conducting = False
         make_project(module_workspace, training={"epochs": 3})
         alone = start_study(module_workspace, "digits", search=SEARCH).study_id
         while len(trials := next_wave(module_workspace, alone)) and trials[0].number < BEFORE:
@@ -56,11 +66,6 @@ def studies(module_workspace: Workspace, make_project: Callable[..., str]) -> It
         next_wave(module_workspace, halved)
         carry_out_bracket(module_workspace, halved, 0)
         yield module_workspace, alone, halved
-
-
-def table_of(workspace: Workspace, study_id: str) -> list[TrialRecord]:
-    with workspace.session() as session:
-        return trials_of(session, study_id)
 
 
 def told(workspace: Workspace) -> list[str]:

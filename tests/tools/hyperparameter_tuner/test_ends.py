@@ -1,30 +1,40 @@
-"""Studies that end before their last trial: the estimate by hand, limits of their own, and the noise of the seeds."""
+"""Studies that end before their last trial: the estimate by hand, limits, seeds' noise; and the time left."""
 
 from __future__ import annotations
 
 import random
 import statistics
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.worlds.records import Script
 
 from trainwright.tools import ledger
-from trainwright.tools.hyperparameter_tuner import ends, process, start_study, study_status
+from trainwright.tools.hyperparameter_tuner import ends, start_study, study_status, tuning_report
 from trainwright.tools.hyperparameter_tuner.conductor import next_wave
 from trainwright.tools.hyperparameter_tuner.ends import end_early, ended_by, expected_gain
+from trainwright.tools.hyperparameter_tuner.time_left import PRUNED_SHARE, estimated_seconds
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
-from trainwright.tools.workspace.records import get_study
-from trainwright.tools.workspace.tables import Trial
+from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, PRUNED
+from trainwright.tools.ledger.events import StudyChanged
+from trainwright.tools.workspace.records import get_study, latest_config
+from trainwright.tools.workspace.tables import Run, Trial, now
 from trainwright.trainer.base.errors import ConfigurationError, LimitReachedError
 from trainwright.trainer.config import parse_config
+from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sqlalchemy.orm import Session
+    from tests.worlds.scripted import Scripted
+
     from trainwright.tools.workspace import Workspace
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("by_hand")]
+
 
 SEARCH: dict[str, Any] = {
     "trials": 40,
@@ -34,13 +44,11 @@ SEARCH: dict[str, Any] = {
 
 
 @pytest.fixture
-def begun(
-    workspace: Workspace, make_project: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., str]:
+def begun(workspace: Workspace, make_project: Callable[..., str], by_hand: Scripted) -> Callable[..., str]:
     """Begin a study that the test conducts itself."""
 
     def begin(**search: Any) -> str:
-        monkeypatch.setattr(process, "CONDUCTOR", "this")
+        by_hand.script = Script(curve=lambda plan, _: {"loss": 0.1, "accuracy": plan.config.seed % 10 / 10})
         make_project(workspace, training={"epochs": 1})
         return start_study(workspace, "digits", search=SEARCH | search).study_id
 
@@ -92,7 +100,8 @@ def test_a_search_ends_when_more_trials_promise_less_than_another_seed(
         found = ended_by(session, get_study(session, study_id))
     assert found is not None
     assert found["expected_gain"] == 0.0
-    assert len(found["baseline"]) == 3
+    assert len(found["baseline"]) == 3, "each seed's own value"
+    assert all(value * 10 == pytest.approx(round(value * 10)) for value in found["baseline"])
     assert found["seed_noise"] >= statistics.stdev(found["baseline"])
     view = study_status(workspace, study_id)
     assert view.ended_by == found
@@ -129,7 +138,7 @@ def test_only_time_in_which_a_run_was_under_way_counts(workspace: Workspace, beg
         study = get_study(session, study_id)
         seconds = ends._study_seconds(session, study)
         [seal] = ledger.ProjectFacts(session, study.project).seals.values()
-        time.sleep(1.2)
+        time.sleep(0.3)
         assert study.state == "running", "as it stays where a conductor dies, or the machine is off for a night"
         assert ends._study_seconds(session, study) == seconds == pytest.approx(seal.used["wall_clock_seconds"])
     assert seconds > 0.0
@@ -164,3 +173,66 @@ def test_a_limit_without_room_for_the_first_wave_is_refused_with_figures(
         end_early(workspace, study_id)
     assert "start_tuning(project='digits'" in refused.value.remedy
     assert refused.value.details["reserved"] == pytest.approx(7 * 60 / 3600)
+
+
+FOUR: dict[str, Any] = {
+    "trials": 4, "width": 2, "space": SEARCH["space"], "pruning": {"name": "none"},
+}  # fmt: skip
+OLD = "blake3:of-an-earlier-version"
+
+
+def add_run(session: Session, name: str, seconds: float, digest: str, **fields: Any) -> None:
+    began = now()
+    fields = {"kind": RunKind.BASELINE, "state": RunState.COMPLETED, "config_digest": digest} | fields
+    ended = began + timedelta(seconds=seconds)
+    session.add(Run(id=name, project="digits", base_config_digest=digest, seed=1, created_at=began, ended_at=ended,
+                    **fields))  # fmt: skip
+    session.flush()
+
+
+def add_trial(session: Session, study_id: str, number: int, seconds: float, state: RunState) -> None:
+    name = f"trial-{number}"
+    add_run(session, name, seconds, "", kind=RunKind.TRIAL, state=state, study=study_id)
+    outcome = COMPLETED if state is RunState.COMPLETED else PRUNED
+    session.add(Trial(study=study_id, number=number, parameters={}, attributes={}, intermediate={}, state=outcome,
+                      run=name))  # fmt: skip
+    session.flush()
+
+
+@pytest.mark.requirement("TUNE-4", "TUNE-5")
+def test_the_baseline_and_the_studies_of_an_earlier_version_count_as_of_the_same_configuration(
+    digits: Workspace,
+) -> None:
+    """A key of the schema that came later, with its default, gives the same configuration another digest."""
+    study_id = start_study(digits, "digits", search=FOUR).study_id
+    with digits.session() as session:
+        study = get_study(session, study_id)
+        for name, digest in (("study-digits-of-old", OLD), ("study-digits-of-another", "blake3:another")):
+            body = StudyChanged(
+                study_id=name, state="stopped", search=study.search, objective=study.objective,
+                base_config_digest=digest, created_at=now(),
+            )  # fmt: skip
+            ledger.record(session, "digits", body)
+        add_run(session, "baseline-of-another", 77.0, "blake3:another")
+        assert estimated_seconds(session, study) is None
+        assert "has run 1 study on this configuration" in tuning_report(session, digits, study)
+
+        latest_config(session, "digits").digest = OLD
+        add_run(session, "baseline-of-old", 10.0, OLD)
+        assert estimated_seconds(session, study) == 10.0 * (2 + 3), "two waves of trials, three of six repetitions"
+        for one in (study, get_study(session, "study-digits-of-old")):
+            assert "has run 2 studies on this configuration" in tuning_report(session, digits, one)
+
+
+@pytest.mark.requirement("TUNE-5")
+def test_repetitions_are_timed_by_what_ran_to_its_end_and_not_by_pruned_trials(digits: Workspace) -> None:
+    study_id = start_study(digits, "digits", search=FOUR | {"pruning": {"name": "median"}}).study_id
+    with digits.session() as session:
+        study = get_study(session, study_id)
+        add_run(session, "baseline", 10.0, study.base_config_digest)
+        assert estimated_seconds(session, study) == 10.0 * (2 * PRUNED_SHARE + 3), "nothing prunes a repetition"
+        for number in (0, 1):
+            add_trial(session, study_id, number, 2.0, RunState.STOPPED)
+        assert estimated_seconds(session, study) == 1 * 2.0 + 3 * 10.0
+        add_trial(session, study_id, 2, 8.0, RunState.COMPLETED)
+        assert estimated_seconds(session, study) == 1 * 2.0 + 3 * 8.0

@@ -1,25 +1,28 @@
-"""Ranges whose ends a real probe finds: recorded with its id, found again, and derived again."""
+"""Ranges whose ends a probe finds: recorded with its id, found again, and derived again."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.worlds.records import Script
 
 from trainwright.tools import ledger
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.found_bounds import bound_differences, found_range
-from trainwright.tools.hyperparameter_tuner import process, start_study, stop_study
+from trainwright.tools.hyperparameter_tuner import start_study, stop_study
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
 from trainwright.tools.workspace.records import get_study
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError
-from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.results import Probe, RateTest, SizeTest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from tests.worlds.scripted import Scripted
 
     from trainwright.tools.workspace import Workspace
+
+pytestmark = pytest.mark.usefixtures("by_hand")
 
 RATE, SIZE, SCHEDULE = "optimizer.learning_rate", "loader.batch_size", "schedule.name"
 SPACE: dict[str, Any] = {
@@ -29,65 +32,57 @@ SPACE: dict[str, Any] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def no_conductor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "CONDUCTOR", "this")
+TRIED = [
+    {"batch_size": 32, "samples_per_second": 1.0}, {"batch_size": 64, "samples_per_second": 2.0},
+    {"batch_size": 128, "failure": "memory ran out"},
+]  # fmt: skip
+FOUND = Probe(
+    learning_rate=RateTest(suggested=0.003), batch_size=SizeTest(suggested=64, tried=TRIED, why="memory ran out")
+)
 
 
 def probed(workspace: Workspace, name: str) -> str:
     run_id = start_run(workspace, name, RunKind.PROBE, max_steps=3).run_id
-    while not (view := wait_for_run(workspace, run_id, 20)).is_ended:
-        pass
-    assert view.state is RunState.COMPLETED, view.failure
+    assert wait_for_run(workspace, run_id).state == "completed"
     return run_id
 
 
-@pytest.mark.slow
 @pytest.mark.requirement("TUNE-6", "TUNE-5")
 def test_a_probe_gives_the_ends_which_are_recorded_with_its_id_and_not_measured_anew(
-    workspace: Workspace, make_project: Callable[..., str]
+    digits: Workspace, by_hand: Scripted
 ) -> None:
-    make_project(workspace)
-    first = probed(workspace, "digits")
-    view = start_study(workspace, "digits", search={"trials": 2, "space": SPACE})
-    measured = workspace.run_directory("digits", first).part(Probe)
-    with workspace.session() as session:
+    by_hand.script = Script(further=lambda _: [FOUND])
+    first = probed(digits, "digits")
+    view = start_study(digits, "digits", search={"trials": 2, "space": SPACE})
+    with digits.session() as session:
         study = get_study(session, view.study_id)
         (body,) = [body for _, body in ledger.entries(session, "digits", "study")]
-    suggested = measured.learning_rate.suggested
-    assert suggested is not None
     rates, sizes = study.search["space"][RATE], study.search["space"][SIZE]
-    assert (rates["low"], rates["high"]) == pytest.approx((suggested / 10, suggested * 10), rel=0.01)
-    assert rates["log"] is True
-    assert sizes["choices"][:2] == [8, 16]
-    assert sizes["when"] == {SCHEDULE: "constant"}
-    assert sizes["choices"][-1] == measured.batch_size.suggested
+    assert (rates["low"], rates["high"], rates["log"]) == (0.0003, 0.03, True)
+    assert (sizes["choices"], sizes["when"]) == ([8, 16, 32, 64], {SCHEDULE: "constant"})
     assert body["bounds"][RATE] == {"from": "range_test", "probe": first}
     assert any(first in note for note in view.taken_as or [])
 
-    stop_study(workspace, view.study_id)
-    probed(workspace, "digits")
-    again = start_study(workspace, "digits", search={"trials": 2, "space": SPACE})
-    assert again.study_id == view.study_id, "the newer probe may have measured other ends"
-    with workspace.session() as session:
+    stop_study(digits, view.study_id)
+    by_hand.script = Script(further=lambda _: [FOUND.model_copy(update={"learning_rate": RateTest(suggested=0.5)})])
+    probed(digits, "digits")
+    again = start_study(digits, "digits", search={"trials": 2, "space": SPACE})
+    assert again.study_id == view.study_id, "the newer probe has measured other ends"
+    with digits.session() as session:
         assert get_study(session, view.study_id).search == study.search
-        evidence = Evidence(session, workspace, "digits")
+        evidence = Evidence(session, digits, "digits")
         assert bound_differences(evidence, study.search, body["bounds"]) == []
         wider = {**study.search, "space": {**study.search["space"], RATE: {**rates, "high": 9.0}}}
         assert bound_differences(evidence, wider, body["bounds"])[0].startswith(f"the bounds of {RATE} are not those")
 
 
-@pytest.mark.slow
 @pytest.mark.requirement("TUNE-6", "MCP-3")
-def test_without_a_probe_of_this_configuration_the_error_names_the_call(
-    workspace: Workspace, make_project: Callable[..., str]
-) -> None:
-    make_project(workspace)
+def test_without_a_probe_of_this_configuration_the_error_names_the_call(digits: Workspace) -> None:
     with pytest.raises(ConflictError, match="No probe has measured this configuration") as caught:
-        start_study(workspace, "digits", search={"trials": 2, "space": SPACE})
+        start_study(digits, "digits", search={"trials": 2, "space": SPACE})
     assert caught.value.details["next"]["tool"] == "start_training"
     assert caught.value.details["next"]["arguments"]["kind"] == "probe"
-    with workspace.session() as session:
+    with digits.session() as session:
         assert ledger.entries(session, "digits", "study") == []
 
 
@@ -107,30 +102,17 @@ def test_without_a_probe_of_this_configuration_the_error_names_the_call(
     ],
 )
 def test_what_no_test_finds_is_refused_with_what_it_finds(
-    workspace: Workspace, make_project: Callable[..., str], space: dict[str, Any], told: str, right: dict[str, Any]
+    digits: Workspace, space: dict[str, Any], told: str, right: dict[str, Any]
 ) -> None:
-    make_project(workspace)
     with pytest.raises(ConfigurationError) as caught:
-        start_study(workspace, "digits", search={"trials": 2, "space": space})
+        start_study(digits, "digits", search={"trials": 2, "space": space})
     assert told in caught.value.message
     assert caught.value.details["amend"]["search"]["space"] == right
 
 
 @pytest.mark.requirement("TUNE-6")
 def test_the_ends_follow_from_the_record_alone() -> None:
-    tried = [
-        {"batch_size": 32, "samples_per_second": 1.0},
-        {"batch_size": 64, "samples_per_second": 2.0},
-        {"batch_size": 128, "failure": "memory ran out"},
-    ]
-    probe = Probe(
-        learning_rate=RateTest(suggested=0.003), batch_size=SizeTest(suggested=64, tried=tried, why="memory ran out")
-    )
-    assert found_range(probe, "range_test", "float", 32)[0] == {
-        "type": "float", "low": 0.0003, "high": 0.03, "log": True,
-    }  # fmt: skip
-    assert found_range(probe, "batch_size_finder", "categorical", 32)[0]["choices"] == [8, 16, 32, 64]
-    assert found_range(probe, "batch_size_finder", "int", 32)[0] == {"type": "int", "low": 8, "high": 64, "log": True}
+    assert found_range(FOUND, "batch_size_finder", "int", 32)[0] == {"type": "int", "low": 8, "high": 64, "log": True}
     fell = RateTest(why="the loss did not fall at any rate")
     assert found_range(Probe(learning_rate=fell), "range_test", "float", 32) == (
         {},

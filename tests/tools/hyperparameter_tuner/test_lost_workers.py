@@ -8,15 +8,16 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.tools.hyperparameter_tuner.conftest import table_of
+from tests.worlds.records import Script
 
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner import follow_run, lost_workers, process, start_study, study_status
 from trainwright.tools.hyperparameter_tuner.conductor import conduct, next_wave
 from trainwright.tools.hyperparameter_tuner.lost_workers import CRASHED, MOST_FAULTS
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
-from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, TrialRecord, trials_of
+from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, TrialRecord
 from trainwright.tools.launchers import Launch, read_launch
-from trainwright.tools.launchers.local import Local
 from trainwright.tools.training_orchestrator import resume_run
 from trainwright.tools.training_orchestrator.deaths import ITSELF, OUTSIDE, fault_of
 from trainwright.tools.training_orchestrator.observation import Observation
@@ -27,16 +28,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tests.worlds.scripted import Scripted
+
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
+RATE = "optimizer.learning_rate"
 SEARCH: dict[str, Any] = {
-    "trials": 2,
+    "trials": 1,
     "method": "random",
-    "seed": 1,
-    "space": {"model.args.width": {"type": "categorical", "choices": [8, 13]}},
+    "space": {RATE: {"type": "float", "low": 1e-4, "high": 1e-3}},
     "pruning": {"name": "none"},
     "present_first": False,
 }
@@ -48,54 +51,26 @@ from torch import nn
 
 
 class Faulty(nn.Module):
-    def __init__(self, width):
+    def __init__(self):
         super().__init__()
-        self.width, self.layer = width, nn.Linear(64, 10)
+        self.layer = nn.Linear(64, 10)
         self.register_buffer("seen", torch.zeros(()))  # goes on from a checkpoint, as all that a training depends on
 
     def forward(self, x):
         if self.training:
             self.seen += 1
-            if self.width == 13 and self.seen > 60:
+            if self.seen > 60:
                 ctypes.string_at(0)
         return self.layer(x.flatten(1))
-
-
-def build(width):
-    return Faulty(width)
-"""
-KILLED = """
-import os
-import signal
-from pathlib import Path
-
-from torch import nn
-
-
-def build(width):
-    kills = Path(__file__).with_name("kills")
-    left = int(kills.read_text())
-    if left:
-        kills.write_text(str(left - 1))
-        os.kill(os.getpid(), signal.SIGKILL)
-    return nn.Sequential(nn.Flatten(), nn.Linear(64, width), nn.ReLU(), nn.Linear(width, 10))
 """
 
 
-@pytest.fixture
-def begun(
-    workspace: Workspace, make_project: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., tuple[str, list[TrialRecord]]]:
-    """Begin a study of a model's code, whose trials the test carries out itself."""
-
-    def begin(code: str, **search: Any) -> tuple[str, list[TrialRecord]]:
-        (workspace.path.parent / "own.py").write_text(code)
-        monkeypatch.setattr(process, "CONDUCTOR", "this")
-        make_project(workspace, model={"use": "own.py:build", "args": {"width": 8}}, training={"epochs": 2})
-        study_id = start_study(workspace, "digits", search=SEARCH | search).study_id
-        return study_id, next_wave(workspace, study_id)
-
-    return begin
+def begun(workspace: Workspace, make_project: Callable[..., str], **config: Any) -> tuple[str, TrialRecord]:
+    """Begin a study of one trial, which the test carries out itself."""
+    make_project(workspace, training={"epochs": 2}, **config)
+    study_id = start_study(workspace, "digits", search=SEARCH).study_id
+    (trial,) = next_wave(workspace, study_id)
+    return study_id, trial
 
 
 def deaths(workspace: Workspace) -> list[dict[str, Any]]:
@@ -103,39 +78,32 @@ def deaths(workspace: Workspace) -> list[dict[str, Any]]:
         return [body["died"] for _, body in ledger.entries(session, "digits", "run_resumed") if "died" in body]
 
 
+def killed(*after: int) -> Script:
+    """Kill each of so many workers after these epochs."""
+    left = list(after)
+    return Script(death=lambda *_: (left.pop(0), -signal.SIGKILL) if left else None)
+
+
 @pytest.mark.requirement("TUNE-7", "TUNE-5")
 def test_a_worker_that_is_killed_from_outside_is_replaced_however_often(
-    workspace: Workspace, begun: Callable[..., tuple[str, list[TrialRecord]]], monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, make_project: Callable[..., str], by_hand: Scripted
 ) -> None:
     """Twice before it wrote a first record, which raises no attempt, and four times after that."""
-    (workspace.path.parent / "kills").write_text("4")
-    start, sooner = Local.start, [True, True]
-
-    def start_and_kill(own: Local, *order: Any) -> Any:
-        launch = start(own, *order)
-        if sooner:
-            sooner.pop()
-            os.kill(launch.process.pid, signal.SIGKILL)
-        return launch
-
-    study_id, trials = begun(KILLED, width=2)
-    monkeypatch.setattr(Local, start.__name__, start_and_kill)
-    carry_out(workspace, study_id, trials[0])
-    with workspace.session() as session:
-        trial = trials_of(session, study_id)[0]
+    by_hand.script = killed(-1, -1, 0, 0, 1, 1)
+    study_id, trial = begun(workspace, make_project)
+    carry_out(workspace, study_id, trial)
+    (trial,) = table_of(workspace, study_id)
     assert trial.state == COMPLETED, trial.attributes
-    found = deaths(workspace)
-    assert len(found) == 6
-    assert {death["by"] for death in found} == {OUTSIDE}
+    assert [death["by"] for death in deaths(workspace)] == [OUTSIDE] * 6
     assert workspace.run_directory("digits", str(trial.run)).status().attempt == 5
 
 
 @pytest.mark.requirement("TUNE-7", "TUNE-5")
 def test_a_trial_that_an_agent_resumes_just_before_the_conductor_does_is_followed(
-    workspace: Workspace, begun: Callable[..., tuple[str, list[TrialRecord]]], monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, make_project: Callable[..., str], by_hand: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (workspace.path.parent / "kills").write_text("1")
-    study_id, (trial, *_) = begun(KILLED)
+    by_hand.script = killed(0)
+    study_id, trial = begun(workspace, make_project)
     require_wanted = follow_run._require_wanted
 
     def resumed_by_the_agent_too(workspace: Workspace, run: Run) -> None:
@@ -144,40 +112,37 @@ def test_a_trial_that_an_agent_resumes_just_before_the_conductor_does_is_followe
 
     monkeypatch.setattr(follow_run, require_wanted.__name__, resumed_by_the_agent_too)
     carry_out(workspace, study_id, trial)
+    (trial,) = table_of(workspace, study_id)
     with workspace.session() as session:
-        (trial,) = trials_of(session, study_id)
         resumed = ledger.entries(session, "digits", "run_resumed")
     assert (trial.state, len(resumed)) == (COMPLETED, 1), trial.attributes
 
 
 @pytest.mark.requirement("TUNE-7", "TUNE-5")
 def test_a_trial_that_ends_its_own_process_has_failed_after_three_times_at_the_same_checkpoint(
-    workspace: Workspace, begun: Callable[..., tuple[str, list[TrialRecord]]]
+    workspace: Workspace, make_project: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study_id, trials = begun(FAULTY, width=2)
-    for trial in trials:
-        carry_out(workspace, study_id, trial)
-    with workspace.session() as session:
-        table = trials_of(session, study_id)
-    states = [FAILED if trial.parameters["model.args.width"] == 13 else COMPLETED for trial in table]
-    assert [trial.state for trial in table] == states
-    assert FAILED in states
-    faulty = table[states.index(FAILED)]
-    cause = faulty.attributes["cause"]
-    assert cause["category"] == CRASHED
+    """With a real worker, whose parent records the signal."""
+    (workspace.path.parent / "own.py").write_text(FAULTY)
+    monkeypatch.setattr(process, "CONDUCTOR", "this")
+    study_id, trial = begun(workspace, make_project, model={"use": "own.py:Faulty"})
+    carry_out(workspace, study_id, trial)
+    (trial,) = table_of(workspace, study_id)
+    cause = trial.attributes["cause"]
+    assert (trial.state, cause["category"]) == (FAILED, CRASHED)
     assert "SIGSEGV" in cause["message"]
-    died = [death for death in deaths(workspace) if death["by"] == ITSELF]
-    assert len(died) == MOST_FAULTS - 1
+    died = deaths(workspace)
+    assert [death["by"] for death in died] == [ITSELF] * (MOST_FAULTS - 1)
     assert len({death["saved_step"] for death in died}) == 1
 
 
 @pytest.mark.requirement("TUNE-7", "TUNE-5")
 def test_workers_killed_before_they_get_anywhere_halt_the_study_which_goes_on_later(
-    workspace: Workspace, begun: Callable[..., tuple[str, list[TrialRecord]]], monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, make_project: Callable[..., str], by_hand: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (workspace.path.parent / "kills").write_text("3")
+    by_hand.script = killed(0, 0, 0)
     monkeypatch.setattr(lost_workers, "MOST_LOST", 3)
-    study_id, _ = begun(KILLED, trials=1)
+    study_id, _ = begun(workspace, make_project)
     conduct(workspace, study_id)
     view = study_status(workspace, study_id)
     assert (view.state, view.failed) == ("stopped", 0)
@@ -185,12 +150,10 @@ def test_workers_killed_before_they_get_anywhere_halt_the_study_which_goes_on_la
     assert view.failure["category"] == "interrupted"
     assert "none of which got any further" in view.failure["message"]
     assert view.failure["details"]["next"]["tool"] == "start_tuning"
-    assert start_study(workspace, "digits", search=SEARCH | {"trials": 1}).study_id == study_id
+    assert start_study(workspace, "digits", search=SEARCH).study_id == study_id
     (trial,) = next_wave(workspace, study_id)
     carry_out(workspace, study_id, trial)
-    with workspace.session() as session:
-        (trial,) = trials_of(session, study_id)
-    assert trial.state == COMPLETED
+    assert [trial.state for trial in table_of(workspace, study_id)] == [COMPLETED]
 
 
 @pytest.mark.requirement("TUNE-7")

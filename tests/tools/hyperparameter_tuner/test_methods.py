@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 from dataclasses import asdict, replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -55,12 +56,16 @@ def suggest_again() -> None:
     from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
     from trainwright.trainer.config import SearchSection
 
-    search, base, table = json.load(sys.stdin)
-    search = SearchSection.model_validate(search)
-    trials = [
-        TrialRecord(**(row | {"intermediate": {int(k): v for k, v in row["intermediate"].items()}})) for row in table
-    ]
-    print(json.dumps([suggest(search, "maximize", trials[:n], base_values=base)[0] for n in range(len(trials))]))
+    said = []
+    for given, base, table in json.load(sys.stdin):
+        search = SearchSection.model_validate(given)
+        trials = [
+            TrialRecord(**(row | {"intermediate": {int(k): v for k, v in row["intermediate"].items()}}))
+            for row in table
+        ]
+        last = range(len(trials) - 2, len(trials))
+        said.append([suggest(search, "maximize", trials[:n], base_values=base)[0] for n in last])
+    print(json.dumps(said))
 
 
 def search_of(method: str, trials: int, width: int = 1, **more: Any) -> SearchSection:
@@ -94,41 +99,50 @@ def conducted(search: SearchSection, table: list[TrialRecord], seed: int = 0) ->
     return table
 
 
+@cache
+def study_of(method: str, width: int) -> tuple[TrialRecord, ...]:
+    """The whole study of a method, which several tests read."""
+    return tuple(conducted(search_of(method, FEW.get(method, 20), width), []))
+
+
 @pytest.mark.requirement("TUNE-1", "TUNE-3", "TUNE-7")
 @pytest.mark.parametrize("width", [1, 3])
 @pytest.mark.parametrize("method", ALL)
 def test_a_study_in_parts_and_in_any_order_within_a_wave_has_the_same_trials(method: str, width: int) -> None:
-    trials = FEW.get(method, 20)
-    whole = conducted(search_of(method, trials, width), [])
+    trials, whole = FEW.get(method, 20), study_of(method, width)
     part = conducted(search_of(method, 5, width), [], seed=1)
-    assert conducted(search_of(method, trials, width), part, seed=2) == whole
+    assert conducted(search_of(method, trials, width), part, seed=2) == list(whole)
 
 
 @pytest.mark.requirement("TUNE-1", "TUNE-3")
-@pytest.mark.parametrize("method", ALL)
-def test_another_process_suggests_the_same_from_the_same_table(method: str) -> None:
-    search = search_of(method, FEW.get(method, 16))
-    trials = conducted(search, [])
+def test_another_process_suggests_the_same_from_the_same_tables() -> None:
+    """The last trials of every method: those that a model of the earlier ones suggests."""
+    tables = {method: study_of(method, 1) for method in ALL}
+    order = [
+        [search_of(method, len(table)).model_dump(mode="json"), BASE, [asdict(trial) for trial in table]]
+        for method, table in tables.items()
+    ]
     said = subprocess.run(
         [sys.executable, "-P", "-c", body_of(suggest_again)],
-        input=json.dumps([search.model_dump(mode="json"), BASE, [asdict(trial) for trial in trials]]),
+        input=json.dumps(order),
         env=os.environ | {"PYTHONHASHSEED": "7"},
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    assert json.loads(said) == [trial.parameters for trial in trials]
+    assert json.loads(said) == [[trial.parameters for trial in table[-2:]] for table in tables.values()]
 
 
 @pytest.mark.requirement("TUNE-1")
 @pytest.mark.parametrize("method", ALL)
 def test_conditions_and_constraints_hold_for_every_trial(method: str) -> None:
-    trials = conducted(search_of(method, FEW.get(method, 20), 2), [])
+    trials = study_of(method, 3)
     for trial in trials:
         parameters = trial.parameters
         assert (MOMENTUM in parameters) is (parameters[NAME] == "sgd")
         assert parameters[WIDTH] % parameters[HEADS] == 0
         assert parameters[WIDTH] % 4 == 0
+        assert 1e-4 <= parameters[RATE] <= 1.0
         assert parameters[NAME] == "adamw" or parameters[RATE] >= 0.001
         steps = (parameters.get(MOMENTUM, 0.5) - 0.5) / 0.05
         assert abs(steps - round(steps)) < 1e-6
@@ -140,13 +154,30 @@ def test_conditions_and_constraints_hold_for_every_trial(method: str) -> None:
 @pytest.mark.requirement("TUNE-1")
 @pytest.mark.parametrize(("method", "learns"), [(name, name in LEARNING) for name in ALL])
 def test_models_learn_from_results_and_the_others_do_not(method: str, *, learns: bool) -> None:
-    search = search_of(method, FEW.get(method, 20), constraints=[])
-    trials = conducted(search, [])
+    search, trials = search_of(method, FEW.get(method, 20)), study_of(method, 1)
     upside_down = [replace(trial, value=None if trial.value is None else -trial.value) for trial in trials]
     there = suggest(search, "maximize", trials, base_values=BASE)[0]
     assert (suggest(search, "maximize", upside_down, base_values=BASE)[0] == there) is not learns
-    other = search_of(method, 20, constraints=[], seed=7)
+    other = search_of(method, 20, seed=7)
     assert (suggest(other, "maximize", [], base_values=BASE)[0] == trials[0].parameters) is (method == "grid")
+
+
+@pytest.mark.requirement("TUNE-1")
+def test_later_trials_of_tpe_are_better() -> None:
+    space = {
+        RATE: {"type": "float", "low": 1e-5, "high": 1e-1, "log": True},
+        "training.epochs": {"type": "int", "low": 2, "high": 9},
+        "model.args.hidden": {"type": "categorical", "choices": [[16], [32, 32], None]},
+    }
+    search = SearchSection.model_validate({"method": "tpe", "trials": 24, "space": space})
+    table: list[TrialRecord] = []
+    for number in range(24):
+        found, attributes = suggest(search, "maximize", table)
+        value = -abs(math.log10(found[RATE]) + 3.0) - 0.5 * (found["model.args.hidden"] != [32, 32])
+        value += 0.02 * found["training.epochs"]
+        table.append(TrialRecord(number, found, state=COMPLETED, value=value, attributes=attributes))
+    values = [trial.value or 0.0 for trial in table]
+    assert sum(values[-8:]) > sum(values[:8])
 
 
 @pytest.mark.requirement("TUNE-1")
@@ -178,7 +209,7 @@ def test_a_quasi_random_search_leaves_no_part_of_the_space_out() -> None:
 @pytest.mark.parametrize("method", ["tpe", "cma_es"])
 def test_what_a_method_keeps_with_a_trial_survives_its_pruning(method: str) -> None:
     search = search_of(method, 20, pruning={"name": "median", "startup_trials": 1, "warmup_epochs": 0})
-    trials = conducted(search, [])
+    trials = study_of(method, 1)
     fresh = TrialRecord(20, trials[-1].parameters, attributes=trials[-1].attributes)
     at, kept = pruned_epoch(search, "maximize", trials, fresh, {1: -9.0, 2: -9.0}, epochs=2)
     assert at == 1

@@ -1,4 +1,4 @@
-"""Searches with several objectives: the front, the bounds of the best trial, and real studies of two objectives."""
+"""Searches with several objectives: the front, the bounds of the best trial, and studies of two objectives."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import optuna
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.tools.hyperparameter_tuner.conftest import CONFIG
-from tests.tools.hyperparameter_tuner.test_side_by_side import conducted, kill, table_of, told
+from sqlalchemy import select
+from tests.tools.hyperparameter_tuner.conftest import CONFIG, table_of, told, tried
+from tests.worlds.records import Script
 
 from trainwright.tools.gates.objectives import front
 from trainwright.tools.hyperparameter_tuner import start_study, study_status
 from trainwright.tools.hyperparameter_tuner.analysis import draw_study, drawable_kinds, subject_of
 from trainwright.tools.hyperparameter_tuner.optuna_copy import copy_to_optuna
-from trainwright.tools.hyperparameter_tuner.process import study_folder
 from trainwright.tools.hyperparameter_tuner.report import tuning_report
 from trainwright.tools.hyperparameter_tuner.space import checked_search, with_search
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
@@ -32,6 +33,7 @@ from trainwright.tools.hyperparameter_tuner.trials import (
 from trainwright.tools.hyperparameter_tuner.waves import seen_by
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace.records import get_study, runs_of
+from trainwright.tools.workspace.tables import Trial
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import SearchSection, parse_config
 
@@ -39,7 +41,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tests.worlds.scripted import Scripted
+
     from trainwright.tools.workspace import Workspace
+    from trainwright.trainer.run import RunSpecification
 
 HIDDEN, RATE = "model.args.hidden", "optimizer.learning_rate"
 SPACE: dict[str, Any] = {
@@ -121,37 +126,58 @@ def test_the_best_trial_is_the_goals_best_within_the_bounds() -> None:
     assert best_trial(table, "maximize", none) is None
 
 
-@pytest.mark.slow
-@pytest.mark.long
-@pytest.mark.timeout(900)
+def scripted_values(plan: RunSpecification, epoch: int) -> dict[str, float]:
+    value = 1 - 1 / hidden_of(plan) - 0.05 * abs(math.log10(plan.config.optimizer.learning_rate or 1) + 2) - 0.1 / epoch
+    return {"loss": 2 * (1 - value), "accuracy": value}
+
+
+def hidden_of(plan: RunSpecification) -> int:
+    assert plan.config.model is not None
+    (hidden,) = plan.config.model.args["hidden"]
+    return int(hidden)
+
+
+SCRIPT = Script(curve=scripted_values, parts={"resolved": {"parameters": lambda plan: 75 * hidden_of(plan)}})
+
+
 @pytest.mark.requirement("TUNE-1", "TUNE-4", "TUNE-5", "TUNE-7", "PHASE-5")
-def test_a_killed_study_of_two_objectives_equals_the_one_in_peace_and_shows_its_front(
-    workspace: Workspace, make_project: Callable[..., str], tmp_path: Path
+def test_a_study_of_two_objectives_whose_conductor_ends_equals_the_one_in_peace_and_shows_its_front(
+    launcher: Scripted, workspace: Workspace, make_project: Callable[..., str], tmp_path: Path
 ) -> None:
-    search = {"method": "nsga2", "trials": 6, "width": 2, "space": SPACE,
+    launcher.script = SCRIPT
+    search = {"method": "nsga2", "trials": 6, "width": 2, "space": SPACE, "seed": 3,
               "objectives": [SMALL | {"at_most": 700}, {"metric": "loss", "direction": "minimize"}]}  # fmt: skip
     peace, war = (make_project(workspace, name) for name in ("peace", "war"))
+    launcher.is_conducting = False
     first = start_study(workspace, peace, search=search).study_id
-    conducted(workspace, first, 6)
+    tried(workspace, first)
+    launcher.is_conducting = True
+    begun_runs, ends = len(launcher.started), [True]
+
+    def until_it_ends(plan: RunSpecification, epoch: int) -> dict[str, float]:
+        if ends and plan.project == war and len(launcher.started) == begun_runs + 4:
+            ends.pop()
+            raise SystemExit
+        return scripted_values(plan, epoch)
+
+    launcher.script = replace(SCRIPT, curve=until_it_ends)
     begun = start_study(workspace, war, search=search)
     notes = " ".join(begun.taken_as or [])
     assert "the best accuracy within parameters at most 700 is confirmed, and the gate goes by accuracy alone" in notes
     assert "no trial is pruned: pruning goes by one objective" in notes
     second = begun.study_id
-    while study_status(workspace, second, 0.2).trials_done < 3:
-        pass
-    kill(study_folder(workspace, war, second))
-    with workspace.session() as session:
-        running = [run.id for run in runs_of(session, war) if not run.sealed]
-    for run_id in running:
-        kill(workspace.run_directory(war, run_id).path)
-    view = conducted(workspace, second, 6)
-    table = table_of(workspace, second)
+    launcher.wait()
+    assert ends == []
+    launcher.is_conducting = False
+    tried(workspace, second)
+    view, table = study_status(workspace, second), table_of(workspace, second)
     assert told(table) == told(table_of(workspace, first))
-    assert all(trial.further.keys() == {"parameters", "loss"} for trial in table)
+    for trial in table:
+        assert trial.further == {"parameters": 75.0 * trial.parameters[HIDDEN][0], "loss": 2 * (1 - (trial.value or 0))}
     assert view.best is not None
+    within = [trial for trial in table if trial.further["parameters"] <= 700]
+    assert view.best.number == max(within, key=lambda trial: trial.value or 0).number
     assert view.front is not None
-    assert view.best.number in {trial.number for trial in table if trial.further["parameters"] <= 700}
     assert view.front_size == len(pareto_front(table, "maximize", SearchSection.model_validate(search).objectives))
 
     with workspace.session() as session:
@@ -165,47 +191,37 @@ def test_a_killed_study_of_two_objectives_equals_the_one_in_peace_and_shows_its_
     assert "## Pareto front" in report
     assert "the best trial has parameters at most 700" in report
     name, count = copy_to_optuna(workspace, second, tmp_path / "copy.sqlite3")
-    import optuna
-
     copy = optuna.load_study(study_name=name, storage=f"sqlite:///{tmp_path / 'copy.sqlite3'}")
     assert count == len(copy.trials) == 6
     assert {trial.number for trial in copy.best_trials} == {trial.number for trial in subject.front}
 
     with workspace.session() as session:
-        row = next(one for one in get_trials(session, second) if one.number == 4)
+        row = session.scalars(select(Trial).where(Trial.study == second, Trial.number == 4)).one()
         row.further = row.further | {"parameters": 1.0}
     problems = verify_workspace(workspace.path).problems
     assert any("trial 4" in problem for problem in problems), problems
 
 
-def get_trials(session: Any, study_id: str) -> list[Any]:
-    from sqlalchemy import select
-
-    from trainwright.tools.workspace.tables import Trial
-
-    return list(session.scalars(select(Trial).where(Trial.study == study_id)))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.requirement("TUNE-1", "MCP-3")
 def test_a_study_whose_trials_all_break_the_bounds_names_the_nearest_and_the_call_that_takes_it(
-    workspace: Workspace, make_project: Callable[..., str]
+    launcher: Scripted, workspace: Workspace, make_project: Callable[..., str]
 ) -> None:
+    launcher.script = SCRIPT
     project = make_project(workspace)
     search = {"method": "random", "trials": 2, "width": 2, "space": SPACE, "objectives": [SMALL | {"at_most": 100}]}
     study = start_study(workspace, project, search=search).study_id
-    while not (view := study_status(workspace, study, 1.0)).is_ended:
-        pass
-    assert view.state == "failed"
-    assert view.best is None
+    launcher.wait()
+    view = study_status(workspace, study)
+    assert (view.state, view.best) == ("failed", None)
     assert view.failure is not None
     assert "None of the 2 completed trials keeps the bounds (parameters at most 100)" in view.failure["message"]
     again = view.failure["details"]["next"]["arguments"]["search"]
     assert (view.failure["category"], view.failure["document"]) == ("configuration", "configs/searches.md")
     assert again["objectives"][0]["at_most"] == min(trial.further["parameters"] for trial in table_of(workspace, study))
-    view = conducted(workspace, start_study(workspace, project, search=again).study_id, 2)
-    assert view.best is not None
+    launcher.is_conducting = False
+    second = start_study(workspace, project, search=again).study_id
+    tried(workspace, second)
+    assert study_status(workspace, second).best is not None
     with workspace.session() as session:
         trained = [run.label for run in runs_of(session, project) if (run.label or "").startswith("trial ")]
     assert sorted(trained) == ["trial 0", "trial 1"], "they were taken over"

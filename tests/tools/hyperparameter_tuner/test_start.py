@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trainwright.tools import ledger
-from trainwright.tools.hyperparameter_tuner import process, start_study, stop_study, study_status
+from trainwright.tools.hyperparameter_tuner import start_study, stop_study, study_status
 from trainwright.tools.hyperparameter_tuner.conductor import next_wave
-from trainwright.tools.launchers import local
 from trainwright.tools.projects import create_project
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.trainer.base.errors import (
@@ -22,20 +21,23 @@ from trainwright.trainer.base.errors import (
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from trainwright.tools.workspace import Workspace
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("by_hand")]
 
 RATE = {"type": "float", "low": 1e-4, "high": 1e-1, "log": True}
 SEARCH: dict[str, Any] = {"trials": 4, "space": {"optimizer.learning_rate": RATE}}
 
 
-@pytest.fixture(autouse=True)
-def no_conductor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start a process that prints a poem and ends: for tests of what stands before a conductor does."""
-    monkeypatch.setattr(process, "CONDUCTOR", "this")
+@pytest.fixture(scope="module")
+def refusing(module_workspace: Workspace, make_project: Callable[..., str]) -> Iterator[Workspace]:
+    """A project that no search begins in."""
+    make_project(module_workspace)
+    yield module_workspace
+    with module_workspace.session() as session:
+        assert ledger.entries(session, "digits", "study") == []
 
 
 @pytest.mark.requirement("TUNE-1", "MCP-3")
@@ -46,38 +48,29 @@ def no_conductor(monkeypatch: pytest.MonkeyPatch) -> None:
         ("optimizer.learning_rate", {"type": "float", "low": -1.0, "high": 0.1}, "= -1.0"),
         ("loader.batch_size", {"type": "float", "low": 8.0, "high": 64.0}, "loader.batch_size"),
         ("schedule.name", {"type": "categorical", "choices": ["cosine", "sideways"]}, "'sideways'"),
-        ("optimizer.learning_rate", {"type": "float", "low": 0.1, "high": 0.01}, "low < high"),
-        ("seed", {"type": "int", "low": 1, "high": 99}, "cannot be searched"),
-        ("data.split.seed", {"type": "int", "low": 1, "high": 99}, "cannot be searched"),
-        ("selection.metric", {"type": "categorical", "choices": ["loss", "accuracy"]}, "cannot be searched"),
     ],
 )
 def test_a_space_that_does_not_fit_is_refused_by_key(
-    workspace: Workspace, make_project: Callable[..., str], key: str, range_: dict[str, Any], told: str
+    refusing: Workspace, key: str, range_: dict[str, Any], told: str
 ) -> None:
-    make_project(workspace)
     with pytest.raises(ConfigurationError) as caught:
-        start_study(workspace, "digits", search=SEARCH | {"space": {key: range_}})
+        start_study(refusing, "digits", search=SEARCH | {"space": {key: range_}})
     assert told in f"{caught.value.message} {caught.value.remedy}"
-    with workspace.session() as session:
-        assert ledger.entries(session, "digits", "study") == []
 
 
 @pytest.mark.requirement("TUNE-1", "GATE-5")
 @pytest.mark.parametrize(
     "key",
-    ["data", "data.args", "data.args.size", "data.split.validation", "loss", "loss.args.weights", "metrics", "task",
+    ["seed", "data.split.seed", "selection.metric",
+     "data", "data.args", "data.args.size", "data.split.validation", "loss", "loss.args.weights", "metrics", "task",
      "task.use", "training", "training.device", "returns", "selection", "deployment.formats", "checkpoints", "logging",
      "reproducibility.threads", "search.trials", "code_root", "objective", "objective.epsilon",
      "objective.evaluation_steps", "objective.clip_range", "objective.tasks.a.weight", "objective.probe_samples"],
 )  # fmt: skip
-def test_what_decides_the_judgement_is_not_searched_nor_its_parents_or_children(
-    workspace: Workspace, make_project: Callable[..., str], key: str
-) -> None:
-    make_project(workspace)
+def test_what_decides_the_judgement_is_not_searched_nor_its_parents_or_children(refusing: Workspace, key: str) -> None:
     space = {key: {"type": "categorical", "choices": [{"use": "a"}, {"use": "b"}]}}
     with pytest.raises(ConfigurationError, match=f"`{key}` cannot be searched over"):
-        start_study(workspace, "digits", search=SEARCH | {"space": space})
+        start_study(refusing, "digits", search=SEARCH | {"space": space})
 
 
 @pytest.mark.requirement("TUNE-1")
@@ -138,19 +131,16 @@ def test_no_study_before_the_phase_permits_trials(workspace: Workspace) -> None:
 
 
 @pytest.mark.requirement("MCP-3", "TUNE-5")
-def test_the_same_search_or_key_is_the_same_study(workspace: Workspace, make_project: Callable[..., str]) -> None:
-    make_project(workspace)
-    first = start_study(workspace, "digits", search=SEARCH, idempotency_key="a")
-    assert start_study(workspace, "digits", search=SEARCH).study_id == first.study_id
-    assert (
-        start_study(workspace, "digits", search=SEARCH | {"trials": 5}, idempotency_key="a").study_id == first.study_id
-    )
-    assert start_study(workspace, "digits", search=SEARCH | {"seed": 1}).study_id != first.study_id
-    assert start_study(workspace, "digits", search=SEARCH, idempotency_key="b").study_id != first.study_id
+def test_the_same_search_or_key_is_the_same_study(digits: Workspace) -> None:
+    first = start_study(digits, "digits", search=SEARCH, idempotency_key="a")
+    assert start_study(digits, "digits", search=SEARCH).study_id == first.study_id
+    assert start_study(digits, "digits", search=SEARCH | {"trials": 5}, idempotency_key="a").study_id == first.study_id
+    assert start_study(digits, "digits", search=SEARCH | {"seed": 1}).study_id != first.study_id
+    assert start_study(digits, "digits", search=SEARCH, idempotency_key="b").study_id != first.study_id
     assert first.next is not None
     assert (first.next.tool, first.next.arguments["study_id"]) == ("tuning_status", first.study_id)
     with pytest.raises(NotFoundError, match="no study"):
-        study_status(workspace, "study-digits-none")
+        study_status(digits, "study-digits-none")
 
 
 @pytest.mark.requirement("MCP-3", "GATE-4")
@@ -172,17 +162,13 @@ def test_a_stopped_study_that_its_key_finds_goes_on_with_its_own_search_and_says
 
 
 @pytest.mark.requirement("PHASE-8", "TUNE-3")
-def test_a_study_is_not_taken_up_again_on_other_data(
-    workspace: Workspace, make_project: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local, "WORKER", "this")
-    make_project(workspace)
-    study_id = start_study(workspace, "digits", search=SEARCH).study_id
-    (trial,) = next_wave(workspace, study_id)
-    start_run(workspace, "digits", RunKind.TRIAL, changes=trial.parameters, study_id=study_id)
-    assert start_study(workspace, "digits", search=SEARCH).study_id == study_id
-    with workspace.session() as session:
+def test_a_study_is_not_taken_up_again_on_other_data(digits: Workspace) -> None:
+    study_id = start_study(digits, "digits", search=SEARCH).study_id
+    (trial,) = next_wave(digits, study_id)
+    start_run(digits, "digits", RunKind.TRIAL, changes=trial.parameters, study_id=study_id)
+    assert start_study(digits, "digits", search=SEARCH).study_id == study_id
+    with digits.session() as session:
         (_, planning), *_ = ledger.entries(session, "digits", "gate")
         body = planning | {"rested_on": planning["rested_on"] | {"data": "blake3:other"}}
         ledger.append(session, "digits", "gate", body)
-    assert start_study(workspace, "digits", search=SEARCH).study_id != study_id
+    assert start_study(digits, "digits", search=SEARCH).study_id != study_id

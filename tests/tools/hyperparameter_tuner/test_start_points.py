@@ -1,27 +1,35 @@
-"""The first trials are given: the present configuration, then guesses; a study of an earlier version keeps its own."""
+"""What a search begins with: the present configuration, guesses, and results of earlier studies."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlalchemy import select
+from tests.tools.hyperparameter_tuner.conftest import tried
+from tests.worlds.records import Script
 
 from trainwright.tools import ledger
-from trainwright.tools.hyperparameter_tuner import process, start_study, stop_study
+from trainwright.tools.hyperparameter_tuner import start_study, stop_study
 from trainwright.tools.hyperparameter_tuner.conductor import next_wave
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
-from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
+from trainwright.tools.hyperparameter_tuner.trials import TrialRecord, trials_of
+from trainwright.tools.hyperparameter_tuner.warm_start import known_trials
 from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.workspace.records import get_study
-from trainwright.tools.workspace.tables import now
+from trainwright.tools.workspace.tables import Trial, now
+from trainwright.trainer.base.errors import ConfigurationError, ConflictError
 from trainwright.trainer.config import SearchSection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.worlds.scripted import Scripted
+
     from trainwright.tools.workspace import Workspace
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("by_hand")]
+
 
 RATE, BATCH = "optimizer.learning_rate", "loader.batch_size"
 SPACE: dict[str, Any] = {
@@ -33,38 +41,27 @@ PRESENT = {RATE: 1e-6, BATCH: 32}
 """Of the project's configuration; the batch size is a default."""
 
 
-@pytest.fixture(autouse=True)
-def no_conductor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "CONDUCTOR", "this")
-
-
 def wave_of(workspace: Workspace, search: dict[str, Any]) -> list[TrialRecord]:
     return next_wave(workspace, start_study(workspace, "digits", search=search).study_id)
 
 
 @pytest.mark.requirement("TUNE-3", "GATE-4")
-def test_a_wave_that_a_limit_holds_back_says_so_with_the_call_that_asks_for_more(
-    workspace: Workspace, make_project: Callable[..., str]
-) -> None:
-    make_project(workspace)
-    notes = start_study(workspace, "digits", search=SEARCH).taken_as or []
+def test_a_wave_that_a_limit_holds_back_says_so_with_the_call_that_asks_for_more(digits: Workspace) -> None:
+    notes = start_study(digits, "digits", search=SEARCH).taken_as or []
     [note] = [note for note in notes if "runs_at_once lets 2 run at once" in note]
     assert note.endswith("configure(project='digits', ask_owner={'limits': {'runs_at_once': …}}) asks.")
-    narrow = start_study(workspace, "digits", search=SEARCH | {"width": 2}).taken_as or []
+    narrow = start_study(digits, "digits", search=SEARCH | {"width": 2}).taken_as or []
     assert not [note for note in narrow if "at once" in note]
 
 
 @pytest.mark.requirement("TUNE-1", "TUNE-5")
-def test_the_present_configuration_is_trial_0_and_guesses_follow(
-    workspace: Workspace, make_project: Callable[..., str]
-) -> None:
-    make_project(workspace)
+def test_the_present_configuration_is_trial_0_and_guesses_follow(digits: Workspace) -> None:
     guesses = [{RATE: 0.01}, {RATE: 0.001, BATCH: 16}, {BATCH: 32}]
-    trials = wave_of(workspace, SEARCH | {"guesses": guesses})
+    trials = wave_of(digits, SEARCH | {"guesses": guesses})
     assert [trial.parameters for trial in trials[:3]] == [PRESENT, {RATE: 0.01, BATCH: 32}, {RATE: 0.001, BATCH: 16}]
     assert [trial.attributes.get("origin") for trial in trials] == ["present", "guess", "guess", None, None, None]
     assert len({trial.parameters[RATE] for trial in trials}) == 6, "the third guess was the present configuration"
-    without = wave_of(workspace, SEARCH | {"present_first": False})
+    without = wave_of(digits, SEARCH | {"present_first": False})
     assert all("origin" not in trial.attributes for trial in without)
     assert without[3].parameters == trials[3].parameters, "a trial's number decides what is drawn"
 
@@ -79,31 +76,24 @@ def test_the_present_configuration_is_trial_0_and_guesses_follow(
     ],
 )
 def test_a_present_configuration_outside_the_space_is_said_and_not_tried(
-    workspace: Workspace, make_project: Callable[..., str], change: dict[str, Any], told: str
+    digits: Workspace, change: dict[str, Any], told: str
 ) -> None:
-    make_project(workspace)
-    view = start_study(workspace, "digits", search=SEARCH | change)
+    view = start_study(digits, "digits", search=SEARCH | change)
     assert any(told in note for note in view.taken_as or [])
-    assert all("origin" not in trial.attributes for trial in next_wave(workspace, view.study_id))
+    assert all("origin" not in trial.attributes for trial in next_wave(digits, view.study_id))
 
 
 @pytest.mark.requirement("TUNE-1")
-def test_a_grid_begins_with_the_present_point_and_tries_every_other_once(
-    workspace: Workspace, make_project: Callable[..., str]
-) -> None:
-    make_project(workspace)
+def test_a_grid_begins_with_the_present_point_and_tries_every_other_once(digits: Workspace) -> None:
     search = {"method": "grid", "width": 9, "space": {BATCH: SPACE[BATCH]}}
-    trials = wave_of(workspace, search)
+    trials = wave_of(digits, search)
     assert [trial.parameters[BATCH] for trial in trials] == [32, 16, 64]
 
 
 @pytest.mark.requirement("TUNE-3", "TUNE-5")
-def test_a_study_of_an_earlier_version_is_found_again_and_keeps_its_trials(
-    workspace: Workspace, make_project: Callable[..., str]
-) -> None:
-    make_project(workspace)
-    first = start_study(workspace, "digits", search=SEARCH | {"seed": 1})
-    with workspace.session() as session:
+def test_a_study_of_an_earlier_version_is_found_again_and_keeps_its_trials(digits: Workspace) -> None:
+    first = start_study(digits, "digits", search=SEARCH | {"seed": 1})
+    with digits.session() as session:
         study = get_study(session, first.study_id)
         had = ("method", "trials", "width", "seed", "pruning", "stalled_seconds", "confirmation_repeats")
         ranges = {key: {name: value for name, value in range_.items() if name not in {"step", "points", "when"}}
@@ -114,18 +104,18 @@ def test_a_study_of_an_earlier_version_is_found_again_and_keeps_its_trials(
             base_config_digest=study.base_config_digest, created_at=now(),
         )  # fmt: skip
         ledger.record(session, "digits", old)
-    stop_study(workspace, "study-digits-of-old")
-    again = start_study(workspace, "digits", search=SEARCH)
+    stop_study(digits, "study-digits-of-old")
+    again = start_study(digits, "digits", search=SEARCH)
     assert (again.study_id, again.state) == ("study-digits-of-old", "running")
     notes = [note for note in again.taken_as or [] if not note.startswith("width 6")]
     assert not notes, "apart from cores and places there is nothing to say"
     drawn: list[TrialRecord] = []
-    for trial in next_wave(workspace, "study-digits-of-old"):
+    for trial in next_wave(digits, "study-digits-of-old"):
         drawn.append(trial)
         expected = suggest(SearchSection.model_validate(stored), "maximize", drawn[:-1])[0]
         assert trial.parameters == expected
-    assert start_study(workspace, "digits", search=SEARCH | {"present_first": True}).study_id != "study-digits-of-old"
-    same = start_study(workspace, "digits", search=SEARCH | {"seed": 1})
+    assert start_study(digits, "digits", search=SEARCH | {"present_first": True}).study_id != "study-digits-of-old"
+    same = start_study(digits, "digits", search=SEARCH | {"seed": 1})
     assert same.study_id == first.study_id, "what was left open is settled in the stored search"
 
 
@@ -161,3 +151,59 @@ def test_a_table_of_an_earlier_version_holds_a_choice_in_another_form() -> None:
     earlier = [TrialRecord(n, {DECAY: value}, "completed", value=0.5 + 0.1 * n) for n, value in values]
     parameters, _ = suggest(search, "maximize", earlier, base_values={})
     assert parameters[DECAY] in [0, 0.1, 0.3]
+
+
+RANGE = {"type": "float", "low": 1e-4, "high": 1e-1, "log": True}
+EARLIER: dict[str, Any] = {"trials": 8, "width": 2, "space": {RATE: RANGE}, "pruning": {"name": "none"}}
+WIDER: dict[str, Any] = EARLIER | {
+    "seed": 5,
+    "space": {RATE: {**RANGE, "low": 2e-4}, BATCH: {"type": "categorical", "choices": [16, 32]}},
+}
+
+
+def section_of(workspace: Workspace, study_id: str) -> SearchSection:
+    with workspace.session() as session:
+        return SearchSection.model_validate(get_study(session, study_id).search)
+
+
+@pytest.mark.requirement("TUNE-5", "TUNE-3")
+def test_trials_of_an_earlier_study_are_known_results_of_a_later_one(
+    by_hand: Scripted, workspace: Workspace, make_project: Callable[..., str]
+) -> None:
+    by_hand.script = Script(curve=lambda plan, _: {"loss": 0.1, "accuracy": plan.config.optimizer.learning_rate or 0})
+    make_project(workspace, training={"epochs": 1})
+    first = start_study(workspace, "digits", search=EARLIER).study_id
+    tried(workspace, first)
+    stop_study(workspace, first)
+    with workspace.session() as session:
+        earlier = trials_of(session, first)
+
+    warm = start_study(workspace, "digits", search=WIDER | {"warm_start": True}).study_id
+    search = section_of(workspace, warm)
+    fits = [trial for trial in earlier if trial.parameters[RATE] >= 2e-4]
+    assert isinstance(search.warm_start, dict)
+    assert search.warm_start[first].trials == [trial.number for trial in fits]
+    with workspace.session() as session:
+        base = get_study(session, warm).base_values
+        known = known_trials(session, search, base)
+    assert [(trial.parameters, trial.value) for trial in known] == [
+        ({BATCH: 32, RATE: trial.parameters[RATE]}, trial.parameters[RATE]) for trial in fits
+    ], "the batch size that they ran with was the configuration's"
+
+    (trial, *_) = next_wave(workspace, warm)
+    cold = suggest(search, "maximize", [], base_values=base)[0]
+    assert trial.parameters == suggest(search, "maximize", [], base_values=base, known=known)[0]
+    assert len(known) >= 6, "TPE models from so many on"
+    assert trial.parameters != cold
+    for asked in (True, [first]):
+        assert start_study(workspace, "digits", search=WIDER | {"warm_start": asked}).study_id == warm
+    assert start_study(workspace, "digits", search=WIDER).study_id != warm
+    with pytest.raises(ConfigurationError, match="not one of the project's ended studies") as caught:
+        start_study(workspace, "digits", search=WIDER | {"seed": 6, "warm_start": ["study-digits-none"]})
+    assert "warm_start=true" in caught.value.remedy
+
+    with workspace.session() as session:
+        row = session.scalars(select(Trial).where(Trial.study == first, Trial.number == fits[0].number)).one()
+        row.value = 0.999
+    with workspace.session() as session, pytest.raises(ConflictError, match="no longer those"):
+        known_trials(session, search, base)

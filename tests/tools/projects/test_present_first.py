@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.worlds.records import Script
+from tests.worlds.scripted import scripted
 
 from trainwright.tools import projects
 from trainwright.tools.gates.evidence import Evidence
@@ -13,13 +15,13 @@ from trainwright.tools.gates.study_check import study_differences
 from trainwright.tools.hyperparameter_tuner import start_study, study_status, tuning_report
 from trainwright.tools.hyperparameter_tuner.space import require_reported
 from trainwright.tools.hyperparameter_tuner.trials import trials_of
-from trainwright.tools.training_orchestrator import start_run, wait_for_run
+from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_study
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.run import RunKind
+from trainwright.trainer.run import RunKind, RunSpecification
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -35,27 +37,33 @@ GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.999}
 SPACE = {"optimizer.learning_rate": {"type": "categorical", "choices": [1e-7, 0.01]}}
 
 
+def curve(plan: RunSpecification, _: int) -> dict[str, float]:
+    value = 0.8 if plan.config.optimizer.learning_rate == 0.01 else 0.3
+    return {"loss": 1 - value, "accuracy": value}
+
+
 @pytest.mark.requirement("TUNE-1", "PHASE-5", "TUNE-5")
 def test_the_present_configuration_is_not_trained_again_and_improves_on_itself_by_nothing(tmp_path: Path) -> None:
     workspace = Workspace.open(tmp_path / "world")
-    projects.create_project(workspace, NAME, intent="", goal=GOAL, config=CONFIG)
-    runs = {}
-    for kind, phase in ((RunKind.SMOKE, "planning"), (RunKind.BASELINE, "baseline")):
-        runs[kind] = start_run(workspace, NAME, kind).run_id
-        while not wait_for_run(workspace, runs[kind]).is_ended:
-            pass
-        projects.pass_gate(workspace, NAME, phase)
-    projects.diagnose(workspace, NAME)
-    projects.pass_gate(workspace, NAME, "diagnostics")
-    study_id = start_study(workspace, NAME, search={"method": "grid", "space": SPACE}).study_id
-    while not (view := study_status(workspace, study_id, 50)).is_ended:
-        pass
+    with scripted(Script(curve=curve)) as launcher:
+        projects.create_project(workspace, NAME, intent="", goal=GOAL, config=CONFIG)
+        runs = {}
+        for kind, phase in ((RunKind.SMOKE, "planning"), (RunKind.BASELINE, "baseline")):
+            runs[kind] = start_run(workspace, NAME, kind).run_id
+            projects.pass_gate(workspace, NAME, phase)
+        projects.diagnose(workspace, NAME)
+        projects.pass_gate(workspace, NAME, "diagnostics")
+        study_id = start_study(workspace, NAME, search={"method": "grid", "space": SPACE}).study_id
+        launcher.wait()
+        assert len(launcher.started) == 2 + 1 + 3, "the other rate, and the baseline on three seeds"
+    view = study_status(workspace, study_id)
     assert (view.state, view.trials_total, view.completed) == ("completed", 2, 2), view.failure
     with workspace.session() as session:
         trials = trials_of(session, study_id)
         evidence = Evidence(session, workspace, NAME)
         assert study_differences(evidence) == []
         report = tuning_report(session, workspace, get_study(session, study_id))
+    assert [trial.value for trial in trials] == [0.8, 0.3]
     assert trials[0].run == runs[RunKind.BASELINE]
     assert "Trial 0 is the present configuration." in report
     found = view.confirmation or {}
