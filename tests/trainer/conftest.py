@@ -113,14 +113,13 @@ def open_session(tmp_path: Path, make_run: Any) -> Callable[..., Any]:
 
 
 @pytest.fixture(scope="session")
-def take_steps() -> Callable[[Any, int], None]:
-    """`take_steps(session, number)` trains on, within the present epoch."""
+def take_steps() -> Callable[[Any, int], list[Any]]:
+    """`take_steps(session, number)` trains on, within the present epoch, and returns the losses."""
     from trainwright.trainer.engine.loop import take_step
 
-    def take(session: Any, number: int) -> None:
+    def take(session: Any, number: int) -> list[Any]:
         session.model.train()
-        for _, group in zip(range(number), session.groups(), strict=False):
-            take_step(session, group)
+        return [take_step(session, group).loss for _, group in zip(range(number), session.groups(), strict=False)]
 
     return take
 
@@ -219,5 +218,28 @@ def assert_resumes_exactly(open_session: Any, take_steps: Any) -> Callable[..., 
         assert {**state_again, "progress": None} == {**state, "progress": None}  # which holds times
         assert resumed.progress.step == before + after
         return resumed
+
+    return check
+
+
+@pytest.fixture
+def assert_halted_ends_the_same(tmp_path: Path, make_run: MakeRun) -> Callable[..., RunDirectory]:
+    """`assert_halted_ends_the_same(values, halt_at, *keys)`: a run halted at a step and resumed ends as it would have.
+
+    Both train in this process, with tmp_path as code root (tests/trainer/whole_runs.py). Returns the one not halted.
+    """
+    from tests.trainer.whole_runs import Halted, assert_same_end, train_here
+
+    def check(values: dict[str, Any], halt_at: int, *keys: str) -> RunDirectory:
+        whole, run = (make_run(tmp_path / name, values, code_root=str(tmp_path)) for name in ("whole", "halted"))
+        ends = [train_here(whole)]
+        with pytest.raises(Halted):
+            train_here(run, halt_at)
+        ends.append(train_here(run))
+        assert 0 < run.events("resumed")[0].data["step"] < halt_at
+        assert_same_end(run, whole, *keys)
+        histories = [end.progress.history for end in ends]
+        assert histories[0] == histories[1]
+        return whole
 
     return check

@@ -91,6 +91,21 @@ def trained(session: Any) -> tuple[dict[str, float], int]:
     return evaluate_split(session, session.validation_loader), pixels
 
 
+def test_each_epoch_sees_the_size_that_is_its_turn_and_validation_whole_images(opened: Any) -> None:
+    resizing = {"sizes": [8, 12], "full_after_epochs": 2}
+    session = opened({**LARGE, "loader": {"batch_size": 400}, "progressive_resizing": resizing})
+    assert isinstance(session.objective, Resizing)
+    seen: list[int] = []
+    session.model.register_forward_pre_hook(lambda _, args: seen.append(args[0].shape[-1]))
+    for epoch in range(3):
+        session.progress.epoch, session.progress.batch = epoch, 0
+        session.context.epoch = epoch
+        take_step(session, next(session.groups()))
+    evaluate_split(session, session.validation_loader)
+    assert seen == [8, 12, 24, 24]
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_small_images_first_get_further_with_as_many_pixels(seed: int, opened: Any) -> None:
     """Digits at 24 x 24 pixels, a small network far from converged.
