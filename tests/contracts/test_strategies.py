@@ -6,6 +6,7 @@ import importlib.util
 import os
 import signal
 import textwrap
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -118,7 +119,7 @@ def test_a_run_killed_within_an_epoch_resumes_to_the_same_bits(  # noqa: PLR0917
     run = make_run(tmp_path / "killed", {**values, "distributed": distributed})
     assert group_work(run, before=killed_at(KILLED_AT)) != 0
     while run.is_locked():
-        pass  # for the instant in which the kernel ends the processes
+        time.sleep(0.01)  # for the instant in which the kernel ends the processes
     assert run.status().state is RunState.INTERRUPTED
     lost = [event.data["text"] for event in run.events("note")]
     assert not distributed or "lost a process 1 times" in lost[-1]

@@ -7,6 +7,7 @@ Those whose start matters are started as the orchestrator starts them (`started`
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import signal
 import sys
@@ -99,15 +100,17 @@ def _begin_in_a_fork(run: RunDirectory, before: Callable[[], None] | None = None
 
 @pytest.fixture
 def open_session(tmp_path: Path, make_run: Any) -> Callable[..., Any]:
-    """`open_session(values)` assembles a session in this process, as a worker does, without its supervision.
+    """`open_session(values, name)` assembles a session in this process, as a worker does, without its supervision.
 
-    Its code root is the test's tmp_path.
+    Its code root is the test's tmp_path; without a name its run has one of its own.
     """
     from trainwright.trainer.assembly.assemble import assemble
     from trainwright.trainer.supervision.stop import StopRequest
 
-    def opened(values: dict[str, Any], name: str = "run") -> Any:
-        run = make_run(tmp_path / name, values, code_root=str(tmp_path))
+    numbers = itertools.count(1)
+
+    def opened(values: dict[str, Any], name: str = "", **fields: Any) -> Any:
+        run = make_run(tmp_path / (name or f"run-{next(numbers)}"), values, code_root=str(tmp_path), **fields)
         return assemble(run.specification(), run, StopRequest(run.path / "stop_reason"))
 
     return opened

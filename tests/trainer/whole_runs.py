@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from trainwright.trainer import worker
 from trainwright.trainer.assembly.assemble import assemble
 from trainwright.trainer.checkpoints.store import newest_whole, store_of
-from trainwright.trainer.engine.loop import train
+from trainwright.trainer.engine.evaluation import evaluate_split
+from trainwright.trainer.engine.loop import take_step, train
 from trainwright.trainer.engine.observers.checkpointing import Checkpointing, Selection
 from trainwright.trainer.engine.observers.observer import Observer, Observers, StepResult
 from trainwright.trainer.engine.observers.recorder import Recorder, Reporter
@@ -28,6 +29,9 @@ from trainwright.trainer.supervision.stop import StopRequest
 if TYPE_CHECKING:
     from trainwright.trainer.engine.session import Session
     from trainwright.trainer.run import RunDirectory
+
+
+KEYS = ("train/loss", "train/gradient_norm", "train/learning_rate", "train/epoch_loss", "validation/loss")
 
 
 class Halted(BaseException):
@@ -84,13 +88,24 @@ def work_here(run: RunDirectory) -> None:
         worker._record_failure(run, heartbeat, worker._failure_of(error, Path(specification.code_root)))
 
 
+def trained(session: Session) -> dict[str, float]:
+    """Train a session to its last epoch without any record; return the values of validation."""
+    session.model.train()
+    for epoch in range(session.config.training.epochs):
+        for group in session.groups():
+            take_step(session, group)
+        session.progress.epoch, session.progress.batch = epoch + 1, 0
+        session.context.epoch = epoch + 1
+    return evaluate_split(session, session.validation_loader)
+
+
 def assert_same_end(run: RunDirectory, whole: RunDirectory, *keys: str) -> None:
     """Assert that two runs have the same series, the same results and the same checkpoints, byte for byte.
 
     Args:
         keys: series beside the usual ones.
     """
-    for key in ("train/loss", "train/gradient_norm", "train/learning_rate", "validation/loss", *keys):
+    for key in (*KEYS, *keys):
         ours, theirs = ([(p.step, repr(p.value)) for p in each.metrics().series(key)] for each in (run, whole))
         assert ours == theirs, key
     summaries = [each.evidence("summary") or {} for each in (run, whole)]

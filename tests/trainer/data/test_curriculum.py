@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.trainer.whole_runs import trained
 
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError, DataError, UserCodeError
@@ -16,8 +16,6 @@ from trainwright.trainer.config import parse_config
 from trainwright.trainer.data.curriculum import Curriculum, centroid_distances, lengths, ranked
 from trainwright.trainer.data.sections import CurriculumSection
 from trainwright.trainer.data.tensors import TensorSamples
-from trainwright.trainer.engine.evaluation import evaluate_split
-from trainwright.trainer.engine.loop import take_step
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("TRAIN-5")]
 
@@ -115,31 +113,10 @@ def test_difficulties() -> None:
 
 
 @pytest.fixture
-def opened(tmp_path: Path, make_run: Any) -> Callable[..., Any]:
+def opened(tmp_path: Path, open_session: Any) -> Any:
     """`opened(values)` assembles a session of the real data."""
-    from trainwright.trainer.assembly.assemble import assemble
-    from trainwright.trainer.supervision.stop import StopRequest
-
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "real.py").write_text(DATA)
-    numbers = iter(range(1000))
-
-    def open_session(values: dict[str, Any]) -> Any:
-        run = make_run(tmp_path / f"run-{next(numbers)}", values, code_root=str(root))
-        return assemble(run.specification(), run, StopRequest(run.path / "stop_reason"))
-
+    (tmp_path / "real.py").write_text(DATA)
     return open_session
-
-
-def trained(session: Any) -> dict[str, float]:
-    """Train to the last epoch; return the validation values."""
-    session.model.train()
-    for epoch in range(session.config.training.epochs):
-        for group in session.groups():
-            take_step(session, group)
-        session.progress.epoch, session.progress.batch = epoch + 1, 0
-    return evaluate_split(session, session.validation_loader)
 
 
 @pytest.mark.long

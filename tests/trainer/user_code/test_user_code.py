@@ -111,7 +111,10 @@ threading.Thread(target=stay).start()
 
 
 @pytest.mark.requirement("TRAIN-1", "GATE-4")
-@pytest.mark.parametrize("more", ["", "class Net(Net):\n    def forward(self, x): raise KeyError('late')"])
+@pytest.mark.parametrize(
+    "more",
+    ["", pytest.param("class Net(Net):\n    def forward(self, x): raise KeyError('late')", marks=pytest.mark.long)],
+)
 def test_threads_that_user_code_leaves_behind_do_not_keep_the_process(
     more: str, tmp_path: Path, make_run: Any, started: Any, mine: str
 ) -> None:
