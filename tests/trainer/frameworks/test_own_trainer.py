@@ -98,6 +98,7 @@ def test_a_run_killed_within_an_epoch_ends_with_the_same_bits(  # noqa: PLR0917 
             assert (one.path / name).read_bytes() == (other.path / name).read_bytes(), (one.name, name)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # TRL's own, about its library
 def test_what_grpo_generated_for_several_steps_survives_a_kill_between_them(
     tmp_path: Path, make_run: Any, work: Any, recorded: Any

@@ -143,6 +143,7 @@ def test_a_killed_group_that_draws_ends_with_the_same_bits(  # noqa: PLR0917 - f
     assert_same(killed, whole, recorded)
 
 
+@pytest.mark.long  # alone: the contract of strategies divides, acceleration/ recomputes
 @needs(releases.FSDP2)
 @pytest.mark.requirement("TRAIN-2", "TRAIN-6", "REPRO-6")
 def test_a_divided_model_that_forgets_its_activations_trains_and_resumes_as_one_that_keeps_them(
