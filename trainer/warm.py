@@ -65,7 +65,7 @@ def wait(slots: str, most: str, idle_seconds: str, most_bytes: str, *of_parts: s
 
     assert worker  # noqa: S101 - what the forks go on with
     import_first(of_parts)
-    _read_ahead()
+    read_ahead()
     loaded = _loaded()
     problem = _problem(began, loaded, int(most_bytes))
     if problem is not None:
@@ -90,7 +90,7 @@ def wait(slots: str, most: str, idle_seconds: str, most_bytes: str, *of_parts: s
     os._exit(0)
 
 
-def _read_ahead() -> None:
+def read_ahead() -> None:
     """Read and build once what every fork would: packages, the engine's digest, the schemas of its records."""
     from trainwright.trainer.base.paths import ENGINE
     from trainwright.trainer.run.environment import engine_digest, imported_packages

@@ -119,18 +119,18 @@ def run(tmp_path: Path, make_run: Any) -> Iterator[RunDirectory]:
 
 
 @pytest.fixture
-def begun(launcher: Launcher, run: RunDirectory, started: Any) -> Iterator[tuple[Launch, RunKey]]:
+def begun(launcher: Launcher, run: RunDirectory, begin: Any) -> Iterator[tuple[Launch, RunKey]]:
     """The run at work: started by the launcher, or by someone else where the launcher waits for that."""
     key = RunKey.new()
     launcher.start(run, Launch(attempt=1), key)
-    other = None if launcher.is_here else started(run)
+    other = None if launcher.is_here else begin(run)
     until(lambda: run.last_status().step > 0, run)
     launch = read_launch(run.path)
     assert launch is not None
     yield launch, key
     if other is not None:
-        other.kill()
-        other.wait()
+        os.kill(other, signal.SIGKILL)
+        os.waitpid(other, 0)
 
 
 def until(condition: Callable[[], bool], run: RunDirectory) -> None:

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import signal
 import textwrap
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -118,8 +119,10 @@ def test_a_run_killed_within_an_epoch_resumes_to_the_same_bits(  # noqa: PLR0917
     run = make_run(tmp_path / "killed", {**values, "distributed": distributed})
     assert group_work(run, before=killed_at(KILLED_AT)) != 0
     while run.is_locked():
-        pass  # for the instant in which the kernel ends the processes
+        time.sleep(0.01)  # for the instant in which the kernel ends the processes
     assert run.status().state is RunState.INTERRUPTED
+    lost = [event.data["text"] for event in run.events("note")]
+    assert not distributed or "lost a process 1 times" in lost[-1]
     assert group_work(run) == 0, run.log.read_text()
     assert run.events("resumed")[0].data["step"] == 10
     assert recorded(run, *KEYS) == recorded(whole, *KEYS)
@@ -145,6 +148,7 @@ def test_a_loss_that_is_not_finite_is_named_with_its_step_and_samples(
     failure = run.status().failure
     assert (failure.category, failure.details["step"]) == ("divergence", 2), run.log.read_text()
     assert failure.details["batch_indices"] == list(range(8, 16)), "of the whole batch"
+    assert len(run.events("alert")) == 1
 
 
 def killed_at(number: int) -> Callable[[], None]:

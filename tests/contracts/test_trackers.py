@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.trainer.killing import kill_at_call
+from tests.trainer.whole_runs import Halted, assert_same_end, train_here
+from tests.variants import variants
 
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.schema import LoggingSection
-from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.engine.trackers import TRACKERS, Tracker, Trackers
 from trainwright.trainer.engine.trackers.tensorboard import TensorBoard
-from trainwright.trainer.run import RunDirectory, RunState
+from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.histograms import Histogram, new_histograms
 
 FOLDER = "tensorboard"
@@ -113,6 +112,9 @@ VALUES: dict[str, Any] = {
 KEYS = ("train/loss", "train/gradient_norm", "train/epoch_loss", "validation/loss", "validation/accuracy")
 
 
+FAILING = [f"{name} {moment}" for name in IMPLEMENTATIONS for moment in ("start", "log", "histograms", "close")]
+
+
 @pytest.fixture(scope="module", params=IMPLEMENTATIONS)
 def made(request: pytest.FixtureRequest) -> str:
     name: str = request.param
@@ -136,24 +138,11 @@ def shown(tmp_path_factory: pytest.TempPathFactory, made: str, make_run: Any, wo
     return run
 
 
-def in_place(tracker: Callable[[], Tracker], *, before: Callable[[], None] = lambda: None) -> Callable[[], None]:
+def in_place(tracker: Callable[[], Tracker]) -> Callable[[], None]:
     def arrange() -> None:
         TRACKERS[FOLDER] = tracker
-        before()
 
     return arrange
-
-
-def assert_same_bits(run: RunDirectory, other: RunDirectory, recorded: Any) -> None:
-    assert run.status().state is RunState.COMPLETED
-    assert recorded(run, *KEYS) == recorded(other, *KEYS)
-    ours, theirs = run.evidence("summary"), other.evidence("summary")
-    assert ours is not None
-    assert theirs is not None
-    assert ours["weights_digest"] == theirs["weights_digest"]
-    for folder in other.checkpoints.glob("step-*"):
-        for file in ("model.safetensors", "optimizer.safetensors"):
-            assert (run.checkpoints / folder.name / file).read_bytes() == (folder / file).read_bytes()
 
 
 def test_every_tracker_of_the_registry_is_held_to_this_and_has_its_switch() -> None:
@@ -185,9 +174,9 @@ def test_histograms_of_weights_and_gradients_are_shown_as_they_were_counted(made
 
 @pytest.mark.requirement("TRAIN-9", "REPRO-6")
 def test_a_tracker_changes_no_bit_of_the_run_and_writes_into_its_own_folder_alone(
-    shown: RunDirectory, alone: RunDirectory, recorded: Any
+    shown: RunDirectory, alone: RunDirectory
 ) -> None:
-    assert_same_bits(shown, alone, recorded)
+    assert_same_end(shown, alone, *KEYS)
     files = {path.relative_to(shown.path).as_posix() for path in shown.path.rglob("*") if path.is_file()}
     without = {path.relative_to(alone.path).as_posix() for path in alone.path.rglob("*") if path.is_file()}
     assert {name for name in files - without if not name.startswith(f"{FOLDER}/")} == set()
@@ -195,46 +184,48 @@ def test_a_tracker_changes_no_bit_of_the_run_and_writes_into_its_own_folder_alon
 
 
 @pytest.mark.requirement("TRAIN-9")
-@pytest.mark.parametrize(
-    "moment", [Tracker.start, Tracker.log, Tracker.histograms, Tracker.close], ids=lambda moment: moment.__name__
-)
-def test_a_tracker_that_fails_is_reported_once_and_the_run_goes_on(  # noqa: PLR0917 - fixtures
-    moment: Any, made: str, tmp_path: Path, alone: RunDirectory, make_run: Any, work: Any, recorded: Any
+@pytest.mark.parametrize("case", variants(FAILING, quick=["tensorboard start", "tensorboard log", "lines histograms"]))
+def test_a_tracker_that_fails_is_reported_once_and_the_run_goes_on(
+    case: str, tmp_path: Path, alone: RunDirectory, make_run: Any, work: Any
 ) -> None:
+    name, moment = case.split()
+
     def fail(*_: Any) -> None:
         torch.rand(1)
         raise ConnectionError("the server of the tracker is gone")
 
-    failing = type("Failing", (IMPLEMENTATIONS[made][0],), {moment.__name__: fail})
+    failing = type("Failing", (IMPLEMENTATIONS[name][0],), {moment: fail})
     run = make_run(tmp_path / "run", VALUES)
     assert work(run, before=in_place(failing)) == 0, run.log.read_text()
-    assert_same_bits(run, alone, recorded)
+    assert_same_end(run, alone, *KEYS)
     (note,) = run.events("note")
     assert "tensorboard failed" in note.data["text"]
     assert "ConnectionError: the server of the tracker is gone" in note.data["text"]
 
 
 @pytest.mark.requirement("TRAIN-9")
-def test_a_folder_that_cannot_be_made_ends_the_tracker_and_not_the_run(  # noqa: PLR0917 - fixtures
-    made: str, tmp_path: Path, alone: RunDirectory, make_run: Any, work: Any, recorded: Any
+def test_a_folder_that_cannot_be_made_ends_the_tracker_and_not_the_run(
+    made: str, tmp_path: Path, alone: RunDirectory, make_run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(TRACKERS, FOLDER, IMPLEMENTATIONS[made][0])
     run = make_run(tmp_path / "run", VALUES)
     (run.path / FOLDER).write_text("in the way")
-    assert work(run, before=in_place(IMPLEMENTATIONS[made][0])) == 0, run.log.read_text()
-    assert_same_bits(run, alone, recorded)
+    train_here(run)
+    assert_same_end(run, alone, *KEYS)
     assert len(run.events("note")) == 1
 
 
 @pytest.mark.requirement("TRAIN-9", "REPRO-6")
-def test_a_run_that_was_killed_and_resumed_shows_the_steps_from_its_checkpoint_on(  # noqa: PLR0917 - fixtures
-    made: str, tmp_path: Path, alone: RunDirectory, make_run: Any, work: Any, recorded: Any
+def test_a_run_that_was_halted_and_resumed_shows_the_steps_from_its_checkpoint_on(
+    made: str, tmp_path: Path, alone: RunDirectory, make_run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make, read, _ = IMPLEMENTATIONS[made]
+    monkeypatch.setitem(TRACKERS, FOLDER, make)
     run = make_run(tmp_path / "run", VALUES)
-    killed = in_place(make, before=kill_at_call(Recorder.step, 7))
-    assert work(run, before=killed) == -signal.SIGKILL
-    assert work(run, before=in_place(make)) == 0, run.log.read_text()
-    assert_same_bits(run, alone, recorded)
+    with pytest.raises(Halted):
+        train_here(run, halt_at=7)
+    train_here(run)
+    assert_same_end(run, alone, *KEYS)
     points = {point.step: point.value for point in run.metrics().series("train/loss")}
     found = read(run)["train/loss"]
     assert found == pytest.approx({step: points[step] for step in found})

@@ -7,6 +7,7 @@ Those whose start matters are started as the orchestrator starts them (`started`
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.trainer.users import MINE, PARTS
 from tests.worlds.warm import import_for_worker
 
 from trainwright.trainer.run import RunDirectory
@@ -98,29 +100,30 @@ def _begin_in_a_fork(run: RunDirectory, before: Callable[[], None] | None = None
 
 @pytest.fixture
 def open_session(tmp_path: Path, make_run: Any) -> Callable[..., Any]:
-    """`open_session(values)` assembles a session in this process, as a worker does, without its supervision.
+    """`open_session(values, name)` assembles a session in this process, as a worker does, without its supervision.
 
-    Its code root is the test's tmp_path.
+    Its code root is the test's tmp_path; without a name its run has one of its own.
     """
     from trainwright.trainer.assembly.assemble import assemble
     from trainwright.trainer.supervision.stop import StopRequest
 
-    def opened(values: dict[str, Any], name: str = "run") -> Any:
-        run = make_run(tmp_path / name, values, code_root=str(tmp_path))
+    numbers = itertools.count(1)
+
+    def opened(values: dict[str, Any], name: str = "", **fields: Any) -> Any:
+        run = make_run(tmp_path / (name or f"run-{next(numbers)}"), values, code_root=str(tmp_path), **fields)
         return assemble(run.specification(), run, StopRequest(run.path / "stop_reason"))
 
     return opened
 
 
 @pytest.fixture(scope="session")
-def take_steps() -> Callable[[Any, int], None]:
-    """`take_steps(session, number)` trains on, within the present epoch."""
+def take_steps() -> Callable[[Any, int], list[Any]]:
+    """`take_steps(session, number)` trains on, within the present epoch, and returns the losses."""
     from trainwright.trainer.engine.loop import take_step
 
-    def take(session: Any, number: int) -> None:
+    def take(session: Any, number: int) -> list[Any]:
         session.model.train()
-        for _, group in zip(range(number), session.groups(), strict=False):
-            take_step(session, group)
+        return [take_step(session, group).loss for _, group in zip(range(number), session.groups(), strict=False)]
 
     return take
 
@@ -145,22 +148,6 @@ def digits_run(tmp_path_factory: pytest.TempPathFactory, digits: dict[str, Any],
     return run
 
 
-MINE = """
-import torch
-from torch import nn
-def data(rows=40):
-    x = torch.randn(rows, 4, generator=torch.Generator().manual_seed(0))
-    return torch.utils.data.TensorDataset(x, (x[:, 0] > 0).long())
-class Net(nn.Module):
-    def __init__(self, width=8):
-        super().__init__()
-        self.layers = nn.Sequential(nn.Linear(4, width), nn.ReLU(), nn.Linear(width, 2))
-    def forward(self, x):
-        return self.layers(x)
-"""
-"""A user's own module: data and a model."""
-
-
 @pytest.fixture
 def mine() -> str:
     """The text of a user's own module."""
@@ -168,29 +155,41 @@ def mine() -> str:
 
 
 @pytest.fixture
-def ended(tmp_path: Path, make_run: Any, work: Any) -> Any:
-    """`ended(code, values)` writes mine.py, works on a run, and returns its directory."""
+def prepared(tmp_path: Path, make_run: MakeRun) -> MakeRun:
+    """`prepared(code, values)` writes mine.py and the directory of a run over it."""
 
-    def run_it(code: str, values: dict[str, Any] | None = None, **fields: Any) -> RunDirectory:
+    def prepare(code: str, values: dict[str, Any] | None = None, **fields: Any) -> RunDirectory:
         root = tmp_path / "project"
         root.mkdir(exist_ok=True)
         (root / "mine.py").write_text(MINE + textwrap.dedent(code))
-        run: RunDirectory = make_run(tmp_path / "run", values or own_parts(), code_root=str(root), **fields)
+        return make_run(tmp_path / "run", values or PARTS, code_root=str(root), **fields)
+
+    return prepare
+
+
+@pytest.fixture
+def ended(prepared: MakeRun, work: Work) -> MakeRun:
+    """`ended(code, values)` writes mine.py, works on a run in a process of its own, and returns its directory."""
+
+    def run_it(*args: Any, **fields: Any) -> RunDirectory:
+        run = prepared(*args, **fields)
         work(run)
         return run
 
     return run_it
 
 
-def own_parts() -> dict[str, Any]:
-    """Return a configuration that trains what MINE gives."""
-    return {
-        "model": {"use": "mine:Net"},
-        "data": {"use": "mine:data"},
-        "loader": {"batch_size": 8},
-        "training": {"epochs": 2},
-        "logging": {"tensorboard": False},
-    }
+@pytest.fixture
+def ended_here(prepared: MakeRun) -> MakeRun:
+    """`ended_here(code, values)` is `ended` in this process, without provenance and guards (whole_runs.py)."""
+    from tests.trainer.whole_runs import work_here
+
+    def run_it(*args: Any, **fields: Any) -> RunDirectory:
+        run = prepared(*args, **fields)
+        work_here(run)
+        return run
+
+    return run_it
 
 
 @pytest.fixture
@@ -219,5 +218,26 @@ def assert_resumes_exactly(open_session: Any, take_steps: Any) -> Callable[..., 
         assert {**state_again, "progress": None} == {**state, "progress": None}  # which holds times
         assert resumed.progress.step == before + after
         return resumed
+
+    return check
+
+
+@pytest.fixture
+def assert_halted_ends_the_same(tmp_path: Path, make_run: MakeRun) -> Callable[..., RunDirectory]:
+    """`assert_halted_ends_the_same(values, halt_at, *keys)`: a run halted at a step and resumed ends as it would have.
+
+    Both train in this process, with tmp_path as code root (tests/trainer/whole_runs.py). Returns the one not halted.
+    """
+    from tests.trainer.whole_runs import Halted, assert_same_end, train_here
+
+    def check(values: dict[str, Any], halt_at: int, *keys: str) -> RunDirectory:
+        whole, run = (make_run(tmp_path / name, values, code_root=str(tmp_path)) for name in ("whole", "halted"))
+        train_here(whole)
+        with pytest.raises(Halted):
+            train_here(run, halt_at)
+        train_here(run)
+        assert 0 < run.events("resumed")[0].data["step"] < halt_at
+        assert_same_end(run, whole, *keys)
+        return whole
 
     return check

@@ -46,12 +46,14 @@ IMPORTED_BY_WORKERS = (
 
 
 def import_for_worker() -> None:
-    """Import what every run does, and validation: three seconds in each smoke run and baseline."""
+    """Import what every run does, and validation: three seconds in each smoke run and baseline. Read what all read."""
     from trainwright.trainer.jobs import train
+    from trainwright.trainer.warm import read_ahead
 
     assert train
     for name in IMPORTED_BY_WORKERS:
         importlib.import_module(name)
+    read_ahead()
 
 
 def _import_for_conductor() -> None:

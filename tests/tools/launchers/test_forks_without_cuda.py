@@ -83,14 +83,14 @@ def import_all() -> None:
     from trainwright.trainer.data.sources import SOURCES
     from trainwright.trainer.jobs.first_imports import import_first
     from trainwright.trainer.models import MODELS
-    from trainwright.trainer.warm import _read_ahead
+    from trainwright.trainer.warm import read_ahead
 
     given = [{"tokenizer": "bpe:280", "config": {"model_type": kind}} for kind in ("bert", "gpt2", "llama", "t5")]
     parts = [*SOURCES.values(), *MODELS.values()]
     of_parts = {name for part in parts for args in given for name in part.first_modules(args)}
     assert worker
     import_first([*first_modules.TENSORBOARD, *sorted(of_parts), *sys.argv[5:]])
-    _read_ahead()
+    read_ahead()
     from tests.worlds.warm import import_for_worker
 
     import_for_worker()

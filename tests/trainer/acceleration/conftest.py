@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from tests.trainer.saving import checkpoint_of
 
-from trainwright.trainer.assembly.assemble import assemble
 from trainwright.trainer.checkpoints.packing import pack
 from trainwright.trainer.engine.loop import take_step
-from trainwright.trainer.supervision.stop import StopRequest
 
 DIGITS: dict[str, Any] = {
     "model": {"use": "mlp", "args": {"hidden": [32, 32, 32], "norm": "batch", "dropout": 0.3}},
@@ -28,17 +25,6 @@ DIGITS: dict[str, Any] = {
 def digits_values() -> dict[str, Any]:
     """MLP with batch norm and dropout on digits: 20 steps an epoch, the last batch a smaller one."""
     return DIGITS
-
-
-@pytest.fixture
-def open_session(tmp_path: Path, make_run: Any) -> Callable[..., Any]:
-    """`open_session(values, name)` assembles a session over a run directory of its own."""
-
-    def opened(values: dict[str, Any], name: str = "run", **fields: Any) -> Any:
-        run = make_run(tmp_path / name, values, code_root=str(tmp_path), **fields)
-        return assemble(run.specification(), run, StopRequest(run.path / "stop_reason"))
-
-    return opened
 
 
 @pytest.fixture(scope="session")

@@ -117,15 +117,20 @@ def build(config):
 
 @pytest.mark.requirement("TRAIN-2", "REPRO-2", "REPRO-6")
 @pytest.mark.skipif(not any(map(compilation.shutil.which, ("g++", "clang++"))), reason="no C++ compiler")
-def test_a_compiled_model_repeats_resumes_and_fits_eager_checkpoints(
-    digits_values: Any, open_session: Any, trained: Any, bits: Any, taken_up: Any
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.long)])
+def test_a_compiled_model_repeats_resumes_and_fits_eager_checkpoints(  # noqa: PLR0917 - fixtures
+    backend: str, digits_values: Any, open_session: Any, trained: Any, bits: Any, taken_up: Any, monkeypatch: Any
 ) -> None:
+    """By the backend that traces as the default one does and writes no C++, which takes ten seconds."""
+    real = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda *args, **options: real(*args, **{**options, "backend": backend}))
     values = {**digits_values, "model": {"use": "mlp", "args": {"hidden": [8]}}}
     compiled = with_training(values, compile={"mode": "default"})
     whole, again = open_session(compiled, "whole"), open_session(compiled, "again")
     for session in (whole, again):
         trained(session, 2)
     assert bits(whole) == bits(again)
+    assert whole.model._compiled_call_impl is not None
     assert not any("_orig_mod" in name for name in whole.model.state_dict())
     torch._dynamo.reset()  # the resumed run meets the smaller last batch first
     resumed = taken_up(again, open_session(compiled, "resumed"))

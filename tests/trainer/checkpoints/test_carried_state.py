@@ -150,7 +150,7 @@ def test_what_no_resumed_run_could_take_up_is_refused_before_training(
 
 
 @pytest.mark.requirement("REPRO-6", "CONF-1")
-def test_what_a_train_step_makes_too_late_ends_the_run_at_its_first_step(ended: Any) -> None:
+def test_what_a_train_step_makes_too_late_ends_the_run_at_its_first_step(ended_here: Any) -> None:
     code = """
     def build(config, context):
         net = Net()
@@ -163,7 +163,7 @@ def test_what_a_train_step_makes_too_late_ends_the_run_at_its_first_step(ended: 
         return {"model": net, "train": data(), "validation": data(20), "train_step": train_step,
                 "validation_step": validation_step, "optimizers": [optimizer]}
     """
-    run = ended(code, {**VALUES, "task": {"use": "mine.py:build"}})
+    run = ended_here(code, {**VALUES, "task": {"use": "mine.py:build"}})
     status = run.status()
     assert (status.state, status.step) == (RunState.FAILED, 1)
     assert status.failure is not None

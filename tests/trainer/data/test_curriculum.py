@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.trainer.whole_runs import trained
 
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError, DataError, UserCodeError
@@ -17,8 +16,6 @@ from trainwright.trainer.config import parse_config
 from trainwright.trainer.data.curriculum import Curriculum, centroid_distances, lengths, ranked
 from trainwright.trainer.data.sections import CurriculumSection
 from trainwright.trainer.data.tensors import TensorSamples
-from trainwright.trainer.engine.evaluation import evaluate_split
-from trainwright.trainer.engine.loop import take_step
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("TRAIN-5")]
 
@@ -116,33 +113,13 @@ def test_difficulties() -> None:
 
 
 @pytest.fixture
-def opened(tmp_path: Path, make_run: Any) -> Callable[..., Any]:
+def opened(tmp_path: Path, open_session: Any) -> Any:
     """`opened(values)` assembles a session of the real data."""
-    from trainwright.trainer.assembly.assemble import assemble
-    from trainwright.trainer.supervision.stop import StopRequest
-
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "real.py").write_text(DATA)
-    numbers = iter(range(1000))
-
-    def open_session(values: dict[str, Any]) -> Any:
-        run = make_run(tmp_path / f"run-{next(numbers)}", values, code_root=str(root))
-        return assemble(run.specification(), run, StopRequest(run.path / "stop_reason"))
-
+    (tmp_path / "real.py").write_text(DATA)
     return open_session
 
 
-def trained(session: Any) -> dict[str, float]:
-    """Train to the last epoch; return the validation values."""
-    session.model.train()
-    for epoch in range(session.config.training.epochs):
-        for group in session.groups():
-            take_step(session, group)
-        session.progress.epoch, session.progress.batch = epoch + 1, 0
-    return evaluate_split(session, session.validation_loader)
-
-
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_curriculum_by_centroid_puts_wrong_labels_off(seed: int, opened: Any) -> None:
     """Wrong labels lie far from their class; met late, they are learned less (Wu et al. 2021, arXiv:2012.03107).
@@ -189,38 +166,16 @@ def test_what_cannot_be_ordered_is_refused(
         opened({**NOISY, "metrics": metrics, **values})
 
 
-def kill_in_the_second_epoch() -> None:
-    import os
-
-    from trainwright.trainer.engine.observers.recorder import Recorder
-
-    real = Recorder.step
-
-    def step(self: Any, session: Any, result: Any) -> None:
-        if (result.epoch, result.batch) == (1, 9):
-            os.kill(os.getpid(), signal.SIGKILL)
-        real(self, session, result)
-
-    Recorder.step = step  # type: ignore[method-assign]
-
-
 @pytest.mark.requirement("REPRO-6")
-def test_a_worker_killed_within_a_curriculum_ends_with_the_same_bits(
-    tmp_path: Path, make_run: Any, work: Any, recorded: Any
+def test_a_run_halted_within_a_curriculum_ends_with_the_same_bits(
+    tmp_path: Path, assert_halted_ends_the_same: Any
 ) -> None:
     (tmp_path / "real.py").write_text(DATA)
-    resizing = {"sizes": [4, 6], "full_after_epochs": 3}
     values = {
-        **NOISY, "model": {"use": "cnn", "args": {"channels": [4]}}, "training": {"epochs": 4},
-        "curriculum": {"use": "centroid"}, "progressive_resizing": resizing,
+        **NOISY, "model": {"use": "cnn", "args": {"channels": [4]}}, "training": {"epochs": 3},
+        "curriculum": {"use": "centroid"}, "progressive_resizing": {"sizes": [4, 6], "full_after_epochs": 2},
     }  # fmt: skip
-    whole, killed = (make_run(tmp_path / name, values, code_root=str(tmp_path)) for name in ("whole", "killed"))
-    assert work(whole) == 0, whole.log.read_text()
-    assert work(killed, before=kill_in_the_second_epoch) == -signal.SIGKILL, killed.log.read_text()
-    assert work(killed) == 0, killed.log.read_text()
-    keys = ("train/loss", "train/gradient_norm", "train/learning_rate", "validation/loss")
-    assert recorded(killed, *keys) == recorded(whole, *keys)
-    assert killed.evidence("summary")["weights_digest"] == whole.evidence("summary")["weights_digest"]
+    assert_halted_ends_the_same(values, 19 + 10)
 
 
 def test_resizing_must_grow() -> None:

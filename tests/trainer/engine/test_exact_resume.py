@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from safetensors.torch import save_file
 from tests.trainer.killing import kill_at_call
+from tests.trainer.whole_runs import Halted, train_here
 from tests.variants import variants
 
 from trainwright.trainer.checkpoints import store
@@ -91,12 +92,7 @@ def assert_same_end(run: RunDirectory, whole: RunDirectory, recorded: Any) -> No
     "place",
     variants(
         KILLS,
-        quick=[
-            "in the middle of an epoch",
-            "while judging",
-            "while writing a checkpoint's files",
-            "between checkpoint and its tags",
-        ],
+        quick=["while judging", "while writing a checkpoint's files", "between checkpoint and its tags"],
     ),
 )
 def test_a_run_killed_anywhere_ends_with_the_same_bits(  # noqa: PLR0917 - fixtures
@@ -142,36 +138,36 @@ def test_a_stopped_run_goes_on_from_the_middle_of_its_epoch(
 
 @pytest.mark.requirement("REPRO-6", "CKPT-1")
 def test_checkpoints_within_epochs_are_taken_up_and_change_nothing(
-    tmp_path: Path, uninterrupted: RunDirectory, make_run: Any, work: Any, recorded: Any
+    tmp_path: Path, uninterrupted: RunDirectory, make_run: Any, recorded: Any
 ) -> None:
     values = {**NOISY, "checkpoints": {**NOISY["checkpoints"], "checkpoint_every_n_steps": 3}}
     run = make_run(tmp_path / "steps", values, code_root=str(PROJECTS))
-    for number in (14, 9, 8):  # counted from each attempt's start
-        assert work(run, before=kill_at_call(Recorder.step, number)) == -signal.SIGKILL
-    assert work(run) == 0, run.log.read_text()
-    steps = [event.data["step"] for event in run.events("resumed")]
-    assert len(steps) == 3
-    assert any(step % 10 for step in steps), "taken up within an epoch"
+    for step in (14, 21, 26):
+        with pytest.raises(Halted):
+            train_here(run, step)
+    train_here(run)
+    assert [event.data["step"] for event in run.events("resumed")] == [12, 20, 24], "two within an epoch"
     assert_same_end(run, uninterrupted, recorded)
 
 
 @pytest.mark.requirement("REPRO-6", "TRAIN-11")
-def test_outputs_folded_within_epochs_give_the_same_metrics_after_a_kill_too(  # noqa: PLR0917 - fixtures
-    tmp_path: Path, uninterrupted: RunDirectory, make_run: Any, work: Any, recorded: Any, monkeypatch: Any
+def test_outputs_folded_within_epochs_give_the_same_metrics_after_a_halt_too(
+    tmp_path: Path, uninterrupted: RunDirectory, make_run: Any, recorded: Any, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(totals, "FOLD_AT_BYTES", 200)
     values = {**NOISY, "checkpoints": {**NOISY["checkpoints"], "checkpoint_every_n_steps": 3}}
     run = make_run(tmp_path / "folded", values, code_root=str(PROJECTS))
-    assert work(run, before=kill_at_call(Recorder.step, 8)) == -signal.SIGKILL
+    with pytest.raises(Halted):
+        train_here(run, 8)
     newest, _ = newest_whole(DirectoryStore(run), config_digest=run.specification().config_digest)
     assert newest is not None
     assert newest.state["totals"]["sums"].keys() == {"classes"}
-    assert work(run) == 0, run.log.read_text()
+    train_here(run)
     assert_same_end(run, uninterrupted, recorded)
 
 
 @pytest.mark.requirement("REPRO-6")
-@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("sign", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_a_run_that_ended_at_its_last_permitted_step_makes_no_further_one(
     sign: int, tmp_path: Path, make_run: Any, work: Any, recorded: Any
 ) -> None:
@@ -276,8 +272,8 @@ def build(config, context):
 
 @pytest.mark.requirement("REPRO-6", "TRAIN-1")
 @pytest.mark.parametrize("way", OWN_WAYS)
-def test_what_user_code_does_in_its_own_way_survives_a_kill(  # noqa: PLR0917 - fixtures
-    way: str, tmp_path: Path, mine: str, make_run: Any, work: Any, recorded: Any
+def test_what_user_code_does_in_its_own_way_is_resumed(
+    way: str, tmp_path: Path, mine: str, assert_halted_ends_the_same: Any
 ) -> None:
     (tmp_path / "mine.py").write_text(mine + OWN_WAYS[way])
     values = {
@@ -287,13 +283,7 @@ def test_what_user_code_does_in_its_own_way_survives_a_kill(  # noqa: PLR0917 - 
         "checkpoints": {"checkpoint_every_n_steps": 2},
         "logging": {"tensorboard": False},
     }
-    whole = make_run(tmp_path / "whole", values, code_root=str(tmp_path))
-    assert work(whole) == 0, whole.log.read_text()
-    run = make_run(tmp_path / "killed", values, code_root=str(tmp_path))
-    assert work(run, before=kill_at_call(Recorder.step, 9)) == -signal.SIGKILL
-    assert work(run) == 0, run.log.read_text()
-    assert run.events("resumed")[0].data["step"] == 8
-    assert_same_end(run, whole, recorded)
+    assert_halted_ends_the_same(values, 9)
 
 
 @pytest.mark.requirement("REPRO-6")

@@ -50,9 +50,9 @@ BAD_PARAMETER = """
     ],
 )
 def test_a_step_that_is_not_finite_is_told_with_its_samples_and_parameters(
-    code: str, what: str, parameters: list[str], ended: Any
+    code: str, what: str, parameters: list[str], ended_here: Any
 ) -> None:
-    run = ended(code, TASK)
+    run = ended_here(code, TASK)
     status = run.status()
     assert (status.state, status.failure.category, status.step) == (RunState.FAILED, "divergence", 6)
     assert what in status.failure.message
@@ -67,7 +67,7 @@ def test_a_step_that_is_not_finite_is_told_with_its_samples_and_parameters(
 
 
 @pytest.mark.requirement("DIAG-1", "CKPT-2")
-def test_no_best_ever_holds_a_weight_that_is_not_finite(ended: Any) -> None:
+def test_no_best_ever_holds_a_weight_that_is_not_finite(ended_here: Any) -> None:
     """The last step of an epoch breaks a weight that the loss does not see: validation looks better than ever."""
     code = """
     class Blind(Net):
@@ -83,7 +83,7 @@ def test_no_best_ever_holds_a_weight_that_is_not_finite(ended: Any) -> None:
             return {"loss": nn.functional.cross_entropy(model(batch[0]), batch[1])}
         return {"model": Blind(), "train": data(), "validation": data(20), "step": step}
     """
-    run = ended(code, TASK)
+    run = ended_here(code, TASK)
     failure = run.status().failure
     assert failure.category == "divergence"
     assert "spare" in failure.message
@@ -213,9 +213,9 @@ CANNOT_WORK = {
 
 @pytest.mark.requirement("TRAIN-1", "TRAIN-10")
 @pytest.mark.parametrize("fault", CANNOT_WORK)
-def test_what_cannot_work_is_told_with_what_to_do(fault: str, ended: Any) -> None:
+def test_what_cannot_work_is_told_with_what_to_do(fault: str, ended_here: Any) -> None:
     code, category, what, remedy = CANNOT_WORK[fault]
-    failure = ended(code, TASK).status().failure
+    failure = ended_here(code, TASK).status().failure
     assert failure is not None
     assert failure.category == category
     assert what in failure.message
@@ -223,7 +223,7 @@ def test_what_cannot_work_is_told_with_what_to_do(fault: str, ended: Any) -> Non
 
 
 @pytest.mark.requirement("TRAIN-5", "REPRO-6")
-def test_a_schedule_that_user_code_keeps_in_its_state_drives_the_users_own_optimizer(ended: Any) -> None:
+def test_a_schedule_that_user_code_keeps_in_its_state_drives_the_users_own_optimizer(ended_here: Any) -> None:
     code = """
     def build(config, context):
         net = Net()
@@ -241,7 +241,7 @@ def test_a_schedule_that_user_code_keeps_in_its_state_drives_the_users_own_optim
         return {"model": net, "train": data(), "validation": data(20), "train_step": train_step,
                 "validation_step": validation_step, "optimizers": [optimizer]}
     """
-    run = ended(code, TASK)
+    run = ended_here(code, TASK)
     assert run.status().state is RunState.COMPLETED, run.log.read_text()
     rates = [point.value for point in run.metrics().series("train/rate_now")]
     assert rates[:4] == [0.05, 0.025, 0.0125, 0.00625]

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.requirement("TRAIN-1", "REPRO-1")
-def test_the_engine_reproduces_a_raw_loop_bit_for_bit(tmp_path: Path, make_run: Any, started: Any) -> None:
+def test_the_engine_reproduces_a_raw_loop_bit_for_bit(tmp_path: Path, make_run: Any, work: Any) -> None:
     script = Path(__file__).parent.parent / "raw_loop.py"
     values = {
         "task": {"use": "raw_loop.py:build"},
@@ -27,7 +27,7 @@ def test_the_engine_reproduces_a_raw_loop_bit_for_bit(tmp_path: Path, make_run: 
         "logging": {"tensorboard": False},
     }
     run = make_run(tmp_path / "engine", values, code_root=str(script.parent))
-    assert started(run).wait(120) == 0, run.log.read_text()
+    assert work(run) == 0, run.log.read_text()
     environment = {**os.environ, **launch_environment(run.specification().config)}
     raw = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=True)
     wanted = [tuple(line.split()) for line in raw.stdout.splitlines()]

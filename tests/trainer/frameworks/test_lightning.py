@@ -71,6 +71,7 @@ def test_its_steps_are_the_runs_records(whole: RunDirectory) -> None:
     assert "ModelCheckpoint is left out" in notes
 
 
+@pytest.mark.long  # the contract kills one run of each library
 @pytest.mark.parametrize("step", [4, 9])
 def test_a_run_killed_within_an_epoch_ends_with_the_same_bits(  # noqa: PLR0917 - fixtures
     step: int, whole: RunDirectory, tmp_path: Path, root: Path, make_run: Any, work: Any, recorded: Any

@@ -78,6 +78,7 @@ def test_its_steps_are_the_runs_records(whole: RunDirectory) -> None:
     assert not list(Path(whole.path).rglob("checkpoint-*")), "its own checkpoints are not written"
 
 
+@pytest.mark.long  # the contract kills one run of each library
 @pytest.mark.parametrize("step", [6, 22])
 def test_a_run_killed_within_an_epoch_ends_with_the_same_bits(  # noqa: PLR0917 - fixtures
     step: int, whole: RunDirectory, tmp_path: Path, root: Path, make_run: Any, work: Any, recorded: Any
@@ -97,6 +98,7 @@ def test_a_run_killed_within_an_epoch_ends_with_the_same_bits(  # noqa: PLR0917 
             assert (one.path / name).read_bytes() == (other.path / name).read_bytes(), (one.name, name)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # TRL's own, about its library
 def test_what_grpo_generated_for_several_steps_survives_a_kill_between_them(
     tmp_path: Path, make_run: Any, work: Any, recorded: Any

@@ -55,26 +55,24 @@ def ended(folder: Path, make_run: Any, work: Any, name: str, kill_at: int | None
     return run
 
 
-LONG = pytest.mark.long
+@pytest.fixture(scope="module")
+def lora(tmp_path_factory: pytest.TempPathFactory, make_run: Any, work: Any) -> RunDirectory:
+    return ended(tmp_path_factory.mktemp("whole"), make_run, work, "lora")
 
 
-@pytest.mark.parametrize(
-    ("name", "per_epoch"),
-    [
-        pytest.param("reward", 5, marks=LONG),
-        pytest.param("kto", 5, marks=LONG),
-        pytest.param("rloo", 10, marks=LONG),
-        ("lora", 5),
-    ],
-)
+PER_EPOCH = {"reward": 5, "kto": 5, "rloo": 10, "lora": 5}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", PER_EPOCH)
 def test_it_runs_as_it_is_and_a_kill_changes_nothing(  # noqa: PLR0917 - fixtures
-    name: str, per_epoch: int, tmp_path: Path, make_run: Any, work: Any, recorded: Any
+    name: str, tmp_path: Path, lora: RunDirectory, make_run: Any, work: Any, recorded: Any
 ) -> None:
-    whole = ended(tmp_path / "whole", make_run, work, name)
+    whole = lora if name == "lora" else ended(tmp_path / "whole", make_run, work, name)
     killed = ended(tmp_path / "killed", make_run, work, name, kill_at=10)
     (resumed,) = [event.data["step"] for event in killed.events() if event.kind == "resumed"]
     assert resumed == 8
-    assert resumed % per_epoch, "within an epoch"
+    assert resumed % PER_EPOCH[name], "within an epoch"
     assert recorded(killed, *KEYS) == recorded(whole, *KEYS)
     ours, theirs = killed.evidence("summary"), whole.evidence("summary")
     assert (ours["weights_digest"], ours["best"]) == (theirs["weights_digest"], theirs["best"])
@@ -84,14 +82,15 @@ def test_it_runs_as_it_is_and_a_kill_changes_nothing(  # noqa: PLR0917 - fixture
         assert (one.path / "model.safetensors").read_bytes() == (other.path / "model.safetensors").read_bytes()
 
 
-def test_the_adapter_is_exported_alone_and_merged_with_the_tokenizer(tmp_path: Path, make_run: Any, work: Any) -> None:
+def test_the_adapter_is_exported_alone_and_merged_with_the_tokenizer(
+    lora: RunDirectory, tmp_path: Path, make_run: Any, work: Any
+) -> None:
     from peft import PeftModel
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    source = ended(tmp_path / "source", make_run, work, "lora")
     run = make_run(
         tmp_path / "export", values_of("lora"), code_root=str(BENCHMARKS), kind=RunKind.EXPORT,
-        source_run=str(source.path),
+        source_run=str(lora.path),
     )  # fmt: skip
     assert work(run) == 0, run.log.read_text()
     evidence, folder = run.part(Export), run.artifacts / "final_model"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from tests.releases import needs
+from tests.variants import variants
 from torch import Tensor
 
 from trainwright.trainer.base import releases
@@ -166,7 +167,7 @@ def rows_of(session: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.requirement("GATE-6", "CKPT-5")
-@pytest.mark.parametrize("kind", TASKS)
+@pytest.mark.parametrize("kind", variants(TASKS, quick=["lstm", "several inputs by name", "rows of several lengths"]))
 def test_a_program_gives_from_raw_rows_what_the_metrics_compared(kind: str, left: Any, open_session: Any) -> None:
     values = {"task": {"use": "mine:build"}, "loss": "cross_entropy"} if "def build" in TASKS[kind] else PARTS
     run = left(TASKS[kind], values)
@@ -192,7 +193,7 @@ BUILT_IN: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.requirement("GATE-6")
-@pytest.mark.parametrize("kind", BUILT_IN)
+@pytest.mark.parametrize("kind", variants(BUILT_IN, quick=["mlp on a standardised table", "numbers in deviations"]))
 def test_preprocessing_of_a_built_in_source_is_inside(kind: str, left: Any, open_session: Any) -> None:
     run = left("", BUILT_IN[kind])
     session = opened(run, open_session)
@@ -352,7 +353,9 @@ PROBLEMS = {
 
 
 @pytest.mark.requirement("GATE-6")
-@pytest.mark.parametrize("kind", PROBLEMS)
+@pytest.mark.parametrize(
+    "kind", variants(PROBLEMS, quick=["branches on values", "collate writes the label into the input", "a GAN"])
+)
 def test_what_has_no_program_says_what_to_change_and_completes(kind: str, left: Any) -> None:
     code, values, remedy = PROBLEMS[kind]
     run = left(code, values)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.trainer import whole_runs
 
 DATA = """
 import numpy as np, torch
@@ -55,26 +56,7 @@ class PerPixel(nn.Module):
 
 
 @pytest.fixture
-def trained(tmp_path: Path, make_run: Any) -> Callable[..., dict[str, float]]:
+def trained(tmp_path: Path, open_session: Any) -> Callable[..., dict[str, float]]:
     """`trained(values)` trains a session to its last epoch and returns its validation values."""
-    from trainwright.trainer.assembly.assemble import assemble
-    from trainwright.trainer.engine.evaluation import evaluate_split
-    from trainwright.trainer.engine.loop import take_step
-    from trainwright.trainer.supervision.stop import StopRequest
-
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "real.py").write_text(DATA)
-    numbers = iter(range(1000))
-
-    def train(values: dict[str, Any]) -> dict[str, float]:
-        run = make_run(tmp_path / f"run-{next(numbers)}", values, code_root=str(root))
-        session = assemble(run.specification(), run, StopRequest(run.path / "stop_reason"))
-        session.model.train()
-        for epoch in range(session.config.training.epochs):
-            for group in session.groups():
-                take_step(session, group)
-            session.progress.epoch, session.progress.batch = epoch + 1, 0
-        return evaluate_split(session, session.validation_loader)
-
-    return train
+    (tmp_path / "real.py").write_text(DATA)
+    return lambda values: whole_runs.trained(open_session(values))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.variants import variants
 
 pytestmark = pytest.mark.requirement("TRAIN-5")
 
@@ -26,6 +27,7 @@ AGAINST_IMBALANCE: dict[str, Any] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_losses_against_imbalance_beat_cross_entropy_in_balanced_accuracy(seed: int, trained: Any) -> None:
     """Train split with 100 images of one class down to 2 of another; validation with as many of each.
@@ -51,7 +53,9 @@ def test_several_labels_of_one_image_are_learned(trained: Any) -> None:
     assert got["auc"] > 0.9
 
 
-@pytest.mark.parametrize("loss", ["cross_entropy", "dice", "dice_cross_entropy"])
+@pytest.mark.parametrize(
+    "loss", variants(["cross_entropy", "dice", "dice_cross_entropy"], quick=["dice_cross_entropy"])
+)
 def test_every_pixel_of_an_image_is_learned(loss: str, trained: Any) -> None:
     """Three kinds of pixel under noise. All paper has mean IoU near 0.2; measured here: 0.67 to 0.68."""
     values = {

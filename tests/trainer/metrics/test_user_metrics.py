@@ -7,19 +7,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.trainer.users import PARTS, TASK
 
 from trainwright.trainer.run import RunState
 from trainwright.trainer.run.evidence import Resolved
-
-PARTS: dict[str, Any] = {
-    "model": {"use": "mine:Net"},
-    "data": {"use": "mine:data"},
-    "loader": {"batch_size": 8},
-    "training": {"epochs": 2},
-    "logging": {"tensorboard": False},
-}
-TASK: dict[str, Any] = {**{k: v for k, v in PARTS.items() if k not in {"model", "data"}}, "task": {"use": "mine:build"}}
-
 
 METRIC = "def {0}(outputs, targets): return 1.0\n"
 TAKEN: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -37,9 +28,9 @@ TAKEN: dict[str, tuple[str, dict[str, Any], str]] = {
 
 @pytest.mark.requirement("GATE-1", "GATE-5", "CONF-1")
 @pytest.mark.parametrize("fault", TAKEN)
-def test_no_number_of_the_users_passes_for_a_built_in_one(fault: str, ended: Any) -> None:
+def test_no_number_of_the_users_passes_for_a_built_in_one(fault: str, ended_here: Any) -> None:
     code, values, told = TAKEN[fault]
-    run = ended(code, values)
+    run = ended_here(code, values)
     failure = run.status().failure
     assert failure.category == "configuration", failure
     assert told in failure.message
@@ -48,14 +39,14 @@ def test_no_number_of_the_users_passes_for_a_built_in_one(fault: str, ended: Any
 
 
 @pytest.mark.requirement("TRACK-1", "GATE-1")
-def test_a_tasks_metrics_are_marked_as_the_users_and_reports_say_so(ended: Any) -> None:
+def test_a_tasks_metrics_are_marked_as_the_users_and_reports_say_so(ended_here: Any) -> None:
     from trainwright.tools.reports.markdown import metric_label
 
     code = """
     def own(outputs, targets): return {"own_score": 1.0}
     def build(config): return {"model": Net(), "train": data(), "validation": data(20), "metrics": [own, "f1"]}
     """
-    run = ended(code, {**TASK, "metrics": ["accuracy"]})
+    run = ended_here(code, {**TASK, "metrics": ["accuracy"]})
     assert run.status().state is RunState.COMPLETED, run.log.read_text()
     resolved = run.evidence("resolved")
     marks = {metric["name"]: metric["user_defined"] for metric in resolved["metrics"]}
@@ -67,13 +58,13 @@ def test_a_tasks_metrics_are_marked_as_the_users_and_reports_say_so(ended: Any) 
 
 
 @pytest.mark.requirement("TRAIN-1", "TRACK-1")
-def test_several_labels_a_sample_are_trained_and_measured(ended: Any) -> None:
+def test_several_labels_a_sample_are_trained_and_measured(ended_here: Any) -> None:
     code = """
     def data():
         x = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
         return torch.utils.data.TensorDataset(x, (x[:, :2] > 0).float())
     """
-    run = ended(code, {**PARTS, "loss": "bce_with_logits", "metrics": ["accuracy", "f1"]})
+    run = ended_here(code, {**PARTS, "loss": "bce_with_logits", "metrics": ["accuracy", "f1"]})
     assert run.status().state is RunState.COMPLETED, run.log.read_text()
     assert 0.0 < run.evidence("summary")["final"]["f1"] <= 1.0
 
@@ -95,7 +86,9 @@ def test_own_losses_and_metrics_are_used_and_marked_as_the_users(ended: Any) -> 
 
 @pytest.mark.requirement("TRACK-1", "GATE-1")
 @pytest.mark.parametrize("judge", ["step", "validation_step"])
-def test_reports_say_where_built_in_metrics_compare_what_a_step_of_the_users_returned(judge: str, ended: Any) -> None:
+def test_reports_say_where_built_in_metrics_compare_what_a_step_of_the_users_returned(
+    judge: str, ended_here: Any
+) -> None:
     from trainwright.tools.reports.markdown import metric_label
 
     code = f"""
@@ -105,7 +98,7 @@ def test_reports_say_where_built_in_metrics_compare_what_a_step_of_the_users_ret
         return {{"loss": loss, "output": 100 * torch.eye(2)[batch[1]] + scores, "target": batch[1]}}
     def build(config): return {{"model": Net(), "train": data(), "validation": data(20), {judge!r}: judge, "metrics": ["accuracy"]}}
     """
-    run = ended(code, TASK)
+    run = ended_here(code, TASK)
     assert run.status().state is RunState.COMPLETED, run.log.read_text()
     final, resolved = run.evidence("summary")["final"], run.part(Resolved)
     assert final["accuracy"] == 1.0

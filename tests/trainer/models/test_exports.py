@@ -42,7 +42,7 @@ def exported(values: dict[str, Any], project: Path, make_run: Any, work: Any) ->
 
 
 @pytest.mark.requirement("CKPT-5", "TRAIN-1")
-@pytest.mark.parametrize("values", [GPT, RESNET], ids=["gpt", "resnet"])
+@pytest.mark.parametrize("values", [pytest.param(GPT, marks=pytest.mark.long), RESNET], ids=["gpt", "resnet"])
 def test_a_model_by_name_is_written_as_onnx(values: dict[str, Any], project: Path, make_run: Any, work: Any) -> None:
     evidence = exported(values, project, make_run, work).evidence("export")
     assert evidence["onnx"]["passed"]

@@ -1,4 +1,4 @@
-"""Sessions in the test's own process, trained as the loop does it, and what must be equal after a resume."""
+"""A user's module with digits, and sessions that are trained as the loop does it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-OpenSession = Callable[..., Any]
 
 DIGITS = """
 import numpy
@@ -38,43 +36,11 @@ class Net(torch.nn.Module):
 """A user's own module, with which a test says exactly what is trained on."""
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def root(tmp_path: Path) -> Path:
     """A code root that holds `own.py`."""
     (tmp_path / "own.py").write_text(DIGITS)
     return tmp_path
-
-
-@pytest.fixture
-def open_session(root: Path, make_run: Any) -> OpenSession:
-    """`open_session(values)` assembles a session over a run directory of its own."""
-    from trainwright.trainer.assembly.assemble import assemble
-    from trainwright.trainer.supervision.stop import StopRequest
-
-    made = iter(range(1000))
-
-    def opened(values: dict[str, Any]) -> Any:
-        run = make_run(root / f"run-{next(made)}", quiet(values), code_root=str(root))
-        return assemble(run.specification(), run, StopRequest(run.path / "stop_reason"))
-
-    return opened
-
-
-def quiet(values: dict[str, Any]) -> dict[str, Any]:
-    return {"logging": {"tensorboard": False}, **values}
-
-
-@pytest.fixture(scope="session")
-def take_steps() -> Callable[[Any, int], None]:
-    """`take_steps(session, number)` trains on, within the present epoch."""
-    from trainwright.trainer.engine.loop import take_step
-
-    def take(session: Any, number: int) -> None:
-        session.model.train()
-        for _, group in zip(range(number), session.groups(), strict=False):
-            take_step(session, group)
-
-    return take
 
 
 @pytest.fixture(scope="session")

@@ -62,6 +62,7 @@ def test_pgd_stays_within_epsilon_and_range_raises_the_loss_and_leaves_the_model
     assert objective(model, (attacked, batch[1])).loss > objective(model, batch).loss
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-5")
 def test_adversarial_training_raises_the_accuracy_under_attack(open_session: Any, trained: Any, judge: Any) -> None:
     """Measured over 3 seeds on digits: 0.57 to 0.59 under PGD after PGD training, 0.12 to 0.15 after plain training."""

@@ -34,6 +34,7 @@ ROWS: dict[str, Any] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-5")
 @pytest.mark.parametrize(("values", "margin"), [(IMAGES, 0.03), (ROWS, 0.06)], ids=["images", "table rows"])
 def test_a_linear_probe_reads_more_from_learned_features_than_from_random_ones(

@@ -38,6 +38,7 @@ def a_teacher(root: Path, model: torch.nn.Module | None = None) -> dict[str, Any
     return {"name": "distillation", "teacher": {**NETWORK, "weights": "teacher.safetensors"}}
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-5")
 def test_a_student_learns_more_of_few_samples_from_a_teacher_than_alone(
     open_session: Any, trained: Any, judge: Any, root: Path

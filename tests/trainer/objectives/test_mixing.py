@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - the field's name for it
+from tests.trainer.whole_runs import trained
 
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.engine.evaluation import evaluate_split
-from trainwright.trainer.engine.loop import take_step
 from trainwright.trainer.losses import built_in_loss
 from trainwright.trainer.objectives.mixing import Mixing, cut_out
 from trainwright.trainer.objectives.mixing_sections import CutmixSection, MixupCutmixSection, MixupSection
@@ -141,33 +138,13 @@ def test_probability_and_share_choose_the_batches() -> None:
 
 
 @pytest.fixture
-def opened(tmp_path: Path, make_run: Any) -> Callable[..., Any]:
+def opened(tmp_path: Path, open_session: Any) -> Any:
     """`opened(values)` assembles a session of the real data."""
-    from trainwright.trainer.assembly.assemble import assemble
-    from trainwright.trainer.supervision.stop import StopRequest
-
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "real.py").write_text(DATA)
-    numbers = iter(range(1000))
-
-    def open_session(values: dict[str, Any]) -> Any:
-        run = make_run(tmp_path / f"run-{next(numbers)}", values, code_root=str(root))
-        return assemble(run.specification(), run, StopRequest(run.path / "stop_reason"))
-
+    (tmp_path / "real.py").write_text(DATA)
     return open_session
 
 
-def trained(session: Any) -> dict[str, float]:
-    """Train to the last epoch; return the validation values."""
-    session.model.train()
-    for epoch in range(session.config.training.epochs):
-        for group in session.groups():
-            take_step(session, group)
-        session.progress.epoch, session.progress.batch = epoch + 1, 0
-    return evaluate_split(session, session.validation_loader)
-
-
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_mixing_resists_wrong_labels(seed: int, opened: Any) -> None:
     """As Zhang et al. found (section 3.4): mixed samples are harder to learn by heart.
@@ -184,7 +161,9 @@ def test_mixing_resists_wrong_labels(seed: int, opened: Any) -> None:
 def test_mixing_goes_around_an_attack(name: str, opened: Any) -> None:
     """The attack sees the mixed batch; validation stays plain and measures robustness as ever."""
     attack = {"name": "adversarial", "attack": "fgsm", "epsilon": 0.05}
-    values = {**NOISY, "data": {"use": "digits"}, "training": {"epochs": 3}}
+    small = {"use": "mlp", "args": {"hidden": [32]}}
+    values = {**NOISY, "model": small, "data": {"use": "digits"}, "optimizer": {"learning_rate": 0.01}}
+    values["training"] = {"epochs": 2}
     session = opened({**values, "objective": attack, "mixing": {"name": name}})
     assert isinstance(session.objective, Mixing)
     assert not isinstance(session.objective.inner, Supervised)
@@ -230,31 +209,9 @@ def test_what_cannot_be_mixed_is_refused_before_training(values: dict[str, Any],
         opened({**NOISY, "model": model, **values})
 
 
-def kill_in_the_third_epoch() -> None:
-    import os
-
-    from trainwright.trainer.engine.observers.recorder import Recorder
-
-    real = Recorder.step
-
-    def step(self: Any, session: Any, result: Any) -> None:
-        if result.epoch == 2 and result.batch == 3:
-            os.kill(os.getpid(), signal.SIGKILL)
-        real(self, session, result)
-
-    Recorder.step = step  # type: ignore[method-assign]
-
-
 @pytest.mark.requirement("REPRO-6")
-def test_a_worker_killed_while_mixing_ends_with_the_same_bits(
-    tmp_path: Path, make_run: Any, work: Any, recorded: Any
-) -> None:
+def test_a_run_halted_while_mixing_ends_with_the_same_bits(tmp_path: Path, assert_halted_ends_the_same: Any) -> None:
     (tmp_path / "real.py").write_text(DATA)
-    values = {**NOISY, "training": {"epochs": 4}, "mixing": {"name": "mixup_cutmix", "probability": 0.8}}
-    whole, killed = (make_run(tmp_path / name, values, code_root=str(tmp_path)) for name in ("whole", "killed"))
-    assert work(whole) == 0, whole.log.read_text()
-    assert work(killed, before=kill_in_the_third_epoch) == -signal.SIGKILL, killed.log.read_text()
-    assert work(killed) == 0, killed.log.read_text()
-    keys = ("train/loss", "train/gradient_norm", "validation/loss")
-    assert recorded(killed, *keys) == recorded(whole, *keys)
-    assert killed.evidence("summary")["weights_digest"] == whole.evidence("summary")["weights_digest"]
+    mixing = {"name": "mixup_cutmix", "probability": 0.8}
+    small = {"use": "mlp", "args": {"hidden": [16]}}
+    assert_halted_ends_the_same({**NOISY, "model": small, "training": {"epochs": 3}, "mixing": mixing}, 2 * 19 + 4)

@@ -67,6 +67,7 @@ def weighted(digit: float, rest: float) -> dict[str, Any]:
     return {"name": "multi_task", "tasks": tasks, "weighting": "fixed"}
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-5")
 def test_learned_weights_beat_equal_ones_and_are_no_worse_than_each_task_alone(
     open_session: Any, trained: Any, judge: Any

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.trainer.whole_runs import trained
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.engine.evaluation import evaluate_split
@@ -57,40 +57,41 @@ def test_only_images_are_resized() -> None:
 
 
 @pytest.fixture
-def opened(tmp_path: Path, make_run: Any) -> Callable[..., Any]:
+def opened(tmp_path: Path, open_session: Any) -> Any:
     """`opened(values)` assembles a session of the real data."""
-    from trainwright.trainer.assembly.assemble import assemble
-    from trainwright.trainer.supervision.stop import StopRequest
-
     (tmp_path / "real.py").write_text(DATA)
-    numbers = iter(range(1000))
-
-    def open_session(values: dict[str, Any]) -> Any:
-        run = make_run(tmp_path / f"run-{next(numbers)}", values, code_root=str(tmp_path))
-        return assemble(run.specification(), run, StopRequest(run.path / "stop_reason"))
-
     return open_session
 
 
-def trained(session: Any) -> tuple[dict[str, float], int]:
+def counted(session: Any) -> tuple[dict[str, float], int]:
     """Train to the last epoch; return the validation values, and the pixels that were trained on."""
     pixels = 0
 
     def count(model: Any, args: Any) -> None:
         nonlocal pixels
-        pixels += args[0].numel()
+        pixels += args[0].numel() * model.training
 
     hook = session.model.register_forward_pre_hook(count)
-    session.model.train()
-    for epoch in range(session.config.training.epochs):
-        for group in session.groups():
-            take_step(session, group)
-        session.progress.epoch, session.progress.batch = epoch + 1, 0
-        session.context.epoch = epoch + 1
+    values = trained(session)
     hook.remove()
-    return evaluate_split(session, session.validation_loader), pixels
+    return values, pixels
 
 
+def test_each_epoch_sees_the_size_that_is_its_turn_and_validation_whole_images(opened: Any) -> None:
+    resizing = {"sizes": [8, 12], "full_after_epochs": 2}
+    session = opened({**LARGE, "loader": {"batch_size": 400}, "progressive_resizing": resizing})
+    assert isinstance(session.objective, Resizing)
+    seen: list[int] = []
+    session.model.register_forward_pre_hook(lambda _, args: seen.append(args[0].shape[-1]))
+    for epoch in range(3):
+        session.progress.epoch, session.progress.batch = epoch, 0
+        session.context.epoch = epoch
+        take_step(session, next(session.groups()))
+    evaluate_split(session, session.validation_loader)
+    assert seen == [8, 12, 24, 24]
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_small_images_first_get_further_with_as_many_pixels(seed: int, opened: Any) -> None:
     """Digits at 24 x 24 pixels, a small network far from converged.
@@ -98,11 +99,11 @@ def test_small_images_first_get_further_with_as_many_pixels(seed: int, opened: A
     Measured: 9 % fewer pixels, validation loss 1.58 to 1.66 plain and 1.28 to 1.39 resized, accuracy 0.61, 0.65, 0.72
     and 0.70, 0.76, 0.73.
     """
-    plain, budget = trained(opened({**LARGE, "seed": seed}))
+    plain, budget = counted(opened({**LARGE, "seed": seed}))
     resizing = {"sizes": [8, 12], "full_after_epochs": 8}
     session = opened({**LARGE, "seed": seed, "training": {"epochs": 12}, "progressive_resizing": resizing})
     assert isinstance(session.objective, Resizing)
-    grown, spent = trained(session)
+    grown, spent = counted(session)
     assert spent <= budget
     assert grown["loss"] < plain["loss"] - 0.1
 

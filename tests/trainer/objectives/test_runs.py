@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +26,6 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
 ENDS = ("weights_digest", "best", "final", "stop_reason", "epochs", "steps")
 
 
-def kill_in_the_third_epoch() -> None:
-    from trainwright.trainer.engine.observers.recorder import Recorder
-
-    real = Recorder.step
-
-    def step(self: Any, session: Any, result: Any) -> None:
-        if result.epoch == 2 and result.batch == 3:
-            os.kill(os.getpid(), signal.SIGKILL)
-        real(self, session, result)
-
-    Recorder.step = step  # type: ignore[method-assign]
-
-
 def assert_same_end(run: RunDirectory, other: RunDirectory) -> None:
     ours, theirs = run.evidence("summary"), other.evidence("summary")
     assert {key: ours[key] for key in ENDS} == {key: theirs[key] for key in ENDS}
@@ -50,17 +35,9 @@ def assert_same_end(run: RunDirectory, other: RunDirectory) -> None:
 
 
 @pytest.mark.requirement("REPRO-6", "TRAIN-5")
-@pytest.mark.parametrize("name", variants(OBJECTIVES, quick=["adversarial"]))
-def test_a_worker_killed_in_mid_epoch_ends_with_the_same_bits(
-    name: str, tmp_path: Path, make_run: Any, work: Any
-) -> None:
-    values = {**CLASSES, "objective": OBJECTIVES[name]}
-    whole, killed = make_run(tmp_path / "whole", values), make_run(tmp_path / "killed", values)
-    assert work(whole) == 0, whole.log.read_text()
-    assert work(killed, before=kill_in_the_third_epoch) == -signal.SIGKILL, killed.log.read_text()
-    assert work(killed) == 0, killed.log.read_text()
-    assert killed.events("resumed")
-    assert_same_end(killed, whole)
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_run_halted_in_mid_epoch_ends_with_the_same_bits(name: str, assert_halted_ends_the_same: Any) -> None:
+    assert_halted_ends_the_same({**CLASSES, "objective": OBJECTIVES[name]}, 2 * 6 + 4)
 
 
 TWO_TARGETS = """
@@ -75,21 +52,14 @@ TASKS: dict[str, Any] = {"side": {"outputs": 2}, "height": {"loss": "mse", "outp
 
 
 @pytest.mark.requirement("REPRO-6", "TRAIN-5")
-def test_learned_weights_of_tasks_go_on_where_a_kill_left_them(
-    tmp_path: Path, make_run: Any, work: Any, recorded: Any
+def test_learned_weights_of_tasks_go_on_where_a_run_was_halted(
+    tmp_path: Path, assert_halted_ends_the_same: Any, recorded: Any
 ) -> None:
     (tmp_path / "two.py").write_text(TWO_TARGETS)
     values = {**CLASSES, "data": {"use": "two:two"}, "objective": {"name": "multi_task", "tasks": TASKS}}
-    values["loader"] = {"batch_size": 8}
-    whole, killed = make_run(tmp_path / "whole", values), make_run(tmp_path / "killed", values)
-    assert work(whole) == 0, whole.log.read_text()
-    assert work(killed, before=kill_in_the_third_epoch) == -signal.SIGKILL, killed.log.read_text()
-    assert work(killed) == 0, killed.log.read_text()
-    assert killed.events("resumed")[0].data["step"] == 16
-    assert_same_end(killed, whole)  # the logarithms of the variances are in optimizer.safetensors, with their moments
-    weights = recorded(whole, "train/side_weight", "train/height_weight")
-    assert recorded(killed, *weights) == weights
-    assert all(len({value for _, value in series}) == 24 for series in weights.values()), "they are learned"
+    keys = ("train/side_weight", "train/height_weight")
+    whole = assert_halted_ends_the_same({**values, "loader": {"batch_size": 8}}, 2 * 8 + 4, *keys)
+    assert all(len({value for _, value in series}) == 24 for series in recorded(whole, *keys).values()), "are learned"
 
 
 @pytest.mark.requirement("TRAIN-5", "TRAIN-6")

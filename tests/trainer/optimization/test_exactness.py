@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from tests.releases import needs
+from tests.releases import param
 from tests.trainer.saving import checkpoint_of
 from tests.variants import variants
 
 from trainwright.trainer.base import releases
 from trainwright.trainer.checkpoints.packing import pack
 from trainwright.trainer.engine.evaluation import evaluate_split
-from trainwright.trainer.run import RunDirectory
 
 OPTIMIZERS: dict[str, dict[str, Any]] = {
     "sgd": {"name": "sgd", "momentum": 0.9, "nesterov": True},
@@ -40,12 +37,17 @@ SCHEDULES: dict[str, dict[str, Any]] = {
     "one_cycle": {"name": "one_cycle", "momentum_range": [0.8, 0.95]},
 }
 PAIRS = [
-    pytest.param(optimizer, schedule, marks=[needs(releases.MUON)] if optimizer == "muon" else [])
+    f"{optimizer} {schedule}"
     for optimizer in OPTIMIZERS
     for schedule in SCHEDULES
     if not (optimizer.startswith("schedule_free") and schedule != "constant")
     and not (optimizer in WITHOUT_MOMENTUM and schedule == "one_cycle")
 ]
+EVERY = variants(
+    PAIRS,
+    quick=[pair for pair in PAIRS if pair.endswith(" constant") or pair.startswith("sgd ")],
+    newer={pair: releases.MUON for pair in PAIRS if pair.startswith("muon ")},
+)
 
 
 def bits_of(session: Any) -> tuple[Any, dict[str, bytes]]:
@@ -67,10 +69,11 @@ def saved_and_loaded(session: Any, again: Any) -> Any:
 
 
 @pytest.mark.requirement("TRAIN-3", "TRAIN-4", "REPRO-6")
-@pytest.mark.parametrize(("optimizer", "schedule"), PAIRS)
+@pytest.mark.parametrize("pair", EVERY)
 def test_saved_loaded_and_continued_is_never_interrupted(
-    optimizer: str, schedule: str, iris: dict[str, Any], open_session: Any, take_steps: Any
+    pair: str, iris: dict[str, Any], open_session: Any, take_steps: Any
 ) -> None:
+    optimizer, schedule = pair.split()
     values = {**iris, "optimizer": OPTIMIZERS[optimizer], "schedule": SCHEDULES[schedule]}
     whole, first = open_session(values, "whole"), open_session(values, "first")
     for session in (whole, first):
@@ -125,7 +128,7 @@ def test_schedule_free_is_judged_and_saved_at_the_average_and_trained_where_it_w
     assert evaluate_split(session, session.validation_loader)["loss"] != judged
 
 
-KILLED: dict[str, dict[str, Any]] = {
+HALTED: dict[str, dict[str, Any]] = {
     "plateau": {
         "optimizer": {"name": "sgd", "learning_rate": 0.3},
         "schedule": {"name": "plateau", "patience_epochs": 1, "factor": 0.5, "warmup_steps": 3},
@@ -148,49 +151,11 @@ KILLED: dict[str, dict[str, Any]] = {
 }
 
 
-def kill_in_the_fourth_epoch() -> None:
-    import os
-
-    from trainwright.trainer.engine.observers.recorder import Recorder
-
-    real = Recorder.step
-
-    def step(self: Any, session: Any, result: Any) -> None:
-        if result.epoch == 3 and result.step == 3 * 14 + 8:
-            os.kill(os.getpid(), signal.SIGKILL)
-        real(self, session, result)
-
-    Recorder.step = step  # type: ignore[method-assign]
-
-
-ENDS = ("weights_digest", "best", "final", "stop_reason", "epochs", "steps")
-
-
-def assert_the_checkpoints_hold_the_same(run: RunDirectory, other: RunDirectory) -> None:
-    """Optimizer state and training points included; `state.json` tells times, which differ."""
-    names = sorted(path.name for path in other.checkpoints.glob("step-*"))
-    assert sorted(path.name for path in run.checkpoints.glob("step-*")) == names
-    for name in names:
-        for file in ("model.safetensors", "optimizer.safetensors"):
-            assert (run.checkpoints / name / file).read_bytes() == (other.checkpoints / name / file).read_bytes()
-
-
 @pytest.mark.requirement("REPRO-6", "TRAIN-3", "TRAIN-4")
-@pytest.mark.parametrize("what", variants(KILLED, quick=["plateau", "unfreezing"], newer={"muon": releases.MUON}))
-def test_a_worker_killed_in_mid_epoch_ends_with_the_same_bits(  # noqa: PLR0917 - fixtures
-    what: str, tmp_path: Path, iris: dict[str, Any], make_run: Any, work: Any, recorded: Any
+@pytest.mark.parametrize("what", [param(what, releases.MUON if what == "muon" else None) for what in HALTED])
+def test_a_run_halted_in_mid_epoch_ends_with_the_same_bits(
+    what: str, iris: dict[str, Any], assert_halted_ends_the_same: Any, recorded: Any
 ) -> None:
-    values = {**iris, "training": {"epochs": 5}, **KILLED[what]}
-    whole, killed = make_run(tmp_path / "whole", values), make_run(tmp_path / "killed", values)
-    assert work(whole) == 0, whole.log.read_text()
-    assert work(killed, before=kill_in_the_fourth_epoch) == -signal.SIGKILL, killed.log.read_text()
-    assert work(killed) == 0, killed.log.read_text()
-    assert killed.events("resumed")[0].data["step"] == 42
-    if what == "plateau":
-        rates = {rate for _, rate in recorded(whole, "train/learning_rate")["train/learning_rate"][3:]}
-        assert len(rates) > 1, "the rate was lowered on the way"
-    keys = ("train/loss", "train/gradient_norm", "train/learning_rate", "validation/loss")
-    assert recorded(killed, *keys) == recorded(whole, *keys)
-    ours, theirs = killed.evidence("summary"), whole.evidence("summary")
-    assert {key: ours[key] for key in ENDS} == {key: theirs[key] for key in ENDS}
-    assert_the_checkpoints_hold_the_same(killed, whole)
+    whole = assert_halted_ends_the_same({**iris, "training": {"epochs": 5}, **HALTED[what]}, 3 * 14 + 8)
+    rates = {rate for _, rate in recorded(whole, "train/learning_rate")["train/learning_rate"][3:]}
+    assert what != "plateau" or len(rates) > 1, "the rate was lowered on the way"

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+from trainwright.trainer.evidence.run_evidence import resolved_evidence
+
 TOKENS = """
 import torch
 from torch import nn
@@ -24,7 +26,7 @@ def build(config, context):
 
 
 @pytest.mark.requirement("TRAIN-2")
-def test_accumulation_makes_the_update_of_the_large_batch(tmp_path: Path, make_run: Any, work: Any) -> None:
+def test_accumulation_makes_the_update_of_the_large_batch(tmp_path: Path, open_session: Any, take_steps: Any) -> None:
     (tmp_path / "tokens.py").write_text(TOKENS)
     weights = {}
     for batch, accumulation in ((8, 1), (2, 4), (3, 3)):
@@ -36,30 +38,22 @@ def test_accumulation_makes_the_update_of_the_large_batch(tmp_path: Path, make_r
             "schedule": {"name": "constant"},
             "logging": {"tensorboard": False},
         }
-        run = make_run(tmp_path / f"run-{batch}", values)
-        assert work(run) == 0, run.log.read_text()
-        from safetensors.torch import load_file
-
-        weights[batch] = load_file(max(run.checkpoints.glob("step-*")) / "model.safetensors")
-        weights[batch]["losses"] = torch.tensor([p.value for p in run.metrics().series("train/loss")])
+        session = open_session(values, f"run-{batch}")
+        losses = take_steps(session, 100)
+        weights[batch] = {**session.model.state_dict(), "losses": torch.stack(losses)}
     for name, value in weights[8].items():
         torch.testing.assert_close(weights[2][name], value, rtol=1e-5, atol=1e-6)
     assert not torch.allclose(weights[3]["weight"], weights[8]["weight"], atol=1e-5)  # another batch is another update
+    assert len(weights[8]["losses"]) == 3, "22 samples, of which the last 6 are a smaller batch"
 
 
 @pytest.mark.requirement("TRAIN-2")
-def test_bf16_trains_and_is_repeatable(
-    tmp_path: Path, make_run: Any, work: Any, digits: dict[str, Any], recorded: Any
-) -> None:
-    values = {
-        **digits,
-        "training": {"epochs": 1, "precision": "bf16"},
-        "optimizer": {"name": "sgd", "learning_rate": 0.1},
-    }
-    first, second = (make_run(tmp_path / name, values) for name in ("first", "second"))
-    assert work(first) == work(second) == 0, first.log.read_text()
-    assert recorded(first, "train/loss") == recorded(second, "train/loss")
-    assert first.evidence("resolved")["precision"] == "bf16"
-    exact = make_run(tmp_path / "exact", {**values, "training": {"epochs": 1}})
-    assert work(exact) == 0
-    assert recorded(exact, "train/loss") != recorded(first, "train/loss")
+def test_bf16_trains_and_is_repeatable(open_session: Any, take_steps: Any, digits: dict[str, Any]) -> None:
+    sgd = {**digits, "optimizer": {"name": "sgd", "learning_rate": 0.1}}
+    losses = []
+    for precision in ("bf16", "bf16", "fp32"):
+        session = open_session({**sgd, "training": {"epochs": 1, "precision": precision}}, f"run-{len(losses)}")
+        losses.append(torch.stack(take_steps(session, 10)))
+        assert resolved_evidence(session).precision == precision
+    assert torch.equal(losses[0], losses[1])
+    assert not torch.equal(losses[0], losses[2])

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from tests.variants import variants
 
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError, UserCodeError
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.engine.loop import take_step
+from trainwright.trainer.evidence.environment import code_evidence
 
 OWN = """
 import torch
@@ -85,7 +83,6 @@ def by(name: str, **section: Any) -> dict[str, Any]:
 
 @pytest.mark.requirement("TRAIN-12", "REPRO-6")
 @pytest.mark.parametrize("name", ["sgd", "fixed", "lbfgs", "divided", "sharp"])
-@pytest.mark.usefixtures("work")  # imports what draws random numbers when it is imported first
 def test_an_own_optimizer_saved_loaded_and_continued_is_never_interrupted(
     name: str, own: dict[str, Any], assert_resumes_exactly: Any
 ) -> None:
@@ -93,35 +90,15 @@ def test_an_own_optimizer_saved_loaded_and_continued_is_never_interrupted(
 
 
 @pytest.mark.requirement("TRAIN-12", "REPRO-6")
-@pytest.mark.parametrize("name", variants(["lbfgs", "sharp"], quick=["sharp"]))
-def test_a_worker_killed_under_an_own_optimizer_ends_with_the_same_bits(  # noqa: PLR0917 - fixtures
-    name: str, tmp_path: Path, own: dict[str, Any], make_run: Any, work: Any, recorded: Any
+@pytest.mark.parametrize("name", ["lbfgs", "sharp"])
+def test_a_run_halted_under_an_own_optimizer_ends_with_the_same_bits(
+    name: str, own: dict[str, Any], assert_halted_ends_the_same: Any
 ) -> None:
     dropout = {"use": "mlp", "args": {"hidden": [12], "dropout": 0.3}}
     values = {**own, **by(name), "model": dropout, "training": {"epochs": 3, "clip_norm": 2.0}}
-    runs = [make_run(tmp_path / kind, values, code_root=str(tmp_path)) for kind in ("whole", "killed")]
-
-    def kill() -> None:
-        from trainwright.trainer.engine.observers.recorder import Recorder
-
-        real = Recorder.step
-
-        def step(self: Any, session: Any, result: Any) -> None:
-            if result.step == 34:
-                os.kill(os.getpid(), signal.SIGKILL)
-            real(self, session, result)
-
-        Recorder.step = step  # type: ignore[method-assign]
-
-    assert work(runs[0]) == 0, runs[0].log.read_text()
-    assert work(runs[1], before=kill) == -signal.SIGKILL
-    assert work(runs[1]) == 0, runs[1].log.read_text()
-    assert runs[1].events("resumed")
-    ours, theirs = (run.evidence("summary") for run in runs)
-    assert ours["weights_digest"] == theirs["weights_digest"]
-    keys = ("train/loss", "train/gradient_norm", "validation/loss")
-    assert recorded(runs[1], *keys) == recorded(runs[0], *keys)
-    assert "own.py" in (runs[0].evidence("code") or {})["files"], "its digest is evidence like all the user's code"
+    run = assert_halted_ends_the_same(values, 34)
+    files = code_evidence(Path(run.specification().code_root)).files
+    assert "own.py" in files, "its digest is evidence like all the user's code"
 
 
 @pytest.mark.requirement("TRAIN-12")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -177,55 +175,21 @@ def test_saved_in_mid_epoch_and_continued_is_never_interrupted(
     assert ours == wanted
 
 
-def kill_in_the_fourth_epoch() -> None:
-    import os
-
-    from trainwright.trainer.engine.observers.recorder import Recorder
-
-    real = Recorder.step
-
-    def step(self: Any, session: Any, result: Any) -> None:
-        if result.epoch == 3 and result.batch == 7:
-            os.kill(os.getpid(), signal.SIGKILL)
-        real(self, session, result)
-
-    Recorder.step = step  # type: ignore[method-assign]
-
-
 @pytest.mark.requirement("REPRO-6", "CKPT-1")
-@pytest.mark.parametrize("section", [pytest.param(EMA, marks=pytest.mark.long), SWA], ids=["ema", "swa"])
-def test_a_worker_killed_in_mid_epoch_ends_with_the_same_bits(  # noqa: PLR0917 - fixtures
-    section: dict[str, Any], tmp_path: Path, iris: dict[str, Any], make_run: Any, work: Any, recorded: Any
-) -> None:
-    values = {**iris, "model": WITH_STATISTICS, "weight_averaging": section, "training": {"epochs": 5}}
-    whole, killed = make_run(tmp_path / "whole", values), make_run(tmp_path / "killed", values)
-    assert work(whole) == 0, whole.log.read_text()
-    assert work(killed, before=kill_in_the_fourth_epoch) == -signal.SIGKILL, killed.log.read_text()
-    assert work(killed) == 0, killed.log.read_text()
-    assert killed.events("resumed")[0].data["step"] > 0
-    keys = ("train/loss", "train/gradient_norm", "train/learning_rate", "validation/loss")
-    assert recorded(killed, *keys) == recorded(whole, *keys)
-    assert killed.evidence("summary")["weights_digest"] == whole.evidence("summary")["weights_digest"]
-    for theirs in whole.checkpoints.glob("step-*"):
-        for file in ("model.safetensors", "optimizer.safetensors"):
-            assert (killed.checkpoints / theirs.name / file).read_bytes() == (theirs / file).read_bytes()
-
-
-@pytest.mark.requirement("CKPT-1")
 @pytest.mark.parametrize("section", [EMA, SWA], ids=["ema", "swa"])
-def test_the_checkpoint_holds_the_weights_that_were_judged(  # noqa: PLR0917 - fixtures
-    section: dict[str, Any], tmp_path: Path, iris: dict[str, Any], make_run: Any, work: Any, open_session: Any
+def test_a_run_halted_in_mid_epoch_ends_the_same_and_its_checkpoint_holds_the_weights_that_were_judged(
+    section: dict[str, Any], iris: dict[str, Any], open_session: Any, assert_halted_ends_the_same: Any
 ) -> None:
-    values = {**iris, "model": WITH_STATISTICS, "weight_averaging": section}
-    run = make_run(tmp_path / "averaged", values)
-    assert work(run) == 0, run.log.read_text()
+    averaged = {**iris, "model": WITH_STATISTICS, "training": {"epochs": 3}, "weight_averaging": section}
+    run = assert_halted_ends_the_same(averaged, 2 * 14 + 8)
     checkpoint = store_of(run).open(store_of(run).names()[-1])
     plain = open_session({**iris, "model": WITH_STATISTICS}, "plain")
     plain.model.load_state_dict(checkpoint.model)
     judged = evaluate_split(plain, plain.validation_loader)["loss"]
-    assert judged == run.evidence("summary")["final"]["loss"]
+    assert judged == run.metrics().series("validation/loss")[-1].value
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "section", [{"name": "ema", "decay": 0.99}, {"name": "swa", "after_epochs": 2, "learning_rate_factor": 1.0}]
 )

@@ -9,14 +9,12 @@ import pytest
 import torch
 
 from trainwright.tools.training_orchestrator.probes import probe_result, suggested_call
-from trainwright.trainer.assembly.assemble import assemble
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.jobs.probe import rates, sizes
 from trainwright.trainer.jobs.probe.rates import bottleneck
 from trainwright.trainer.jobs.probe.run import put_back
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.results import Probe
-from trainwright.trainer.supervision.stop import StopRequest
 
 pytestmark = pytest.mark.slow
 
@@ -29,15 +27,6 @@ DIGITS: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def open_session(tmp_path: Path, make_run: Any) -> Any:
-    def opened(values: dict[str, Any], **fields: Any) -> Any:
-        run = make_run(tmp_path / "run", values, code_root=str(tmp_path), **fields)
-        return assemble(run.specification(), run, StopRequest(run.path / "stop_reason"))
-
-    return opened
-
-
 @pytest.mark.requirement("TRAIN-8", "TUNE-6")
 def test_a_probe_measures_suggests_and_keeps_no_checkpoint(tmp_path: Path, make_run: Any, work: Any) -> None:
     run = make_run(tmp_path / "run", DIGITS, kind=RunKind.PROBE, max_steps=10)
@@ -47,7 +36,7 @@ def test_a_probe_measures_suggests_and_keeps_no_checkpoint(tmp_path: Path, make_
     assert profile["steps"] == 10
     assert sum(profile["phases_percent"].values()) == pytest.approx(100, abs=1)
     assert all(profile["phases_ms"][name] > 0 for name in ("data", "forward", "backward", "optimizer", "logging"))
-    assert profile["run_seconds"] == pytest.approx(3 * profile["epoch_seconds"], rel=0.1, abs=0.066)  # roundings
+    assert profile["run_seconds"] > 3 * profile["epoch_seconds"] - 0.02, "and validation; rounded to hundredths"
     assert profile["peak_memory_bytes"] > 2**20
     rate = found["learning_rate"]["suggested"]
     assert 1e-3 < rate < 0.5, "trains well at 0.003 to 0.1; it was configured far below"

@@ -80,13 +80,13 @@ def drawing(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_what_user_code_draws_from_it_at_import_is_the_same_in_two_processes_and_other_for_another_seed(
-    tmp_path: Path, drawing: Path, make_run: Any, started: Any, digits: dict[str, Any]
+    tmp_path: Path, drawing: Path, make_run: Any, work: Any, digits: dict[str, Any]
 ) -> None:
     weights = []
     for name, seed in (("first", 42), ("again", 42), ("other", 43)):
         values = {**digits, "seed": seed, "model": {"use": "drawing:Net"}, "training": {"epochs": 1}}
         run: RunDirectory = make_run(tmp_path / name, values, code_root=str(drawing))
-        assert started(run).wait(300) == 0, run.log.read_text()
+        assert work(run) == 0, run.log.read_text()
         weights.append(run.evidence("summary")["weights_digest"])
         [note] = [event.data["text"] for event in run.events() if event.kind == "note"]
         assert "TensorFlow was imported, and seeded before anything drew from it" in note

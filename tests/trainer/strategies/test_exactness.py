@@ -58,38 +58,13 @@ def test_the_summed_gradients_of_two_processes_are_those_that_one_process_accumu
         one, *STEPS, "train/accuracy", "validation/accuracy"
     )
     assert two.evidence("summary")["weights_digest"] == one.evidence("summary")["weights_digest"]
+    worlds = [run.evidence("environment")["fingerprint_basis"]["world_size"] for run in (two, one)]
+    assert worlds == [2, 1]
     ours, theirs = (run.evidence("summary")["final"]["loss"] for run in (two, one))
     assert ours == pytest.approx(theirs, rel=1e-6)  # the last validation batch is divided otherwise
 
 
-@pytest.mark.requirement("TRAIN-6")
-def test_two_processes_make_the_updates_of_one_with_the_same_batch(
-    tmp_path: Path, iris: Any, make_run: Any, group_work: Any
-) -> None:
-    """105 samples: batches of 11 are shared as 6 and 5 rows, and weighted so."""
-    values = {**iris, "loader": {"batch_size": 11}}
-    two, one = make_run(tmp_path / "two", values), make_run(tmp_path / "one", {**values, "distributed": {}})
-    for run in (two, one):
-        assert group_work(run) == 0, run.log.read_text()
-    theirs = last_weights(one)
-    for name, value in last_weights(two).items():
-        torch.testing.assert_close(value, theirs[name], rtol=2e-4, atol=2e-6)
-    ours, other = two.evidence("summary"), one.evidence("summary")
-    assert (ours["steps"], ours["final"]["accuracy"]) == (other["steps"], other["final"]["accuracy"])
-    assert ours["final"]["loss"] == pytest.approx(other["final"]["loss"], rel=1e-5)
-    assert two.evidence("environment")["fingerprint_basis"]["world_size"] == 2
-    assert one.evidence("environment")["fingerprint_basis"]["world_size"] == 1
-
-
-@pytest.mark.requirement("TRAIN-6", "REPRO-1")
-def test_the_same_group_again_gives_the_same_bits(  # noqa: PLR0917 - fixtures
-    tmp_path: Path, noisy: Any, noisy_whole: RunDirectory, make_run: Any, group_work: Any, recorded: Any
-) -> None:
-    again = make_run(tmp_path / "again", noisy, code_root=str(PROJECTS))
-    assert group_work(again) == 0, again.log.read_text()
-    assert_same_end(again, noisy_whole, recorded)
-
-
+@pytest.mark.long  # that a leader takes its group along is shown in test_faults.py
 @pytest.mark.requirement("TRAIN-6", "REPRO-6")
 def test_a_group_killed_in_mid_epoch_and_resumed_ends_with_the_same_bits(  # noqa: PLR0917 - fixtures
     tmp_path: Path, noisy: Any, noisy_whole: RunDirectory, make_run: Any, group_work: Any, at_step: Any, recorded: Any
@@ -110,7 +85,7 @@ def test_a_group_killed_in_mid_epoch_and_resumed_ends_with_the_same_bits(  # noq
 
 
 @pytest.mark.requirement("TRAIN-6", "REPRO-6")
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.long), 1])
 def test_a_killed_process_restarts_the_group_which_ends_with_the_same_bits(  # noqa: PLR0917 - fixtures
     rank: int, tmp_path: Path, noisy: Any, noisy_whole: RunDirectory, make_run: Any, group_work: Any, at_step: Any,
     recorded: Any,
@@ -124,6 +99,7 @@ def test_a_killed_process_restarts_the_group_which_ends_with_the_same_bits(  # n
     assert_same_end(run, noisy_whole, recorded)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-6", "REPRO-6")
 def test_averages_of_the_weights_are_resumed_beside_buffers_that_each_process_has_of_its_own(  # noqa: PLR0917 - fixtures
     tmp_path: Path, noisy: Any, make_run: Any, group_work: Any, at_step: Any, recorded: Any

@@ -130,8 +130,9 @@ def test_two_processes_train_and_resume_what_one_accumulates_bit_for_bit(  # noq
         assert ours["final"][name] == pytest.approx(value, rel=1e-5), name
 
 
+@pytest.mark.long  # test_exactness.py kills a group that draws
 @pytest.mark.requirement("TRAIN-5", "TRAIN-6", "REPRO-6")
-@pytest.mark.parametrize("case", variants(WITH_DRAWS, quick=["mixup, adversarial, curriculum, dropout, EMA"]))
+@pytest.mark.parametrize("case", WITH_DRAWS)
 def test_a_killed_group_that_draws_ends_with_the_same_bits(  # noqa: PLR0917 - fixtures
     case: str, tmp_path: Path, killed_group: Any, make_run: Any, group_work: Any, recorded: Any
 ) -> None:
@@ -142,6 +143,7 @@ def test_a_killed_group_that_draws_ends_with_the_same_bits(  # noqa: PLR0917 - f
     assert_same(killed, whole, recorded)
 
 
+@pytest.mark.long  # alone: the contract of strategies divides, acceleration/ recomputes
 @needs(releases.FSDP2)
 @pytest.mark.requirement("TRAIN-2", "TRAIN-6", "REPRO-6")
 def test_a_divided_model_that_forgets_its_activations_trains_and_resumes_as_one_that_keeps_them(

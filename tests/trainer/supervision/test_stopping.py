@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,7 @@ def at_work(tmp_path: Path, make_run: Any, begin: Any, work: Any, mine: str) -> 
         process = psutil.Process(begin(run, before=os.setsid))
         while not (tmp_path / "here").exists():
             assert process.status() != psutil.STATUS_ZOMBIE, run.log.read_text()
+            time.sleep(0.01)
         return run, process
 
     return begun
@@ -143,6 +145,7 @@ def test_a_validation_that_was_left_is_made_whole_by_the_resumed_run_with_the_sa
     process = psutil.Process(begin(left, before=os.setsid))
     while not (tmp_path / "here").exists():
         assert process.status() != psutil.STATUS_ZOMBIE, left.log.read_text()
+        time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
     os.waitpid(process.pid, 0)
     assert (left.status().state, left.status().step) == (RunState.STOPPED, 5), left.log.read_text()

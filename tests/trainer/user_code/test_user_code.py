@@ -8,18 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.trainer.users import PARTS, TASK
 
 from trainwright.trainer.run import Limits, RunState
-
-PARTS: dict[str, Any] = {
-    "model": {"use": "mine:Net"},
-    "data": {"use": "mine:data"},
-    "loader": {"batch_size": 8},
-    "training": {"epochs": 2},
-    "logging": {"tensorboard": False},
-}
-TASK: dict[str, Any] = {**{k: v for k, v in PARTS.items() if k not in {"model", "data"}}, "task": {"use": "mine:build"}}
-
 
 BAD_CODE = {
     "raises at import": ("1 / 0", "ZeroDivisionError", "1 / 0"),
@@ -120,7 +111,10 @@ threading.Thread(target=stay).start()
 
 
 @pytest.mark.requirement("TRAIN-1", "GATE-4")
-@pytest.mark.parametrize("more", ["", "class Net(Net):\n    def forward(self, x): raise KeyError('late')"])
+@pytest.mark.parametrize(
+    "more",
+    ["", pytest.param("class Net(Net):\n    def forward(self, x): raise KeyError('late')", marks=pytest.mark.long)],
+)
 def test_threads_that_user_code_leaves_behind_do_not_keep_the_process(
     more: str, tmp_path: Path, make_run: Any, started: Any, mine: str
 ) -> None:
@@ -159,14 +153,14 @@ MENDED_ENTRIES: dict[str, dict[str, Any]] = {
 @pytest.mark.requirement("CONF-1", "GATE-5")
 @pytest.mark.parametrize("fault", WRONG_ENTRIES)
 def test_a_wrong_entry_names_its_key_the_place_and_what_is_near(
-    fault: str, ended: Any, tmp_path: Path, mine: str
+    fault: str, ended_here: Any, tmp_path: Path, mine: str
 ) -> None:
     (tmp_path / "project").mkdir()
     (tmp_path / "elsewhere.py").write_text(mine)
     (tmp_path.parent / "escape.py").write_text(mine)
     (tmp_path / "project" / "link.py").symlink_to(tmp_path / "elsewhere.py")
     changes, told = WRONG_ENTRIES[fault]
-    run = ended("from os import system\nnumber = 3", {**PARTS, **changes})
+    run = ended_here("from os import system\nnumber = 3", {**PARTS, **changes})
     failure = run.status().failure
     assert failure.category == "configuration", failure
     for text in told:
@@ -212,9 +206,9 @@ UNFIT: dict[str, tuple[str, dict[str, Any], str, str]] = {
 
 @pytest.mark.requirement("TRAIN-1", "PIPE-2")
 @pytest.mark.parametrize("fault", UNFIT)
-def test_data_or_a_model_that_does_not_fit_is_told_before_training(fault: str, ended: Any) -> None:
+def test_data_or_a_model_that_does_not_fit_is_told_before_training(fault: str, ended_here: Any) -> None:
     code, changes, categories, told = UNFIT[fault]
-    run = ended(code, {**PARTS, **changes})
+    run = ended_here(code, {**PARTS, **changes})
     status = run.status()
     assert status.state is RunState.FAILED
     assert status.failure.category in categories.split("|"), status.failure
@@ -322,10 +316,10 @@ TIERS = {
 
 @pytest.mark.requirement("TRAIN-1")
 @pytest.mark.parametrize("tier", TIERS)
-def test_a_task_of_every_kind_trains_and_how_it_is_called_is_recorded(tier: str, ended: Any) -> None:
+def test_a_task_of_every_kind_trains_and_how_it_is_called_is_recorded(tier: str, ended_here: Any) -> None:
     code, returns = TIERS[tier]
     values = {**TASK, "task": {"use": "mine:build", "args": {"width": 6}}}
-    run = ended(code, values)
+    run = ended_here(code, values)
     assert run.status().state is RunState.COMPLETED, run.log.read_text()
     assert run.evidence("resolved")["returns"] == returns
     first, last = (run.metrics().series("train/epoch_loss")[place].value for place in (0, -1))
@@ -359,8 +353,8 @@ def test_a_task_of_every_kind_trains_and_how_it_is_called_is_recorded(tier: str,
         ),
     ],
 )
-def test_a_task_that_hands_over_something_wrong_is_told_what(returned: str, told: str, ended: Any) -> None:
-    run = ended(f"def build(config, context): return {returned}", TASK)
+def test_a_task_that_hands_over_something_wrong_is_told_what(returned: str, told: str, ended_here: Any) -> None:
+    run = ended_here(f"def build(config, context): return {returned}", TASK)
     failure = run.status().failure
     assert failure.category in {"configuration", "user_code"}, failure
     assert any(text in failure.message for text in told.split("|")), failure.message

@@ -8,22 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.trainer.users import PARTS, TASK
 
 from trainwright.trainer.run import RunState
 
-PARTS: dict[str, Any] = {
-    "model": {"use": "mine:Net"},
-    "data": {"use": "mine:data"},
-    "loader": {"batch_size": 8},
-    "training": {"epochs": 2},
-    "logging": {"tensorboard": False},
-}
-TASK: dict[str, Any] = {**{k: v for k, v in PARTS.items() if k not in {"model", "data"}}, "task": {"use": "mine:build"}}
-
 
 @pytest.mark.requirement("DIAG-4", "TRAIN-12")
-def test_gradients_that_a_train_step_has_cleared_are_not_measured_and_not_zero(ended: Any) -> None:
-    run = ended(
+def test_gradients_that_a_train_step_has_cleared_are_not_measured_and_not_zero(ended_here: Any) -> None:
+    run = ended_here(
         """
         def build(config, context):
             model = Net()
@@ -48,8 +40,8 @@ def test_gradients_that_a_train_step_has_cleared_are_not_measured_and_not_zero(e
 
 
 @pytest.mark.requirement("TRAIN-1", "GATE-2")
-def test_a_parameter_that_no_name_explains_is_refused_and_not_filled_with_the_target(ended: Any) -> None:
-    run = ended("class Masked(Net):\n    def forward(self, x, mask): return self.layers(x) * mask[:, None]\n",
+def test_a_parameter_that_no_name_explains_is_refused_and_not_filled_with_the_target(ended_here: Any) -> None:
+    run = ended_here("class Masked(Net):\n    def forward(self, x, mask): return self.layers(x) * mask[:, None]\n",
                 {**PARTS, "model": {"use": "mine:Masked"}})  # fmt: skip
     failure = run.status().failure
     assert failure.category == "configuration"
@@ -76,19 +68,19 @@ CALLED = {
 
 @pytest.mark.requirement("TRAIN-1")
 @pytest.mark.parametrize("what", CALLED)
-def test_a_run_says_how_the_model_is_called_and_why(what: str, ended: Any) -> None:
+def test_a_run_says_how_the_model_is_called_and_why(what: str, ended_here: Any) -> None:
     code, use, told = CALLED[what]
-    run = ended(code, {**PARTS, "model": {"use": use}}, max_steps=1)
+    run = ended_here(code, {**PARTS, "model": {"use": use}}, max_steps=1)
     lines = (run.evidence("resolved") or {})["told"]
     assert all(any(part in line for line in lines) for part in told), lines
     assert sum(map(len, lines)) <= 300
 
 
 @pytest.mark.requirement("TRAIN-1")
-def test_the_vocabulary_of_a_text_goes_to_the_argument_that_is_named_for_it(ended: Any, tmp_path: Path) -> None:
+def test_the_vocabulary_of_a_text_goes_to_the_argument_that_is_named_for_it(ended_here: Any, tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "a.txt").write_text(" ".join(map(str, range(3000))))
-    run = ended(
+    run = ended_here(
         "class Words(nn.Module):\n    def __init__(self, vocab_size):\n        super().__init__()\n        self.body = nn.Sequential(nn.Embedding(vocab_size, 8), nn.Linear(8, vocab_size))\n    def forward(self, idx): return self.body(idx)\n",
         {
             "model": {"use": "mine:Words"}, "loss": "next_token", "logging": {"tensorboard": False},
@@ -132,22 +124,22 @@ EXPLAINED = {
 
 @pytest.mark.requirement("TRAIN-1", "GATE-2")
 @pytest.mark.parametrize("what", EXPLAINED)
-def test_what_does_not_fit_is_explained_with_its_value_and_what_to_do(what: str, ended: Any) -> None:
+def test_what_does_not_fit_is_explained_with_its_value_and_what_to_do(what: str, ended_here: Any) -> None:
     code, changed, (message, remedy) = EXPLAINED[what]
-    run = ended(code, TASK if changed is None else {**PARTS, **changed})
+    run = ended_here(code, TASK if changed is None else {**PARTS, **changed})
     failure = run.status().failure
     assert message in failure.message, failure
     assert remedy in failure.remedy
 
 
 @pytest.mark.requirement("TRAIN-1", "GATE-2")
-def test_a_long_message_does_not_push_the_innermost_frames_out(ended: Any) -> None:
+def test_a_long_message_does_not_push_the_innermost_frames_out(ended_here: Any) -> None:
     code = (
         "def deep(n):\n    if n % 2: return deep(n - 1)\n    if n: return deep(n-1)\n"
         "    raise ValueError('\\n'.join(map(str, range(100))))  # innermost\n"
         "def model():\n    return deep(40)\n"
     )
-    traceback = ended(code, {**PARTS, "model": {"use": "mine:model"}}).status().failure.traceback
+    traceback = ended_here(code, {**PARTS, "model": {"use": "mine:model"}}).status().failure.traceback
     assert "# innermost" in traceback
     assert "ValueError: 0" in traceback
     assert len(traceback.splitlines()) <= 40

@@ -1,8 +1,7 @@
-"""Training on images: killed in the middle it ends with the same bits; masks and several labels are learned."""
+"""Training on images: halted in the middle it ends with the same bits; masks and several labels are learned."""
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from tests.trainer.killing import kill_at_call
+from tests.trainer.whole_runs import Halted, assert_same_end, train_here
 
 from trainwright.trainer.data.images import loading
-from trainwright.trainer.engine.observers.recorder import Recorder
-from trainwright.trainer.run import RunState
 from trainwright.trainer.run.artifacts import Program
 from trainwright.trainer.run.evidence import Summary
 
@@ -27,32 +24,24 @@ BASE: dict[str, Any] = {
 }
 
 
-def decode_late() -> None:
-    loading.DECODED_BYTES = 0
-
-
 @pytest.mark.slow
 @pytest.mark.requirement("REPRO-6", "TRAIN-1")
-def test_an_augmented_run_killed_in_mid_epoch_ends_with_the_bits_of_one_with_other_workers(
-    tmp_path: Path, make_run: Any, work: Any, photos: Write
+def test_an_augmented_run_halted_in_mid_epoch_ends_with_the_bits_of_one_with_other_workers(
+    tmp_path: Path, make_run: Any, photos: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = photos(60)
     args = {"path": "photos", "augment": {"flip": "both", "rotate": 20, "policy": "randaugment"}}
     values = {**BASE, "model": {"use": "cnn", "args": {"channels": [4]}}, "data": {"use": "images", "args": args}}
     whole = make_run(tmp_path / "whole", values, code_root=str(root))
-    assert work(whole) == 0, whole.log.read_text()
+    train_here(whole)
     values = {**values, "loader": {"batch_size": 8, "num_workers": 2}}
-    run = make_run(tmp_path / "killed", values, code_root=str(root))
-    kill = kill_at_call(Recorder.step, 8)
-
-    def before() -> None:
-        decode_late()
-        kill()
-
-    assert work(run, before=before) == -signal.SIGKILL
-    assert run.status().state is RunState.INTERRUPTED
-    assert work(run, before=decode_late) == 0, run.log.read_text()
-    assert run.part(Summary).weights_digest == whole.part(Summary).weights_digest
+    run = make_run(tmp_path / "halted", values, code_root=str(root))
+    monkeypatch.setattr(loading, "DECODED_BYTES", 0)
+    with pytest.raises(Halted):
+        train_here(run, halt_at=8)
+    train_here(run)
+    assert run.events("resumed")
+    assert_same_end(run, whole)
 
 
 @pytest.mark.slow
