@@ -51,7 +51,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: install  ## Run the main job: an agent's client takes digits through all five phases
 	$(BIN)/trainwright demo
 
-test: install  ## Run the tests, or a part of them (AREA=tools/gates, AREA=house/test_layers.py)
+test: install  ## Run the tests, or a part of them (AREA=tools/gates, AREA=house/test_sources.py)
 	$(PYTEST) -m "not long" $(AREA:%=tests/%)
 
 long-tests: install companions  ## Run what `make test` leaves out: the longest tests, and every variant of exhaustive ones

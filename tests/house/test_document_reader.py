@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
-
-spec = importlib.util.spec_from_file_location("house_documents_read", Path(__file__).with_name("documents.py"))
-reader = importlib.util.module_from_spec(spec)
-sys.modules[spec.name] = reader
-spec.loader.exec_module(reader)
+from tests.house import documents as reader
 
 DOCUMENT = """\
 ---

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -13,22 +12,15 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from mcp import Client
+from tests.house import documents as reader
+from tests.worlds.warm import warm
 
+from trainwright.server.app import build_server
 from trainwright.server.surface import TOOLS
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import apply_changes, load_yaml, parse_config
 
-
-def _load_reader():
-    """Import documents.py from this folder, which is no package (importlib mode)."""
-    spec = importlib.util.spec_from_file_location("house_documents", Path(__file__).with_name("documents.py"))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-reader = _load_reader()
 ROOT = reader.ROOT
 SCHEMAS = {tool.name: tool.parameters for tool in TOOLS}
 DOCUMENTS = reader.documents()
@@ -41,8 +33,21 @@ OTHER_COMMANDS = {"git", "cd", "claude", "pip", "mcp"}
 SHELL_SECONDS = 120
 
 
+VARIANTS = ("determinism.md", "images/README.md", "lora/README.md", "timeseries/README.md", "usage.md:159")
+"""Where blocks stand that show once more what others of their kind show; they run among the long tests."""
+
+
 def _blocks(kind):
     return [block for block in BLOCKS if block.kind == kind]
+
+
+def _played(kind):
+    """Return the blocks of a kind as parameters."""
+    marks = {True: [pytest.mark.long], False: []}
+    return [
+        pytest.param(block, id=str(block), marks=marks[any(name in str(block) for name in VARIANTS)])
+        for block in _blocks(kind)
+    ]
 
 
 def _offenders(check, items):
@@ -66,7 +71,7 @@ def _is_known(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", _blocks("run: shell"), ids=str)
+@pytest.mark.parametrize("block", _played("run: shell"))
 def test_shell_blocks_run(block, tmp_path):
     lines = block.text.splitlines()
     if block.language == "console":
@@ -75,7 +80,7 @@ def test_shell_blocks_run(block, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", _blocks("run: python"), ids=str)
+@pytest.mark.parametrize("block", _played("run: python"))
 def test_python_blocks_run(block, tmp_path):
     _run([sys.executable, "-P", "-c", block.text], tmp_path)
 
@@ -93,6 +98,43 @@ def _run(command, folder):
         check=False,
     )
     assert process.returncode == 0, process.stdout + process.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("MCP-3")
+@pytest.mark.parametrize("shown", _played("run: agent"))
+async def test_a_session_in_a_document_runs_as_shown(shown, tmp_path):
+    path = ROOT / shown.document
+    with warm():  # documents say what the tools do, not how a run's interpreter starts
+        async with Client(build_server(tmp_path / ".trainwright")) as client:
+            for block in reader.blocks(path):
+                if (block.kind or "").startswith("file: "):
+                    (tmp_path / block.kind.removeprefix("file: ")).write_text(block.text, encoding="utf-8")
+                elif block.kind == "run: agent":
+                    await _play(client, block)
+
+
+async def _play(client, block):
+    for call in reader.parse_calls(block.text, str(block)):
+        answer = await _answer(client, call.tool, call.arguments)
+        if "run_id" in answer:
+            await _wait(client, answer["run_id"])
+
+
+async def _answer(client, tool, arguments):
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, f"{tool}: {result.content[0].text}"
+    return result.structured_content
+
+
+async def _wait(client, run_id):
+    for _ in range(6):
+        view = await _answer(client, "run_status", {"run_id": run_id, "wait_seconds": 50})
+        if view["state"] not in {"created", "starting", "running"}:
+            assert view["state"] == "completed", view
+            return
+    await client.call_tool("stop_training", {"project": run_id.split("/")[0], "run_id": run_id})
+    pytest.fail(f"{run_id} did not end")
 
 
 def test_python_that_needs_other_libraries_at_least_compiles():

@@ -83,6 +83,7 @@ def modules(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("lane"), importlib.import_module("record")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_failing_hanging_or_dying_check_is_reported_with_its_last_lines_and_never_stops_the_next(
     tmp_path: Path,
@@ -108,6 +109,7 @@ def test_a_failing_hanging_or_dying_check_is_reported_with_its_last_lines_and_ne
     assert len(done.stdout.splitlines()) == 9, "a line for each check, and the object"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_lane_that_is_ended_from_outside_ends_its_checks_and_leaves_the_results_so_far(tmp_path: Path) -> None:
     (tmp_path / "planted.py").write_text(textwrap.dedent(PLANTED))
@@ -127,6 +129,7 @@ def test_a_lane_that_is_ended_from_outside_ends_its_checks_and_leaves_the_result
     assert not psutil.pid_exists(int((tmp_path / "pids").read_text()))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_what_the_time_does_not_suffice_for_is_not_run_rather_than_failed(tmp_path: Path) -> None:
     (tmp_path / "planted.py").write_text(textwrap.dedent(PLANTED))
@@ -143,6 +146,7 @@ def test_a_goal_that_is_missed_on_a_card_fails_and_says_both_figures(modules: An
     assert on_card.missed == ["speed = 0.5, the goal is at least 0.9"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_without_a_card_or_a_rehearsal_it_fails_in_one_sentence() -> None:
     done = lane("--minutes", "1", CUDA_VISIBLE_DEVICES="")

@@ -41,15 +41,18 @@ def answer(text: str, *, is_error: bool = False, **content: object) -> CallToolR
 
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("PHASE-10", "GATE-7", "MCP-5")
-def test_a_short_set_of_honest_projects_ends_one_from_text_alone_and_one_from_data_alone() -> None:
+@pytest.mark.parametrize(
+    ("chosen", "walks"), [(["--only", "iris", "--form", "text"], 1), pytest.param([], 2, marks=pytest.mark.long)]
+)
+def test_honest_projects_end_from_text_alone_and_another_from_data_alone(chosen: list[str], walks: int) -> None:
     environment = {**os.environ, "WALKS_SERVER": json.dumps(trainwright_command(os.environ))}
     done = subprocess.run(
-        [sys.executable, "-P", "benchmarks/walks", "--quick"],
+        [sys.executable, "-P", "benchmarks/walks", "--quick", *chosen],
         cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     figures = json.loads(done.stdout.splitlines()[-1])
     assert figures["stuck"] == [], done.stdout[-6000:]
-    assert (figures["walks"], figures["repeated"]) == (2, 0), done.stdout[-6000:]
+    assert (figures["walks"], figures["repeated"]) == (walks, 0), done.stdout[-6000:]
     assert figures["calls_max"] <= 20
     assert done.returncode == 0
 

@@ -1,6 +1,7 @@
 """`advance` follows what leaves nothing to decide, and stops where somebody has to choose."""
 
 import pytest
+from tests.worlds.scripted import scripted
 
 from trainwright.tools.projects.advancing import FOLLOWED
 
@@ -22,11 +23,12 @@ async def until_it_ends(agent, project, *, past=("wait", "alert")):
 
 @pytest.mark.requirement("GATE-7", "MCP-3", "MCP-5")
 async def test_it_goes_through_planning_and_baseline_and_leaves_the_search_to_the_agent(in_memory, iris):
-    async with in_memory() as agent:
-        config = {**iris, "optimizer": {"learning_rate": 0.02}}
-        await agent.get("create_project", name="iris", intent="a test", goal=HIGH, config=config)
-        answer, steps = await until_it_ends(agent, "iris")
-        status = await agent.get("project_status", project="iris", detail="full")
+    config = {**iris, "optimizer": {"learning_rate": 0.02}}
+    with scripted():
+        async with in_memory() as agent:
+            await agent.get("create_project", name="iris", intent="a test", goal=HIGH, config=config)
+            answer, steps = await until_it_ends(agent, "iris")
+            status = await agent.get("project_status", project="iris", detail="full")
     done = "\n".join(steps)
     places = [done.index(part) for part in ("iris/smoke-1", "planning passed", "iris/baseline-1", "baseline passed")]
     assert places == sorted(places), done

@@ -1,13 +1,15 @@
 """A run ends for an alert that only the server finds, for a real client whose server dies; the owner lets it go on."""
 
+import os
 import subprocess
-import sys
 
 import anyio
 import psutil
 import pytest
+from tests.variants import variants
+from tests.worlds.warm import trainwright_command
 
-from trainwright.server import cli
+from trainwright.tools.verification import verify_workspace
 from trainwright.trainer.run import RunDirectory
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("DIAG-11", "MON-1", "MON-3")]
@@ -57,12 +59,12 @@ async def until_alert(agent, run_id):
     raise AssertionError(view)
 
 
-@pytest.mark.parametrize("policy", ["checkpoint", "stop"])
+@pytest.mark.parametrize("policy", variants(["checkpoint", "stop"], quick=["checkpoint"]))
 async def test_a_run_whose_curves_go_critical_is_saved_and_ends_once_and_goes_on_when_the_owner_accepts_it(
-    over_stdio, server_process, workspace, growing, policy
+    warm_stdio, server_process, workspace, growing, policy
 ):
     growing["monitoring"] = {"on_critical": policy}
-    async with over_stdio() as agent:
+    async with warm_stdio() as agent:
         await agent.project("iris", growing)
         run_id = (await agent.get("start_training", project="iris", kind="smoke", max_steps=STEPS))["run_id"]
         if policy == "stop":
@@ -70,7 +72,7 @@ async def test_a_run_whose_curves_go_critical_is_saved_and_ends_once_and_goes_on
         process = server_process()
         process.kill()
         psutil.wait_procs([process], timeout=20)
-    async with over_stdio() as agent:
+    async with warm_stdio() as agent:
         view = await agent.ended(run_id)
         directory = RunDirectory(next((workspace / "projects" / "iris" / "runs").iterdir()))
         named = [event for event in directory.events("alert") if event.data.get("found_by") == "server"]
@@ -89,8 +91,8 @@ async def test_a_run_whose_curves_go_critical_is_saved_and_ends_once_and_goes_on
         assert (await agent.get("diagnose_run", **own))["verdict"] == "stop"
         asked = await agent.get("configure", project="iris", ask_owner={"alert": ALERT}, reason="it is meant to")
         (request,) = asked["requests"]
-        command = [sys.executable, "-P", "-m", cli.__name__, "approve", "-w", str(workspace)]
-        told = subprocess.run([*command, "--yes", request["request"]], capture_output=True, text=True, check=False)
+        command = [*trainwright_command(os.environ), "approve", "-w", str(workspace), "--yes", request["request"]]
+        told = subprocess.run(command, capture_output=True, text=True, check=False)
         assert told.returncode == 0, told.stdout + told.stderr
         assert (await agent.get("run_status", run_id=run_id))["next"]["tool"] == "resume_training"
         (workspace.parent / "mine" / "fast").touch()
@@ -101,8 +103,4 @@ async def test_a_run_whose_curves_go_critical_is_saved_and_ends_once_and_goes_on
             view = await agent.ended(run_id)
         assert (view["state"], view["step"], view["attempt"]) == ("completed", STEPS, 2), view
         assert len([event for event in directory.events("alert") if event.data.get("found_by")]) == 1
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", cli.__name__, "verify", str(workspace)], capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout
+    assert not verify_workspace(workspace).problems

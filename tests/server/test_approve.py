@@ -3,12 +3,10 @@
 import os
 import pty
 import subprocess
-import sys
 
 import pytest
 from mcp.types import ElicitResult
-
-from trainwright.server import cli
+from tests.worlds.warm import trainwright_command
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("GATE-4")]
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
@@ -17,7 +15,7 @@ GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
 @pytest.fixture
 def approve(workspace):
     """Call `trainwright approve`: without a terminal, or at one with these answers."""
-    command = [sys.executable, "-P", "-m", cli.__name__, "approve", "-w", str(workspace)]
+    command = [*trainwright_command(os.environ), "approve", "-w", str(workspace)]
 
     def call(*options, answers=None):
         if answers is None:

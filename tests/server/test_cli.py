@@ -1,12 +1,14 @@
 """The command line: what people read, with remedies and exit codes, and never a traceback."""
 
 import json
+import os
 import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.worlds.warm import trainwright_command
 from typer.testing import CliRunner
 
 import trainwright
@@ -23,10 +25,8 @@ GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
 
 def run(*arguments, cwd=None, **environment):
     """Run `trainwright …` with its output in a pipe, as a script would."""
-    import os
-
     return subprocess.run(
-        [sys.executable, "-P", "-m", cli.__name__, *map(str, arguments)],
+        [*trainwright_command(os.environ), *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
@@ -46,7 +46,9 @@ def made(workspace, iris):
 
 
 def test_version_and_help():
-    assert run("--version").stdout == f"trainwright {trainwright.__version__}\n"
+    fresh = [sys.executable, "-P", "-m", cli.__name__, "--version"]
+    done = subprocess.run(fresh, capture_output=True, text=True, check=True)
+    assert done.stdout == run("--version").stdout == f"trainwright {trainwright.__version__}\n"
     said = run("--help").stdout
     assert all(
         command in said

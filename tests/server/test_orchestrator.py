@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 from tests.worlds.flowers import table
+from tests.worlds.warm import trainwright_command
 
-from trainwright.server import cli
 from trainwright.server.commands.transcript import Transcript
 from trainwright.tools.handover import check_handover
 from trainwright.tools.ledger import entries
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.requirement("SKILL-1", "SKILL-10")]
+pytestmark = [
+    pytest.mark.long, pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.requirement("SKILL-1", "SKILL-10"),
+]  # fmt: skip
 
 TRANSCRIPTS = Path(__file__).parents[2] / "docs" / "transcripts"
 INTENT = "tell three kinds of irises apart by the sizes of their leaves, on this machine"
@@ -51,7 +52,7 @@ async def test_the_orchestrator_leads_a_sentence_to_a_model_that_is_handed_on(
     path = Path(last["handed_over"]["path"])
     assert scripts.deploy(path) == []
     project = path.parent.name
-    command = [sys.executable, "-P", "-m", cli.__name__, "handover", project, "--workspace", str(workspace)]
+    command = [*trainwright_command(os.environ), "handover", project, "--workspace", str(workspace)]
     reply = ["--by", "deployment-specialist", "--to", "training-orchestrator", "--note", "It serves."]
     subprocess.run([*command, *reply], check=True, env=dict(os.environ))
     opened = Workspace.open(workspace)

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from tests.worlds.warm import trainwright_command
 
-from trainwright.server import cli
 from trainwright.server.commands.example_run import creation
 from trainwright.server.surface import TOOLS
 from trainwright.tools.examples import (
@@ -47,7 +47,7 @@ EXAMPLES = pytest.mark.parametrize("example", examples(), ids=lambda example: ex
 def command(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run `trainwright example …` as a user would."""
     return subprocess.run(
-        [sys.executable, "-P", "-m", cli.__name__, "example", *map(str, arguments)],
+        [*trainwright_command(os.environ), "example", *map(str, arguments)],
         cwd=cwd, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
     )  # fmt: skip
 

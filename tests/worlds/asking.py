@@ -1,4 +1,4 @@
-"""Command of a warm server: hands its standard streams to a process that waits, and lives as long as the fork does.
+"""Command done by a fork: hands its standard streams to a process that waits, and ends when the fork does, as it does.
 
 It runs with nothing but the standard library (`python -I -S`): its start is what is saved.
 """
@@ -32,4 +32,5 @@ for number in (signal.SIGINT, signal.SIGTERM):
 asking.close()
 for stream in (0, 1, 2):
     os.close(stream)
-living.recv(1)
+ended = living.recv(1)
+sys.exit(ended[0] if ended else -signal.SIGKILL)

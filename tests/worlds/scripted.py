@@ -56,8 +56,8 @@ class Scripted:
         return write_launch(run.path, known)
 
     def may_begin(self, launch: Launch) -> bool:
-        """Return that none may: each has begun and ended when its start returned."""
-        return False
+        """Return whether its process lives: never a run's, which ended as its start returned; what reads data does."""
+        return launch.process is not None and launch.process.is_alive()
 
     def signal(self, run: RunDirectory, launch: Launch, number: signal.Signals, *, reason: str) -> bool:
         """Reach nobody."""

@@ -92,21 +92,22 @@ def warm() -> Iterator[None]:
     """Let this process's orchestrator, tuner and all that reads data hand their commands to the waiting processes."""
     from trainwright.tools.cures import process as of_cures
     from trainwright.tools.data import requests
+    from trainwright.tools.estimation import asking
     from trainwright.tools.hyperparameter_tuner import process
     from trainwright.tools.launchers import LAUNCHERS
     from trainwright.tools.training_architect import inspecting
 
     own: Any = LAUNCHERS["own"]
     places_of_spawn: list[Any] = [own, process, of_cures, requests, inspecting]
-    before = [place.spawn for place in places_of_spawn]
+    before, of_estimates = [place.spawn for place in places_of_spawn], asking.command
     of_product: Any = own.warm
     for place in places_of_spawn:
         place.spawn = spawn
-    own.warm = Nobody()
+    own.warm, asking.command = Nobody(), _command_of_estimates
     try:
         yield
     finally:
-        own.warm = of_product
+        own.warm, asking.command = of_product, of_estimates
         for place, own in zip(places_of_spawn, before, strict=True):
             place.spawn = own
 
@@ -156,12 +157,22 @@ def trainwright_command(env: Mapping[str, str]) -> list[str]:
     """
     from trainwright.server import cli
 
-    if _fixed(env) != _fixed(os.environ):
-        return [sys.executable, "-P", "-m", cli.__name__]
-    place = places.get(_name("server", env)) or _start("server", env)
-    assert place is not None
-    known = json.dumps({"module": cli.__name__, "places": places})
-    return [sys.executable, "-I", "-S", str(ASKING), place, known]
+    return _command("server", cli.__name__, env if _fixed(env) == _fixed(os.environ) else None)
+
+
+def _command_of_estimates(env: Mapping[str, str]) -> list[str]:
+    """Return the command of an estimate, which is done by a fork of the process that workers are forked off."""
+    from trainwright.tools.estimation import asking
+
+    return _command("worker", asking.WORKER, env)
+
+
+def _command(role: str, module: str, env: Mapping[str, str] | None) -> list[str]:
+    """Return the command that has a module run by a fork, or for real where no process that waits would do."""
+    place = None if env is None else places.get(_name(role, env)) or _start(role, env)
+    if place is None:
+        return [sys.executable, "-P", "-m", module]
+    return [sys.executable, "-I", "-S", str(ASKING), place, json.dumps({"module": module, "places": places})]
 
 
 def _role(module: str) -> str | None:
@@ -217,7 +228,7 @@ def _wait(role: str, path: str) -> None:
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listening.bind(path)
     listening.listen(64)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # leave no zombies
+    signal.signal(signal.SIGCHLD, _reap)
     print("ready", flush=True)
     while True:
         ready, _, _ = select.select([listening, sys.stdin], [], [])
@@ -236,18 +247,26 @@ def _wait(role: str, path: str) -> None:
             os.close(file)
 
 
+def _reap(*_: object) -> None:
+    """Leave no zombies. Forks are waited for: of ignored ones nobody would count the processor time."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
 def _become(role: str, wanted: dict[str, Any], files: list[int], asked: socket.socket) -> NoReturn:
     """Be the process that the command would have started."""
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.environ.clear()
     os.environ.update(wanted["env"])
-    reading, output, errors = files[:3] if role == "server" else (*files, files[-1])
+    is_command = len(files) == 4  # the three streams, and what ends with the command that a client started
+    reading, output, errors = files[:3] if is_command else (*files, files[-1])
     for number, file in enumerate((reading, output, errors)):
         os.dup2(file, number)
     for file in {reading, output, errors}:
         os.close(file)
-    if role == "server":
+    if is_command:
         threading.Thread(target=_end_with, args=(files[3],), daemon=True).start()
     asked.recv(1)  # ends when the other side has noted who this is
     asked.close()
@@ -268,6 +287,8 @@ def _become(role: str, wanted: dict[str, Any], files: list[int], asked: socket.s
     finally:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
+        if is_command:
+            os.write(files[3], bytes([code % 256]))
         os._exit(code)
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
@@ -96,15 +96,21 @@ def _asked(
     return dict(found)
 
 
+def command(_environment: Mapping[str, str]) -> list[str]:
+    """Return the command that estimates in an environment; the order's folder is to be added."""
+    return [sys.executable, "-P", "-m", WORKER]
+
+
 @contextmanager
 def _process(
     folder: Path, config: TrainingConfig, code_root: Path, output: BinaryIO
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Start the process; at the end it and all that descend from it are gone."""
+    environment = worker_environment(config)
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", WORKER, str(folder)],
+        [*command(environment), str(folder)],
         cwd=code_root,
-        env=worker_environment(config),
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=output,

@@ -34,8 +34,6 @@ class Case:
     family: str
     play: Play
     requirements: tuple[str, ...]
-    slow: bool
-    """Played by `make cheats` only."""
 
 
 CASES: dict[str, Case] = {}
@@ -50,7 +48,6 @@ def cheat(
     rule: str,
     expected: Outcome,
     shows: tuple[str, ...] = (),
-    slow: bool = False,
 ) -> Callable[[Play], Play]:
     """Declare the decorated function as a case. Its module is its family."""
 
@@ -58,7 +55,7 @@ def cheat(
         if identifier in CASES:
             raise ValueError(f"two cheats are named {identifier}")
         family = play.__module__.rpartition(".")[2]
-        CASES[identifier] = Case(identifier, title, by, at, rule, expected, family, play, ("GATE-5", *shows), slow)
+        CASES[identifier] = Case(identifier, title, by, at, rule, expected, family, play, ("GATE-5", *shows))
         return play
 
     return declare

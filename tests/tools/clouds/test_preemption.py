@@ -18,6 +18,7 @@ import psutil
 import pytest
 import yaml
 from sqlalchemy import select
+from tests.variants import variants
 from tests.worlds.flowers import CONFIG, GOAL, NAME, train, write_code
 
 from trainwright.server import cli
@@ -142,6 +143,7 @@ def test_a_job_that_gets_the_notice_saves_and_the_next_start_ends_with_the_same_
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_a_search_in_a_job_gets_the_notice_and_the_next_start_repeats_no_trial(rendered: Path) -> None:
     home = Workspace.open(rendered / "workspace")
     search = {
@@ -208,7 +210,7 @@ def test_the_entry_stops_by_itself_now_and_then_puts_the_workspace_away_and_goes
     assert (rendered / "home" / "calls").read_text() == calls.read_text()
 
 
-@pytest.mark.parametrize("where", ["script", "step"])
+@pytest.mark.parametrize("where", variants(["script", "step"], quick=["script"]))
 def test_both_notices_of_slurm_reach_the_entry_and_the_job_is_queued_again(rendered: Path, where: str) -> None:
     """Slurm is a stand-in that starts steps as it does; near the end it signals the script, at preemption the steps."""
     stand_in_for_slurm(rendered / "bin")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,8 @@ import pytest
 import yaml
 from tests.tools.clouds.rendered_jobs import CLUSTERS, FILES, OPTIONS, compile_shell, rendered
 from tests.worlds.flowers import CONFIG, GOAL, NAME, write_code
+from tests.worlds.warm import trainwright_command
 
-from trainwright.server import cli
 from trainwright.tools import projects
 from trainwright.tools.clouds import PLATFORMS, asked_gpu, gpu_table, read_cloud_request, render_cloud
 from trainwright.tools.clouds.checking import PROGRAMS, check, companion
@@ -343,7 +343,7 @@ def test_the_platforms_own_program_takes_the_file_and_refuses_a_broken_one(home:
 @pytest.mark.slow
 def test_the_command_writes_and_says_what_was_checked(home: Workspace, without_programs: None) -> None:
     folder = home.path.parent / "job"
-    command = [sys.executable, "-P", "-m", cli.__name__, "cloud", NAME, "--workspace", str(home.path)]
+    command = [*trainwright_command(os.environ), "cloud", NAME, "--workspace", str(home.path)]
     done = subprocess.run(
         [*command, "--on", "slurm", "--gpu", "h100", "--into", str(folder)], capture_output=True, text=True, check=False
     )

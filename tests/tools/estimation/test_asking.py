@@ -13,6 +13,11 @@ from trainwright.trainer.base.errors import ConfigurationError, UserCodeError
 from trainwright.trainer.config import parse_config
 
 
+@pytest.fixture(scope="module", autouse=True)
+def warm_runs() -> None:
+    """Start each process as it is started: how it starts and ends is what these tests show."""
+
+
 @pytest.mark.slow
 @pytest.mark.requirement("ARCH-4")
 def test_an_answer_is_kept_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

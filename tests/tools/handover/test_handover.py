@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import string
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from tests.worlds.warm import trainwright_command
 
-from trainwright.server import cli
 from trainwright.tools import ledger, projects
 from trainwright.tools.handover import FILE, check_handover, hand_over, read_words
 from trainwright.tools.handover.document import ROLES, HandOver
@@ -169,7 +169,7 @@ def test_the_page_names_every_role() -> None:
 
 @pytest.mark.slow
 def test_a_person_hands_over_and_checks_at_a_terminal(workspace: Workspace) -> None:
-    command = [sys.executable, "-P", "-m", cli.__name__, "handover", NAME, "--workspace", str(workspace.path)]
+    command = [*trainwright_command(os.environ), "handover", NAME, "--workspace", str(workspace.path)]
 
     def run(*options: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([*command, *options], capture_output=True, text=True, check=False)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import onnx
 import pytest
 import yaml
 from onnx import TensorProto, helper
+from tests.worlds.warm import trainwright_command
 
 from trainwright.tools.integrations import PARTS, deploy, is_attested, read_signature
 from trainwright.tools.projects import create_project
@@ -217,9 +218,7 @@ def test_a_file_that_was_added_and_provenance_that_says_nothing_are_refused(tmp_
 
 def run_deploy(*arguments: Any, cwd: Path) -> tuple[int, str]:
     """Run `trainwright deploy …` where a person would; return how it ended and what it said."""
-    from trainwright.server import cli
-
-    command = [sys.executable, "-P", "-m", cli.__name__, "deploy", *map(str, arguments)]
+    command = [*trainwright_command(os.environ), "deploy", *map(str, arguments)]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     return done.returncode, done.stdout + done.stderr
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests import cuda_watch
@@ -13,6 +12,7 @@ from tests.cuda_watch import calls
 from tests.function_text import body_of
 from tests.tools.launchers.warm_starts import SHORT, begin, ended, kind_of_run, launcher, warm_up
 from tests.trainer.start_a_run import make_run
+from tests.variants import variants
 
 from trainwright.trainer.run import RunDirectory, RunState
 
@@ -49,14 +49,15 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return log
 
 
-@pytest.mark.parametrize(
-    "values", [SHORT, {**SHORT, "logging": {"tensorboard": True}}, TEXTS], ids=["table", "tensorboard", "texts"]
-)
-def test_a_warm_process_leaves_cuda_to_its_forks(values: dict[str, Any], tmp_path: Path, log: Path) -> None:
+TRAINED = {"table": SHORT, "tensorboard": {**SHORT, "logging": {"tensorboard": True}}, "texts": TEXTS}
+
+
+@pytest.mark.parametrize("name", variants(TRAINED, quick=["table"]))
+def test_a_warm_process_leaves_cuda_to_its_forks(name: str, tmp_path: Path, log: Path) -> None:
     rows = [f"{word} {number},{number % 2}" for number, word in enumerate(["good", "bad"] * 40)]
     (tmp_path / "texts.csv").write_text("\n".join(["text,label", *rows]) + "\n")
     own = launcher(tmp_path / "slots")
-    run: RunDirectory = make_run(tmp_path / "run", values)
+    run: RunDirectory = make_run(tmp_path / "run", TRAINED[name])
     try:
         warm_up(own, run)
         launch = begin(own, run, warm=True)
@@ -114,8 +115,11 @@ def test_the_imports_of_every_part_leave_cuda_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "call",
-    ["cuda.is_available()", "cuda.device_count()", "zeros(1, device='cuda')", "cuda.get_device_properties(0)",
-     "cuda.current_device()", "accelerator.is_available()", "cuda.get_rng_state_all()"],
+    variants(
+        ["cuda.is_available()", "cuda.device_count()", "zeros(1, device='cuda')", "cuda.get_device_properties(0)",
+         "cuda.current_device()", "accelerator.is_available()", "cuda.get_rng_state_all()"],
+        quick=["cuda.device_count()"],
+    ),
 )  # fmt: skip
 def test_a_planted_call_is_found(call: str, tmp_path: Path) -> None:
     text = f"import contextlib, torch\nwith contextlib.suppress(Exception, AssertionError):\n    torch.{call}\n"
@@ -125,6 +129,7 @@ def test_a_planted_call_is_found(call: str, tmp_path: Path) -> None:
     assert calls(tmp_path / "calls"), call
 
 
+@pytest.mark.long
 def test_a_planted_import_is_found_among_those_of_the_parts(tmp_path: Path) -> None:
     (tmp_path / "planted.py").write_text("import torch\nAVAILABLE = torch.cuda.is_available()\n")
     assert any("planted.py" in line for line in imported(tmp_path, "planted"))

@@ -108,6 +108,7 @@ TEXTS = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.requirement("REPRO-1", "TUNE-4")
 def test_a_warm_run_of_a_library_s_model_finds_its_modules_imported(own: Local, tmp_path: Path) -> None:
     rows = [f"ticket {number} is {'open' if number % 2 else 'closed'},{number % 2}" for number in range(60)]
@@ -213,7 +214,7 @@ def test_a_run_whose_folder_is_removed_leaves_no_waiting_thread(own: Local, tmp_
 
 
 @pytest.mark.requirement("TRAIN-10")
-@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGSTOP, pytest.param(signal.SIGKILL, marks=pytest.mark.long)])
 def test_a_warm_process_that_does_not_answer_costs_a_cold_start_and_no_second_worker(
     number: signal.Signals, own: Local, tmp_path: Path
 ) -> None:
@@ -300,6 +301,7 @@ def test_each_environment_has_its_own_and_the_least_recently_used_goes(tmp_path:
     assert not own.warm.is_ready(kind_of_run(runs[0]))
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-10", "TRAIN-11")
 def test_one_that_still_imports_is_not_ended_for_another(tmp_path: Path) -> None:
     own = launcher(tmp_path / "warm", most=1)

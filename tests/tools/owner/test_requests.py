@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.worlds.warm import trainwright_command
 
-from trainwright.server import cli
 from trainwright.tools import ledger
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.limits import effective_limits
@@ -129,7 +129,7 @@ def test_a_denied_wish_stays_denied_however_often_it_is_asked(workspace: Workspa
 
 def test_two_terminals_answering_at_once_record_one_answer(workspace: Workspace) -> None:
     request = asked(workspace, trials=400)
-    base = [sys.executable, "-P", "-m", cli.__name__, "approve", "-w", str(workspace.path)]
+    base = [*trainwright_command(os.environ), "approve", "-w", str(workspace.path)]
     commands = [[*base, "--yes", request.id], [*base, "--deny", request.id]]
     answering = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]
     said = [process.communicate(timeout=60)[0].split(": ")[2].split()[0] for process in answering]

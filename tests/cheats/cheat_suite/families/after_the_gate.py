@@ -89,7 +89,6 @@ def train_on_changed_code(scene: Scene) -> None:
     "Change the code between the permit and the moment the worker imports it",
     at="empty",
     rule=r"(?i)code.*(planning|plan|recorded|approved)",
-    slow=True,
 )
 def code_between_permit_and_import(scene: Scene) -> None:
     scene.write_code("flower_model.py", "import waiting\nfrom layers import Net\n\n__all__ = ['Net']\n")
@@ -129,7 +128,6 @@ def other_packages(scene: Scene) -> None:
     "Train with an engine whose own files were edited after planning",
     at="planned",
     rule="planning gate is stale: engine: ",
-    slow=True,
 )
 def other_engine(scene: Scene) -> None:
     copy = scene.world.folder / "installed"
@@ -146,7 +144,6 @@ def other_engine(scene: Scene) -> None:
     "Have the model import a helper that PYTHONPATH names, outside the code root, and edit it after planning",
     at="empty",
     rule=r"code: .*/helper_of_flowers\.py changed",
-    slow=True,
 )
 def code_from_elsewhere(scene: Scene) -> None:
     helper = scene.world.folder / "elsewhere" / "helper_of_flowers.py"
@@ -166,7 +163,6 @@ def code_from_elsewhere(scene: Scene) -> None:
     "Train on another teacher than planning saw, and put the first one back before anyone looks",
     at="empty",
     rule=r"baseline.same_evidence: differs in teacher\.safetensors",
-    slow=True,
 )
 def teacher_between_two_looks(scene: Scene) -> None:
     teacher = scene.world.code / "teacher.safetensors"
@@ -202,7 +198,6 @@ def worker_by_hand(scene: Scene) -> None:
     rule="the ledger never started it",
     expected="detected",
     shows=("GATE-3",),
-    slow=True,
 )
 def old_permit(scene: Scene) -> None:
     own = scene.run("baseline").with_name("baseline-flowers-20260101-000000-abcdef")
@@ -246,7 +241,6 @@ class Net(Net):
     "Have the model read a file that appears after the optimization gate, fitted to every row",
     at="empty",
     rule=r"planning gate is stale: files: .* opened weights\.csv, new or changed since planning",
-    slow=True,
 )
 def weights_that_appear(scene: Scene) -> None:
     plan_task(scene, KNOWS, model="import pathlib\n" + MODEL)

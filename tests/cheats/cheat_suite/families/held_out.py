@@ -36,7 +36,7 @@ def _task(scene: Scene, leak: str) -> None:
     scene.train()
 
 
-@leaked("train-on-validation", "Put the validation rows among the training rows", rule=SHARED, slow=True)
+@leaked("train-on-validation", "Put the validation rows among the training rows", rule=SHARED)
 def train_on_validation(scene: Scene) -> None:
     _task(scene, 'splits["train"] = torch.cat([splits["train"], splits["validation"]])')
 
@@ -46,14 +46,12 @@ def train_on_test(scene: Scene) -> None:
     _task(scene, 'splits["train"] = torch.cat([splits["train"], splits["test"]])')
 
 
-@leaked("validate-on-train", "Validate on rows that were trained on", rule=SHARED, slow=True)
+@leaked("validate-on-train", "Validate on rows that were trained on", rule=SHARED)
 def validate_on_train(scene: Scene) -> None:
     _task(scene, 'splits["validation"] = splits["train"][:30]')
 
 
-@leaked(
-    "altered-test-rows", "Put the test rows among the training rows, their last digit altered", rule=COPIED, slow=True
-)
+@leaked("altered-test-rows", "Put the test rows among the training rows, their last digit altered", rule=COPIED)
 def altered_test_rows(scene: Scene) -> None:
     _task(scene, 'splits["train"] = torch.cat([splits["train"], splits["test"] + 1e-5])')
 
@@ -62,7 +60,6 @@ def altered_test_rows(scene: Scene) -> None:
     "copied-validation",
     "Fill a validation split up with copies of the one row that the model gets right",
     rule=r"planning\.data_volume: .*validation 30 \(1 different\)",
-    slow=True,
 )
 def copied_validation(scene: Scene) -> None:
     _task(scene, 'splits["validation"] = splits["validation"][:1].repeat(30, 1)')

@@ -161,7 +161,6 @@ FORGED = "## Independently evaluated"
     expected="refused",
     rule="no line of a report begins with it",
     shows=("GATE-6",),
-    slow=True,
 )
 def section_in_a_header(scene: Scene) -> None:
     table = scene.world.code / "iris.csv"

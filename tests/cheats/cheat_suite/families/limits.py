@@ -161,7 +161,6 @@ def limits_in_the_database(scene: Scene) -> None:
     rule="counts as all that was reserved for it",
     expected="refused",
     shows=("GATE-4", "GATE-3"),
-    slow=True,
 )
 def time_wound_back(scene: Scene) -> None:
     with scene.workspace() as workspace:

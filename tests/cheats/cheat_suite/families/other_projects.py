@@ -10,7 +10,7 @@ from cheat_suite.case import cheat
 from cheat_suite.scene import Scene
 
 BELONGS = "belongs to project 'flowers'"
-refused = partial(cheat, by="tools", at="trained", expected="refused", shows=("GATE-4",), slow=True)
+refused = partial(cheat, by="tools", at="trained", expected="refused", shows=("GATE-4",))
 SECOND = "second"
 
 

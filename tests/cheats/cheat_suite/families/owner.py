@@ -81,7 +81,6 @@ def grant_of_another(scene: Scene) -> None:
     "denied-again",
     "Ask again for what the owner has denied, and go on",
     rule=f"{ONLY_THE_OWNER}.*denied",
-    slow=True,
 )
 def denied_again(scene: Scene) -> None:
     with scene.workspace() as workspace:
@@ -144,7 +143,6 @@ def answered_at_once(scene: Scene) -> None:
     rule=ONLY_THE_OWNER,
     expected="refused",
     shows=("GATE-4",),
-    slow=True,
 )
 def grant_copied(scene: Scene) -> None:
     _answered(scene, granted=True)
@@ -214,7 +212,6 @@ def own_answer(scene: Scene) -> None:
     "Do the same where the owner's servers sign, without reading the owner's key",
     at="empty",
     rule="ledger entry [0-9]+ not signed",
-    slow=True,
 )
 def own_answer_to_a_signed_ledger(scene: Scene) -> None:
     scene.begin_signing()
@@ -227,7 +224,6 @@ def own_answer_to_a_signed_ledger(scene: Scene) -> None:
     "Raise the limits in the owner's settings file, as the owner's user",
     expected="missed",
     rule="settings",
-    slow=True,
 )
 def own_settings_file(scene: Scene) -> None:
     path = scene.world.workspace / "settings.yaml"

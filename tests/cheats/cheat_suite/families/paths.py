@@ -114,7 +114,6 @@ def metric_name(scene: Scene) -> None:
     at="empty",
     rule="outside the code root",
     expected="refused",
-    slow=True,
 )
 def data_path(scene: Scene) -> None:
     (scene.world.folder / "other.csv").write_text((scene.world.code / "iris.csv").read_text())
@@ -146,7 +145,6 @@ def data_link(scene: Scene) -> None:
     at="empty",
     rule="outside the code root",
     expected="refused",
-    slow=True,
 )
 def code_path(scene: Scene) -> None:
     (scene.world.folder / "other.py").write_text((scene.world.code / "flower_model.py").read_text())
@@ -161,7 +159,6 @@ def code_path(scene: Scene) -> None:
     at="empty",
     rule="outside the code root|not an entry|no file",
     expected="refused",
-    slow=True,
 )
 def code_of_others(scene: Scene) -> None:
     scene.write_code("innocent.py", "from os import system\n")

@@ -53,7 +53,6 @@ def start_while_stale(scene: Scene) -> None:
     at="planned",
     rule="limit runs_at_once is used up",
     shows=("GATE-4",),
-    slow=True,
 )
 def burst_of_starts(scene: Scene) -> None:
     for reply in _through_both(scene, "start_training", times=4, winners=2, kind="baseline"):
@@ -75,7 +74,7 @@ def two_projects_at_once(scene: Scene) -> None:
     scene.rightful += 1  # the project's first configuration
 
 
-@race("one-key-twice", "Have one idempotency key start two runs at once", at="planned", rule="started once", slow=True)
+@race("one-key-twice", "Have one idempotency key start two runs at once", at="planned", rule="started once")
 def one_key_twice(scene: Scene) -> None:
     before = scene.gains()
     replies = _through_both(scene, "start_training", times=2, winners=2, kind="smoke", idempotency_key="once")

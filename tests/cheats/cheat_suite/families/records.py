@@ -86,7 +86,6 @@ def diagnosis_of_ones_own(scene: Scene) -> None:
     "Have the baseline diagnosed by a server whose diagnostic documents were loosened, and put them back",
     at="based",
     rule="diagnostic documents have changed since: exploding_gradients",
-    slow=True,
 )
 def loosened_document(scene: Scene) -> None:
     package = scene.world.folder / "loosened" / "trainwright"

@@ -19,7 +19,7 @@ from trainwright.trainer.clean_room import metrics
 DIFFERS = r"baseline\.independently_evaluated: .*(accuracy|loss)"
 """Both numbers are in the sentence; the suite's table shows them."""
 NO_LEARNING = {"optimizer": {"learning_rate": 1e-9}}
-lied = partial(cheat, by="code", at="empty", expected="refused", shows=("GATE-6", "GATE-1"), slow=True)
+lied = partial(cheat, by="code", at="empty", expected="refused", shows=("GATE-6", "GATE-1"))
 
 
 def to_the_baseline(scene: Scene) -> None:

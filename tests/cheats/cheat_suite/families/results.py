@@ -195,7 +195,6 @@ def determinism_off(scene: Scene) -> None:
     at="empty",
     rule="optimization gate of flowers stays closed.*study_completed: measured no study|final needs the finalization",
     shows=("GATE-1", "PHASE-5"),
-    slow=True,
 )
 def optimize_without_improvement(scene: Scene) -> None:
     _diagnosed(scene, SLOW_LEARNER)
@@ -213,7 +212,6 @@ def optimize_without_improvement(scene: Scene) -> None:
     rule="optimization.best_configuration: measured study .*confirmation was changed in the database",
     expected="refused",
     shows=("GATE-3", "PHASE-5"),
-    slow=True,
 )
 def study_rows_for_a_moment(scene: Scene) -> None:
     _search(scene)
@@ -235,7 +233,6 @@ def study_rows_for_a_moment(scene: Scene) -> None:
     rule="trial 0 has (parameters that do not follow|other values than its run)",
     expected="detected",
     shows=("GATE-3", "TUNE-7"),
-    slow=True,
 )
 def trial_of_a_study_under_way(scene: Scene) -> None:
     _diagnosed(scene, SLOW_LEARNER)

@@ -13,7 +13,7 @@ from trainwright.tools import projects
 from trainwright.tools.workspace.signing import new_key
 from trainwright.trainer.base.errors import GateRefusedError
 
-edited = partial(cheat, by="files", at="empty", shows=("GATE-3",), slow=True)
+edited = partial(cheat, by="files", at="empty", shows=("GATE-3",))
 detected = partial(edited, expected="detected")
 CUT = "holds no entry .* with which it once ended"
 

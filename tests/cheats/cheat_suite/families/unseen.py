@@ -23,7 +23,7 @@ from trainwright.trainer.run import RunDirectory, RunKey, RunKind, RunState
 
 UNFOUNDED = "its summary does not follow from its recorded series"
 OUTER = {"distributed": {"launcher": "outer", "processes": 2}}
-forged = partial(cheat, by="files", expected="detected", at="planned", shows=("GATE-3",), slow=True)
+forged = partial(cheat, by="files", expected="detected", at="planned", shows=("GATE-3",))
 
 
 def _unseen(scene: Scene, edit: Callable[[RunDirectory], None]) -> None:
@@ -108,7 +108,6 @@ def _sign_anew(run: RunDirectory, seed: bytes) -> None:
     rule="the key could not be read",
     expected="refused",
     shows=("GATE-3",),
-    slow=True,
 )
 def key_through_proc(scene: Scene) -> None:
     thief = _Thief()

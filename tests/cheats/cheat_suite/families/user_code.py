@@ -19,8 +19,7 @@ from sys import orig_argv
 RUN = Path(orig_argv[-1])
 """
 """How code finds the run that it is part of."""
-slowly = partial(cheat, by="code", at="created", expected="refused", shows=("GATE-1",), slow=True)
-"""Most of these are a run each: `make cheats` plays them all, the tests some of each kind."""
+refused = partial(cheat, by="code", at="created", expected="refused", shows=("GATE-1",))
 UNSIGNED = "its worker has not signed that it was completed"
 
 
@@ -37,12 +36,12 @@ def _play(scene: Scene, text: str) -> None:
 
 def in_forward(identifier: str, title: str, rule: str, body: str, *, before: str = "", **more: Any) -> None:
     """Declare a cheat that the model plays whenever it is called."""
-    slowly(identifier, title, rule=rule, **more)(lambda scene: _play(scene, _forward(body, before)))
+    refused(identifier, title, rule=rule, **more)(lambda scene: _play(scene, _forward(body, before)))
 
 
 def at_import(identifier: str, title: str, rule: str, code: str, *, after: str = "") -> None:
     """Declare a cheat that is played when the model's file is imported."""
-    slowly(identifier, title, rule=rule)(lambda scene: _play(scene, code + MODEL + after))
+    refused(identifier, title, rule=rule)(lambda scene: _play(scene, code + MODEL + after))
 
 
 at_import(
@@ -58,7 +57,6 @@ in_forward(
     "ended the process .exit code 0.",
     "os._exit(0)",
     before="import os\n",
-    slow=False,
 )
 in_forward(
     "exit-past-python",
@@ -78,7 +76,6 @@ in_forward(
     "ctypes.CDLL(None)._exit(0)",
     before=f"import ctypes, json\n{RUN}",
     expected="detected",
-    slow=False,
 )
 in_forward(
     "own-status-by-the-engine",
@@ -127,7 +124,6 @@ in_forward(
     "with sqlite3.connect(RUN.parents[3] / 'workspace.sqlite') as database:\n"
     "    database.execute(\"INSERT INTO ledger VALUES (99, '', 'flowers', 'gate', '{}', '', '')\")",
     before=f"import sqlite3\n{RUN}",
-    slow=False,
 )
 in_forward(
     "own-settings",
@@ -166,7 +162,7 @@ in_forward(
 )
 
 
-@slowly(
+@refused(
     "imported-late",
     "Import the code that cheats only after the code was recorded",
     rule="was imported after the run's code was recorded",
@@ -177,7 +173,7 @@ def imported_late(scene: Scene) -> None:
     _play(scene, _forward(body))
 
 
-@slowly(
+@refused(
     "compiled-only",
     "Bring the code that cheats along compiled, without its source",
     rule="holds compiled code; its source is not there",
@@ -211,7 +207,6 @@ def rewrites_itself(scene: Scene) -> None:
     at="created",
     expected="detected",
     rule=f"summary.json was changed after it was sealed|{UNFOUNDED}",
-    slow=True,
 )
 def outlives_its_run(scene: Scene) -> None:
     child = (
@@ -232,7 +227,7 @@ def outlives_its_run(scene: Scene) -> None:
 
 
 OWN_METRIC = r"a metric of your own the name 'accuracy'; that is the name of the built-in metric"
-measured = partial(slowly, at="empty", rule=OWN_METRIC)
+measured = partial(refused, at="empty", rule=OWN_METRIC)
 
 
 def _measure(scene: Scene, name: str, value: str) -> None:

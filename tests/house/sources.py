@@ -1,0 +1,38 @@
+"""The repository's files as the tests of the house read them: listed once, parsed once."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("server", "tools", "trainer")
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Return the syntax tree of a file, which all that ask share: nobody changes it."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def tracked(*places: str) -> list[Path]:
+    """Return the tracked files, or those under some places; skip where git knows of none."""
+    listed = subprocess.run(["git", "ls-files", "-z", *places], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        pytest.skip("not a git repository, so there is no list of tracked files")
+    paths = [ROOT / name for name in listed.stdout.split("\0") if name]
+    return [path for path in paths if path.is_file() and not path.is_symlink()]
+
+
+def sources(*places: str) -> list[Path]:
+    """Return the Python files of the product, or of some of its rooms."""
+    return [path for place in places or ROOMS for path in sorted((ROOT / place).rglob("*.py"))]
+
+
+def named(path: Path) -> str:
+    """Return a file's name as an error shows it."""
+    return path.relative_to(ROOT).as_posix()
