@@ -18,7 +18,7 @@ from tests.worlds.flowers import World
 CASES = all_cases()
 TELLING = frozenset({
     "train-on-test", "train-on-changed-code", "checkpoint-manifest", "row-seed", "ledger-rewritten-whole",
-    "grant-raised", "document-path", "skip-diagnostics", "two-gates-at-once", "run-of-ones-own", "lower-the-goal",
+    "grant-raised", "document-path", "skip-diagnostics", "two-gates-at-once", "evidence-added", "lower-the-goal",
     "own-status",
 })  # fmt: skip
 """One of each family; the others are variants of them, or of what the tests of their rooms show."""
