@@ -8,8 +8,9 @@ are written by the product's own writers, from its typed evidence, signed with t
 from __future__ import annotations
 
 import hashlib
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -18,18 +19,21 @@ from typing import Any
 import numpy as np
 import torch
 
+import trainwright
 from trainwright.trainer.base.canonical import digest_bytes, digest_file, digest_json
+from trainwright.trainer.base.paths import ENGINE
 from trainwright.trainer.checkpoints.index import checkpoint_name
 from trainwright.trainer.checkpoints.store import store_of
-from trainwright.trainer.evidence.environment import code_evidence, environment_evidence
+from trainwright.trainer.evidence.environment import environment_evidence
 from trainwright.trainer.evidence.opened_files import list_files
 from trainwright.trainer.run import Failure, RunDirectory, RunKind, RunSpecification, RunState
 from trainwright.trainer.run.artifacts import Array, FixedRows, FixedSplit, Program
 from trainwright.trainer.run.commitments import Commitments, StepState, draw
-from trainwright.trainer.run.environment import imported_packages
+from trainwright.trainer.run.environment import engine_digest, imported_packages
 from trainwright.trainer.run.evaluation import Evaluation
 from trainwright.trainer.run.evidence import (
     BestEpoch,
+    Code,
     Data,
     Draws,
     Imported,
@@ -48,19 +52,79 @@ from trainwright.trainer.run.results import Comparison
 from trainwright.trainer.run.split_rows import FILE, ORDER, RECORD, SplitRows
 from trainwright.trainer.run.status import RUNG, RunStatus
 from trainwright.trainer.run.validation import Report, Validation, Verdict
+from trainwright.trainer.user_code.import_record import meanings_of
 
 Curve = Callable[[RunSpecification, int], Mapping[str, float]]
 """Validation values after an epoch, counted from 1."""
 SIZES = {"train": 100, "validation": 20, "test": 20}
 VERDICT = Verdict(family="volume", name="rows_at_least", text="there are 140 rows, and at least 1 are expected")
+OF_THE_LOOP = ("precision", "batch_size", "accumulation_steps", "steps_per_epoch", "total_steps")
+SHAPE = ("model", "task", "loss", "metrics")
+"""Sections that all other fields of a resolved configuration follow from."""
 NOBODY = ProcessIdentity(pid=2**22 - 1, started_at=0.0, boot_id="written")
 """The process of a written record: none that a stop could reach."""
 
 
-def steps_per_epoch(plan: RunSpecification) -> int:
-    """Return the optimizer steps of an epoch, as a loader of the train split would make them."""
-    samples = (plan.config.loader.batch_size or 32) * plan.config.training.accumulation_steps
-    return -(-SIZES["train"] // samples)
+@dataclass(frozen=True)
+class Seen:
+    """What a run finds: data, code and model, as an earlier run of the project found them where one was trained."""
+
+    data: Data
+    code: Code
+    resolved: Resolved
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Optimizer steps of an epoch."""
+        return self.resolved.steps_per_epoch or 1
+
+
+def seen(run: RunDirectory, plan: RunSpecification) -> Seen:
+    """Return what the run finds: of files as they stand, whatever the earlier run found."""
+    before = _trained_before(run, plan)
+    known = before.specification().config if before is not None else None
+    data = _data(plan)
+    if before is not None and known is not None and known.data == plan.config.data:
+        found = before.part(Data)
+        data = found if found.files.items() <= _digests(Path(plan.code_root), found.files).items() else data
+    resolved = _resolved(plan, data)
+    if before is not None and known is not None and all(getattr(known, at) == getattr(plan.config, at) for at in SHAPE):
+        same = {name: getattr(resolved, name) for name in OF_THE_LOOP}
+        resolved = before.part(Resolved).model_copy(update=same)
+    return Seen(data, _code(plan, before), resolved)
+
+
+def _trained_before(run: RunDirectory, plan: RunSpecification) -> RunDirectory | None:
+    """Return the newest run of the project that a worker trained on this code."""
+    others = [
+        RunDirectory(path) for path in run.path.parent.iterdir() if path != run.path and (path / "run.json").exists()
+    ]
+    alike = [
+        one for one in others
+        if one.part(Data) and one.last_status().process != NOBODY and one.specification().code_root == plan.code_root
+    ]  # fmt: skip
+    return max(alike, key=lambda one: one.last_status().started_at or 0.0, default=None)
+
+
+def _digests(root: Path, names: Iterable[str]) -> dict[str, str]:
+    return {name: digest_file(root / name) for name in names if (root / name).is_file()}
+
+
+def _code(plan: RunSpecification, before: RunDirectory | None) -> Code:
+    """Return digests of the files that the configuration names, and of those that an earlier run imported."""
+    root = Path(plan.code_root)
+    named = set(re.findall(r'"([^":]+\.py):', plan.config.model_dump_json()))
+    files = _digests(root, sorted(named | (before.part(Code).files.keys() if before is not None else set())))
+    meanings = meanings_of({name: (root / name).read_bytes() for name in files})
+    return Code(
+        files=files, digest=digest_json(files), meanings=meanings, meaning=digest_json(meanings),
+        engine_version=trainwright.__version__, engine_digest=_engine(),
+    )  # fmt: skip
+
+
+@cache
+def _engine() -> str:
+    return engine_digest(ENGINE)
 
 
 def climbing(specification: RunSpecification, epoch: int) -> dict[str, float]:
@@ -95,6 +159,7 @@ class _Trained:
     reason: str
     best: BestEpoch | None
     final: dict[str, float]
+    steps_per_epoch: int
 
 
 def write_run(run: RunDirectory, script: Script) -> None:
@@ -106,11 +171,12 @@ def write_run(run: RunDirectory, script: Script) -> None:
         run.write_status(status)
         run.log.touch()
         run.append_event("started", attempt=status.attempt, pid=NOBODY.pid)
+        found = seen(run, plan)
         if plan.kind is RunKind.SMOKE:
-            _fix_rows(run, plan)
-        for part in _before_training(run, plan):
+            _fix_rows(run, found.data.sizes)
+        for part in _before_training(run, plan, found):
             _write(run, plan, script, part)
-        trained = _train(run, plan, script, before.epoch)
+        trained = _train(run, plan, script, before.epoch, found.steps_per_epoch)
         failure = script.failure(plan)
         if failure is None:
             for part in _after_training(run, plan, trained):
@@ -130,15 +196,15 @@ def _end(
     run.append_event("ended", state=state.value, stop_reason=reason)
     last = {
         "state": state, "stop_reason": reason, "failure": failure, "step": trained.steps, "epoch": trained.epochs,
-        "total_steps": plan.max_steps or plan.config.training.epochs * steps_per_epoch(plan),
+        "total_steps": plan.max_steps or plan.config.training.epochs * trained.steps_per_epoch,
         "total_epochs": plan.config.training.epochs, "heartbeat_at": time.time(),
     }  # fmt: skip
     run.write_last_status(status.model_copy(update=last))
 
 
-def _train(run: RunDirectory, plan: RunSpecification, script: Script, done: int) -> _Trained:
+def _train(run: RunDirectory, plan: RunSpecification, script: Script, done: int, per_epoch: int) -> _Trained:
     """Write the epochs after those that an earlier attempt has done, and the last and the best checkpoint."""
-    wanted, until, per_epoch = plan.config.training.epochs, run.limits().until_epoch, steps_per_epoch(plan)
+    wanted, until = plan.config.training.epochs, run.limits().until_epoch
     last, reason = wanted, script.stop_reason or "completed"
     if plan.max_steps is not None and plan.max_steps < wanted * per_epoch:
         last, reason = -(-plan.max_steps // per_epoch), "max_steps"
@@ -161,7 +227,7 @@ def _train(run: RunDirectory, plan: RunSpecification, script: Script, done: int)
         run.append_event(kind, **data)
     final = {**values, **{f"train/{name}": value for name, value in values.items()}}
     _save(run, plan, last, step, best)
-    return _Trained(last, step, reason, best, final)
+    return _Trained(last, step, reason, best, final, per_epoch)
 
 
 def _better(
@@ -215,26 +281,25 @@ def _write(run: RunDirectory, plan: RunSpecification, script: Script, part: Part
     run.write_evidence(type(part).model_validate(part.as_dict() | changes) if changes else part)
 
 
-def _before_training(run: RunDirectory, plan: RunSpecification) -> list[Part]:
-    root, config = Path(plan.code_root), plan.config
-    data = _data(plan)
+def _before_training(run: RunDirectory, plan: RunSpecification, found: Seen) -> list[Part]:
+    root, config, sizes = Path(plan.code_root), plan.config, found.data.sizes
     parts: list[Part] = [
         _environment(root, config.training.precision),
         _reproducibility(config.seed, tuple(plan.exemptions)),
-        data,
-        code_evidence(root),
-        _resolved(plan),
+        found.data,
+        found.code,
+        found.resolved,
     ]
     run.append_event("probe", passed=True)
     if plan.kind is not RunKind.SMOKE:
         return [*parts, Validation(known_from=plan.validated_by)]
-    look = {name: SplitLook(size=size, compared=size, classes=None) for name, size in SIZES.items()}
+    look = {name: SplitLook(size=size, compared=size, classes=None) for name, size in sizes.items()}
     return [
         *parts,
         LookedAt(splits=look, transformations=["none"], near_rows=[], not_scored="written"),
         Profile(columns={}, rows=0, problem="written"),
         Origin(licence=None, licence_from=None, dvc={}),
-        _split_rows(run),
+        _split_rows(run, sizes),
     ]
 
 
@@ -304,7 +369,7 @@ def _data(plan: RunSpecification) -> Data:
     """Return data whose fingerprint follows from the configuration and from the files that it names."""
     root, data = Path(plan.code_root), plan.config.data
     named = [] if data is None else [str(value) for value in data.args.values() if isinstance(value, str)]
-    files = {name: digest_file(root / name) for name in named if (root / name).is_file()}
+    files = _digests(root, named)
     what = digest_json([None if data is None else data.model_dump(mode="json"), files])
     splits = {name: _split(name, size, digest_json([what, name])) for name, size in SIZES.items()}
     return Data(
@@ -335,9 +400,10 @@ def _split(name: str, size: int, fingerprint: str) -> Split:
     return split if name == "test" else split.model_copy(update={"classes": {"0": size // 2, "1": size // 2}})
 
 
-def _resolved(plan: RunSpecification) -> Resolved:
+def _resolved(plan: RunSpecification, data: Data) -> Resolved:
     config = plan.config
-    total = config.training.epochs * steps_per_epoch(plan)
+    samples = (config.loader.batch_size or 32) * config.training.accumulation_steps
+    per_epoch = -(-data.sizes["train"] // samples)
     metrics = [Metric(name=str(each), user_defined=False) for each in config.metrics]
     return Resolved(
         returns="output",
@@ -359,8 +425,8 @@ def _resolved(plan: RunSpecification) -> Resolved:
         precision=config.training.precision,
         batch_size=config.loader.batch_size,
         accumulation_steps=config.training.accumulation_steps,
-        steps_per_epoch=steps_per_epoch(plan),
-        total_steps=total,
+        steps_per_epoch=per_epoch,
+        total_steps=config.training.epochs * per_epoch,
         warmup_steps=1,
         loss=str(config.loss),
         user_loss=False,
@@ -396,13 +462,13 @@ def _summary(trained: _Trained) -> Summary:
     )
 
 
-def _fix_rows(run: RunDirectory, plan: RunSpecification) -> None:
+def _fix_rows(run: RunDirectory, sizes: Mapping[str, int]) -> None:
     """Write validation's verdicts and the fixed rows, and sign them with the key that is forgotten then."""
     verdicts = Validation(
-        report=Report(checks=[VERDICT], rows=sum(SIZES.values()), rows_read=sum(SIZES.values())), day=None
+        report=Report(checks=[VERDICT], rows=sum(sizes.values()), rows_read=sum(sizes.values())), day=None
     )
     run.write_evidence(verdicts)
-    splits = {name: _fixed_split(run, name) for name in ("validation", "test")}
+    splits = {name: _fixed_split(run, name, sizes[name]) for name in ("validation", "test")}
     record = FixedRows(splits=splits, seconds=0.1, target_scaling=None, train_counts=[], validation=verdicts.digest())
     if run.key is not None:
         statement = rows_statement(run.run_id, record.as_dict())
@@ -411,8 +477,7 @@ def _fix_rows(run: RunDirectory, plan: RunSpecification) -> None:
     run.write_evidence(record)
 
 
-def _fixed_split(run: RunDirectory, name: str) -> FixedSplit:
-    rows = SIZES[name]
+def _fixed_split(run: RunDirectory, name: str, rows: int) -> FixedSplit:
     arrays = {"input": np.zeros((rows, 4), np.float32), "target": np.arange(rows) % 2}
     folder = run.artifacts / "rows" / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -433,12 +498,12 @@ def _fixed_split(run: RunDirectory, name: str) -> FixedSplit:
     )
 
 
-def _split_rows(run: RunDirectory) -> SplitRows:
+def _split_rows(run: RunDirectory, sizes: Mapping[str, int]) -> SplitRows:
     content = b"".join(
-        digest_bytes(f"{name} {row}".encode()).encode()[-RECORD:] for name in ORDER for row in range(SIZES[name])
+        digest_bytes(f"{name} {row}".encode()).encode()[-RECORD:] for name in ORDER for row in range(sizes[name])
     )
     (run.artifacts / FILE).write_bytes(content)
-    return SplitRows(level=0, kept=SIZES, digest=digest_bytes(content))
+    return SplitRows(level=0, kept=dict(sizes), digest=digest_bytes(content))
 
 
 def _sha256(path: Path) -> str:

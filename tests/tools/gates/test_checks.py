@@ -1,4 +1,4 @@
-"""Each check on a project whose runs nobody trained: it passes on good records and names what is wrong with bad ones."""
+"""Each check on a project whose runs nobody trained: it passes on good records and names what is wrong in bad ones."""
 
 from __future__ import annotations
 
