@@ -298,6 +298,8 @@ REFUSED: list[tuple[str, Harm, str, str, str]] = [
      "0.9 reported by the training process, 0.1", "", "start_training"),
     ("diagnostics.report_written", diagnosed(artifacts={"diagnostic_report.md": "blake3:other"}),
      "changed or missing: diagnostic_report.md", "unchanged since the server wrote it", "diagnose_run"),
+    ("diagnostics.report_written", lambda evidence: evidence.facts.entries.pop("diagnosis"),
+     "no diagnosis of the baseline", "unchanged since the server wrote it", "diagnose_run"),
     ("diagnostics.learning_curves_analysed", diagnosed(assessment={"epochs": 1}), "1 epochs", "at least 2",
      "configure"),
     ("diagnostics.fit_assessed", diagnosed(assessment={"fit": None}), "fit: None", "overfitting", "diagnose_run"),
