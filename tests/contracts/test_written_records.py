@@ -15,6 +15,8 @@ from tests.worlds.records import Script
 from tests.worlds.scripted import scripted
 from tests.worlds.warm import warm
 
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.releases import other_than_planned
 from trainwright.tools.launchers import read_launch
 from trainwright.tools.projects import create_project, pass_gate
 from trainwright.tools.training_orchestrator import replay_run, resume_run, start_run, wait_for_run
@@ -22,6 +24,7 @@ from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.checkpoints.store import store_of
 from trainwright.trainer.run import RunDirectory, RunKind
+from trainwright.trainer.run.evidence import Code, Data, Resolved
 
 pytestmark = pytest.mark.slow
 
@@ -195,3 +198,17 @@ def test_an_edited_written_record_is_found(sides: dict[str, Workspace]) -> None:
         assert any(run.run_id in problem for problem in verify_workspace(sides["written"].path).problems)
     finally:
         path.write_text(before)
+
+
+def test_a_written_run_finds_what_a_trained_one_of_the_project_found(sides: dict[str, Workspace]) -> None:
+    workspace, trained = sides["trained"], run_of(sides["trained"], "baseline")
+    with scripted() as launcher:
+        start_run(workspace, NAME, RunKind.BASELINE, seed=7, idempotency_key="written")
+    written = workspace.run_directory(NAME, launcher.started[0])
+    for part in (Data, Code, Resolved):
+        assert written.part(part) == trained.part(part)
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, NAME)
+        run = evidence.run(written.run_id)
+        assert run is not None
+        assert other_than_planned(evidence, run) == []

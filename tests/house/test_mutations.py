@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import REQUIREMENTS
+from tests.shown import MANIFEST
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,7 +33,7 @@ def test_every_removal_can_be_made_and_names_tests_that_are_there(mutations: Any
     assert len({one.behaviour for one in removals}) == len(removals)
     for one in removals:
         ast.parse(one.applied_to((ROOT / one.file).read_text(encoding="utf-8")))
-        assert one.requirement in REQUIREMENTS, one.behaviour
+        assert one.requirement in MANIFEST["requirements"], one.behaviour
         assert any((ROOT / mutations.file_of(test)).is_file() for test in one.tests), one.behaviour
 
 

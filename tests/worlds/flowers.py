@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sklearn.datasets import load_iris
+from tests.worlds.blank_pictures import blank_pictures
 from tests.worlds.warm import warm
 
 from trainwright.tools import projects
@@ -98,7 +99,7 @@ class World:
         else:
             write_code(self.code)
         workspace = Workspace.open(self.workspace)
-        with warm():
+        with warm(), blank_pictures():
             advance(workspace, stage)
         workspace.close()
         assert verify_workspace(self.workspace).problems == [], stage

@@ -7,63 +7,42 @@ are written by the product's own writers, from its typed evidence, signed with t
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from tests.worlds.found import NOBODY, Seen, environment, fix_rows, reproducibility, seen, split_rows
 
-from trainwright.trainer.base.canonical import digest_bytes, digest_file, digest_json
+from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.exits import memory_kills, record_exit
 from trainwright.trainer.checkpoints.index import checkpoint_name
 from trainwright.trainer.checkpoints.store import store_of
-from trainwright.trainer.evidence.environment import code_evidence, environment_evidence
 from trainwright.trainer.evidence.opened_files import list_files
 from trainwright.trainer.run import Failure, RunDirectory, RunKind, RunSpecification, RunState
-from trainwright.trainer.run.artifacts import Array, FixedRows, FixedSplit, Program
+from trainwright.trainer.run.artifacts import Program
 from trainwright.trainer.run.commitments import Commitments, StepState, draw
 from trainwright.trainer.run.environment import imported_packages
 from trainwright.trainer.run.evaluation import Evaluation
 from trainwright.trainer.run.evidence import (
     BestEpoch,
-    Data,
-    Draws,
     Imported,
-    Metric,
     Part,
-    Reproducibility,
-    Resolved,
-    Split,
     Summary,
 )
-from trainwright.trainer.run.key import rows_statement
 from trainwright.trainer.run.looked_at import LookedAt, Opened, SplitLook
-from trainwright.trainer.run.process import ProcessIdentity
 from trainwright.trainer.run.profile import Origin, Profile
 from trainwright.trainer.run.results import Comparison
-from trainwright.trainer.run.split_rows import FILE, ORDER, RECORD, SplitRows
 from trainwright.trainer.run.status import RUNG, RunStatus
-from trainwright.trainer.run.validation import Report, Validation, Verdict
+from trainwright.trainer.run.validation import Validation
 
 Curve = Callable[[RunSpecification, int], Mapping[str, float]]
 """Validation values after an epoch, counted from 1."""
 Series = Mapping[str, Callable[[int], float]]
 """Metrics of the steps, by key; steps count from 1."""
-SIZES = {"train": 100, "validation": 20, "test": 20}
-VERDICT = Verdict(family="volume", name="rows_at_least", text="there are 140 rows, and at least 1 are expected")
-NOBODY = ProcessIdentity(pid=2**22 - 1, started_at=0.0, boot_id="written")
-"""The process of a written record: none that a stop could reach."""
-
-
-def steps_per_epoch(plan: RunSpecification) -> int:
-    """Return the optimizer steps of an epoch, as a loader of the train split would make them."""
-    samples = (plan.config.loader.batch_size or 32) * plan.config.training.accumulation_steps
-    return -(-SIZES["train"] // samples)
 
 
 def climbing(specification: RunSpecification, epoch: int) -> dict[str, float]:
@@ -103,6 +82,7 @@ class _Trained:
     reason: str
     best: BestEpoch | None
     final: dict[str, float]
+    steps_per_epoch: int
 
 
 def write_run(run: RunDirectory, script: Script) -> None:
@@ -118,11 +98,12 @@ def write_run(run: RunDirectory, script: Script) -> None:
         run.write_status(status)
         run.log.touch()
         run.append_event("started", attempt=status.attempt, pid=NOBODY.pid)
+        found = seen(run, plan)
         if plan.kind is RunKind.SMOKE:
-            _fix_rows(run, plan)
-        for part in _before_training(run, plan):
+            fix_rows(run, found.data.sizes)
+        for part in _before_training(run, plan, found):
             _write(run, plan, script, part)
-        trained = _train(run, plan, script, before.epoch, death)
+        trained = _train(run, plan, script, before.epoch, found.steps_per_epoch, death=death)
         if death is not None:
             left = {"state": RunState.RUNNING, "step": trained.steps, "epoch": trained.epochs}
             run.write_status(status.model_copy(update={**left, "heartbeat_at": time.time()}))
@@ -146,17 +127,23 @@ def _end(
     run.append_event("ended", state=state.value, stop_reason=reason)
     last = {
         "state": state, "stop_reason": reason, "failure": failure, "step": trained.steps, "epoch": trained.epochs,
-        "total_steps": plan.max_steps or plan.config.training.epochs * steps_per_epoch(plan),
+        "total_steps": plan.max_steps or plan.config.training.epochs * trained.steps_per_epoch,
         "total_epochs": plan.config.training.epochs, "heartbeat_at": time.time(),
     }  # fmt: skip
     run.write_last_status(status.model_copy(update=last))
 
 
 def _train(
-    run: RunDirectory, plan: RunSpecification, script: Script, done: int, death: tuple[int, int] | None
+    run: RunDirectory,
+    plan: RunSpecification,
+    script: Script,
+    done: int,
+    per_epoch: int,
+    *,
+    death: tuple[int, int] | None,
 ) -> _Trained:
     """Write the epochs after those that an earlier attempt has done, and the last and the best checkpoint."""
-    wanted, until, per_epoch = plan.config.training.epochs, run.limits().until_epoch, steps_per_epoch(plan)
+    wanted, until = plan.config.training.epochs, run.limits().until_epoch
     last, reason = wanted, script.stop_reason or "completed"
     if plan.max_steps is not None and plan.max_steps < wanted * per_epoch:
         last, reason = -(-plan.max_steps // per_epoch), "max_steps"
@@ -182,7 +169,7 @@ def _train(
     final = {**values, **{f"train/{name}": value for name, value in values.items()}}
     if last > done:
         _save(run, plan, last, step, best)
-    return _Trained(last, step, reason, best, final)
+    return _Trained(last, step, reason, best, final, per_epoch)
 
 
 def _better(
@@ -235,26 +222,25 @@ def _write(run: RunDirectory, plan: RunSpecification, script: Script, part: Part
     run.write_evidence(type(part).model_validate(part.as_dict() | changes) if changes else part)
 
 
-def _before_training(run: RunDirectory, plan: RunSpecification) -> list[Part]:
-    root, config = Path(plan.code_root), plan.config
-    data = _data(plan)
+def _before_training(run: RunDirectory, plan: RunSpecification, found: Seen) -> list[Part]:
+    root, config, sizes = Path(plan.code_root), plan.config, found.data.sizes
     parts: list[Part] = [
-        _environment(root, config.training.precision),
-        _reproducibility(config.seed, tuple(plan.exemptions)),
-        data,
-        code_evidence(root),
-        _resolved(plan),
+        environment(root, config.training.precision),
+        reproducibility(config.seed, tuple(plan.exemptions)),
+        found.data,
+        found.code,
+        found.resolved,
     ]
     run.append_event("probe", passed=True)
     if plan.kind is not RunKind.SMOKE:
         return [*parts, Validation(known_from=plan.validated_by)]
-    look = {name: SplitLook(size=size, compared=size, classes=None) for name, size in SIZES.items()}
+    look = {name: SplitLook(size=size, compared=size, classes=None) for name, size in sizes.items()}
     return [
         *parts,
         LookedAt(splits=look, transformations=["none"], near_rows=[], not_scored="written"),
         Profile(columns={}, rows=0, problem="written"),
         Origin(licence=None, licence_from=None, dvc={}),
-        _split_rows(run),
+        split_rows(run, sizes),
     ]
 
 
@@ -294,102 +280,6 @@ def _after_training(run: RunDirectory, plan: RunSpecification, trained: _Trained
     return parts
 
 
-@cache
-def _environment(root: Path, precision: str) -> Part:
-    return environment_evidence(root, device="cpu", precision=precision)
-
-
-def _reproducibility(seed: int, exemptions: tuple[str, ...]) -> Reproducibility:
-    drawn_alike = {"cuda": None, "loader_workers": True, "numpy": True, "python": True, "torch": True}
-    settings = {
-        "cublas_workspace_config": ":4096:8",
-        "cudnn_benchmark": False,
-        "cudnn_deterministic": True,
-        "deterministic_algorithms": True,
-        "pythonhashseed": str(seed),
-        "threads": 1,
-        "warns_only": bool(exemptions),
-    }
-    return Reproducibility(
-        seed=seed,
-        seeded=drawn_alike | {"tensorflow": None},
-        settings=settings,
-        exemptions=list(exemptions),
-        probe=Draws(draws_repeat=drawn_alike, nondeterministic_operation_refused=True, reason="put_"),
-        passed=True,
-    )
-
-
-def _data(plan: RunSpecification) -> Data:
-    """Return data whose fingerprint follows from the configuration and from the files that it names."""
-    root, data = Path(plan.code_root), plan.config.data
-    named = [] if data is None else [str(value) for value in data.args.values() if isinstance(value, str)]
-    files = {name: digest_file(root / name) for name in named if (root / name).is_file()}
-    what = digest_json([None if data is None else data.model_dump(mode="json"), files])
-    splits = {name: _split(name, size, digest_json([what, name])) for name, size in SIZES.items()}
-    return Data(
-        source=None if data is None else data.use,
-        splits=splits,
-        disjoint=True,
-        shared_samples=0,
-        alike_samples=[],
-        files=files,
-        skipped=0,
-        fingerprint=what,
-        input={"shape": [4], "dtype": "torch.float32"},
-        sampled=False,
-        first_look=None,
-        split={"validation": 0.2, "test": 0.2, "seed": 42, "stratify": True},
-        preprocessing={},
-        preprocessing_digest=digest_json({}),
-        skipped_files=[],
-        text=None,
-        columns=None,
-        class_names=["0", "1"],
-        feature_names=None,
-    )
-
-
-def _split(name: str, size: int, fingerprint: str) -> Split:
-    split = Split(size=size, different=size, fingerprint=fingerprint)
-    return split if name == "test" else split.model_copy(update={"classes": {"0": size // 2, "1": size // 2}})
-
-
-def _resolved(plan: RunSpecification) -> Resolved:
-    config = plan.config
-    total = config.training.epochs * steps_per_epoch(plan)
-    metrics = [Metric(name=str(each), user_defined=False) for each in config.metrics]
-    return Resolved(
-        returns="output",
-        objective="supervised",
-        inputs="positional",
-        told=["written"],
-        parameters=10,
-        trainable_parameters=10,
-        model_files={},
-        model_arguments=["hidden"],
-        objective_rests_on={},
-        judged_by=None,
-        parameter_groups=[],
-        products={},
-        products_apart=[],
-        target_scaling=None,
-        model_class="Written",
-        device="cpu",
-        precision=config.training.precision,
-        batch_size=config.loader.batch_size,
-        accumulation_steps=config.training.accumulation_steps,
-        steps_per_epoch=steps_per_epoch(plan),
-        total_steps=total,
-        warmup_steps=1,
-        loss=str(config.loss),
-        user_loss=False,
-        metrics=metrics,
-        ignored_keys=[],
-        keys_without_effect=[],
-    )
-
-
 def _summary(trained: _Trained) -> Summary:
     return Summary(
         stop_reason=trained.reason,
@@ -414,52 +304,3 @@ def _summary(trained: _Trained) -> Summary:
             "epochs_without_improvement": 0,
         },
     )
-
-
-def _fix_rows(run: RunDirectory, plan: RunSpecification) -> None:
-    """Write validation's verdicts and the fixed rows, and sign them with the key that is forgotten then."""
-    verdicts = Validation(
-        report=Report(checks=[VERDICT], rows=sum(SIZES.values()), rows_read=sum(SIZES.values())), day=None
-    )
-    run.write_evidence(verdicts)
-    splits = {name: _fixed_split(run, name) for name in ("validation", "test")}
-    record = FixedRows(splits=splits, seconds=0.1, target_scaling=None, train_counts=[], validation=verdicts.digest())
-    if run.key is not None:
-        statement = rows_statement(run.run_id, record.as_dict())
-        record = record.model_copy(update={"signature": run.key.sign_rows(statement)})
-        run.key.forget_rows()
-    run.write_evidence(record)
-
-
-def _fixed_split(run: RunDirectory, name: str) -> FixedSplit:
-    rows = SIZES[name]
-    arrays = {"input": np.zeros((rows, 4), np.float32), "target": np.arange(rows) % 2}
-    folder = run.artifacts / "rows" / name
-    folder.mkdir(parents=True, exist_ok=True)
-    found = {}
-    for what, values in arrays.items():
-        path = folder / f"{what}.npy"
-        np.save(path, values)
-        found[what] = Array(
-            path=f"rows/{name}/{what}.npy", digest=_sha256(path), dtype=str(values.dtype), shape=list(values.shape)
-        )
-    return FixedSplit(
-        size=rows,
-        rows=rows,
-        inputs={"input": found["input"]},
-        order=["input"],
-        target=found["target"],
-        bytes_per_target=1.0,
-    )
-
-
-def _split_rows(run: RunDirectory) -> SplitRows:
-    content = b"".join(
-        digest_bytes(f"{name} {row}".encode()).encode()[-RECORD:] for name in ORDER for row in range(SIZES[name])
-    )
-    (run.artifacts / FILE).write_bytes(content)
-    return SplitRows(level=0, kept=SIZES, digest=digest_bytes(content))
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -14,7 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.worlds.records import NOBODY, Script, write_run
+from tests.worlds.found import NOBODY
+from tests.worlds.records import Script, write_run
 
 from trainwright.tools.cures import conductor as cures
 from trainwright.tools.cures import process as of_cures

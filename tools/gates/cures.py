@@ -17,7 +17,7 @@ from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import flatten, parse_config
 
 if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.records import Records
 
 ENOUGH_TRIED = 2
 """Fixes without a gain after which a diagnosis recommends to conclude."""
@@ -54,7 +54,7 @@ class Tried(BaseModel):
         return f"{self.fix} ({measured}; {what} {_number(self.value_before)} -> {_number(self.value_after)})"
 
 
-def tried(evidence: Evidence, alert: str, *, new: dict[str, Any] | None = None) -> list[Tried]:
+def tried(evidence: Records, alert: str, *, new: dict[str, Any] | None = None) -> list[Tried]:
     """Return the alert's fixes that were tried on this project's baselines, in order, each with its latest outcome.
 
     Args:
@@ -74,7 +74,7 @@ def tried(evidence: Evidence, alert: str, *, new: dict[str, Any] | None = None) 
     return list(found.values())
 
 
-def tried_on(evidence: Evidence, alert: str, config_digest: str, *, new: dict[str, Any] | None = None) -> list[Tried]:
+def tried_on(evidence: Records, alert: str, config_digest: str, *, new: dict[str, Any] | None = None) -> list[Tried]:
     """Return what was tried on later baselines, and in short runs of one configuration; a baseline's result counts."""
     paired = {
         fix: Tried(
@@ -97,7 +97,7 @@ def untried(alert: dict[str, Any], done: list[Tried]) -> list[dict[str, Any]]:
     return sorted(left, key=lambda fix: fix["id"] not in cured)
 
 
-def fixes_exhausted(evidence: Evidence, *, new: dict[str, Any] | None = None) -> str:
+def fixes_exhausted(evidence: Records, *, new: dict[str, Any] | None = None) -> str:
     """Return how many fixes were tried without a better value where none is left to try; empty where one may help.
 
     A diagnosis that says so recommends to conclude: baselines were trained with the fixes, the metric was no better
@@ -121,7 +121,7 @@ def fixes_exhausted(evidence: Evidence, *, new: dict[str, Any] | None = None) ->
     )
 
 
-def fixed(evidence: Evidence, new: dict[str, Any]) -> list[str]:
+def fixed(evidence: Records, new: dict[str, Any]) -> list[str]:
     """Return the alerts of earlier baselines that a diagnosis does not raise any more, with the fix where it was one.
 
     Args:
@@ -138,12 +138,12 @@ def fixed(evidence: Evidence, new: dict[str, Any]) -> list[str]:
     return found
 
 
-def on_baseline(evidence: Evidence, alert: str, *, new: dict[str, Any] | None = None) -> list[Tried]:
+def on_baseline(evidence: Records, alert: str, *, new: dict[str, Any] | None = None) -> list[Tried]:
     """Return what was tried against an alert of the present configuration."""
     return tried_on(evidence, alert, evidence.config_digest, new=new)
 
 
-def open_alerts(evidence: Evidence, alerts: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+def open_alerts(evidence: Records, alerts: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the critical alerts that the owner has not accepted, and the ids of those that the owner has.
 
     Who accepts a cause accepts its consequences; a cause that only a consequence makes critical is accepted with it.
@@ -160,20 +160,20 @@ def open_alerts(evidence: Evidence, alerts: list[dict[str, Any]]) -> tuple[list[
     ]
 
 
-def accepted_open(evidence: Evidence) -> list[str]:
+def accepted_open(evidence: Records) -> list[str]:
     """Return the ids of the critical alerts that are open on the baseline and that the owner accepts."""
     run_id = evidence.baseline.id if evidence.baseline is not None else None
     own = [body for _, body in evidence.entries("diagnosis") if body["run_id"] == run_id]
     return open_alerts(evidence, own[-1]["alerts"])[1] if own else []
 
 
-def described(evidence: Evidence, alert: dict[str, Any]) -> str:
+def described(evidence: Records, alert: dict[str, Any]) -> str:
     """Return the alert's id, with the fixes that did not clear it."""
     done = [str(one) for one in on_baseline(evidence, alert["id"]) if not one.cleared]
     return f"{alert['id']} (tried without clearing it: {', '.join(done)})" if done else str(alert["id"])
 
 
-def cure(evidence: Evidence, alert: dict[str, Any]) -> NextCall:
+def cure(evidence: Records, alert: dict[str, Any]) -> NextCall:
     """Name the first fix not yet tried; without one, the grant to request and the document to read."""
     fixes = untried(alert, on_baseline(evidence, alert["id"]))
     if fixes:
@@ -193,14 +193,14 @@ def cure(evidence: Evidence, alert: dict[str, Any]) -> NextCall:
     return NextCall(tool="read_document", arguments={"path": alert["document"]}, why=why)
 
 
-def _is_better(evidence: Evidence, one: Tried) -> bool:
+def _is_better(evidence: Records, one: Tried) -> bool:
     if one.value_after is None:
         return False
     sign = 1.0 if evidence.goal["direction"] == "maximize" else -1.0
     return one.value_before is None or sign * one.value_after > sign * one.value_before
 
 
-def _request(evidence: Evidence, alert: str) -> str | None:
+def _request(evidence: Records, alert: str) -> str | None:
     """Return whether the owner was asked to accept an alert: pending, answered (not granted, or lapsed), or None."""
 
     def named(body: dict[str, Any]) -> bool:
@@ -216,7 +216,7 @@ def _alert(body: dict[str, Any], alert: str) -> dict[str, Any] | None:
     return next((one for one in body["alerts"] if one["id"] == alert), None)
 
 
-def _values(evidence: Evidence, run_id: str) -> dict[str, Any]:
+def _values(evidence: Records, run_id: str) -> dict[str, Any]:
     """Return the dotted values of the configuration that a run was trained with, by the ledger."""
     start, versions = evidence.facts.started.get(run_id), evidence.facts.configurations.values()
     kept = next((version for version in versions if start and version.digest == start.config_digest), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import select
 
@@ -29,17 +29,19 @@ from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.digests import remembered_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
     from pathlib import Path
 
     from sqlalchemy.orm import Session
 
     from trainwright.tools.gates.checklist import CheckLine
-    from trainwright.tools.gates.phase_status import PhaseStatus
     from trainwright.tools.gates.phases import Phase
+    from trainwright.tools.gates.records import RunRecords
     from trainwright.tools.owner import Grant
     from trainwright.tools.workspace import Settings, Workspace
     from trainwright.tools.workspace.settings import ProjectLimits
+
+T = TypeVar("T")
 
 
 def refuse_edits(differences: list[str]) -> None:
@@ -70,9 +72,7 @@ class Evidence:
         self.concludes = concludes
         self._settings = workspace.settings  # another call of the same server may reload them meanwhile
         self.inspection = inspection or Inspection(remembered_digest)
-        self.phase_status: PhaseStatus | None = None
-        """What `phase_status_of` has derived from this, once it has."""
-        self._found: dict[tuple[str, str], list[str]] = {}
+        self._found: dict[Hashable, Any] = {}
         self.facts = self.inspection.facts(session, workspace, project, before)
         if before is None:
             refuse_edits(cut_off(session, workspace, project) + self.facts.rows.differences(self.project))
@@ -155,7 +155,7 @@ class Evidence:
         start = self.begun[-1] if self.begun else 0
         return [(sequence, body) for sequence, body in self.entries("gate") if sequence > start]
 
-    def surroundings(self, run: RunEvidence) -> list[str]:
+    def surroundings(self, run: RunRecords) -> list[str]:
         """Return one sentence for every file of code or data, and package, that changed since the run saw them.
 
         Of a smoke run whose plan was carried over: since the newest replay that did.
@@ -164,13 +164,14 @@ class Evidence:
         def changes() -> list[str]:
             return changes_of_surroundings(self.project.code_root, witnesses(self, run)[-1], self.inspection)
 
-        return self.once("surroundings", run, changes)
+        return self.once(("surroundings", run.id), changes)
 
-    def once(self, what: str, run: RunEvidence, find: Callable[[], list[str]]) -> list[str]:
-        """Return what was found on a run, found once for all decisions that are compared with it."""
-        if (what, run.id) not in self._found:
-            self._found[what, run.id] = find()
-        return self._found[what, run.id]
+    def once(self, what: Hashable, find: Callable[[], T]) -> T:
+        """Return what was found of this name, found once for all that is derived from this evidence."""
+        if what not in self._found:
+            self._found[what] = find()
+        found: T = self._found[what]
+        return found
 
     def artifact_digest(self, name: str) -> str | None:
         """Return the digest of a file in the project folder, or None when it is gone."""
@@ -314,7 +315,8 @@ class Evidence:
     @cached_property
     def final(self) -> RunEvidence | None:
         """The run that leaves the house: a final run of the final configuration, or the baseline that is it already."""
-        return final_of(self)
+        found = final_of(self)
+        return self.run(found) if found is not None else None
 
     @cached_property
     def replay(self) -> RunEvidence | None:

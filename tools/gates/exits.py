@@ -17,14 +17,14 @@ from trainwright.tools.limits import Amounts, limit_table
 from trainwright.tools.owner.grants import accepted_values, by_whom, granting
 
 if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.records import Records
 
 
 UNITS = {"wall_clock_seconds": ("s", 1.0), "gpu_hours": ("GPU hours", 1.0), "money": ("of money", 1.0),
          "disk_bytes": ("MB", 1e6)}  # fmt: skip
 
 
-def spent_limit(evidence: Evidence) -> str:
+def spent_limit(evidence: Records) -> str:
     """Return which limit leaves no room for a trial like the baseline, with both figures; empty where all leave it.
 
     The reservations of runs under way are released when they end, and count as left.
@@ -48,25 +48,25 @@ def spent_limit(evidence: Evidence) -> str:
 Exit = Literal["passed", "skipped", "accepted", "concluded"]
 
 
-def baseline_value(evidence: Evidence) -> float | None:
+def baseline_value(evidence: Records) -> float | None:
     """Return the goal's metric at the baseline's best epoch."""
     return evidence.baseline.best_value(evidence.goal_metric) if evidence.baseline is not None else None
 
 
-def improvement_validated(evidence: Evidence) -> bool:
+def improvement_validated(evidence: Records) -> bool:
     """Return whether the study's improvement over the baseline is above the spread over seeds."""
     if evidence.study is None or evidence.study.state != "completed":
         return False
     return evidence.improvement[0].get("validated") is True
 
 
-def is_accepted(evidence: Evidence, value: float | None) -> bool:
+def is_accepted(evidence: Records, value: float | None) -> bool:
     """Return whether the owner accepts a value of the goal's metric: it, or a worse one, was granted."""
     sign = 1.0 if evidence.goal["direction"] == "maximize" else -1.0
     return value is not None and any(sign * value >= sign * least for least in accepted_values(evidence.grants))
 
 
-def exit_of(evidence: Evidence) -> Exit | None:
+def exit_of(evidence: Records) -> Exit | None:
     """Return how optimization ends by the present evidence; None where a search has still to show an improvement."""
     if improvement_validated(evidence):
         return "passed"
@@ -78,7 +78,7 @@ def exit_of(evidence: Evidence) -> Exit | None:
     return "concluded" if evidence.concludes and grounds(evidence) else None
 
 
-def grounds(evidence: Evidence) -> str:
+def grounds(evidence: Records) -> str:
     """Return the grounds to conclude below the goal; empty where a search must come first, or is under way."""
     if studies_under_way(evidence):
         return ""
@@ -93,7 +93,7 @@ def grounds(evidence: Evidence) -> str:
     return f"a search could change nothing: the run makes no use of {', '.join(unused)}" if unused else ""
 
 
-def ending(evidence: Evidence, phase: Phase) -> dict[str, Any]:
+def ending(evidence: Records, phase: Phase) -> dict[str, Any]:
     """Return a decision's record of the goal: both goals, the value reached, and the grounds to end below it.
 
     Returns:
@@ -115,7 +115,7 @@ def ending(evidence: Evidence, phase: Phase) -> dict[str, Any]:
     return found
 
 
-def is_reported_alone(evidence: Evidence, phase: Phase) -> bool:
+def is_reported_alone(evidence: Records, phase: Phase) -> bool:
     """Return whether no program gives the value that was reached, though runs of this version export one."""
     if phase is not Phase.FINALIZATION and improvement_validated(evidence):
         return evidence.improvement[0].get("certified") is False
@@ -124,7 +124,7 @@ def is_reported_alone(evidence: Evidence, phase: Phase) -> bool:
     return bool(evaluated) and not any(evidence.goal_metric in run.certified() for run in evaluated)
 
 
-def reached(evidence: Evidence, phase: Phase) -> float | None:
+def reached(evidence: Records, phase: Phase) -> float | None:
     """Return the goal's metric of the final run, and before it of the chosen configuration."""
     if phase is Phase.FINALIZATION:
         return evidence.final_value(evidence.goal_metric)
@@ -133,7 +133,7 @@ def reached(evidence: Evidence, phase: Phase) -> float | None:
     return baseline_value(evidence)
 
 
-def verdict(evidence: Evidence, phase: Phase) -> str:
+def verdict(evidence: Records, phase: Phase) -> str:
     """Return the first sentence of every report: `Goal not reached: 0.81 of 0.9 (validation accuracy)`."""
     return worded(ending(evidence, phase))
 

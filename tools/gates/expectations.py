@@ -12,13 +12,12 @@ from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.validation import Validation
 
 if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
+    from trainwright.tools.gates.records import Records, RunRecords
 
 MOST_NAMED = 5
 
 
-def expectation_changes(evidence: Evidence, smoke: RunEvidence) -> list[str]:
+def expectation_changes(evidence: Records, smoke: RunRecords) -> list[str]:
     """Return one sentence for every expectation that changed since a smoke run held the data to it."""
     found = smoke.part(Validation)
     if not found or not evidence.has_valid_config or evidence.config.task is not None:
@@ -30,7 +29,7 @@ def expectation_changes(evidence: Evidence, smoke: RunEvidence) -> list[str]:
     return told[:MOST_NAMED] + ([f"{len(told) - MOST_NAMED} more expectations"] if len(told) > MOST_NAMED else [])
 
 
-def loosened_before(evidence: Evidence, smoke: RunEvidence) -> list[str]:
+def loosened_before(evidence: Records, smoke: RunRecords) -> list[str]:
     """Return what a smoke run's expectations allow that those of the smoke run before it did not."""
     ids = [run_id for run_id, start in evidence.facts.started.items() if start.kind == RunKind.SMOKE]
     before = ids[: ids.index(smoke.id)] if smoke.id in ids else []
@@ -39,7 +38,7 @@ def loosened_before(evidence: Evidence, smoke: RunEvidence) -> list[str]:
     return loosened(record.report.expectations, smoke.part(Validation).report.expectations) if record else []
 
 
-def _present(evidence: Evidence) -> dict[str, Any] | None:
+def _present(evidence: Records) -> dict[str, Any] | None:
     section = evidence.config.data
     try:
         return read_expectations(section.expectations if section else None, Path(evidence.project.code_root)).values()

@@ -14,13 +14,12 @@ from trainwright.trainer.config import apply_changes, config_digest, parse_confi
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
+    from trainwright.tools.gates.records import Records, RunRecords
     from trainwright.tools.ledger.events import RunStarted
 
 
-def final_of(evidence: Evidence) -> RunEvidence | None:
-    """Return the newest final run of the accepted configuration, completed ones first; without any, its baseline."""
+def final_of(evidence: Records) -> str | None:
+    """Return the id of the accepted configuration's newest final run, completed ones first, else of its baseline."""
     values = evidence.final_values
     if values is None:
         return None
@@ -30,20 +29,21 @@ def final_of(evidence: Evidence) -> RunEvidence | None:
         if (start.kind, start.study) == (RunKind.FINAL, None) and _is_of(values, start)
     ]
     found = [run for run_id in reversed(ids) if (run := evidence.run(run_id)) is not None]
-    return next((run for run in found if run.is_complete), found[0] if found else _proven(evidence, values))
+    counts = next((run for run in found if run.is_complete), found[0] if found else _proven(evidence, values))
+    return counts.id if counts is not None else None
 
 
-def overlay_of_run(evidence: Evidence, run: RunEvidence) -> dict[str, Any]:
+def overlay_of_run(evidence: Records, run: RunRecords) -> dict[str, Any]:
     """Return a run's overlay on the accepted configuration, by its entry in the ledger."""
     return evidence.facts.overlay(run.id)
 
 
-def is_reused(evidence: Evidence) -> bool:
+def is_reused(evidence: Records) -> bool:
     """Return whether the baseline counts as the final run."""
     return evidence.final is not None and evidence.final.row.kind == RunKind.BASELINE
 
 
-def accepted_result(evidence: Evidence) -> tuple[str, float | None]:
+def accepted_result(evidence: Records) -> tuple[str, float | None]:
     """Return where the accepted configuration's value comes from, and it: the confirmed best one, or the baseline."""
     best = evidence.confirmation.get("best_parameters")
     values = evidence.final_values
@@ -53,7 +53,7 @@ def accepted_result(evidence: Evidence) -> tuple[str, float | None]:
     return "baseline", baseline.best_value(evidence.goal_metric) if baseline is not None else None
 
 
-def _proven(evidence: Evidence, values: dict[str, Any]) -> RunEvidence | None:
+def _proven(evidence: Records, values: dict[str, Any]) -> RunRecords | None:
     baseline = evidence.baseline
     is_same = baseline is not None and baseline.row.config_digest == _digest(values)
     return baseline if baseline is not None and is_same and baseline.is_complete else None

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from trainwright.tools.gates.phases import Phase
+    from trainwright.tools.gates.records import RunRecords
     from trainwright.tools.ledger import Inspection
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run import RunStatus
@@ -98,7 +99,7 @@ class PastEvidence(Evidence):
             return super().lines(phase)
         return [CheckLine.model_validate(line) for line in recorded]
 
-    def surroundings(self, run: RunEvidence) -> list[str]:  # noqa: ARG002 - the same for every run
+    def surroundings(self, run: RunRecords) -> list[str]:  # noqa: ARG002 - the same for every run
         """Return the differences of code, data and packages from the smoke run at the decision."""
         return list(self._circumstances.get("surroundings", []))
 

@@ -17,9 +17,10 @@ from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from trainwright.tools.gates.checklist import CheckLine
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
+    from trainwright.tools.gates.records import Records, RunRecords
     from trainwright.tools.workspace.tables import Study
 
 CONFIDENCE = 0.95
@@ -135,7 +136,7 @@ def resolution(values: list[float], samples: int) -> float:
     return 1.0 / samples if samples > 0 and all(whole) and largest <= 1.0 else FLOAT32 * largest
 
 
-def measure_improvement(evidence: Evidence) -> tuple[dict[str, Any], list[str]]:
+def measure_improvement(evidence: Records) -> tuple[dict[str, Any], list[str]]:
     """Compare the baseline's and the best configuration's repetitions by their sealed records.
 
     The study's row only names the runs to read: each must be complete, unchanged since its seal, trained with exactly
@@ -153,7 +154,7 @@ def measure_improvement(evidence: Evidence) -> tuple[dict[str, Any], list[str]]:
     problems = _seed_problems(evidence, seeds)
     if any(len(confirmation[key]) != len(seeds) for _, key in sides.values()):
         return {}, [*problems, "it names another number of runs than of seeds"]
-    runs: dict[str, list[RunEvidence]] = {}
+    runs: dict[str, list[RunRecords]] = {}
     for side, (parameters, key) in sides.items():
         found = [
             _repetition(evidence, parameters, seed, run) for seed, run in zip(seeds, confirmation[key], strict=True)
@@ -175,7 +176,7 @@ def measure_improvement(evidence: Evidence) -> tuple[dict[str, Any], list[str]]:
 
 
 def repeated_values(
-    runs: dict[str, list[RunEvidence]], metric: str
+    runs: Mapping[str, Sequence[RunRecords]], metric: str
 ) -> tuple[dict[str, list[float]], bool | None, list[str]]:
     """Return a metric of each side's repetitions, whether it is certified (None: an earlier version's), and problems.
 
@@ -202,7 +203,7 @@ def repeated_values(
     )
 
 
-def confirmed_value(evidence: Evidence) -> tuple[str, float]:
+def confirmed_value(evidence: Records) -> tuple[str, float]:
     """Return the confirmed best configuration's value and its source: certified over the repetitions, else its trial's.
 
     A trial exports no program, so its value is what the training process reported.
@@ -213,7 +214,7 @@ def confirmed_value(evidence: Evidence) -> tuple[str, float]:
     return "best trial", float(evidence.confirmation["best_value"])
 
 
-def _seed_problems(evidence: Evidence, seeds: list[int]) -> list[str]:
+def _seed_problems(evidence: Records, seeds: list[int]) -> list[str]:
     least = least_seeds(evidence.lines(Phase.OPTIMIZATION))
     if len(seeds) < least:
         return [f"it was confirmed on {len(seeds)} seeds; at least {least} are needed"]
@@ -230,7 +231,7 @@ def least_seeds(lines: list[CheckLine]) -> int:
     return max(2, *(int(line.threshold or 0) for line in lines if line.id == "optimization.improvement_validated"))
 
 
-def _without_effect(evidence: Evidence, run_ids: list[str]) -> list[str]:
+def _without_effect(evidence: Records, run_ids: list[str]) -> list[str]:
     """Return a sentence when all repetitions ended with the same weights: then the seeds measured nothing."""
     runs = [evidence.run(run_id) for run_id in run_ids]
     digests = {run.summary.weights_digest for run in runs if run is not None}
@@ -241,9 +242,7 @@ def _without_effect(evidence: Evidence, run_ids: list[str]) -> list[str]:
     ]
 
 
-def _repetition(
-    evidence: Evidence, parameters: dict[str, Any], seed: int, run_id: str
-) -> tuple[RunEvidence | None, str]:
+def _repetition(evidence: Records, parameters: dict[str, Any], seed: int, run_id: str) -> tuple[RunRecords | None, str]:
     run = evidence.run(run_id)
     if run is None or not run.is_complete:
         return None, f"run {run_id} is not complete"

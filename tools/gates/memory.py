@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from trainwright.tools.answers import NextCall
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
+    from trainwright.tools.gates.records import Records, RunRecords
 
 OUTSIDE = frozenset({"limit", "storage", "out_of_memory", "interrupted"})
 """Failures whose cause may lie outside the digests: such a run is tried once more."""
@@ -38,7 +37,7 @@ MOST_CHARACTERS = 160
 REPEATING = {"verify_reproducibility": RunKind.REPLAY, "export_model": RunKind.EXPORT}
 
 
-def in_vain(evidence: Evidence, call: NextCall) -> str:
+def in_vain(evidence: Records, call: NextCall) -> str:
     """Return why a call would be useless on the present digests; empty where it may help the project on."""
     judge = _JUDGES.get(call.tool)
     try:
@@ -48,8 +47,8 @@ def in_vain(evidence: Evidence, call: NextCall) -> str:
 
 
 def complete_run(
-    evidence: Evidence, kind: RunKind, config: str, source: str | None = None, max_steps: int | None = None
-) -> RunEvidence | None:
+    evidence: Records, kind: RunKind, config: str, source: str | None = None, max_steps: int | None = None
+) -> RunRecords | None:
     """Return the complete run that a plan of this kind would only repeat; None where there is reason to repeat it.
 
     Reasons are a record that was changed, surroundings that are others now, and a replay that differed.
@@ -66,7 +65,7 @@ def complete_run(
     return None if is_other or _must_be_repeated(evidence, run, kind) else run
 
 
-def failed_alike(evidence: Evidence, kind: RunKind, config: str, source: str | None = None) -> RunEvidence | None:
+def failed_alike(evidence: Records, kind: RunKind, config: str, source: str | None = None) -> RunRecords | None:
     """Return the latest run of this plan where it failed and nothing has changed since; None otherwise."""
     found = list(islice(_latest(evidence, kind, config, source), 2))
     ended = [run for run in found if run.status.state in {RunState.FAILED, RunState.INTERRUPTED}]
@@ -77,7 +76,7 @@ def failed_alike(evidence: Evidence, kind: RunKind, config: str, source: str | N
     return ended[0]
 
 
-def is_unchanged(evidence: Evidence, run: RunEvidence) -> bool:
+def is_unchanged(evidence: Records, run: RunRecords) -> bool:
     """Whether the code, data and packages are those that a run met; one that failed early may not have listed them."""
     if evidence.surroundings(run) or exemption_changes(run, operations(evidence.grants)):
         return False
@@ -86,14 +85,14 @@ def is_unchanged(evidence: Evidence, run: RunEvidence) -> bool:
     return all(listed) or not _touched_since(Path(evidence.project.code_root), run.row.created_at.timestamp())
 
 
-def ignored(evidence: Evidence, keys: Mapping[str, Any] | list[str]) -> list[str]:
+def ignored(evidence: Records, keys: Mapping[str, Any] | list[str]) -> list[str]:
     """Return those of the keys that the newest run of the configuration reported as ones it makes no use of."""
     run = evidence.baseline or evidence.smoke
     unused = (run.resolved.keys_without_effect or run.resolved.ignored_keys or []) if run is not None else []
     return [key for key in keys if any(key == name or key.startswith(f"{name}.") for name in unused)]
 
 
-def _start(evidence: Evidence, arguments: dict[str, Any]) -> str:
+def _start(evidence: Records, arguments: dict[str, Any]) -> str:
     if arguments.get("changes") or arguments.get("template"):
         return ""
     kind = RunKind(arguments["kind"])
@@ -104,15 +103,15 @@ def _start(evidence: Evidence, arguments: dict[str, Any]) -> str:
     return _of_runs(evidence, kind, digest)
 
 
-def _repeat(kind: RunKind) -> Callable[[Evidence, dict[str, Any]], str]:
-    def judge(evidence: Evidence, arguments: dict[str, Any]) -> str:
+def _repeat(kind: RunKind) -> Callable[[Records, dict[str, Any]], str]:
+    def judge(evidence: Records, arguments: dict[str, Any]) -> str:
         source = evidence.run(arguments["run_id"]) if arguments.get("run_id") else evidence.final
         return _of_runs(evidence, kind, source.row.config_digest, source.id) if source is not None else ""
 
     return judge
 
 
-def _of_runs(evidence: Evidence, kind: RunKind, digest: str, source: str | None = None) -> str:
+def _of_runs(evidence: Records, kind: RunKind, digest: str, source: str | None = None) -> str:
     bound = _smoke_steps(evidence) if kind is RunKind.SMOKE else None
     complete = complete_run(evidence, kind, digest, source, bound)
     if complete is not None:
@@ -121,11 +120,11 @@ def _of_runs(evidence: Evidence, kind: RunKind, digest: str, source: str | None 
     return f"nothing has changed since {failed.id} {_told(failed)}" if failed is not None else ""
 
 
-def _smoke_steps(evidence: Evidence) -> int | None:
+def _smoke_steps(evidence: Records) -> int | None:
     return evidence.smoke.directory.specification().max_steps if evidence.smoke is not None else None
 
 
-def _configure(evidence: Evidence, arguments: dict[str, Any]) -> str:
+def _configure(evidence: Records, arguments: dict[str, Any]) -> str:
     changes = arguments.get("changes")
     if not changes or set(arguments) - {"project", "changes", "reason"}:
         return ""
@@ -139,7 +138,7 @@ def _configure(evidence: Evidence, arguments: dict[str, Any]) -> str:
     return f"version {held[-1]} had these values, was tried and left" if held and tried else ""
 
 
-def _tune(evidence: Evidence, arguments: dict[str, Any]) -> str:
+def _tune(evidence: Records, arguments: dict[str, Any]) -> str:
     given = arguments.get("search")
     section = SearchSection.model_validate(given) if given else evidence.config.search
     if section is None:
@@ -153,12 +152,12 @@ def _tune(evidence: Evidence, arguments: dict[str, Any]) -> str:
     return f"{same[-1].id} has searched just that" if same else ""
 
 
-def _look(evidence: Evidence, arguments: dict[str, Any]) -> str:
+def _look(evidence: Records, arguments: dict[str, Any]) -> str:
     run = evidence.run(arguments.get("run_id", ""))
     return f"{run.id} has ended" if run is not None and run.sealed is not None and run.status.state.is_ended else ""
 
 
-def _diagnose(evidence: Evidence, arguments: dict[str, Any]) -> str:
+def _diagnose(evidence: Records, arguments: dict[str, Any]) -> str:
     run = evidence.baseline
     if run is None or not run.is_complete or arguments.get("run_id") not in {None, run.id}:
         return ""
@@ -168,11 +167,11 @@ def _diagnose(evidence: Evidence, arguments: dict[str, Any]) -> str:
     return "" if changed else f"{run.id} was diagnosed, and the report stands"
 
 
-def _status(evidence: Evidence, arguments: dict[str, Any]) -> str:  # noqa: ARG001 - the signature of all of them
+def _status(evidence: Records, arguments: dict[str, Any]) -> str:  # noqa: ARG001 - the signature of all of them
     return "it only says again where the project stands"
 
 
-_JUDGES: dict[str, Callable[[Evidence, dict[str, Any]], str]] = {
+_JUDGES: dict[str, Callable[[Records, dict[str, Any]], str]] = {
     "start_training": _start,
     "verify_reproducibility": _repeat(RunKind.REPLAY),
     "export_model": _repeat(RunKind.EXPORT),
@@ -184,7 +183,7 @@ _JUDGES: dict[str, Callable[[Evidence, dict[str, Any]], str]] = {
 }
 
 
-def _must_be_repeated(evidence: Evidence, run: RunEvidence, kind: RunKind) -> bool:
+def _must_be_repeated(evidence: Records, run: RunRecords, kind: RunKind) -> bool:
     """Whether a gate needs another one: other evidence than planning's, or weights that did not come out again.
 
     Of a smoke run, whether it fixed no rows, or a later run opened a file that it did not find.
@@ -201,7 +200,7 @@ def _must_be_repeated(evidence: Evidence, run: RunEvidence, kind: RunKind) -> bo
     return replay is not None and replay.is_complete and not compared(run, replay).is_identical
 
 
-def _latest(evidence: Evidence, kind: RunKind, config: str, source: str | None) -> Iterator[RunEvidence]:
+def _latest(evidence: Records, kind: RunKind, config: str, source: str | None) -> Iterator[RunRecords]:
     """Give the plan's runs, the latest first."""
     for run_id, start in reversed(evidence.facts.started.items()):
         same = (start.kind, start.config_digest, start.study) == (kind.value, config, None)
@@ -209,12 +208,12 @@ def _latest(evidence: Evidence, kind: RunKind, config: str, source: str | None) 
             yield run
 
 
-def _category(run: RunEvidence) -> str:
+def _category(run: RunRecords) -> str:
     failure = run.status.failure
     return failure.category if failure is not None else run.status.state.value
 
 
-def _told(run: RunEvidence) -> str:
+def _told(run: RunRecords) -> str:
     failure = run.status.failure
     message = failure.message if failure is not None else ""
     return f"{run.status.state.value}: {message[:MOST_CHARACTERS].rstrip('.')}" if message else run.status.state.value

@@ -20,7 +20,7 @@ from trainwright.trainer.run.alert_stop import alert_behind
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trainwright.tools.gates.run_evidence import RunEvidence
+    from trainwright.tools.gates.records import RunRecords
     from trainwright.trainer.run import Failure
 
 MOST_ATTEMPTS = 3
@@ -30,7 +30,7 @@ LEAST_FREE_BYTES = 64 * 2**20
 """Free disk space that a run (beside two checkpoints) or study takes to go on after it met a full disk."""
 
 
-def onward(run: RunEvidence) -> NextCall:
+def onward(run: RunRecords) -> NextCall:
     """Return the call that completes a run, or starts another after the cause of its failure is fixed."""
     state, status = run.status.state, run.status
     if state in {RunState.STOPPED, RunState.FAILED} and (call := after_alert(run)) is not None:
@@ -55,7 +55,7 @@ def onward(run: RunEvidence) -> NextCall:
     return NextCall(tool="run_status", arguments=arguments, why=f"the run is {state.value}")
 
 
-def _fixing(run: RunEvidence, changes: dict[str, Any], failure: Failure) -> NextCall:
+def _fixing(run: RunRecords, changes: dict[str, Any], failure: Failure) -> NextCall:
     """Name the change that fixes a failure; of an export, as an overlay of the final run where it may be."""
     why = f"fixes the failure: {failure.remedy}"[:MOST_CHARACTERS]
     if run.row.kind == RunKind.EXPORT and all(map(is_allowed, changes)):
@@ -64,7 +64,7 @@ def _fixing(run: RunEvidence, changes: dict[str, Any], failure: Failure) -> Next
     return NextCall(tool="configure", arguments=arguments, why=why)
 
 
-def _after_failure(run: RunEvidence, failure: Failure) -> NextCall | None:
+def _after_failure(run: RunRecords, failure: Failure) -> NextCall | None:
     """Return the call that the kind of failure asks for; None where it is only to be started again."""
     if failure.category == StorageError.category:
         return _after_full_disk(run)
@@ -72,7 +72,7 @@ def _after_failure(run: RunEvidence, failure: Failure) -> NextCall | None:
     return _fixing(run, changes, failure) if changes else None
 
 
-def after_alert(run: RunEvidence) -> NextCall | None:
+def after_alert(run: RunRecords) -> NextCall | None:
     """Name the first change not yet tried that fixes the alert which ended a run, or the resuming of an accepted one.
 
     None where no alert ended it, or no key can make a change.
@@ -93,14 +93,14 @@ def after_alert(run: RunEvidence) -> NextCall | None:
     return NextCall(tool="configure", arguments=arguments, why=why)
 
 
-def without_gates_anew(export: RunEvidence, changes: dict[str, Any], why: str) -> NextCall:
+def without_gates_anew(export: RunRecords, changes: dict[str, Any], why: str) -> NextCall:
     """Name the final run with these changes over the exported one's configuration; no earlier gate opens."""
     changes = {**export.facts.overlay(export.row.source_run), **changes}
     arguments = {"project": export.row.project, "kind": RunKind.FINAL.value, "changes": changes}
     return NextCall(tool="start_training", arguments=arguments, why=why)
 
 
-def _after_full_disk(run: RunEvidence) -> NextCall:
+def _after_full_disk(run: RunRecords) -> NextCall:
     """Name the call that frees the disk; once there is room for two checkpoints, the one that resumes the run."""
     sizes = [record.bytes for record in list_checkpoints(run.directory)]
     path, then = run.directory.path, "resume_training goes on with the run"
@@ -125,7 +125,7 @@ def make_room(project: str, path: Path, needed_bytes: int, then: str) -> NextCal
     return NextCall(tool="prune_checkpoints", arguments={"project": project}, why=why)
 
 
-def _again(run: RunEvidence, why: str) -> NextCall:
+def _again(run: RunRecords, why: str) -> NextCall:
     project = {"project": run.row.project}
     if run.row.kind == RunKind.REPLAY:
         return NextCall(tool="verify_reproducibility", arguments=project, why=why)

@@ -17,17 +17,16 @@ from trainwright.trainer.run.looked_at import Listing, Opened
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
+    from trainwright.tools.gates.records import Records, RunRecords
     from trainwright.trainer.run.looked_at import OpenedFile
 
 
-def unplanned_files(evidence: Evidence, run: RunEvidence, smoke: RunEvidence) -> list[str]:
+def unplanned_files(evidence: Records, run: RunRecords, smoke: RunRecords) -> list[str]:
     """Return the names of the files that a run opened, and that planning's smoke run did not find as they were."""
     return _without_left(evidence, run.id, _unplanned(evidence, run, smoke))
 
 
-def opened_since(evidence: Evidence, smoke: RunEvidence) -> list[str]:
+def opened_since(evidence: Records, smoke: RunRecords) -> list[str]:
     """Return one sentence for every complete run after a smoke run that opened files which planning had not seen."""
     ids = list(evidence.facts.started)
     later = ids[ids.index(smoke.id) + 1 :] if smoke.id in ids else []
@@ -39,7 +38,7 @@ def opened_since(evidence: Evidence, smoke: RunEvidence) -> list[str]:
     ]
 
 
-def _seen_of(evidence: Evidence, run_id: str, smoke: RunEvidence) -> dict[str, OpenedFile]:
+def _seen_of(evidence: Records, run_id: str, smoke: RunRecords) -> dict[str, OpenedFile]:
     """Return the files of which `_unplanned` tells, of a run by its id; none of one that is not complete.
 
     A search has many runs, most of them unchanged since the last look.
@@ -54,7 +53,7 @@ def _seen_of(evidence: Evidence, run_id: str, smoke: RunEvidence) -> dict[str, O
     return evidence.inspection.recall(key, look)
 
 
-def _unplanned(evidence: Evidence, run: RunEvidence, smoke: RunEvidence) -> dict[str, OpenedFile]:
+def _unplanned(evidence: Records, run: RunRecords, smoke: RunRecords) -> dict[str, OpenedFile]:
     """Return the files that a run opened and that planning's smoke run did not find as they were."""
     opened, planned = run.part(Opened).files, smoke.part(Opened)
     if run.id == smoke.id or not opened or not planned:  # or an earlier version recorded none
@@ -63,7 +62,7 @@ def _unplanned(evidence: Evidence, run: RunEvidence, smoke: RunEvidence) -> dict
     return {name: file for name, file in opened.items() if not _is_planned(name, file, planned, listing)}
 
 
-def _without_left(evidence: Evidence, run_id: str, other: dict[str, OpenedFile]) -> list[str]:
+def _without_left(evidence: Records, run_id: str, other: dict[str, OpenedFile]) -> list[str]:
     """Return the names of those files that no earlier run of the project left as they were opened."""
     for earlier in _until(evidence, run_id) if other else ():
         left = earlier.part(Opened).written
@@ -87,7 +86,7 @@ def _is_under(name: str, folder: str) -> bool:
     return folder == "." or name.startswith(f"{folder}/")
 
 
-def _until(evidence: Evidence, run_id: str) -> Iterator[RunEvidence]:
+def _until(evidence: Records, run_id: str) -> Iterator[RunRecords]:
     """Yield the ended runs of the project before this one, the newest first."""
     ids = list(evidence.facts.started)
     for before in reversed(ids[: ids.index(run_id)] if run_id in ids else []):

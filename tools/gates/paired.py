@@ -11,7 +11,7 @@ from trainwright.tools.training_monitor.pairs import PairOutcome
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.records import Records
     from trainwright.tools.ledger import ProjectFacts
 
 RUNNING, ENDED, STOPPED = "running", "ended", "stopped"
@@ -20,7 +20,7 @@ CONTROL = "control"
 """In the key of the run without any fix, where the others have their fix's id."""
 
 
-def cures_of(evidence: Evidence) -> list[CureChanged]:
+def cures_of(evidence: Records) -> list[CureChanged]:
     """Return the project's trials of fixes with their latest state, in the order in which they began."""
     found: dict[str, CureChanged] = {}
     for _, body in evidence.entries(CureChanged.name):
@@ -33,14 +33,14 @@ def cures_of(evidence: Evidence) -> list[CureChanged]:
     return list(found.values())
 
 
-def cure_of(evidence: Evidence, run_id: str) -> CureChanged | None:
+def cure_of(evidence: Records, run_id: str) -> CureChanged | None:
     """Return the newest trial of the fixes of one run's alerts, or of another run of the same configuration."""
     start = evidence.facts.started.get(run_id)
     alike = [one for one in cures_of(evidence) if start is not None and one.config_digest == start.config_digest]
     return alike[-1] if alike else None
 
 
-def outcomes(evidence: Evidence, alert: str, config_digest: str) -> dict[str, PairOutcome]:
+def outcomes(evidence: Records, alert: str, config_digest: str) -> dict[str, PairOutcome]:
     """Return by fix what the trials of one alert gave on one configuration; the latest of each fix."""
     cures = [one for one in cures_of(evidence) if (one.alert, one.config_digest) == (alert, config_digest)]
     found: dict[str, PairOutcome] = {}

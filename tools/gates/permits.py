@@ -19,7 +19,7 @@ from trainwright.trainer.run.validation import Validation
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
+    from trainwright.tools.gates.records import RunRecords
 
 
 def permit(evidence: Evidence, kind: RunKind, *, is_short: bool = False) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def data_of(evidence: Evidence) -> str | None:
     return _planning(evidence).get("smoke_run")
 
 
-def _witness(evidence: Evidence, rested_on: dict[str, Any]) -> RunEvidence | None:
+def _witness(evidence: Evidence, rested_on: dict[str, Any]) -> RunRecords | None:
     """Return the run with the digests that planning fixes: its smoke run, or the newest replay that carried it over."""
     smoke = evidence.run(rested_on.get("smoke_run", ""))
     return None if smoke is None else witnesses(evidence, smoke)[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -81,9 +82,7 @@ def phase_status_of(evidence: Evidence) -> PhaseStatus:
     Before, the phase is the first whose gate is not passed and fresh. First it publishes the drafts of the last
     decision, so within a session that has recorded no decision itself. From one evidence it is derived once.
     """
-    if evidence.phase_status is None:
-        evidence.phase_status = _derived(evidence)
-    return evidence.phase_status
+    return evidence.once("phase status", partial(_derived, evidence))
 
 
 def _derived(evidence: Evidence) -> PhaseStatus:

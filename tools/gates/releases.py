@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
+    from trainwright.tools.gates.records import Records, RunRecords
 
 
 BEGUN = "release_begun"
@@ -78,13 +77,13 @@ def folder_of(folder: Path, number: int) -> Path:
     return folder / KEPT / str(number)
 
 
-def witnesses(evidence: Evidence, smoke: RunEvidence) -> list[RunEvidence]:
+def witnesses(evidence: Records, smoke: RunRecords) -> list[RunRecords]:
     """Return the runs under whose surroundings a plan's evidence is valid: its smoke run, and the replays."""
     carried = [body["replay"] for _, body in evidence.entries(CARRIED) if body["smoke_run"] == smoke.id]
     return [smoke, *(run for run_id in carried if (run := evidence.run(run_id)) is not None)]
 
 
-def other_than_planned(evidence: Evidence, run: RunEvidence) -> list[str]:
+def other_than_planned(evidence: Records, run: RunRecords) -> list[str]:
     """Return a run's differences from the evidence that planning depends on, or was carried over to."""
     if evidence.smoke is None:
         return ["the plan's smoke run"]
@@ -93,7 +92,7 @@ def other_than_planned(evidence: Evidence, run: RunEvidence) -> list[str]:
     return different + [f"{name} (new or changed since planning)" for name in files if name not in different]
 
 
-def holds_now(evidence: Evidence, run: RunEvidence) -> bool:
+def holds_now(evidence: Records, run: RunRecords) -> bool:
     """Return whether a run saw the present files, or those of a plan that was carried over to the present."""
     if not evidence.surroundings(run):
         return True
@@ -102,6 +101,6 @@ def holds_now(evidence: Evidence, run: RunEvidence) -> bool:
     return carried and not other_than_planned(evidence, run)
 
 
-def is_short_replay(run: RunEvidence) -> bool:
+def is_short_replay(run: RunRecords) -> bool:
     """Return whether a run's plan was to repeat its source's first steps alone."""
     return run.row.kind == RunKind.REPLAY and run.directory.specification().permit.get("is_short") is True

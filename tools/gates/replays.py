@@ -13,8 +13,7 @@ from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
     from trainwright.tools.answers import NextCall
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
+    from trainwright.tools.gates.records import Records, RunRecords
 
 DOCUMENT = "reproducibility/verification.md"
 
@@ -29,7 +28,7 @@ class Replayed(NamedTuple):
     """Norm of the difference of the last weights over the source's norm; None when it could not be formed."""
 
 
-def compared(source: RunEvidence, replay: RunEvidence) -> Replayed:
+def compared(source: RunRecords, replay: RunRecords) -> Replayed:
     """Return the result of a completed replay's comparison."""
     found = replay.comparison
     same_weights = found.identical is True and found.source_weights_digest == source.summary.weights_digest
@@ -44,7 +43,7 @@ def compared(source: RunEvidence, replay: RunEvidence) -> Replayed:
     return Replayed(same and same_best, text, share)
 
 
-def others_that_differed(evidence: Evidence) -> list[str]:
+def others_that_differed(evidence: Records) -> list[str]:
     """Return the final run's other completed replays that did not come out identical, in order of their start."""
     final, counting = evidence.final, evidence.replay
     if final is None or counting is None:
@@ -62,7 +61,7 @@ def others_that_differed(evidence: Evidence) -> list[str]:
     return [run_id for run_id, run in found if run is None or not compared(final, run).is_identical]
 
 
-def after_a_difference(evidence: Evidence, source: RunEvidence, replay: RunEvidence) -> NextCall:
+def after_a_difference(evidence: Records, source: RunRecords, replay: RunRecords) -> NextCall:
     """Return a call that changes something: the same replay again would only be another draw."""
     if replay.differences:  # nothing was measured: its record was changed
         return evidence.call("verify_reproducibility", "the record of that replay was changed", run_id=source.id)
@@ -76,7 +75,7 @@ def after_a_difference(evidence: Evidence, source: RunEvidence, replay: RunEvide
     return evidence.call("start_training", why, kind="smoke")
 
 
-def _best_weights(run: RunEvidence) -> str | None:
+def _best_weights(run: RunRecords) -> str | None:
     """Return the digest of the best checkpoint's weights, which the export ships."""
     best = [record for record in list_checkpoints(run.directory) if "best" in record.tags]
     if not best:

@@ -17,14 +17,14 @@ from trainwright.trainer.run.results import Comparison, Export, TestSetAccess
 from trainwright.trainer.run.split_rows import SplitRows
 
 if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.records import Records
     from trainwright.tools.ledger.events import RunEvaluated
 
 
 class RunEvidence:
     """One run's record, as its worker left it and the ledger sealed it."""
 
-    def __init__(self, row: Run, directory: RunDirectory, project: Evidence) -> None:
+    def __init__(self, row: Run, directory: RunDirectory, project: Records) -> None:
         self.row = row
         self.directory = directory
         self.project = project

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trainwright.tools.answers import NextCall
-    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.records import Records
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Run
 
@@ -32,7 +32,7 @@ MOST_TIMED = 10
 MOST_CHARACTERS = 160
 
 
-def studies_of(evidence: Evidence) -> dict[str, dict[str, Any]]:
+def studies_of(evidence: Records) -> dict[str, dict[str, Any]]:
     """Return the studies on the present configuration, by id in order: each one's ledger entries merged."""
     found: dict[str, dict[str, Any]] = {}
     for _, body in evidence.entries("study"):
@@ -43,24 +43,24 @@ def studies_of(evidence: Evidence) -> dict[str, dict[str, Any]]:
     return found
 
 
-def studies_under_way(evidence: Evidence) -> list[str]:
+def studies_under_way(evidence: Records) -> list[str]:
     """Return the ids of the configuration's studies that have not ended."""
     return [name for name, body in studies_of(evidence).items() if body["state"] in ACTIVE]
 
 
-def ended_studies(evidence: Evidence) -> list[str]:
+def ended_studies(evidence: Records) -> list[str]:
     """Return one line for every study on the configuration that has ended, in order."""
     return [_told(name, body) for name, body in studies_of(evidence).items() if body["state"] not in ACTIVE]
 
 
-def unused_keys(evidence: Evidence) -> list[str]:
+def unused_keys(evidence: Records) -> list[str]:
     """Return the keys of the proposed search if the baseline made no use of any of them: it could change nothing."""
     space = _proposed(evidence)["space"]
     unused = ignored(evidence, list(space))
     return unused if len(unused) == len(space) else []
 
 
-def first_search(evidence: Evidence) -> NextCall:
+def first_search(evidence: Records) -> NextCall:
     """Name the first search: the configuration's or one around its learning rate, as large as the limits leave."""
     wanted = _proposed(evidence)
     if unused := unused_keys(evidence):
@@ -77,7 +77,7 @@ def first_search(evidence: Evidence) -> NextCall:
     return evidence.call("start_tuning", why, search={**wanted, "trials": trials})
 
 
-def next_search(evidence: Evidence, found: dict[str, Any]) -> NextCall:
+def next_search(evidence: Records, found: dict[str, Any]) -> NextCall:
     """Name the call after an improvement that was not validated.
 
     More seeds for a gain above the noise; else more trials, once; then the agent's or the owner's exit. Never more
@@ -106,7 +106,7 @@ def next_search(evidence: Evidence, found: dict[str, Any]) -> NextCall:
     return evidence.call("start_tuning", why, search=wanted.as_asked())
 
 
-def search_anew(evidence: Evidence, why: str) -> NextCall:
+def search_anew(evidence: Records, why: str) -> NextCall:
     """Name a new study, once, since the same search would only find the one that failed."""
     if len(ended_studies(evidence)) >= ENOUGH_WITHIN_NOISE or evidence.spent:
         return conclude(evidence, why)
@@ -121,7 +121,7 @@ def search_anew(evidence: Evidence, why: str) -> NextCall:
     return evidence.call("start_tuning", f"a new study: {why}; {cost}", search=arguments)
 
 
-def resumed_search(evidence: Evidence, entry: dict[str, Any]) -> NextCall:
+def resumed_search(evidence: Records, entry: dict[str, Any]) -> NextCall:
     """Name the call after a stopped study: it is resumed, unless it has stopped twice by itself.
 
     A full disk is nothing of its own: it first gets room, and counts only where no trial ended since the stop before.
@@ -150,7 +150,7 @@ def room_for(workspace: Workspace, project: str, failure: dict[str, Any] | None,
     return make_room(project, workspace.path, needed, "start_tuning with the same search goes on")
 
 
-def _stops(evidence: Evidence, study_id: str) -> int:
+def _stops(evidence: Records, study_id: str) -> int:
     """Return how often a study stopped by itself; for want of room on the disk only where it had got no further."""
     count, before = 0, -1
     for _, body in evidence.entries("study"):
@@ -163,7 +163,7 @@ def _stops(evidence: Evidence, study_id: str) -> int:
     return count
 
 
-def conclude(evidence: Evidence, why: str) -> NextCall:
+def conclude(evidence: Records, why: str) -> NextCall:
     """Name the agent's exit below the goal, and beside it the owner's."""
     owner = f"The owner may accept or revise instead: {_ask(evidence)}" if evidence.baseline else ""
     room = f"prune_checkpoints(project={evidence.name!r}) may give room for a search. " if "disk_bytes" in why else ""
@@ -171,7 +171,7 @@ def conclude(evidence: Evidence, why: str) -> NextCall:
     return evidence.call("pass_gate", text, phase="optimization", conclude=True)
 
 
-def costs(evidence: Evidence, trials: int, repeats: int) -> str:
+def costs(evidence: Records, trials: int, repeats: int) -> str:
     """Return the cost of a search, by the times of the configuration's trials, else of its baseline."""
     seconds = seconds_a_trial(evidence)
     if seconds is None:
@@ -180,7 +180,7 @@ def costs(evidence: Evidence, trials: int, repeats: int) -> str:
     return f"{trials} trials and {2 * repeats} repetitions of {seconds:.3g} s: about {whole}"
 
 
-def seconds_a_trial(evidence: Evidence) -> float | None:
+def seconds_a_trial(evidence: Records) -> float | None:
     """Return the middle time of the configuration's newest sealed trials; without any, the baseline's."""
     studies = studies_of(evidence)
     ids = [
@@ -201,7 +201,7 @@ def middle_seconds(runs: Sequence[Run]) -> float | None:
     return max(statistics.median(times), 0.0) if times else None
 
 
-def _proposed(evidence: Evidence) -> dict[str, Any]:
+def _proposed(evidence: Records) -> dict[str, Any]:
     """Return the configuration's search, or one around its rate; where the run ignores that, over the task's."""
     search = evidence.config.search
     if search is not None:
@@ -211,7 +211,7 @@ def _proposed(evidence: Evidence) -> dict[str, Any]:
     return {"trials": FIRST_TRIALS, "space": own or usual}
 
 
-def _usual_space(evidence: Evidence) -> dict[str, Any]:
+def _usual_space(evidence: Records) -> dict[str, Any]:
     """Search around the learning rate; around the batch size where only the user's optimizer knows the rate."""
     held, batch = evidence.config.optimizer.rate(), evidence.config.loader.batch_size
     if held is None:
@@ -220,7 +220,7 @@ def _usual_space(evidence: Evidence) -> dict[str, Any]:
     return {held[0]: {"type": "float", "low": low, "high": high, "log": True}}
 
 
-def _own_space(evidence: Evidence) -> dict[str, Any]:
+def _own_space(evidence: Records) -> dict[str, Any]:
     """Search over the numbers that the user's task, or the function of the user's trainer, is given."""
     config = evidence.config
     sections = {"task": config.task, "trainer": config.trainer}
@@ -245,7 +245,7 @@ def _told(name: str, body: dict[str, Any]) -> str:
     return f"{name} {body['state']}{cause}"
 
 
-def _left(evidence: Evidence, search: SearchSection) -> str:
+def _left(evidence: Records, search: SearchSection) -> str:
     trials = min(_twice(search), evidence.trials_left)
     if trials <= search.trials < evidence.trials_left:
         return "its grid has no further points"
@@ -259,19 +259,19 @@ def _twice(search: SearchSection) -> int:
     return min(2 * search.trials, search.grid_points) if search.method == "grid" else 2 * search.trials
 
 
-def _exit(evidence: Evidence) -> str:
+def _exit(evidence: Records) -> str:
     conclusion = f"pass_gate(project={evidence.name!r}, phase='optimization', conclude=True)"
     return f"{conclusion}, or the owner's: {_ask(evidence)}" if evidence.baseline else conclusion
 
 
-def _ask(evidence: Evidence) -> str:
+def _ask(evidence: Records) -> str:
     assert evidence.baseline is not None, "nothing is searched for before it"  # noqa: S101
     value = evidence.baseline.best_value(evidence.goal_metric)
     accept = "{'accept': …}" if value is None else f"{{'accept': {floor_of(evidence, value)}}}"
     return f"configure(project={evidence.name!r}, ask_owner={accept} or {{'goal': {{'target': …}}}})"
 
 
-def floor_of(evidence: Evidence, value: float) -> float:
+def floor_of(evidence: Records, value: float) -> float:
     """Return the value in four digits, on the side that the value itself meets."""
     rounded = float(f"{value:.4g}")
     sign = 1.0 if evidence.goal["direction"] == "maximize" else -1.0

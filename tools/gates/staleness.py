@@ -21,13 +21,12 @@ from trainwright.trainer.user_code.import_record import meaning_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
+    from trainwright.tools.gates.records import Records, RunRecords
 
 MOST_NAMED = 5
 
 
-def changes_since(evidence: Evidence, rested_on: dict[str, Any], artifacts: dict[str, str]) -> list[str]:
+def changes_since(evidence: Records, rested_on: dict[str, Any], artifacts: dict[str, str]) -> list[str]:
     """Return one sentence for everything a decision depends on that has changed; none means it is fresh."""
     reasons = changes_around(evidence, rested_on)
     for run_id in rested_on.get("runs", []):
@@ -36,19 +35,19 @@ def changes_since(evidence: Evidence, rested_on: dict[str, Any], artifacts: dict
     return reasons + artifact_changes(evidence.folder, artifacts, evidence.inspection.digest)
 
 
-def changes_around(evidence: Evidence, rested_on: dict[str, Any]) -> list[str]:
+def changes_around(evidence: Records, rested_on: dict[str, Any]) -> list[str]:
     """Return the changes of all that may rightly change: configuration, code, data, packages, exemptions."""
     reasons = configuration_changes(evidence, rested_on)
     smoke = evidence.run(rested_on.get("smoke_run", ""))
     if smoke is not None:
         reasons += evidence.surroundings(smoke)
         reasons += exemption_changes(smoke, operations(evidence.grants))
-        reasons += evidence.once("opened", smoke, partial(opened_since, evidence, smoke))
+        reasons += evidence.once(("opened", smoke.id), partial(opened_since, evidence, smoke))
         reasons += expectation_changes(evidence, smoke)
     return reasons
 
 
-def changes_of_surroundings(code_root: str, run: RunEvidence, inspection: Inspection | None = None) -> list[str]:
+def changes_of_surroundings(code_root: str, run: RunRecords, inspection: Inspection | None = None) -> list[str]:
     """Return one sentence for all that changed since the run saw it: files of code or data, packages, the engine."""
     root, inspection = Path(code_root), inspection or Inspection()
     files = file_changes(root, run, inspection.digest)
@@ -58,13 +57,13 @@ def changes_of_surroundings(code_root: str, run: RunEvidence, inspection: Inspec
     return [*files, *packages, *_engine_changes(run.code.engine_digest, inspection)]
 
 
-def file_changes(root: Path, run: RunEvidence, read: Callable[[Path], str] = digest_file) -> list[str]:
+def file_changes(root: Path, run: RunRecords, read: Callable[[Path], str] = digest_file) -> list[str]:
     """Return one sentence for every file of code or data under the root that is not as the run saw it."""
     own = _file_changes("code", run.code.files, root, read, run.code.meanings)
     return own + _file_changes("data", run.data.files, root, read)
 
 
-def changes_without_effect(code_root: str, run: RunEvidence, inspection: Inspection) -> list[str]:
+def changes_without_effect(code_root: str, run: RunRecords, inspection: Inspection) -> list[str]:
     """Return changes since the run that make nothing stale: code of the same meaning, packages it did not import."""
     root = Path(code_root)
     written = [
@@ -79,7 +78,7 @@ def changes_without_effect(code_root: str, run: RunEvidence, inspection: Inspect
     return written + [f"{change} (not imported)" for change in _version_changes(then, now, others)]
 
 
-def configuration_changes(evidence: Evidence, rested_on: dict[str, Any]) -> list[str]:
+def configuration_changes(evidence: Records, rested_on: dict[str, Any]) -> list[str]:
     """Return the keys by which the present configuration differs from the one a decision depends on."""
     if not evidence.has_valid_config:
         return ["configuration: an earlier release took it, and this one refuses it"]
@@ -92,12 +91,12 @@ def configuration_changes(evidence: Evidence, rested_on: dict[str, Any]) -> list
     return [f"configuration: {', '.join(named) or 'changed'}{more}"]
 
 
-def whole_values(evidence: Evidence) -> dict[str, Any]:
+def whole_values(evidence: Records) -> dict[str, Any]:
     """Return the present configuration with all defaults, as a decision records it."""
     return _whole(evidence.version.values)
 
 
-def exemption_changes(smoke: RunEvidence, allowed: list[str]) -> list[str]:
+def exemption_changes(smoke: RunRecords, allowed: list[str]) -> list[str]:
     """Return a sentence when the smoke run was made under other exemptions than the owner grants now."""
     used = smoke.reproducibility.exemptions
     return [] if used == allowed else [f"exemptions: {', '.join(used) or 'none'} -> {', '.join(allowed) or 'none'}"]
@@ -115,7 +114,7 @@ def artifact_changes(folder: Path, artifacts: dict[str, str], read: Callable[[Pa
     return reasons
 
 
-def inherited(run: RunEvidence, smoke: RunEvidence) -> list[str]:
+def inherited(run: RunRecords, smoke: RunRecords) -> list[str]:
     """Return a run's differences from the smoke run that planning depends on.
 
     Of files beside the samples (pretrained weights, a teacher) those that both name: a search may try others.
@@ -136,7 +135,7 @@ def _whole(values: dict[str, Any]) -> dict[str, Any]:
     return parse_config(values).model_dump(mode="json", exclude={"search"})
 
 
-def _other_packages(run: RunEvidence, smoke: RunEvidence) -> bool:
+def _other_packages(run: RunRecords, smoke: RunRecords) -> bool:
     """Whether a package that one of them imported had another version for the other; of any, where that is unknown."""
     own, planned = run.environment, smoke.environment
     if not smoke.imported:

@@ -25,7 +25,10 @@ from trainwright.tools.costs.scaling import Interval
 from trainwright.tools.training_architect.hardware import Device, named_device
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, NotFoundError
+from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.estimation import memory
 from trainwright.trainer.estimation.prices import load_prices
+from trainwright.trainer.estimation.results import Estimate
 from trainwright.trainer.run import RunKind
 
 pytestmark = pytest.mark.requirement("COST-1")
@@ -33,7 +36,22 @@ At = Callable[[str], Workspace]
 CPU_DEVICE = Device("CPU", "cpu", 1, 2**34)
 TODAY = dt.datetime.now(tz=dt.UTC).date()
 HEAD = "currency: EUR\ncolumns: [platform, accelerator, price_per_hour, date, source, spot]\nrows:\n"
+TRACED: dict[tuple[str, str], Estimate] = {}
+"""By configuration and device: the irises and their model are the same in all of these tests."""
 STORAGE = "storage:\n- [own, 1000, {day}, invented]\n"
+
+
+@pytest.fixture(autouse=True)
+def counted_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Steps are traced in this process: tests/tools/estimation has the process and its cache."""
+
+    def estimate(config: TrainingConfig, code_root: Path, *, device_kind: str, **_: Any) -> Estimate:
+        asked = config.model_dump_json(), device_kind
+        if asked not in TRACED:
+            TRACED[asked] = memory.estimate(config, code_root, tmp_path, device_kind)
+        return TRACED[asked]
+
+    monkeypatch.setattr(estimating, "estimate", estimate)
 
 
 def price_file(workspace: Workspace, rows: str, *, days: int = 1, storage: bool = False) -> None:

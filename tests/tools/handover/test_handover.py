@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import string
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from tests.worlds.warm import trainwright_command
+from click.testing import Result
+from typer.testing import CliRunner
 
+from trainwright.server import cli
 from trainwright.tools import ledger, projects
 from trainwright.tools.handover import FILE, check_handover, hand_over, read_words
 from trainwright.tools.handover.document import ROLES, HandOver
@@ -169,24 +169,21 @@ def test_the_page_names_every_role() -> None:
 
 @pytest.mark.slow
 def test_a_person_hands_over_and_checks_at_a_terminal(workspace: Workspace) -> None:
-    command = [*trainwright_command(os.environ), "handover", NAME, "--workspace", str(workspace.path)]
-
-    def run(*options: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+    def run(*options: str) -> Result:
+        return CliRunner().invoke(cli.app, ["handover", NAME, "--workspace", str(workspace.path), *options])
 
     done = run("--by", "data-specialist", "--to", "ml-trainer", "--note", "Row 7 was a copy; it is out.")
-    assert done.returncode == 0, done.stderr
-    assert run("--check").returncode == 0
+    assert done.exit_code == 0, done.output
+    assert run("--check").exit_code == 0
     edited(workspace.project_folder(NAME) / FILE, words={"notes": []})
     checked = run("--check", "--json")
-    assert checked.returncode == 1
-    assert json.loads(checked.stdout)["state"] == "forged"
-    refused = run("--by", "ml-trainr", "--to", "owner").stderr
-    assert "owner. Near: ml-trainer." in " ".join(refused.split())
-    nobody = run("--by", "ml-trainer")
-    assert nobody.returncode != 0
-    assert "--to not given" in nobody.stderr
-    assert f"trainwright handover {NAME} --by ml-trainer --to TO" in " ".join(nobody.stderr.split())
+    assert checked.exit_code == 1
+    assert json.loads(checked.output)["state"] == "forged"
+    assert "owner. Near: ml-trainer." in str(run("--by", "ml-trainr", "--to", "owner").exception)
+    nobody = run("--by", "ml-trainer").exception
+    assert isinstance(nobody, ConfigurationError)
+    assert "--to not given" in nobody.message
+    assert f"trainwright handover {NAME} --by ml-trainer --to TO" in nobody.remedy
 
 
 def test_a_role_that_is_none_is_refused_with_the_same_call_and_the_nearest_role(workspace: Workspace) -> None:

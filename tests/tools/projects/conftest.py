@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.worlds.blank_pictures import blank_pictures
 
 from trainwright.tools.ledger import copy_all_forward
 from trainwright.tools.workspace import Workspace
@@ -46,6 +47,13 @@ def rewrite_decision(workspace: Workspace, phase: str, edit: Edit) -> None:
     for copy in workspace.path.glob("projects/*/ledger.jsonl"):
         copy.unlink()
     copy_all_forward(workspace)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _blank_pictures() -> Iterator[None]:
+    """No test here looks at what a picture shows."""
+    with blank_pictures():
+        yield
 
 
 @pytest.fixture

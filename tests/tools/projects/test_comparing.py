@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.worlds.flowers import NAME, World, finish
+from tests.worlds.scripted import scripted
 
 from trainwright.tools import projects
 from trainwright.tools.projects import comparing
@@ -25,10 +26,10 @@ def repeated(flowers: World) -> str:
     """A stage with a configuration on two seeds, the runs of which belong to a study."""
     flowers.set_back("planned")
     workspace = Workspace.open(flowers.workspace)
-    runs = [
-        start_run(workspace, NAME, RunKind.BASELINE, seed=seed, idempotency_key=f"seed {seed}", label="twice").run_id
-        for seed in (1, 2)
-    ]
+    with scripted() as launcher:
+        for seed in (1, 2):
+            start_run(workspace, NAME, RunKind.BASELINE, seed=seed, idempotency_key=f"seed {seed}", label="twice")
+    runs = launcher.started
     for run in runs:
         finish(workspace, run)
     with workspace.session() as session:

@@ -239,25 +239,6 @@ def test_what_cannot_be_evaluated_apart_passes_with_the_reason(planned: Callable
     assert verify_workspace(workspace.path).problems == []
 
 
-@pytest.mark.requirement("GATE-6")
-def test_a_split_that_the_run_had_and_nobody_fixed_closes_planning(
-    planned: Callable[..., Workspace], tmp_path: Path
-) -> None:
-    data = (
-        "from pathlib import Path\n\nimport torch\nfrom torch.utils.data import TensorDataset\n\n\n"
-        "def part(seed):\n"
-        "    rows = torch.randn(60, 4, generator=torch.Generator().manual_seed(seed))\n"
-        "    return TensorDataset(rows, (rows[:, 0] > 0).long())\n\n\n"
-        "def build():\n"
-        f"    called = Path({str(tmp_path / 'called')!r})\n"
-        "    later = called.exists()\n"
-        "    called.touch()\n"
-        "    return {'train': part(0), 'validation': part(1), **({'test': part(2)} if later else {})}\n"
-    )
-    with pytest.raises(GateRefusedError, match="the run had a test split, and its rows were not fixed"):
-        planned(MODEL + "\n\n" + data, data={"use": "flower_model.py:build"})
-
-
 @pytest.mark.requirement("GATE-6", "GATE-3")
 def test_verify_names_an_evaluation_that_was_written_by_hand(at: At) -> None:
     workspace = at("based")

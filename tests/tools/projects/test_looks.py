@@ -10,6 +10,8 @@ import pytest
 from tests.worlds.flowers import CONFIG, GOAL, NAME, finish
 
 from trainwright.tools import owner, projects
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.test_set_access import accesses_by_others
 from trainwright.tools.training_orchestrator import replay_run, start_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
@@ -79,7 +81,10 @@ def test_looks_are_remembered_over_new_gates_deleted_records_and_projects_and_ot
     named = caught.value.details["requests"][0]["request"]
     owner.decide(workspace, named, granted=True, by=owner.Grantor.here("terminal", asked=False))
     projects.delete_project(workspace, NAME)
-    changes = {"optimizer.learning_rate": 0.01}
-    projects.configure(workspace, "fresh", changes=changes, reason="the other one is gone", begin_release=True)
-    to_the_end(workspace, "fresh")
-    assert looked(workspace, "fresh")[0]["test_looked_at_by"][2:] == seen[1:], "of a project that was deleted"
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, "fresh")
+        assert evidence.export is not None
+        left = accesses_by_others(evidence, evidence.export.test_access)
+    assert [(one.run, one.project, one.shared) for one in left] == [
+        (look["run"], look["project"], look["shared"]) for look in seen[1:]
+    ], "of a project that was deleted"

@@ -1,4 +1,4 @@
-"""Optimization on a real study: what counts as an improvement, and that a forged one does not."""
+"""Optimization on a study: what counts as an improvement, and that a forged one does not."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.worlds.records import Script, climbing
+from tests.worlds.scripted import scripted
 
 from trainwright.tools import projects
 from trainwright.tools.gates.evidence import Evidence
@@ -41,8 +43,28 @@ SEARCH = {
     "space": {"optimizer.learning_rate": {"type": "float", "low": 0.02, "high": 0.03}},
     "pruning": {"name": "none"},
 }
+RISING = Script(
+    curve=lambda plan, epoch: {
+        name: (1.0 if name == "accuracy" else -1.0) * (0.2 + 20 * plan.config.optimizer.learning_rate) + value / 100
+        for name, value in climbing(plan, epoch).items()
+    }
+)
+"""Better with the learning rate: what the search has found is no noise."""
 At = Callable[[], Workspace]
 Rewrite = Callable[[Workspace, str, Callable[[dict[str, Any]], None]], None]
+
+
+EDITS = {
+    "state = 'running'": "state",
+    "state = 'running', confirmation = json_set(confirmation, '$.improvement_low', 0.9)": "confirmation",
+    "base_values = json_set(base_values, '$.training.epochs', 7)": "base_values",
+    "base_config_digest = 'blake3:another'": "base_config_digest",
+    "objective = json_set(objective, '$.direction', 'minimize')": "objective",
+    "failure = '{}'": "failure",
+    "idempotency_key = 'mine'": "idempotency_key",
+    "created_at = '2026-01-01 00:00:00.000000'": "created_at",
+}
+"""Of a study's row, and the column that is named."""
 
 
 @pytest.fixture(scope="module")
@@ -50,19 +72,20 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace in optimization, whose study has completed and whose gate has not been asked for."""
     world = tmp_path_factory.mktemp("search") / "world"
     workspace = Workspace.open(world)
-    projects.create_project(workspace, NAME, intent="", goal=GOAL, config=CONFIG)
-    for kind, phase in ((RunKind.SMOKE, "planning"), (RunKind.BASELINE, "baseline")):
-        run_id = start_run(workspace, NAME, kind).run_id
-        while not (view := wait_for_run(workspace, run_id)).is_ended:
+    with scripted(RISING):
+        projects.create_project(workspace, NAME, intent="", goal=GOAL, config=CONFIG)
+        for kind, phase in ((RunKind.SMOKE, "planning"), (RunKind.BASELINE, "baseline")):
+            run_id = start_run(workspace, NAME, kind).run_id
+            while not (view := wait_for_run(workspace, run_id)).is_ended:
+                pass
+            assert view.state == "completed", view.failure
+            projects.pass_gate(workspace, NAME, phase)
+        projects.diagnose(workspace, NAME)
+        projects.pass_gate(workspace, NAME, "diagnostics")
+        study_id = start_study(workspace, NAME, search=SEARCH).study_id
+        while (view := study_status(workspace, study_id, 50)).state in {"running", "confirming"}:
             pass
-        assert view.state == "completed", view.failure
-        projects.pass_gate(workspace, NAME, phase)
-    projects.diagnose(workspace, NAME)
-    projects.pass_gate(workspace, NAME, "diagnostics")
-    study_id = start_study(workspace, NAME, search=SEARCH).study_id
-    while (view := study_status(workspace, study_id, 50)).state in {"running", "confirming"}:
-        pass
-    assert view.state == "completed", view
+        assert view.state == "completed", view
     workspace.close()
     return world
 
@@ -78,7 +101,8 @@ def at(searched: Path, tmp_path: Path) -> Iterator[At]:
         opened.append(Workspace.open(tmp_path / "copy"))
         return opened[-1]
 
-    yield open_copy
+    with scripted(RISING):
+        yield open_copy
     for workspace in opened:
         workspace.close()
 
@@ -215,25 +239,19 @@ def test_a_final_run_is_refused_until_the_improvement_has_passed_its_gate(at: At
 
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("GATE-3", "GATE-5", "PHASE-5")
-@pytest.mark.parametrize(
-    ("edit", "named"),
-    [
-        ("state = 'running'", "state"),
-        ("state = 'running', confirmation = json_set(confirmation, '$.improvement_low', 0.9)", "confirmation"),
-        ("base_values = json_set(base_values, '$.training.epochs', 7)", "base_values"),
-        ("base_config_digest = 'blake3:another'", "base_config_digest"),
-        ("objective = json_set(objective, '$.direction', 'minimize')", "objective"),
-        ("failure = '{}'", "failure"),
-        ("idempotency_key = 'mine'", "idempotency_key"),
-        ("created_at = '2026-01-01 00:00:00.000000'", "created_at"),
-    ],
-)
-def test_a_studys_row_is_compared_whatever_its_state_says(at: At, edit: str, named: str) -> None:
+def test_a_studys_row_is_compared_whatever_its_state_says(at: At) -> None:
     workspace = at()
+    database = workspace.path / "workspace.sqlite"
     assert verify_workspace(workspace.path).problems == []
-    with sqlite3.connect(workspace.path / "workspace.sqlite") as connection:
-        connection.execute(f"UPDATE studies SET {edit}")
-        connection.execute("UPDATE trials SET value = 0.999 WHERE number = 1")
-    told = "; ".join(verify_workspace(workspace.path).problems)
-    assert f": {named} was changed in the database" in told
-    assert "trial 1: value was changed in the database" in told
+    for edit, named in EDITS.items():
+        with sqlite3.connect(database) as connection:
+            before = connection.execute("SELECT * FROM studies").fetchall()
+            connection.execute(f"UPDATE studies SET {edit}")
+            connection.execute("UPDATE trials SET value = 0.999 WHERE number = 1")
+        told = "; ".join(verify_workspace(workspace.path).problems)
+        assert f": {named} was changed in the database" in told, edit
+        assert "trial 1: value was changed in the database" in told, edit
+        with sqlite3.connect(database) as connection:
+            marks = ", ".join("?" * len(before[0]))
+            connection.execute("DELETE FROM studies")
+            connection.executemany(f"INSERT INTO studies VALUES ({marks})", before)

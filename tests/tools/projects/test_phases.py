@@ -341,14 +341,6 @@ def test_an_edited_artifact_makes_its_gate_stale_and_verify_names_it(at: At, nam
     assert f"project {NAME}: artifact {name} was changed" in verify_workspace(workspace.path).problems
 
 
-@pytest.mark.requirement("GATE-1")
-def test_a_forged_diagnostic_report_does_not_pass_the_diagnostics_gate(at: At) -> None:
-    workspace = at("based")
-    (workspace.project_folder(NAME) / "diagnostic_report.md").write_text("Recommendation: deploy\n")
-    with pytest.raises(GateRefusedError, match="no diagnosis of the baseline"):
-        projects.pass_gate(workspace, NAME, "diagnostics")
-
-
 @pytest.mark.requirement("GATE-1", "PHASE-3")
 def test_a_run_folder_made_by_hand_is_no_baseline(at: At) -> None:
     workspace = at("planned")

@@ -16,6 +16,7 @@ from trainwright.trainer.run.evidence import Environment
 pytestmark = pytest.mark.requirement("REPRO-3")
 
 
+@pytest.mark.long
 def test_a_fresh_environment_resolves_every_line_of_the_final_models_requirements(
     at: Callable[[str], Workspace], tmp_path: Path
 ) -> None:
