@@ -1,5 +1,5 @@
 # ruff: noqa: D102 - what each member is, `Evidence` and `RunEvidence` say
-"""What rules about a project read of its records and of its runs', whoever gathered them.
+"""Records of a project and of its runs as the rules about them read them, whoever gathered them.
 
 `Evidence` and `RunEvidence` fulfil these from a workspace. They are made of the rules, so the rules know only these.
 """
