@@ -143,6 +143,7 @@ async def test_who_listens_to_a_run_or_a_project_hears_of_its_alerts(warm_stdio,
         await stopped(agent, run_id)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("MCP-1")
 async def test_subscribers_of_the_older_protocols_are_notified_until_they_unsubscribe(warm_stdio, diverging):
     heard = []

@@ -60,6 +60,7 @@ async def planned(agent, **arguments):
     raise AssertionError("the data were never read")
 
 
+@pytest.mark.long
 @pytest.mark.requirement("ARCH-1", "SKILL-1", "MCP-5")
 async def test_a_scripted_architect_comes_from_a_sentence_to_a_passed_planning_gate(
     in_memory, tickets, transcripts, capsys

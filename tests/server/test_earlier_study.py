@@ -57,6 +57,7 @@ async def back_in_optimization(agent):
     raise AssertionError(f"{MOST_CALLS} calls, and still {view['next']}")
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TUNE-5", "TUNE-7", "PHASE-5")
 async def test_a_study_of_an_earlier_version_is_read_and_a_stopped_one_goes_on(over_stdio, workspace):
     before = {handle: table_of(workspace, handle) for handle in ("iris/study-1", "iris/study-2")}

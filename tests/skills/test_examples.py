@@ -248,6 +248,7 @@ def test_data_that_cannot_be_made_are_said_with_the_scripts_own_words(tmp_path: 
     assert not (tmp_path / "copy" / ".trainwright").exists()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_quickest_example_goes_through_all_gates_from_a_copy(tmp_path: Path) -> None:

@@ -105,6 +105,7 @@ def record_of(folder: Path) -> tuple[Any, list[Any]]:
     return json.loads((run.artifacts / "summary.json").read_bytes())["weights_digest"], points
 
 
+@pytest.mark.long
 def test_a_job_that_gets_the_notice_saves_and_the_next_start_ends_with_the_same_bits(planned: Path) -> None:
     undisturbed, disturbed, keep = planned / "undisturbed", planned / "disturbed", planned / "keep"
     shutil.copytree(planned / "workspace", undisturbed)

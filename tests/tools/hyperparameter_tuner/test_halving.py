@@ -113,6 +113,7 @@ def test_a_bracket_belongs_to_a_pruner_that_has_rungs() -> None:
         parse_config({"model": {"use": "mlp"}, "data": {"use": "digits"}, "search": search})
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TUNE-2", "TUNE-3", "TUNE-7", "TRAIN-10")
 def test_promoted_trials_train_as_if_never_stopped_whatever_is_killed(
     workspace: Workspace, make_project: Callable[..., str]

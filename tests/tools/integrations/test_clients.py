@@ -84,6 +84,7 @@ def test_the_page_of_the_client_runs_in_node_as_it_stands(
     assert found["words"].startswith(f"rows[{BAD}].plan: ")
 
 
+@pytest.mark.long
 def test_the_typescript_has_nothing_that_is_more_than_types(model_of: Any, tmp_path: Path) -> None:
     """Where no Node of the page's version is there to run it: what type stripping refuses, by its words."""
     for kind in ("table", "number", "text", "picture", "writing"):

@@ -65,6 +65,7 @@ def test_a_run_for_an_outer_launcher_waits_as_long_as_it_takes_and_can_be_withdr
     assert again.launcher == "outer"
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-6", "MCP-3")
 def test_a_run_under_torchrun_is_followed_and_stopped_through_its_directory(workspace: Workspace) -> None:
     directory = awaited(workspace)

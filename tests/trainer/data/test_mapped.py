@@ -263,6 +263,7 @@ def _work(run: RunDirectory) -> None:
     os._exit(worker.main([str(run.path)]))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.requirement("TRAIN-1", "REPRO-6")
 def test_a_run_on_mapped_rows_that_is_killed_resumes_with_the_same_bits(tmp_path: Path) -> None:

@@ -130,7 +130,9 @@ def test_a_divided_strategy_is_followed_as_one_of_its_processes(root: Path) -> N
 
 
 @pytest.mark.requirement("ARCH-4")
-@pytest.mark.parametrize(("bits", "least", "most"), [("8bit", 1.0, 1.06), ("4bit", 0.5, 0.6)])
+@pytest.mark.parametrize(
+    ("bits", "least", "most"), [pytest.param("8bit", 1.0, 1.06, marks=pytest.mark.long), ("4bit", 0.5, 0.6)]
+)
 def test_quantised_weights_count_what_they_pack_where_bitsandbytes_does_not_run(
     bits: str, least: float, most: float, root: Path
 ) -> None:

@@ -50,6 +50,7 @@ def test_a_model_by_name_is_written_as_onnx(values: dict[str, Any], project: Pat
     assert evidence["library"] is None
 
 
+@pytest.mark.long
 @pytest.mark.requirement("CKPT-5", "TRAIN-1")
 def test_a_library_model_is_written_for_the_library_with_its_adapters_taken_in(
     project: Path, classify: dict[str, Any], make_run: Any, work: Any

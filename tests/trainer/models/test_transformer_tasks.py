@@ -37,7 +37,7 @@ NEWER = {"causal_lm": releases.PACKED}
 """What is needed of transformers beyond its oldest supported release: its documents are packed."""
 
 
-@pytest.fixture(params=variants(CASES, quick=["token_classification", "causal_lm"], newer=NEWER))
+@pytest.fixture(params=variants(CASES, quick=["causal_lm"], newer=NEWER))
 def case(request: pytest.FixtureRequest) -> Case:
     """Every task in turn."""
     return CASES[request.param]
