@@ -13,16 +13,20 @@ from typing import Any
 
 import pytest
 import yaml
+from sqlalchemy import select
 from tests.worlds.records import Script, climbing
 from tests.worlds.scripted import scripted
 
 from trainwright.tools import projects
+from trainwright.tools.gates.checks.optimization import best_configuration
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.study_check import _against_runs, study_differences
 from trainwright.tools.hyperparameter_tuner import start_study, study_status
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.tables import Trial
 from trainwright.trainer.base.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
 
@@ -210,6 +214,15 @@ def test_a_study_recorded_otherwise_than_its_runs_keeps_the_gate_closed(at: At) 
             edit(bodies[-1])
             told = _against_runs(evidence, bodies[0] | bodies[-1], bodies[-1]["trials"])
             assert re.search(named, "; ".join(told)), told
+        [line] = [line for line in evidence.lines(Phase.OPTIMIZATION) if line.id == "optimization.best_configuration"]
+        assert best_configuration(evidence, line).status == "passed"
+        edited = session.scalars(select(Trial).where(Trial.number == best)).one()
+        edited.value = 0.999
+        session.flush()
+        refused = best_configuration(Evidence(session, workspace, NAME), line)
+        session.rollback()
+    assert refused.status == "failed"
+    assert f"trial {best}" in str(refused.measured)
 
 
 @pytest.mark.timeout(600)
