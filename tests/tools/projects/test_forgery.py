@@ -6,13 +6,16 @@ import json
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.tools.projects.conftest import Rewrite
 
 from trainwright.tools import projects
 from trainwright.tools.training_orchestrator import refresh_run, resume_run, start_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
+from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import GateRefusedError, IntegrityError
 from trainwright.trainer.run import RunKind
 
@@ -51,6 +54,36 @@ def test_a_run_is_not_sealed_again_because_its_row_says_it_is_unsealed(at: At) -
         projects.pass_gate(workspace, NAME, "baseline")
     problems = verify_workspace(workspace.path).problems
     assert any("summary.json was changed" in problem for problem in problems)
+
+
+@pytest.mark.requirement("GATE-3", "GATE-5")
+@pytest.mark.parametrize(
+    ("is_signed", "told"),
+    [
+        (True, "it was sealed otherwise than its worker signed"),
+        (False, "end.json does not bear its worker's signature"),
+    ],
+)
+def test_a_record_sealed_anew_with_all_hashes_is_not_what_its_worker_signed(
+    at: At, rewrite: Rewrite, is_signed: bool, told: str
+) -> None:
+    """Whoever rewrites the ledger has no key of the run: its digests differ from the signed ones, or nothing is."""
+    workspace = at("trained")
+    run = workspace.run_directory(NAME, newest_run(workspace, "baseline"))
+    path, end = run.artifacts / "imported.json", run.path / "end.json"
+    path.write_text(json.dumps({"packages": ["torch"]}))
+    if not is_signed:
+        end.write_text(json.dumps(json.loads(end.read_text()) | {"signature": ""}))
+
+    def seal(body: dict[str, Any]) -> None:
+        if body.get("run_id") == run.run_id and "digests" in body:
+            names = body["digests"].keys() & {"artifacts/imported.json", "end.json"}
+            body["digests"] |= {name: digest_file(run.path / name) for name in names}
+
+    rewrite(workspace, "", seal)
+    assert [problem for problem in verify_workspace(workspace.path).problems if told in problem] == [
+        f"run {run.run_id}: {told}{'' if is_signed else ' any more'}"
+    ]
 
 
 @pytest.mark.requirement("GATE-1", "GATE-3", "GATE-5")
