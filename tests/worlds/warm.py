@@ -98,16 +98,17 @@ def warm() -> Iterator[None]:
     from trainwright.tools.training_architect import inspecting
 
     own: Any = LAUNCHERS["own"]
+    estimates: Any = asking
     places_of_spawn: list[Any] = [own, process, of_cures, requests, inspecting]
-    before, of_estimates = [place.spawn for place in places_of_spawn], asking.command
+    before, of_estimates = [place.spawn for place in places_of_spawn], estimates.Popen
     of_product: Any = own.warm
     for place in places_of_spawn:
         place.spawn = spawn
-    own.warm, asking.command = Nobody(), _command_of_estimates
+    own.warm, estimates.Popen = Nobody(), _estimating
     try:
         yield
     finally:
-        own.warm, asking.command = of_product, of_estimates
+        own.warm, estimates.Popen = of_product, of_estimates
         for place, own in zip(places_of_spawn, before, strict=True):
             place.spawn = own
 
@@ -160,11 +161,10 @@ def trainwright_command(env: Mapping[str, str]) -> list[str]:
     return _command("server", cli.__name__, env if _fixed(env) == _fixed(os.environ) else None)
 
 
-def _command_of_estimates(env: Mapping[str, str]) -> list[str]:
-    """Return the command of an estimate, which is done by a fork of the process that workers are forked off."""
-    from trainwright.tools.estimation import asking
-
-    return _command("worker", asking.WORKER, env)
+def _estimating(command: Sequence[str], *, env: Mapping[str, str], **options: Any) -> subprocess.Popen[bytes]:
+    """Start an estimate as a fork of the process that workers are forked off."""
+    _, _, _, module, *arguments = command
+    return subprocess.Popen([*_command("worker", module, env), *arguments], env=env, **options)
 
 
 def _command(role: str, module: str, env: Mapping[str, str] | None) -> list[str]:

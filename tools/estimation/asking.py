@@ -6,13 +6,13 @@ The same configuration over the same files is not traced twice: the answer is ke
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import DEVNULL, Popen
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import trainwright
@@ -96,22 +96,14 @@ def _asked(
     return dict(found)
 
 
-def command(_environment: Mapping[str, str]) -> list[str]:
-    """Return the command that estimates in an environment; the order's folder is to be added."""
-    return [sys.executable, "-P", "-m", WORKER]
-
-
 @contextmanager
-def _process(
-    folder: Path, config: TrainingConfig, code_root: Path, output: BinaryIO
-) -> Iterator[subprocess.Popen[bytes]]:
+def _process(folder: Path, config: TrainingConfig, code_root: Path, output: BinaryIO) -> Iterator[Popen[bytes]]:
     """Start the process; at the end it and all that descend from it are gone."""
-    environment = worker_environment(config)
-    process = subprocess.Popen(
-        [*command(environment), str(folder)],
+    process = Popen(
+        [sys.executable, "-P", "-m", WORKER, str(folder)],
         cwd=code_root,
-        env=environment,
-        stdin=subprocess.DEVNULL,
+        env=worker_environment(config),
+        stdin=DEVNULL,
         stdout=output,
         stderr=output,
         start_new_session=True,
@@ -124,9 +116,7 @@ def _process(
         process.wait()
 
 
-def _await(
-    process: subprocess.Popen[bytes], deadline: float, timeout_seconds: float, should_stop: Callable[[], bool]
-) -> None:
+def _await(process: Popen[bytes], deadline: float, timeout_seconds: float, should_stop: Callable[[], bool]) -> None:
     """Return once the process has ended. Raises ConfigurationError when the time is up, or the caller went away."""
     while process.poll() is None:
         if time.monotonic() > deadline:
