@@ -13,6 +13,7 @@ from torch import nn
 from trainwright.trainer.assembly.building import AS_IT_IS, Building
 from trainwright.trainer.assembly.dry_run import explained_build
 from trainwright.trainer.assembly.model import build_model, files_of_model, place_of_vocabulary
+from trainwright.trainer.assembly.target import require_numbers, wanted_target
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError, UserCodeError, near_matches
 from trainwright.trainer.base.section import Entry
@@ -73,6 +74,7 @@ def build_work(
     else:
         with explained_build("data"):
             splits = build_data(config, code_root, looks)
+            require_numbers(config, splits)
             if not keeps_test and config.data is not None:
                 withhold_test(splits, is_built_in=not is_entry(config.data.use))
         with explained_build("model"):
@@ -192,7 +194,7 @@ def build_data(config: TrainingConfig, code_root: Path, looks: FirstLook | None 
     assert section is not None, "the schema requires it"  # noqa: S101
     if is_entry(section.use):
         return _own_data(section, code_root)
-    found = load_source(section.use, section.args, code_root, section.split)
+    found = load_source(section.use, section.args, code_root, section.split, wanted_target(config))
     if isinstance(found, Splits):
         return found
     args = {name: value for name, value in section.args.items() if name != "path"}  # its files' contents are known

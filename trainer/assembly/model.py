@@ -120,7 +120,8 @@ def outputs_of(splits: Splits, loss: Loss, target: Any) -> int:
     """
     if splits.outputs is not None:
         return splits.outputs
-    if loss.task in {"regression", "binary"}:
+    of_numbers = loss.task is None and isinstance(target, Tensor) and target.is_floating_point()
+    if loss.task in {"regression", "binary"} or of_numbers:
         return max(target.numel() if isinstance(target, Tensor) else 1, 1)
     if splits.text is not None and loss.task == "language_model":
         return splits.text.vocabulary_size

@@ -17,6 +17,7 @@ from trainwright.trainer.data.first_look import first_sample
 from trainwright.trainer.data.near_duplicates import compare
 from trainwright.trainer.data.split_methods.rows import NAMES
 from trainwright.trainer.data.splits import Splits
+from trainwright.trainer.data.tensors import known_targets
 from trainwright.trainer.evidence.profile import categories_of, places_of
 from trainwright.trainer.run.evidence import AlikeSamples, Data, Split
 
@@ -44,6 +45,7 @@ def data_evidence(splits: Splits, code_root: Path) -> Data:
         preprocessing={"kind": fitted["kind"] if fitted is not None else None},
         preprocessing_digest=preprocessing,
         columns=schema,
+        target=_target(splits),
         files={_relative(path, code_root): cache.current().digests.of(path) for path in splits.files},
         class_names=splits.class_names,
         feature_names=splits.feature_names,
@@ -65,6 +67,23 @@ def _described(name: str, record: SplitRecord) -> Split:
     """Return the record of a split: of test, only its size before it is evaluated."""
     found = {"size": record.size, "different": len(set(record.digests)), "fingerprint": record.fingerprint}
     return Split.model_validate(found if name == "test" else found | {"classes": record.classes})
+
+
+def _target(splits: Splits) -> str | None:
+    """Return what the target was taken for, in words; None where the data's own code says it."""
+    column = splits.schema.target_column if splits.schema is not None else None
+    name = column.name if column is not None else "target"
+    if splits.class_names is not None:
+        counts = splits.records["train"].labels
+        named = [f"{one} {counts[n]}" if n in counts else one for n, one in enumerate(splits.class_names[:MAX_NAMED])]
+        more = ", …" if len(splits.class_names) > MAX_NAMED else ""
+        return f"{name}: {len(splits.class_names)} classes: {', '.join(named)}{more}"
+    targets = known_targets(splits.samples["train"])
+    if column is None or targets is None or targets.dim() != 1 or not targets.is_floating_point():
+        return None
+    unit = f" {column.unit}" if column.unit else ""
+    reads = f" ({column.reason})" if column.decimal == "," or column.thousands or column.unit else ""
+    return f"{name}: a number from {targets.min():g} to {targets.max():g}{unit}, mean {targets.mean():g}{reads}"
 
 
 def _alike_of(splits: Splits, records: dict[str, SplitRecord]) -> list[dict[str, Any]]:

@@ -64,6 +64,7 @@ def _divided(config: TrainingConfig, root: Path) -> dict[str, Any]:
     """Return the rows of each split as a run has them, with classes and their weights."""
     import torch
 
+    from trainwright.trainer.assembly.target import wanted_target
     from trainwright.trainer.data.fingerprint import sample_digest
     from trainwright.trainer.data.sources import open_source
     from trainwright.trainer.data.sources.reading import Reading
@@ -72,11 +73,11 @@ def _divided(config: TrainingConfig, root: Path) -> dict[str, Any]:
     from trainwright.trainer.data.splits import split_indices
 
     assert config.data is not None, "a plan has data"  # noqa: S101
-    table = open_source(config.data.use, config.data.args)
+    table = open_source(config.data.use, config.data.args).for_loss(wanted_target(config))
     assert isinstance(table, Texts), "a plan for texts"  # noqa: S101
     files = table.files(root)
     cells = Reading(table, files).cells()
-    targets, names = read_targets(cells, str(table.target), table.task)
+    targets, names = read_targets(cells, str(table.target), table.wish)
     digests = [sample_digest(text) for text in cells.column(table.text, "data.args.text")]
     rows = split_indices(digests, None if names is None else targets, config.data.split)
     weights = None

@@ -175,6 +175,8 @@ class Data(Part, file="data"):
     preprocessing_digest: str | None = None
     columns: list[dict[str, str]] | None = None
     """Of a table: name, kind and why of each column; `ignore` is left out."""
+    target: str | None = None
+    """What the target was taken for, in words: a number with its range in the train split, or classes by name."""
     files: dict[str, str] = {}
     """Digest by path under the code root."""
     class_names: list[str] | None = None
@@ -199,14 +201,20 @@ class Data(Part, file="data"):
         return {name: split.size for name, split in self.splits.items()}
 
     def by_kind(self, most: int) -> dict[str, list[str]] | None:
-        """Return columns by kind, at most so many of each, those left out with their reason; None for plain numbers."""
+        """Return columns by kind, at most so many of each; None for plain numbers.
+
+        Those left out are with their reason, numbers and dates with how they are written where that says something.
+        """
         found: dict[str, list[str]] = {}
+        is_plain = True
         for column in self.columns or []:
-            if column["kind"] == "ignore":
-                found.setdefault("left out", []).append(f"{column['name']}: {column['reason']}")
-            else:
-                found.setdefault(column["kind"], []).append(column["name"])
-        return None if not found or found.keys() == {"number"} else {kind: one[:most] for kind, one in found.items()}
+            name, kind, reason = column["name"], column["kind"], column["reason"]
+            told = (
+                reason if kind == "ignore" else reason.partition(" are numbers ")[2] or reason.partition(" written ")[2]
+            )
+            found.setdefault("left out" if kind == "ignore" else kind, []).append(f"{name}: {told}" if told else name)
+            is_plain = is_plain and kind == "number" and not told
+        return None if is_plain else {kind: one[:most] for kind, one in found.items()}
 
     @property
     def test(self) -> Split:

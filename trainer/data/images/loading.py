@@ -272,9 +272,16 @@ def _targets(options: Images, listing: Listing) -> tuple[Tensor | None, list[str
         return torch.tensor(labels, dtype=torch.float32), listing.classes
     are_numbers = all(isinstance(label, int | float) and not isinstance(label, bool) for label in labels)
     fractions = are_numbers and any(label != math.floor(label) for label in labels)
-    if options.task == "regression" or (options.task is None and fractions):
+    of_loss = options.wish.of_loss if options.target is not None else None  # else folders are classes
+    wish = options.wish.task or ("regression" if fractions else of_loss)
+    if wish == "regression":
         if not are_numbers:
-            raise DataError("task: regression needs numbers as targets.", remedy="Set data.args.task: classification.")
+            odd = next(label for label in labels if isinstance(label, bool | str))
+            raise DataError(
+                f"The target {options.target!r} is to be a number, and {str(odd)[:40]!r} is none.",
+                remedy="Correct the cell. If the target is classes: data.args.task classification, with loss "
+                "cross_entropy and metrics like accuracy.",
+            )
         return torch.tensor(labels, dtype=torch.float32), None
     classes = listing.classes or sorted(set(labels))
     _require_classes(classes, len(labels), options)

@@ -63,13 +63,18 @@ def open_source(name: str, args: dict[str, Any]) -> Source:
     return kind.model_validate({**args, "path": here if isinstance(path, list) or len(here) > 1 else here[0]})
 
 
-def load_source(name: str, args: dict[str, Any], code_root: Path, split: SplitSection) -> Loaded | Splits:
+def load_source(
+    name: str, args: dict[str, Any], code_root: Path, split: SplitSection, of_loss: str | None = None
+) -> Loaded | Splits:
     """Return a built-in source's samples; what DVC tracks is pulled where it is absent.
+
+    Args:
+        of_loss: what loss and metrics want as a target, classification or regression.
 
     Raises as `Source.load` and `pull_tracked`, or ValidationError for other arguments.
     """
     pull_absent(args, code_root)
-    return open_source(name, args).load(code_root, split)
+    return open_source(name, args).for_loss(of_loss).load(code_root, split)
 
 
 def scan_source(name: str, args: dict[str, Any], code_root: Path) -> pl.LazyFrame | None:

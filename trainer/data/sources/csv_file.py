@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -220,11 +220,3 @@ class Csv(_File, Numbers):
     """A table in a text file."""
 
     texts: ClassVar[type[Texts]] = CsvTexts
-
-    decimal: Literal[".", ","] | None = None
-    """Left out: found in the cells."""
-
-    @property
-    def mark(self) -> str | None:
-        """Decimal mark, where the configuration says it."""
-        return self.decimal

@@ -21,7 +21,7 @@ SURELY_LARGE = 4
 """Times mapped.MAPPED_FROM_BYTES: files of so many bytes are not tried in memory first."""
 RELEASED_EVERY = 64
 """Batches that are written, before memory that the reader has freed goes back to the system."""
-VERSION = 1
+VERSION = 2
 """Of the encoding: entries of another version are not read."""
 
 Array = np.ndarray[Any, Any]
@@ -49,7 +49,7 @@ def matrix_of(reading: Reading, schema: TableSchema) -> Matrix:
     if sum(path.stat().st_size for path in reading.sources) < SURELY_LARGE * mapped.MAPPED_FROM_BYTES:
         try:
             inputs, targets, encoder = _read(reading, schema, _Memory(schema.width))
-            labels, classes = targets.whole(schema.target, reading.table.task, reading.where)
+            labels, classes = targets.whole(reading.table.wish, reading.where)
             samples = TensorSamples(torch.from_numpy(inputs.whole()), torch.from_numpy(labels))
             return Matrix(samples, classes, encoder.has_missing)
         except _TooLargeError:
@@ -60,14 +60,15 @@ def matrix_of(reading: Reading, schema: TableSchema) -> Matrix:
 def _mapped(reading: Reading, schema: TableSchema) -> Matrix:
     def write(rows: mapped.Rows) -> dict[str, Any]:
         _, targets, encoder = _read(reading, schema, _Files(schema.width, rows))
-        labels, classes = targets.whole(schema.target, reading.table.task, reading.where)
+        labels, classes = targets.whole(reading.table.wish, reading.where)
         rows.add(targets=labels)
         values = {column.name: column.values for column in schema.features}
         return {"classes": classes, "has_missing": encoder.has_missing, "values": values}
 
     digests = [cache.current().digests.of(path) for path in reading.sources]
     options = reading.table.model_dump(mode="json", exclude={"path"})
-    found = mapped.mapped([VERSION, digests, options, [asdict(one) for one in schema.columns]], write)
+    columns = [asdict(one) for one in (*schema.columns, schema.target_column)]
+    found = mapped.mapped([VERSION, digests, options, asdict(reading.table.wish), columns], write)
     for column in schema.features:
         column.values = found.about["values"][column.name]
     inputs, labels = (found.arrays[name] for name in ("inputs", "targets"))
@@ -82,7 +83,7 @@ def _read(reading: Reading, schema: TableSchema, into: _Memory | _Files) -> tupl
     import pyarrow as pa
 
     while True:
-        encoder, targets = Encoder(schema), TargetColumn()
+        encoder, targets = Encoder(schema), TargetColumn(schema.target_column)
         try:
             for batches in _passes(reading, schema, encoder, targets, into):
                 into.count = 0

@@ -6,9 +6,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.section import Section
@@ -56,6 +56,16 @@ class Loaded:
     """Files that could not be read, or rows without a target, left out as the configuration allows."""
 
 
+@dataclass(frozen=True)
+class Wish:
+    """What the configuration says of a target."""
+
+    task: str | None = None
+    """As the data's arguments have it."""
+    of_loss: str | None = None
+    """As loss and metrics want it; it decides where the arguments are silent."""
+
+
 class Source(Section):
     """A built-in source: its fields are what `data.args` may hold. Heavy libraries are imported when it loads.
 
@@ -69,6 +79,18 @@ class Source(Section):
     scaled_by_publisher: ClassVar[str] = ""
     """How whoever published its rows has scaled them, over all of them; empty: they are as they were measured. No
     option: of rows of the user's own nobody else can say it."""
+
+    _of_loss: str | None = PrivateAttr(default=None)
+
+    def for_loss(self, of_loss: str | None) -> Self:
+        """Take what loss and metrics want as a target, classification or regression, and return the source."""
+        self._of_loss = of_loss
+        return self
+
+    @property
+    def wish(self) -> Wish:
+        """What the configuration says of the target."""
+        return Wish(getattr(self, "task", None), self._of_loss)
 
     @classmethod
     def form_of(cls, args: dict[str, Any]) -> type[Source]:  # noqa: ARG003 - for sources of several forms

@@ -194,6 +194,8 @@ class Numbers(Table):
     """Columns to predict from; left out: all others, but for identifiers."""
     columns: dict[Name, Kind] | None = None
     """Kind of columns, where it is not to be inferred: number, category, boolean, date, text, ignore."""
+    decimal: Literal[".", ","] | None = None
+    """Decimal mark of numbers in text, where the cells leave it open; left out: found in them."""
     standardize: bool = True
     """Of a table of numbers without holes; others are always scaled."""
 
@@ -207,11 +209,6 @@ class Numbers(Table):
     def form_of(cls, args: dict[str, Any]) -> type[Source]:
         """Return the form that reads a column of texts where the arguments name one."""
         return cls.texts if "text" in args else cls
-
-    @property
-    def mark(self) -> str | None:
-        """Decimal mark, where the configuration says it."""
-        return None
 
     def load(self, code_root: Path, split: SplitSection) -> Loaded:
         """Return inputs (rows, inputs) of float32 and targets (rows,)."""

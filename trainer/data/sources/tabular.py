@@ -20,7 +20,7 @@ from trainwright.trainer.data.sources.matrix import Matrix, matrix_of
 from trainwright.trainer.data.sources.reading import Reading
 from trainwright.trainer.data.sources.source import Loaded
 from trainwright.trainer.data.table.contents import contents_of
-from trainwright.trainer.data.table.infer import forced, infer
+from trainwright.trainer.data.table.infer import decimal_of, forced, infer, infer_target
 from trainwright.trainer.data.table.schema import ROWS, Column, TableSchema
 
 if TYPE_CHECKING:
@@ -90,9 +90,12 @@ def inferred(table: Numbers, reading: Reading, split: SplitSection) -> TableSche
     cells = reading.head([table.target, *chosen])
     if not cells[table.target]:
         raise table.without_rows(reading.files[0])
-    columns = [_column(table, reading, name, cells[name]) for name in chosen]
+    described = table.reading(reading.files[0])
+    mark = table.decimal or decimal_of(list(cells.values())) or ("," if described.get("delimiter") == ";" else None)
+    target = infer_target(table.target, cells[table.target], mark)
+    columns = [_column(table, reading, name, cells[name], mark) for name in chosen]
     reading.decimal = "," if any(one.decimal == "," for one in columns) else "."
-    return TableSchema(columns, table.target, table.reading(reading.files[0]))
+    return TableSchema(columns, target, described)
 
 
 def _renamed(table: Numbers, split: SplitSection, name: str, meant: str) -> dict[str, Any]:
@@ -109,7 +112,7 @@ def _renamed(table: Numbers, split: SplitSection, name: str, meant: str) -> dict
     return changes
 
 
-def _column(table: Numbers, reading: Reading, name: str, cells: list[Any]) -> Column:
+def _column(table: Numbers, reading: Reading, name: str, cells: list[Any], mark: str | None) -> Column:
     kind = (table.columns or {}).get(name)
     if kind == "ignore":
         return Column(name, "ignore", "as configured")
@@ -117,10 +120,10 @@ def _column(table: Numbers, reading: Reading, name: str, cells: list[Any]) -> Co
     if nested is not None:
         return Column(name, "ignore", f"its cells are of type {nested.__name__}")
     if kind is not None:
-        return forced(name, kind, cells, table.mark)
-    found = infer(name, cells, named=table.features is not None, decimal=table.mark)
+        return forced(name, kind, cells, mark)
+    found = infer(name, cells, named=table.features is not None, decimal=mark)
     if found.reason.startswith("no value") and len(cells) >= ROWS:
-        return infer(name, _first_values(reading, name), named=table.features is not None, decimal=table.mark)
+        return infer(name, _first_values(reading, name), named=table.features is not None, decimal=mark)
     return found
 
 

@@ -11,7 +11,12 @@ import numpy as np
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sources.cells import Cells
+from trainwright.trainer.data.sources.source import Wish
+from trainwright.trainer.data.table import transform
 from trainwright.trainer.data.table.encode import numbers_of
+from trainwright.trainer.data.table.infer import infer_target
+from trainwright.trainer.data.table.numerals import marks_of
+from trainwright.trainer.data.table.schema import ROWS, Column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,19 +38,20 @@ Where = Callable[[int], str]
 """Returns a row's place in its file."""
 
 
-def read_targets(cells: Cells, target: str, task: str | None) -> Targets:
+def read_targets(cells: Cells, target: str, wish: Wish, decimal: str | None = None) -> Targets:
     """Return the targets of a column and, for classification, the class names in order.
 
     Raises:
-        DataError: an empty cell, one that is no number in a regression, one class only, or too many.
+        DataError: an empty cell, one that is no number in a regression, one class only, or too many; or as `infer`.
     """
     from pyarrow.lib import StringBuilder
 
+    column = cells.column(target, "data.args.target")
     texts = StringBuilder()  # where `pa.array` would import pandas, to ask whether the list is of its kind
-    texts.append_values(["" if cell is None else str(cell) for cell in cells.column(target, "data.args.target")])
-    found = TargetColumn()
+    texts.append_values(["" if cell is None else str(cell) for cell in column])
+    found = TargetColumn(infer_target(target, column[:ROWS], decimal))
     found.add(texts.finish())
-    return found.whole(target, task, cells.where)
+    return found.whole(wish, cells.where)
 
 
 def rows_without(columns: Iterable[pa.Array]) -> tuple[Array, int]:
@@ -59,7 +65,7 @@ def rows_without(columns: Iterable[pa.Array]) -> tuple[Array, int]:
     for column in columns:
         names, codes = _coded(column)
         is_word = np.array([name.lower() in EMPTY for name in names])
-        is_text = np.array([math.isnan(_number(name)) for name in names]) & ~is_word
+        is_text = np.array([marks_of([name]) is None for name in names]) & ~is_word
         are_numbers = are_numbers and not is_text[codes].any()
         empty.append(row + np.flatnonzero(np.array([not name for name in names])[codes]))
         words.append(row + np.flatnonzero(is_word[codes]))
@@ -71,6 +77,8 @@ def rows_without(columns: Iterable[pa.Array]) -> tuple[Array, int]:
 class TargetColumn:
     """A target read some rows at a time: by its different cells while they are few, and as numbers from then on."""
 
+    column: Column
+    """As the first rows have it."""
     names: dict[str, int] | None = field(default_factory=dict)
     """Number of each different cell; None: too many."""
     parts: list[Array] = field(default_factory=list)
@@ -79,17 +87,26 @@ class TargetColumn:
     """Rows that are no numbers, with their cells, once cells are too many to be classes."""
     rows: int = 0
 
+    def __post_init__(self) -> None:
+        self.plan = self.column.plan()
+
+    def _number(self, name: str) -> float:
+        try:
+            return transform.number(name, self.plan)[0]
+        except ValueError:
+            return math.nan
+
     def add(self, column: pa.Array) -> None:
         """Take the next rows' cells."""
         cells, codes = _coded(column)
         met = {cells[code] for code in np.unique(codes).tolist()}
         if self.names is not None and len(self.names.keys() | met) > MAX_CLASSES:
-            values = np.array([_number(cell) for cell in self.names])
+            values = np.array([self._number(cell) for cell in self.names])
             self._note([*self.names], self.parts)
             self.names, self.parts = None, [values[part] for part in self.parts]
         if self.names is None:
             self._note(cells, [codes])
-            self.parts.append(np.array([_number(cell) for cell in cells])[codes])
+            self.parts.append(np.array([self._number(cell) for cell in cells])[codes])
         else:
             places = np.array([self.names.setdefault(cell, len(self.names)) if cell in met else -1 for cell in cells])
             self.parts.append(places[codes].astype(np.int32))
@@ -98,7 +115,7 @@ class TargetColumn:
             self.parts = [np.concatenate(self.parts)]
 
     def _note(self, cells: list[str], parts: list[Array]) -> None:
-        wrong = [code for code, cell in enumerate(cells) if not math.isfinite(_number(cell))]
+        wrong = [code for code, cell in enumerate(cells) if not math.isfinite(self._number(cell))]
         row = self.rows if self.names is None else 0
         for part in parts:
             if len(self.bad) < NAMED:
@@ -106,7 +123,7 @@ class TargetColumn:
                 self.bad += [(row + place, cells[int(part[place])]) for place in places]
             row += len(part)
 
-    def whole(self, target: str, task: str | None, where: Where) -> Targets:
+    def whole(self, wish: Wish, where: Where) -> Targets:
         """Return the targets as classes or numbers.
 
         Raises:
@@ -114,45 +131,66 @@ class TargetColumn:
         """
         found = np.concatenate(self.parts) if self.parts else np.empty(0, dtype=np.int32)
         if self.names is None:
-            return self._numbers(found, target, task, where)
-        self._require_filled(found, target, where)
-        return self._decided(found, target, task, where)
+            return self._numbers(found, wish, where)
+        self._require_filled(found, where)
+        return self._decided(found, wish, where)
 
-    def _require_filled(self, found: Array, target: str, where: Where) -> None:
+    @property
+    def target(self) -> str:
+        """Name of the column."""
+        return self.column.name
+
+    def _require_filled(self, found: Array, where: Where) -> None:
         names = self.names or {}
-        numbers = all(not math.isnan(_number(name)) or name.lower() in EMPTY for name in names)
+        numbers = all(not math.isnan(self._number(name)) or name.lower() in EMPTY for name in names)
         empty = [code for name, code in names.items() if not name or (numbers and name.lower() in EMPTY)]
         rows: Array = np.flatnonzero(np.isin(found, empty)) if empty else found[:0]
         if len(rows):
-            raise _empty(target, [where(int(row)) for row in rows[:NAMED]], len(rows))
+            raise _empty(self.target, [where(int(row)) for row in rows[:NAMED]], len(rows))
 
-    def _decided(self, found: Array, target: str, task: str | None, where: Where) -> Targets:
+    def _decided(self, found: Array, wish: Wish, where: Where) -> Targets:
         names = list(self.names or {})
-        numbers = np.array([_number(name) for name in names])
+        numbers = np.array([self._number(name) for name in names])
         are_numbers = bool(np.isfinite(numbers).all())
-        few = not are_numbers or (bool((numbers == np.floor(numbers)).all()) and len(set(numbers.tolist())) <= FEW)
-        if (task or ("classification" if few else "regression")) == "regression":
+        if self._is_number(wish, numbers, len(found)):
             wrong = np.flatnonzero(~np.isfinite(numbers)[found])
             if len(wrong):
-                raise _no_number(target, where(int(wrong[0])), names[found[wrong[0]]], len(wrong))
-            return _varied(numbers[found], target), None
+                raise _no_number(self.target, where(int(wrong[0])), names[found[wrong[0]]], len(wrong))
+            return _varied(numbers[found], self.target), None
         if not 2 <= len(names) <= MAX_CLASSES:
-            raise _wrong_classes(target, names, numeric=are_numbers)
-        ordered = sorted(names, key=(lambda name: (_number(name), name)) if are_numbers else str)
+            raise _wrong_classes(self.target, names, numeric=are_numbers)
+        ordered = sorted(names, key=(lambda name: (self._number(name), name)) if are_numbers else str)
         labels = {name: label for label, name in enumerate(ordered)}
         return np.array([labels[name] for name in names], dtype=np.int64)[found], ordered
 
-    def _numbers(self, found: Array, target: str, task: str | None, where: Where) -> Targets:
+    def _is_number(self, wish: Wish, numbers: Array, rows: int) -> bool:
+        """Return whether the target is a number: as the configuration says, else as different cells (cells,) look.
+
+        Mostly numbers are never classes by a guess, however few cells are none. A loss for classes takes whole numbers
+        as such that recur.
+        """
+        if wish.task is not None:
+            return wish.task == "regression"
+        if wish.of_loss == "regression":
+            return True
+        are_whole = bool((numbers == np.floor(numbers)).all())
+        if len(numbers) <= FEW and (are_whole or not np.isfinite(numbers).all()):
+            return False
+        recurs = wish.of_loss == "classification" and are_whole and 2 * len(numbers) <= rows
+        return self.column.kind == "number" and not recurs
+
+    def _numbers(self, found: Array, wish: Wish, where: Where) -> Targets:
         empty = [row for row, cell in self.bad if cell.lower() in EMPTY]
         if empty:
-            raise _empty(target, [where(row) for row in empty], int(np.isnan(found).sum()))
-        if task == "classification" or (self.bad and task is None):
-            raise _wrong_classes(target, None, numeric=not self.bad)
+            raise _empty(self.target, [where(row) for row in empty], int(np.isnan(found).sum()))
+        is_number = self.column.kind == "number" if wish.task is None else wish.task == "regression"
+        if not is_number and (wish.of_loss != "regression" or wish.task is not None):
+            raise _wrong_classes(self.target, None, numeric=not self.bad)
         if self.bad:
-            raise _no_number(target, where(self.bad[0][0]), self.bad[0][1], int((~np.isfinite(found)).sum()))
-        if task is None and bool((found == np.floor(found)).all()) and len(np.unique(found)) <= FEW:
-            raise _wrong_classes(target, None, numeric=True)
-        return _varied(found, target), None
+            raise _no_number(self.target, where(self.bad[0][0]), self.bad[0][1], int((~np.isfinite(found)).sum()))
+        if wish == Wish() and bool((found == np.floor(found)).all()) and len(np.unique(found)) <= FEW:
+            raise _wrong_classes(self.target, None, numeric=True)
+        return _varied(found, self.target), None
 
 
 def _coded(column: pa.Array) -> tuple[list[str], Array]:
@@ -166,13 +204,6 @@ def _coded(column: pa.Array) -> tuple[list[str], Array]:
 
 def _name(cell: Any) -> str:
     return "" if cell is None else str(cell).strip()
-
-
-def _number(name: str) -> float:
-    try:
-        return float(name)
-    except ValueError:
-        return math.nan
 
 
 def _varied(numbers: Array, target: str) -> Array:
@@ -197,8 +228,11 @@ def _empty(target: str, places: list[str], count: int) -> DataError:
 
 def _no_number(target: str, place: str, cell: str, count: int) -> DataError:
     return DataError(
-        f"{place}, column {target!r}: {cell[:40]!r} is not a finite number ({count} row(s)).",
-        remedy='Correct the file, or set data.args.task to "classification".',
+        f"{place}: the target {target!r} is read as a number, and {cell[:40]!r} is not a finite number "
+        f"({count} row(s)).",
+        remedy="Correct the cell; an empty one is left out with data.args.drop_without_target. If the target is "
+        "classes: data.args.task classification, with loss cross_entropy and metrics like accuracy.",
+        details={"rows": [place], "count": count},
     )
 
 

@@ -7,15 +7,24 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.table import transform
+from trainwright.trainer.data.table.numerals import OTHER, Marks, marks_of
 from trainwright.trainer.data.table.schema import BUCKETS, Column, Kind
+from trainwright.trainer.data.table.transform import NUMBER, PLAIN
 
 MOSTLY = 0.7
 """Share of numbers from which a column is one of numbers, whose other cells are errors."""
+SOME = 200
+"""First cells of a column that other columns' marks are told by."""
+MOST_ODD = 50
+"""Different cells that look like numbers of several units, up to which they are categories."""
 FEW_ROWS = 20
 """Values from which all of them differing says something."""
 NAMED_ID = re.compile(r"^column_\d+$|^Unnamed|(^|[_\s-])(id|uuid|guid|index|key)$|^(id|uuid|guid)[_\s-]|[a-z](Id|ID)$")
-DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?")
+CODE = re.compile(r"^0\d{3,}$", re.MULTILINE)
+THREE = re.compile(r"[-+]?[1-9]\d{0,2}\.\d{3}")
+ZONE = re.compile(r"(?:Z|UTC|GMT|[-+]\d{2}:?(?:\d{2})?)$", re.IGNORECASE)
 PAIRS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"})
 
 
@@ -26,7 +35,10 @@ def infer(name: str, cells: Sequence[Any], *, named: bool, decimal: str | None =
         name: of the column.
         cells: as read, numbers and texts.
         named: whether the caller named it as a feature, so that it is not left out as an identifier.
-        decimal: the decimal mark, where the caller says it.
+        decimal: the decimal mark that the user says or other columns have, for what the column leaves open.
+
+    Raises:
+        DataError: nothing tells its decimal mark from that of thousands.
     """
     if _are_plain_numbers(cells, decimal) and (named or not NAMED_ID.search(name)):
         return Column(name, "number", f"the first {len(cells)} cells are numbers", takes_numbers=True)
@@ -34,33 +46,61 @@ def infer(name: str, cells: Sequence[Any], *, named: bool, decimal: str | None =
     if not texts:
         return Column(name, "ignore", "no value in any row")
     of_booleans = all(isinstance(cell, bool) for cell in cells if cell is not None)
-    found = None if of_booleans else _number(name, texts, decimal)
+    found = None if of_booleans or _are_codes(texts) else _number(name, texts, decimal)
     if found is not None:
         return found if named else _identity(found, texts)
     return _boolean(name, texts) or _date(name, texts) or _words(name, texts, named=named)
 
 
+def infer_target(name: str, cells: Sequence[Any], decimal: str | None = None) -> Column:
+    """Return a target as its first cells have it: numbers, with their marks, or a category. Raises as `infer`."""
+    if _are_plain_numbers(cells, decimal):
+        return Column(name, "number", f"the first {len(cells)} cells are numbers")
+    texts = [text for text in map(transform.text_of, cells) if text is not None]
+    return _number(name, texts, decimal) or Column(name, "category", f"{len(set(texts))} different texts")
+
+
+def decimal_of(columns: Sequence[Sequence[Any]]) -> str | None:
+    """Return the decimal mark that columns of cells prove; None where none does, or they differ."""
+    proven = set()
+    for cells in columns:
+        texts = [cell.strip() for cell in cells[:SOME] if isinstance(cell, str) and ("," in cell or "." in cell)]
+        marks = marks_of(texts) if texts else None
+        if marks is not None and marks.is_proven and _fits(texts, marks) >= MOSTLY * len(texts):
+            proven.add(marks.decimal)
+    return proven.pop() if len(proven) == 1 else None
+
+
 def _are_plain_numbers(cells: Sequence[Any], decimal: str | None) -> bool:
-    """Return whether all cells are finite numbers, in one go: most columns are."""
+    """Return whether all cells are finite numbers as programs write them, in one go: most columns are."""
     kinds = set(map(type, cells))
     if not cells or decimal == "," or not kinds <= {str, int, float}:
         return False
-    if str in kinds and "_" in "".join(cell for cell in cells if isinstance(cell, str)):
+    texts = [cell.strip() for cell in cells if isinstance(cell, str)]
+    together = "\n".join(texts)
+    if "_" in together or CODE.search(together):
         return False
+    pointed = [text for text in texts if "." in text]
+    if pointed and all(map(THREE.fullmatch, pointed)):
+        return False  # 1.234 may be a thousand, which all cells together tell
     try:
         return all(map(math.isfinite, map(float, cells)))
     except (ValueError, OverflowError):
         return False
 
 
+def _are_codes(texts: Sequence[str]) -> bool:
+    """Return whether digits are names: all of one length, some with a zero before."""
+    return any(map(CODE.fullmatch, texts)) and len({len(text) for text in texts}) == 1 and all(map(str.isdigit, texts))
+
+
 def forced(name: str, kind: Kind, cells: Sequence[Any], decimal: str | None = None) -> Column:
-    """Return a column of the kind that the configuration says, read as its first cells allow."""
+    """Return a column of the kind that the configuration says, read as its first cells allow. Raises as `infer`."""
     texts = [text for text in map(transform.text_of, cells) if text is not None]
     said = "as configured"
     if kind == "number":
-        fits = {mark: sum(_is("number", text, decimal=mark) for text in texts) for mark in ".,"}
-        mark = decimal or max(fits, key=lambda one: fits[one])
-        return Column(name, kind, said, decimal=mark, takes_numbers=True)
+        marks = marks_of(texts) or Marks(decimal or ".")
+        return _with_marks(name, said, marks.settled(decimal))
     if kind == "date":
         dated = _date(name, texts, least=0.5)
         return Column(name, kind, said, dated.width if dated else 1, dated.format if dated else "year-month-day")
@@ -76,15 +116,32 @@ def _is(kind: str, text: str, **column: Any) -> bool:
 
 
 def _number(name: str, texts: list[str], decimal: str | None) -> Column | None:
-    for mark in (".", ",") if decimal is None else (decimal,):
-        fits = sum(_is("number", text, decimal=mark) for text in texts)
-        if mark == "," and decimal is None:
-            fits = sum(bool(DECIMAL_COMMA.fullmatch(text)) for text in texts)
-        if fits >= MOSTLY * len(texts):
-            comma = " with a decimal comma" if mark == "," else ""
-            reason = f"{fits} of the first {len(texts)} values are numbers{comma}"
-            return Column(name, "number", reason, decimal=mark, takes_numbers=True)
-    return None
+    marks = marks_of(texts)
+    if marks is None:
+        return None
+    marks = marks.settled(decimal)
+    fits = len(texts) if marks.doubt is not None else _fits(texts, marks)
+    if fits < MOSTLY * len(texts):
+        return None
+    told = marks.told()
+    reason = f"{fits} of the first {len(texts)} values are numbers{' ' if told else ''}{told}"
+    return _with_marks(name, reason, marks)
+
+
+def _fits(texts: list[str], marks: Marks) -> int:
+    column = {"decimal": marks.decimal, "thousands": marks.thousands, "unit": marks.unit}
+    return sum(_is("number", text, **column) for text in texts)
+
+
+def _with_marks(name: str, reason: str, marks: Marks) -> Column:
+    """Return a column of numbers; a reader may parse them itself where it knows all of their marks."""
+    if marks.doubt is not None:
+        raise _ambiguous(name, marks.doubt)
+    is_simple = marks.unit is None and (marks.thousands is None or not marks.is_proven)
+    return Column(
+        name, "number", reason, decimal=marks.decimal, thousands=marks.thousands, unit=marks.unit,
+        takes_numbers=is_simple,
+    )  # fmt: skip
 
 
 def _identity(found: Column, texts: list[str]) -> Column:
@@ -102,13 +159,24 @@ def _boolean(name: str, texts: list[str]) -> Column | None:
     return None
 
 
+def _ambiguous(name: str, cell: str) -> DataError:
+    mark = "," if "," in cell else "."
+    large, small = cell.replace(mark, ""), cell.replace(mark, ".")
+    return DataError(
+        f"Column {name!r}: {cell!r} may be {large} or {small}, and nothing in the table tells a decimal mark from one "
+        "of thousands.",
+        remedy=f'Say the decimal mark: data.args.decimal "{OTHER[mark]}" reads {large}, "{mark}" reads {small}.',
+        details={"column": name},
+    )
+
+
 def _date(name: str, texts: list[str], least: float = 1.0) -> Column | None:
     distinct = set(texts)
     for width in (1, 2):
         for format_name in transform.DATES:
             fits = sum(_is("date", text, format=format_name, width=width) for text in distinct)
             if fits and fits >= least * len(distinct):
-                time = " with a time of day" if width == 2 else ""
+                time = f" with a time of day{_zones(distinct)}" if width == 2 else ""
                 either = format_name == "day/month/year" and all(
                     _is("date", text, format="month/day/year", width=width) for text in distinct
                 )
@@ -117,11 +185,30 @@ def _date(name: str, texts: list[str], least: float = 1.0) -> Column | None:
     return None
 
 
+def _zones(texts: set[str]) -> str:
+    """Return in words what offsets from UTC dates have; empty for none, or UTC throughout."""
+    zones = [found[0].upper() if (found := ZONE.search(text)) else "" for text in texts]
+    if all(zone in {"", "Z", "UTC", "GMT", "+00:00", "+0000", "+00"} for zone in zones):
+        return ""
+    return ", moved to UTC" + ("; those without an offset count as UTC" if "" in zones else "")
+
+
 def _words(name: str, texts: list[str], *, named: bool) -> Column:
     distinct, count = len(set(texts)), len(texts)
     words = sum(len(text.split()) for text in texts) / count
+    looks = _like_numbers(texts)
+    if looks and distinct > MOST_ODD and not named:
+        return Column(name, "ignore", f"{distinct} different texts{looks}")
     if distinct > 0.95 * count and count >= FEW_ROWS and words < 2 and not named:
         return Column(name, "ignore", f"an identifier: {distinct} of {count} texts differ")
     if words >= 3 or (distinct > max(50, 0.5 * count) and words >= 1.5):
         return Column(name, "text", f"free text: {words:.0f} words on average", BUCKETS)
-    return Column(name, "category", f"{distinct} different texts")
+    return Column(name, "category", f"{distinct} different texts{looks}")
+
+
+def _like_numbers(texts: list[str]) -> str:
+    """Return in words that most cells are numbers of a kind that is not read; empty where they are not."""
+    found = [text for text in texts if NUMBER.fullmatch(text.translate(PLAIN))]
+    if len(found) < MOSTLY * len(texts) or _are_codes(texts):
+        return ""
+    return f"; like numbers, but of several units or marks ({', '.join(repr(one[:20]) for one in found[:3])})"

@@ -25,6 +25,9 @@ class Column:
     format: str | None = None
     """Of dates, by its name in `transform.DATES`."""
     decimal: str = "."
+    thousands: str | None = None
+    unit: str | None = None
+    """Sign or unit at a number, which is left off."""
     values: dict[str, int] = field(default_factory=dict)
     """Number of each category, by appearance."""
     takes_numbers: bool = False
@@ -40,10 +43,15 @@ class TableSchema:
     """The columns of a table, of which those that are not ignored are inputs, in order."""
 
     columns: list[Column]
-    target: str
+    target_column: Column
     reading: dict[str, Any] = field(default_factory=dict)
     """How a text file is read: delimiter, encoding."""
     takes_missing: bool = False
+
+    @property
+    def target(self) -> str:
+        """Name of the column to predict."""
+        return self.target_column.name
 
     @property
     def features(self) -> list[Column]:

@@ -24,13 +24,32 @@ import numpy as np
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "<na>", "?"})
 """Cells that hold no value, in lower case and without the spaces around them."""
 TRUE, FALSE = frozenset({"true", "yes", "t", "y", "1"}), frozenset({"false", "no", "f", "n", "0"})
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = r"(?P<b>jan|feb|mar|apr|may|jun|jul|aug|sept?|oct|nov|dec)[a-z]*\.?"
 DATES = {
     "year-month-day": r"(?P<Y>\d{4})[-/.](?P<m>\d{1,2})[-/.](?P<d>\d{1,2})",
     "day.month.year": r"(?P<d>\d{1,2})\.(?P<m>\d{1,2})\.(?P<Y>\d{4})",
     "day/month/year": r"(?P<d>\d{1,2})[/-](?P<m>\d{1,2})[/-](?P<Y>\d{4})",
     "month/day/year": r"(?P<m>\d{1,2})[/-](?P<d>\d{1,2})[/-](?P<Y>\d{4})",
+    "day month year": rf"(?P<d>\d{{1,2}})(?:st|nd|rd|th)?[ -]+{_MONTH}[ -]+(?P<Y>\d{{4}})",
+    "month day, year": rf"{_MONTH} +(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,? +(?P<Y>\d{{4}})",
+    "year-week": r"(?P<Y>\d{4})-?W(?P<V>\d{2})(?:-?(?P<u>[1-7]))?",
 }
-TIME = r"[T ](?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,]\d{1,9})?)?(?: ?(?:Z|UTC|\+00:?00))?"
+"""Dates by the name of their form. Names of months are English; a week without its day stands for its Monday."""
+TIME = (
+    r"(?:[T ]|, ?)(?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,]\d{1,9})?)?(?: ?(?P<p>[ap])\.?m\.?)?"
+    r"(?: ?(?:Z|UTC|GMT|(?P<z>[-+]\d{2}:?(?:\d{2})?)))?"
+)
+"""A time of day; with an offset it is moved to UTC."""
+CURRENCY = r"[A-Z]{0,3}[$\u20ac\u00a3\u00a5\u20b9\u20bd\u20a9\u20ba\u20b4\u20aa\u20ab\u0e3f\u00a2]|[A-Z]{3}"
+NUMBER = re.compile(
+    rf"(?P<open>\()?(?P<sign>[-+])?(?P<before>{CURRENCY})? ?(?P<inner>[-+])?(?P<digits>(?:\d[\d.,'\u2019 ]*|[.,]\d)\d*)"
+    rf"(?P<power>[eE][-+]?\d+)? ?(?P<after>{CURRENCY}|[%\u2030]|[^\W\d_]{{1,12}}[23]?(?:/[^\W\d_]{{1,4}}[23]?)?"
+    r"|\u00b0[CFK]?|[\"'\u2032\u2033]|[^\W\d_]{1,3}[\u00b2\u00b3])?(?P<close>\))?"
+)
+"""A number as people write it: sign, currency, digits with marks, power of ten, unit; negative in brackets."""
+PLAIN = str.maketrans({"\u2212": "-", "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u2019": "'"})
+"""Characters of numbers that stand for others: the minus of typesetters, spaces that do not break a line."""
 WORDS = re.compile("[^\x00-/:-@\\[-`{-\x7f\u00a0\u2000-\u206f\u3000-\u3003]+")
 Row = dict[str, Any]
 EPOCH = date(1970, 1, 1).toordinal()
@@ -49,14 +68,41 @@ def text_of(cell: Any) -> str | None:
 
 
 def number(text: str, column: Row) -> list[float]:
-    """Return a finite number."""
-    try:
-        found = float(text.replace(",", ".") if column.get("decimal") == "," else text)
-    except ValueError:
-        found = math.nan
-    if not math.isfinite(found) or "_" in text:
+    """Return a finite number, read by the column's marks: its decimal mark, that of thousands, its unit."""
+    found = _float(text) if column.get("decimal") != "," and not column.get("thousands") else math.nan
+    if math.isnan(found):
+        found = _written(text.translate(PLAIN), column)
+    if not math.isfinite(found):
         raise ValueError("no finite number")
     return [found]
+
+
+def _float(text: str) -> float:
+    try:
+        return math.nan if "_" in text else float(text)
+    except ValueError:
+        return math.nan
+
+
+def _written(text: str, column: Row) -> float:
+    """Return a number as people write it; NaN for one with other marks than the column's, or another unit."""
+    found = NUMBER.fullmatch(text)
+    if found is None:
+        return math.nan
+    units = {unit for unit in (found["before"], found["after"]) if unit}
+    signs = [sign for sign in (found["sign"], found["inner"]) if sign]
+    in_brackets = found["open"] is not None
+    if units - {column.get("unit")} or len(signs) + in_brackets > 1 or in_brackets != (found["close"] is not None):
+        return math.nan
+    decimal, thousands = column.get("decimal") or ".", column.get("thousands")
+    whole, point, rest = found["digits"].rstrip().partition(decimal)
+    if thousands and thousands in whole:
+        mark = re.escape(thousands)
+        if re.fullmatch(rf"\d{{1,3}}(?:{mark}\d{{2,3}})*{mark}\d{{3}}", whole) is None:
+            return math.nan
+        whole = whole.replace(thousands, "")
+    size = _float(whole + (f".{rest}" if point else "") + (found["power"] or ""))
+    return -size if in_brackets or "-" in signs else size
 
 
 def boolean(text: str, column: Row) -> list[float]:  # noqa: ARG001 - as the others
@@ -67,17 +113,35 @@ def boolean(text: str, column: Row) -> list[float]:  # noqa: ARG001 - as the oth
 
 
 def moment(text: str, column: Row) -> list[float]:
-    """Return days since 1970-01-01 and, where the column has times of day, seconds since midnight."""
-    found = re.fullmatch(DATES[column["format"]] + (TIME if column["width"] > 1 else ""), text, re.ASCII)
+    """Return days since 1970-01-01 and, where the column has times of day, seconds since midnight, of UTC if known."""
+    pattern = DATES[column["format"]] + (TIME if column["width"] > 1 else "")
+    found = re.fullmatch(pattern, text, re.ASCII | re.IGNORECASE)
     if found is None:
         raise ValueError("no date written as " + column["format"] + (" and time" if column["width"] > 1 else ""))
-    parts = {name: int(value or 0) for name, value in found.groupdict().items()}
-    days = float(date(parts["Y"], parts["m"], parts["d"]).toordinal() - EPOCH)
+    parts = found.groupdict()
+    if parts.get("V"):
+        days = float(date.fromisocalendar(int(parts["Y"]), int(parts["V"]), int(parts["u"] or 1)).toordinal() - EPOCH)
+    else:
+        month = MONTHS.index(parts["b"][:3].lower()) + 1 if parts.get("b") else int(parts["m"])
+        days = float(date(int(parts["Y"]), month, int(parts["d"])).toordinal() - EPOCH)
     if column["width"] == 1:
         return [days]
-    if parts["H"] > 23 or parts["M"] > 59 or parts["S"] > 60:
+    later, seconds = divmod(_seconds(parts), 86400.0)
+    return [days + later, seconds]
+
+
+def _seconds(parts: dict[str, str | None]) -> float:
+    """Return seconds since midnight of UTC, negative where that day begins later."""
+    hour, minute, second = (int(parts[name] or 0) for name in "HMS")
+    if parts["p"]:
+        if not 1 <= hour <= 12:
+            raise ValueError("no time of day")
+        hour = hour % 12 + (12 if parts["p"].lower() == "p" else 0)
+    if hour > 23 or minute > 59 or second > 60:
         raise ValueError("no time of day")
-    return [days, parts["H"] * 3600.0 + parts["M"] * 60.0 + parts["S"]]
+    offset = (parts["z"] or "+00").replace(":", "")
+    away = int(offset[1:3]) * 3600.0 + int(offset[3:] or 0) * 60.0
+    return hour * 3600.0 + minute * 60.0 + second - (-away if offset[0] == "-" else away)
 
 
 def category(text: str, column: Row) -> list[float]:

@@ -1,0 +1,127 @@
+"""Numbers, dates and codes as people write them are read as they are meant, left out with a reason, or asked about."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.trainer.data.loading import load
+
+from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.data.sources.source import Loaded
+from trainwright.trainer.data.table import transform
+
+pytestmark = pytest.mark.requirement("PIPE-2", "TRAIN-11")
+
+WRITTEN: dict[str, tuple[list[str], list[float]]] = {
+    "thousands beside smaller numbers": (["1,234", "987", "12"], [1234, 987, 12]),
+    "millions by commas": (["1,234,567", "12"], [1234567, 12]),
+    "Indian groups": (["12,34,567", "500"], [1234567, 500]),
+    "commas of thousands, a decimal point": (["1,234.5", "7"], [1234.5, 7]),
+    "points of thousands, a decimal comma": (["1.234,5", "7,25"], [1234.5, 7.25]),
+    "points of thousands alone": (["1.234.567", "89"], [1234567, 89]),
+    "a decimal comma": (["1,5", "2", "-0,25"], [1.5, 2, -0.25]),
+    "a decimal comma before three digits": (["1,234", "0,5"], [1.234, 0.5]),
+    "three decimals throughout": (["1.234", "0.987", "12.500"], [1.234, 0.987, 12.5]),
+    "apostrophes": (["1'234.5", "12"], [1234.5, 12]),
+    "typographic apostrophes": (["1\u2019234", "12"], [1234, 12]),
+    "narrow spaces": (["1\u202f234,5", "12"], [1234.5, 12]),
+    "plain spaces": (["1 234", "12"], [1234, 12]),
+    "dollars": (["$1,200.00", "-$5.50", "$-3"], [1200, -5.5, -3]),
+    "euros behind": (["1.200,00 €", "5,50 €"], [1200, 5.5]),
+    "a currency by its code": (["CHF 1'200", "CHF 7.50"], [1200, 7.5]),
+    "percent": (["45%", "7.5 %"], [45, 7.5]),
+    "a unit": (["12.5 kg", "3 kg", "7kg"], [12.5, 3, 7]),
+    "a unit that few lack": (["12 km/h", "3 km/h", "7 km/h", "5"], [12, 3, 7, 5]),
+    "a typesetter's minus": (["\u22123.5", "2"], [-3.5, 2]),
+    "brackets of accountants": (["(1,234)", "(12)", "987"], [-1234, -12, 987]),
+    "powers of ten": (["1e-3", "2.5E4"], [0.001, 25000]),
+}
+
+
+def table(folder: Path, cells: list[str], times: int = 10, **args: Any) -> Loaded:
+    rows = [{"a": cell, "b": n % 7, "y": f"{n % 2}"} for n, cell in enumerate(cells * times)]
+    (folder / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return load("jsonl", folder / "t.jsonl", target="y", **args)
+
+
+@pytest.mark.parametrize("case", WRITTEN)
+def test_a_number_is_read_as_it_is_written_in_training_and_in_serving(case: str, tmp_path: Path) -> None:
+    cells, numbers = WRITTEN[case]
+    loaded = table(tmp_path, cells)
+    assert loaded.samples.base[0][: len(cells), 0].tolist() == pytest.approx(numbers)
+    assert loaded.schema is not None
+    shipped = loaded.schema.shipped({})
+    served = transform.encode_rows([{"a": cell, "b": 0} for cell in cells], shipped)
+    assert served[:, 0].tolist() == pytest.approx(numbers)
+
+
+@pytest.mark.parametrize("case", WRITTEN)
+def test_a_target_is_read_by_the_marks_that_features_are_read_by(case: str, tmp_path: Path) -> None:
+    cells, numbers = WRITTEN[case]
+    rows = [{"b": n % 7, "y": cell} for n, cell in enumerate(cells * 10)]
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    loaded = load("jsonl", tmp_path / "t.jsonl", target="y", task="regression")
+    assert loaded.class_names is None
+    assert loaded.samples.base[1][: len(cells)].tolist() == pytest.approx(numbers)
+
+
+@pytest.mark.parametrize("cells", [["1,234", "5,678"], ["1.234", "987", "500"], ["1,234", "1500"]])
+def test_a_mark_that_nothing_settles_is_asked_about_with_both_readings(cells: list[str], tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"may be 1234 or 1\.234") as asked:
+        table(tmp_path, cells)
+    assert '","' in str(asked.value.remedy)
+    by_comma = table(tmp_path, cells, decimal=cells[0][1]).samples.base[0][0, 0]
+    assert by_comma.item() == pytest.approx(1.234)
+    by_point = table(tmp_path, cells, decimal={",": ".", ".": ","}[cells[0][1]]).samples.base[0][0, 0]
+    assert by_point.item() == 1234
+
+
+@pytest.mark.parametrize(("other", "number"), [("0,5", 1.234), ("0.5", 1234)])
+def test_another_column_settles_a_mark(other: str, number: float, tmp_path: Path) -> None:
+    rows = [{"a": "1,234", "c": other, "y": f"{n % 2}"} for n in range(40)]
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert load("jsonl", tmp_path / "t.jsonl", target="y").samples.base[0][0].tolist() == pytest.approx([number, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "reason"),
+    [
+        ([f"{n} {unit}" for n in range(40) for unit in ("kg", "g")], "ignore", "of several units"),
+        (["45%", "0.45"], "category", "of several units"),
+        (["0x1F", "0x2A"], "category", "2 different texts"),
+        (["01067", "99310"], "category", "2 different texts"),
+        (["12a", "3b", "7c"], "category", "of several units"),
+        (["1.2.3", "1.10.0"], "category", "2 different texts"),
+    ],
+)
+def test_what_is_no_number_is_not_read_as_one(cells: list[str], kind: str, reason: str, tmp_path: Path) -> None:
+    schema = table(tmp_path, cells, times=4).schema
+    assert schema is not None
+    assert (schema.columns[0].kind, reason in schema.columns[0].reason) == (kind, True), schema.columns[0].reason
+
+
+@pytest.mark.parametrize(
+    ("cell", "days", "seconds"),
+    [
+        ("2024-01-01T00:30:00+02:00", 19722, 81000),
+        ("2024-01-01 23:30 -0330", 19724, 10800),
+        ("2024-01-01T12:00:00Z", 19723, 43200),
+        ("1 January 2024, 5:30 PM", 19723, 63000),
+        ("01-Jan-2024", 19723, None),
+        ("Jan 1, 2024", 19723, None),
+        ("1st Jan 2024", 19723, None),
+        ("2024-W01", 19723, None),
+        ("2024-W01-2", 19724, None),
+    ],
+)
+def test_dates_with_offsets_months_by_name_and_weeks_are_dates(
+    cell: str, days: int, seconds: int | None, tmp_path: Path
+) -> None:
+    loaded = table(tmp_path, [cell])
+    wanted = [days] if seconds is None else [days, seconds]
+    assert loaded.samples.base[0][0, : len(wanted)].tolist() == wanted
+    assert loaded.schema is not None
+    assert loaded.schema.columns[0].kind == "date"
