@@ -13,7 +13,7 @@ from torch import nn
 from trainwright.trainer.assembly.building import AS_IT_IS, Building
 from trainwright.trainer.assembly.dry_run import explained_build
 from trainwright.trainer.assembly.model import build_model, files_of_model, place_of_vocabulary
-from trainwright.trainer.assembly.target import require_numbers, wanted_target
+from trainwright.trainer.assembly.target import load_built_in, require_numbers
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError, UserCodeError, near_matches
 from trainwright.trainer.base.section import Entry
@@ -21,7 +21,6 @@ from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.schema import DataSection
 from trainwright.trainer.data.assemble import from_loaded, from_user, withhold_test
 from trainwright.trainer.data.first_look import FirstLook
-from trainwright.trainer.data.sources import load_source
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.text.tags import is_iob2
 from trainwright.trainer.frameworks.hand_over import hand_over
@@ -194,7 +193,7 @@ def build_data(config: TrainingConfig, code_root: Path, looks: FirstLook | None 
     assert section is not None, "the schema requires it"  # noqa: S101
     if is_entry(section.use):
         return _own_data(section, code_root)
-    found = load_source(section.use, section.args, code_root, section.split, wanted_target(config))
+    found = load_built_in(config, code_root)
     if isinstance(found, Splits):
         return found
     args = {name: value for name, value in section.args.items() if name != "path"}  # its files' contents are known

@@ -10,10 +10,10 @@ from typing import Any
 from trainwright.trainer.acceleration.precision import apply_precision
 from trainwright.trainer.assembly.assemble import choose_device
 from trainwright.trainer.assembly.build import build_loss, build_metric, call_data, call_task
+from trainwright.trainer.assembly.target import load_built_in
 from trainwright.trainer.base import seeding
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.assemble import divide, user_parts
-from trainwright.trainer.data.sources import load_source
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.frameworks.hand_over import handed_over
 from trainwright.trainer.reproducibility import determinism
@@ -72,5 +72,5 @@ def _of_data(config: TrainingConfig, root: Path) -> dict[str, Any]:
         data = call_data(section, root)
         with user_code(f"Reading samples of data `{section.use}`", root):
             return user_parts(data, section.split)[0]
-    found = load_source(section.use, section.args, root, section.split)
+    found = load_built_in(config, root)
     return found.samples if isinstance(found, Splits) else divide(found.samples, section.split, found)

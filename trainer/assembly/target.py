@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.section import Entry
 from trainwright.trainer.config.schema import TrainingConfig
+from trainwright.trainer.data.sources import load_source
+from trainwright.trainer.data.sources.source import Loaded
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS
 
 NUMBERS, CLASSES = "regression", "classification"
+
+
+def load_built_in(config: TrainingConfig, code_root: Path) -> Loaded | Splits:
+    """Return the samples of the configuration's built-in source, with targets as loss and metrics want them.
+
+    Raises as `load_source`.
+    """
+    section = config.data
+    assert section is not None, "called where there is one"  # noqa: S101
+    return load_source(section.use, section.args, code_root, section.split, wanted_target(config))
 
 
 def wanted_target(config: TrainingConfig) -> str | None:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from trainwright.trainer.assembly.target import wanted_target
 from trainwright.trainer.base.errors import DataError, TrainwrightError
 from trainwright.trainer.base.paths import confine
 from trainwright.trainer.config import TrainingConfig
@@ -109,7 +110,13 @@ def context_of(
             path = drift.reference if drift is not None else None
             reference = None if path is None else reference_of(section.use, section.args, code_root, path)
             return scanned(
-                frame, expectations, use=section.use, args=section.args, samples=samples, reference=reference
+                frame,
+                expectations,
+                use=section.use,
+                args=section.args,
+                task=wanted_target(config),
+                samples=samples,
+                reference=reference,
             )
     with user_code("Reading samples to validate them", code_root):
         found = sampled(samples, seed)
