@@ -137,7 +137,13 @@ def _read_table(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
     if reading.text is None and data.get("text") not in {None, reading.target} and is_textual:
         reading.text = data["text"]
         reading.assumed.append(f"the texts are in column {reading.text!r}, the one with the most words")
-    what = "regression" if columns.get(reading.target, {}).get("kind") == "number" else "classification"
+    column = columns.get(reading.target, {})
+    what = "regression" if column.get("kind") == "number" else "classification"
+    if column.get("of_numbers") and not request.task:
+        reading.assumed.append(
+            f"the {column['different']} different whole numbers of {reading.target!r} are classes; numbers to predict "
+            "are task table_regression"
+        )
     reading.task = reading.task or f"{'text' if reading.text else 'table'}_{what}"
 
 

@@ -179,19 +179,26 @@ def _column(values: pl.Series) -> dict[str, Any]:
     """Return a column's name, kind (number, category, text, other), different values and words a cell."""
     import polars as pl
 
+    from trainwright.trainer.data.table.infer import infer_target
+    from trainwright.trainer.data.table.schema import ROWS
+
     filled = values.drop_nulls()
     try:
         different = int(filled.n_unique())
     except pl.exceptions.InvalidOperationError:  # nested cells
         return {"name": values.name, "kind": "other", "different": 0, "words": 0.0}
-    words, kind = 0.0, "other"
-    if values.dtype.is_numeric() or values.dtype == pl.Boolean:
-        is_classes = not values.dtype.is_float() and different <= FEW_INTEGERS
+    words, kind, of_numbers = 0.0, "other", values.dtype.is_numeric()
+    is_fraction = values.dtype.is_float()
+    if values.dtype == pl.String and not of_numbers:  # $1,200 is a number too
+        of_numbers = is_fraction = infer_target(values.name, filled.head(ROWS).to_list()).kind == "number"
+    if of_numbers or values.dtype == pl.Boolean:
+        is_classes = not is_fraction and different <= FEW_INTEGERS
         kind = "category" if is_classes or values.dtype == pl.Boolean else "number"
     elif values.dtype == pl.String:
         words = float(filled.str.split(" ").list.len().mean() or 0.0)  # type: ignore[arg-type]
         kind = "text" if words >= WORDS_OF_TEXT and different > FEW_INTEGERS else "category"
-    return {"name": values.name, "kind": kind, "different": different, "words": round(words, 1)}
+    found = {"name": values.name, "kind": kind, "different": different, "words": round(words, 1)}
+    return found | {"of_numbers": True} if of_numbers and kind == "category" else found
 
 
 def _classes(frame: pl.LazyFrame, column: str) -> dict[str, Any]:

@@ -73,6 +73,14 @@ def test_one_odd_word_among_prices_makes_no_classes_of_them(wants: dict[str, Any
     assert "classes" in str(refused.value.remedy)
 
 
+def test_spellings_of_a_class_are_joined_where_that_is_said(tmp_path: Path) -> None:
+    cells = ["yes", "no", "yes.", "No"] * 20
+    assert built(tmp_path, cells, OF_CLASSES).class_names == ["No", "no", "yes", "yes."]
+    joined = built(tmp_path, cells, OF_CLASSES, labels={"yes.": "yes", "No": "no"})
+    assert joined.class_names == ["no", "yes"]
+    assert targets_of(joined) == [0, 1]
+
+
 def test_words_are_no_target_of_a_loss_for_numbers(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="'yes' is not a finite number"):
         built(tmp_path, ["yes", "no"] * 20, NUMBERS)

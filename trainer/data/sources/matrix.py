@@ -49,7 +49,7 @@ def matrix_of(reading: Reading, schema: TableSchema) -> Matrix:
     if sum(path.stat().st_size for path in reading.sources) < SURELY_LARGE * mapped.MAPPED_FROM_BYTES:
         try:
             inputs, targets, encoder = _read(reading, schema, _Memory(schema.width))
-            labels, classes = targets.whole(reading.table.wish, reading.where)
+            labels, classes = targets.whole(reading.where)
             samples = TensorSamples(torch.from_numpy(inputs.whole()), torch.from_numpy(labels))
             return Matrix(samples, classes, encoder.has_missing)
         except _TooLargeError:
@@ -60,7 +60,7 @@ def matrix_of(reading: Reading, schema: TableSchema) -> Matrix:
 def _mapped(reading: Reading, schema: TableSchema) -> Matrix:
     def write(rows: mapped.Rows) -> dict[str, Any]:
         _, targets, encoder = _read(reading, schema, _Files(schema.width, rows))
-        labels, classes = targets.whole(reading.table.wish, reading.where)
+        labels, classes = targets.whole(reading.where)
         rows.add(targets=labels)
         values = {column.name: column.values for column in schema.features}
         return {"classes": classes, "has_missing": encoder.has_missing, "values": values}
@@ -83,7 +83,7 @@ def _read(reading: Reading, schema: TableSchema, into: _Memory | _Files) -> tupl
     import pyarrow as pa
 
     while True:
-        encoder, targets = Encoder(schema), TargetColumn(schema.target_column)
+        encoder, targets = Encoder(schema), TargetColumn(schema.target_column, reading.table.wish)
         try:
             for batches in _passes(reading, schema, encoder, targets, into):
                 into.count = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
@@ -64,6 +64,8 @@ class Wish:
     """As the data's arguments have it."""
     of_loss: str | None = None
     """As loss and metrics want it; it decides where the arguments are silent."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Class by another spelling of it."""
 
 
 class Source(Section):
@@ -90,7 +92,7 @@ class Source(Section):
     @property
     def wish(self) -> Wish:
         """What the configuration says of the target."""
-        return Wish(getattr(self, "task", None), self._of_loss)
+        return Wish(getattr(self, "task", None), self._of_loss, getattr(self, "labels", None) or {})
 
     @classmethod
     def form_of(cls, args: dict[str, Any]) -> type[Source]:  # noqa: ARG003 - for sources of several forms

@@ -44,6 +44,8 @@ class Table(Files):
 
     task: Task | None = None
     """Left out: guessed from the target."""
+    labels: dict[Name, Name] | None = None
+    """Other spellings of classes, with the class that each is: `{"yes.": "yes"}`."""
     drop_without_target: bool = False
     """Leave rows out that have no target, and record which; else they are an error."""
 

@@ -49,9 +49,9 @@ def read_targets(cells: Cells, target: str, wish: Wish, decimal: str | None = No
     column = cells.column(target, "data.args.target")
     texts = StringBuilder()  # where `pa.array` would import pandas, to ask whether the list is of its kind
     texts.append_values(["" if cell is None else str(cell) for cell in column])
-    found = TargetColumn(infer_target(target, column[:ROWS], decimal))
+    found = TargetColumn(infer_target(target, column[:ROWS], decimal), wish)
     found.add(texts.finish())
-    return found.whole(wish, cells.where)
+    return found.whole(cells.where)
 
 
 def rows_without(columns: Iterable[pa.Array]) -> tuple[Array, int]:
@@ -79,6 +79,7 @@ class TargetColumn:
 
     column: Column
     """As the first rows have it."""
+    wish: Wish
     names: dict[str, int] | None = field(default_factory=dict)
     """Number of each different cell; None: too many."""
     parts: list[Array] = field(default_factory=list)
@@ -98,7 +99,8 @@ class TargetColumn:
 
     def add(self, column: pa.Array) -> None:
         """Take the next rows' cells."""
-        cells, codes = _coded(column)
+        raw, codes = _coded(column)
+        cells = [self.wish.labels.get(cell, cell) for cell in raw]
         met = {cells[code] for code in np.unique(codes).tolist()}
         if self.names is not None and len(self.names.keys() | met) > MAX_CLASSES:
             values = np.array([self._number(cell) for cell in self.names])
@@ -123,7 +125,7 @@ class TargetColumn:
                 self.bad += [(row + place, cells[int(part[place])]) for place in places]
             row += len(part)
 
-    def whole(self, wish: Wish, where: Where) -> Targets:
+    def whole(self, where: Where) -> Targets:
         """Return the targets as classes or numbers.
 
         Raises:
@@ -131,9 +133,9 @@ class TargetColumn:
         """
         found = np.concatenate(self.parts) if self.parts else np.empty(0, dtype=np.int32)
         if self.names is None:
-            return self._numbers(found, wish, where)
+            return self._numbers(found, where)
         self._require_filled(found, where)
-        return self._decided(found, wish, where)
+        return self._decided(found, where)
 
     @property
     def target(self) -> str:
@@ -148,11 +150,11 @@ class TargetColumn:
         if len(rows):
             raise _empty(self.target, [where(int(row)) for row in rows[:NAMED]], len(rows))
 
-    def _decided(self, found: Array, wish: Wish, where: Where) -> Targets:
+    def _decided(self, found: Array, where: Where) -> Targets:
         names = list(self.names or {})
         numbers = np.array([self._number(name) for name in names])
         are_numbers = bool(np.isfinite(numbers).all())
-        if self._is_number(wish, numbers, len(found)):
+        if self._is_number(numbers, len(found)):
             wrong = np.flatnonzero(~np.isfinite(numbers)[found])
             if len(wrong):
                 raise _no_number(self.target, where(int(wrong[0])), names[found[wrong[0]]], len(wrong))
@@ -163,33 +165,31 @@ class TargetColumn:
         labels = {name: label for label, name in enumerate(ordered)}
         return np.array([labels[name] for name in names], dtype=np.int64)[found], ordered
 
-    def _is_number(self, wish: Wish, numbers: Array, rows: int) -> bool:
+    def _is_number(self, numbers: Array, rows: int) -> bool:
         """Return whether the target is a number: as the configuration says, else as different cells (cells,) look.
 
         Mostly numbers are never classes by a guess, however few cells are none. A loss for classes takes whole numbers
         as such that recur.
         """
-        if wish.task is not None:
-            return wish.task == "regression"
-        if wish.of_loss == "regression":
+        if self.wish.task is not None:
+            return self.wish.task == "regression"
+        if self.wish.of_loss == "regression":
             return True
         are_whole = bool((numbers == np.floor(numbers)).all())
         if len(numbers) <= FEW and (are_whole or not np.isfinite(numbers).all()):
             return False
-        recurs = wish.of_loss == "classification" and are_whole and 2 * len(numbers) <= rows
+        recurs = self.wish.of_loss == "classification" and are_whole and 2 * len(numbers) <= rows
         return self.column.kind == "number" and not recurs
 
-    def _numbers(self, found: Array, wish: Wish, where: Where) -> Targets:
+    def _numbers(self, found: Array, where: Where) -> Targets:
         empty = [row for row, cell in self.bad if cell.lower() in EMPTY]
         if empty:
             raise _empty(self.target, [where(row) for row in empty], int(np.isnan(found).sum()))
-        is_number = self.column.kind == "number" if wish.task is None else wish.task == "regression"
-        if not is_number and (wish.of_loss != "regression" or wish.task is not None):
+        is_number = self.column.kind == "number" if self.wish.task is None else self.wish.task == "regression"
+        if not is_number and (self.wish.of_loss != "regression" or self.wish.task is not None):
             raise _wrong_classes(self.target, None, numeric=not self.bad)
         if self.bad:
             raise _no_number(self.target, where(self.bad[0][0]), self.bad[0][1], int((~np.isfinite(found)).sum()))
-        if wish == Wish() and bool((found == np.floor(found)).all()) and len(np.unique(found)) <= FEW:
-            raise _wrong_classes(self.target, None, numeric=True)
         return _varied(found, self.target), None
 
 
