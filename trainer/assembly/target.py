@@ -19,11 +19,15 @@ NUMBERS, CLASSES = "regression", "classification"
 def load_built_in(config: TrainingConfig, code_root: Path) -> Loaded | Splits:
     """Return the samples of the configuration's built-in source, with targets as loss and metrics want them.
 
-    Raises as `load_source`.
+    Raises:
+        ConfigurationError: the data's arguments say another task than these. And as `load_source`.
     """
     section = config.data
     assert section is not None, "called where there is one"  # noqa: S101
-    return load_source(section.use, section.args, code_root, section.split, wanted_target(config))
+    wanted, said = wanted_target(config), section.args.get("task")
+    if said is not None and wanted is not None and said != wanted:
+        raise _contradiction(config, f"data.args.task is {said}", wanted)
+    return load_source(section.use, section.args, code_root, section.split, wanted)
 
 
 def wanted_target(config: TrainingConfig) -> str | None:
@@ -54,12 +58,19 @@ def require_numbers(config: TrainingConfig, splits: Splits) -> None:
     names = splits.class_names
     if names is None or wanted_target(config) != NUMBERS:
         return
+    more = ", …" if len(names) > 5 else ""
+    raise _contradiction(config, f"The target is {len(names)} classes ({', '.join(names[:5])}{more})", NUMBERS)
+
+
+def _contradiction(config: TrainingConfig, said: str, wanted: str) -> ConfigurationError:
     loss = config.loss if isinstance(config.loss, str) else config.loss.use
-    what = f"loss {loss} is" if loss in LOSSES else "the metrics are"
-    raise ConfigurationError(
-        f"The target is {len(names)} classes ({', '.join(names[:5])}{', …' if len(names) > 5 else ''}), and {what} for "
-        "numbers: their numbering would be learned.",
-        remedy="If they are classes: loss cross_entropy with metrics like accuracy. If they are numbers: "
-        "data.args.task regression.",
-        details={"changes": {"loss": "cross_entropy", "metrics": ["accuracy"]}},
+    of_loss = f"loss {loss} is" if loss in LOSSES and "loss" in config.model_fields_set else "the metrics are"
+    other = {"loss": "cross_entropy", "metrics": ["accuracy"]}
+    numbers = {"loss": "mse", "metrics": ["mae", "r2"], "target_scaling": "standardize"}
+    return ConfigurationError(
+        f"{said}, and {of_loss} for {'numbers' if wanted == NUMBERS else 'classes'}.",
+        remedy="If the target is classes: loss cross_entropy with metrics like accuracy, and data.args.task "
+        "classification or left out. If it is a number: loss mse (mae, huber) with metrics like mae and r2, and "
+        "data.args.task regression or left out.",
+        details={"changes": other if wanted == NUMBERS else numbers},
     )

@@ -88,10 +88,25 @@ def test_words_are_no_target_of_a_loss_for_numbers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wants", [NUMBERS, {"loss": "own.py:gap", "metrics": ["mae"]}])
 def test_a_target_that_is_said_to_be_classes_contradicts_them(wants: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"4 classes \(0, 10, 50, 100\)") as refused:
+    with pytest.raises(ConfigurationError, match=r"data.args.task is classification, and .* for numbers") as refused:
         built(tmp_path, DOSES * 20, wants, task="classification")
     assert "cross_entropy" in str(refused.value.remedy)
-    assert "regression" in str(refused.value.remedy)
+    assert "mse" in str(refused.value.remedy)
+
+
+def test_a_target_that_is_said_to_be_a_number_contradicts_a_loss_of_classes(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="data.args.task is regression, and loss cross_entropy is for classes"):
+        built(tmp_path, DOSES * 20, OF_CLASSES, task="regression")
+
+
+@pytest.mark.parametrize(("cells", "named"), [([f"name {n}" for n in range(60)], "60 classes in 60 rows")])
+def test_a_class_for_every_row_is_none(cells: list[str], named: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=named):
+        built(tmp_path, cells, OF_CLASSES)
+
+
+def test_one_and_one_point_nought_are_one_class(tmp_path: Path) -> None:
+    assert built(tmp_path, ["1", "2", "1.0", "2.0"] * 20, OF_CLASSES).class_names == ["1", "2"]
 
 
 def test_classes_of_a_shipped_data_set_are_no_numbers(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ WRITTEN: dict[str, tuple[list[str], list[float]]] = {
     "a unit that few lack": (["12 km/h", "3 km/h", "7 km/h", "5"], [12, 3, 7, 5]),
     "a typesetter's minus": (["\u22123.5", "2"], [-3.5, 2]),
     "brackets of accountants": (["(1,234)", "(12)", "987"], [-1234, -12, 987]),
+    "a minus behind": (["12.50-", "3"], [-12.5, 3]),
     "powers of ten": (["1e-3", "2.5E4"], [0.001, 25000]),
 }
 
@@ -95,6 +96,13 @@ def test_another_column_settles_a_mark(other: str, number: float, tmp_path: Path
         (["01067", "99310"], "category", "2 different texts"),
         (["12a", "3b", "7c"], "category", "of several units"),
         (["1.2.3", "1.10.0"], "category", "2 different texts"),
+        ([f"{n:02}.01.24" for n in range(1, 29)] * 2, "category", "years of two digits"),
+        (
+            [f"{n:02}/13/2024" for n in range(1, 13)] + [f"{n + 12}/01/2024" for n in range(1, 13)],
+            "category",
+            "several",
+        ),
+        ([str(10**15 + n) for n in range(40)], "ignore", "float32 tells"),
     ],
 )
 def test_what_is_no_number_is_not_read_as_one(cells: list[str], kind: str, reason: str, tmp_path: Path) -> None:
@@ -115,13 +123,30 @@ def test_what_is_no_number_is_not_read_as_one(cells: list[str], kind: str, reaso
         ("1st Jan 2024", 19723, None),
         ("2024-W01", 19723, None),
         ("2024-W01-2", 19724, None),
+        ("2024-002", 19724, None),
+        ("2. Januar 2024", 19724, None),
+        ("2 de enero de 2024", 19724, None),
+        ("20240102", 19724, None),
+        ("Tue, 02 Jan 2024 06:15:00 +0200", 19724, 15300),
+        ("2024-01-02T01:00:00+02:00[Europe/Berlin]", 19723, 82800),
     ],
 )
 def test_dates_with_offsets_months_by_name_and_weeks_are_dates(
     cell: str, days: int, seconds: int | None, tmp_path: Path
 ) -> None:
-    loaded = table(tmp_path, [cell])
+    loaded = table(tmp_path, [cell], times=30)
     wanted = [days] if seconds is None else [days, seconds]
     assert loaded.samples.base[0][0, : len(wanted)].tolist() == wanted
     assert loaded.schema is not None
     assert loaded.schema.columns[0].kind == "date"
+
+
+@pytest.mark.parametrize(("odd", "why"), [("unknown", "no date written"), ("2024-02-30", "no day of the calendar")])
+def test_a_cell_that_is_no_date_among_dates_is_named_by_its_line(odd: str, why: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=f"line 9, column 'a': '{odd}' is {why}"):
+        table(tmp_path, ["2024-01-31", "2023-12-01"] * 4 + [odd], times=1)
+
+
+def test_days_with_a_time_in_some_rows_have_midnight_in_the_others(tmp_path: Path) -> None:
+    loaded = table(tmp_path, ["2024-01-01", "2024-01-01 10:00"])
+    assert loaded.samples.base[0][:2, :2].tolist() == [[19723, 0], [19723, 36000]]

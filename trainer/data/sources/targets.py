@@ -159,11 +159,13 @@ class TargetColumn:
             if len(wrong):
                 raise _no_number(self.target, where(int(wrong[0])), names[found[wrong[0]]], len(wrong))
             return _varied(numbers[found], self.target), None
-        if not 2 <= len(names) <= MAX_CLASSES:
-            raise _wrong_classes(self.target, names, numeric=are_numbers)
-        ordered = sorted(names, key=(lambda name: (self._number(name), name)) if are_numbers else str)
-        labels = {name: label for label, name in enumerate(ordered)}
-        return np.array([labels[name] for name in names], dtype=np.int64)[found], ordered
+        one_each = self.wish.task is None and len(names) > max(FEW, len(found) // 2)
+        called = {name: _whole(name) if _whole(name) in (self.names or {}) else name for name in names}
+        classes = sorted(set(called.values()), key=(lambda one: (self._number(one), one)) if are_numbers else str)
+        if one_each or not 2 <= len(classes) <= MAX_CLASSES:
+            raise _wrong_classes(self.target, classes, len(found), numeric=are_numbers)
+        labels = {name: label for label, name in enumerate(classes)}
+        return np.array([labels[called[name]] for name in names], dtype=np.int64)[found], classes
 
     def _is_number(self, numbers: Array, rows: int) -> bool:
         """Return whether the target is a number: as the configuration says, else as different cells (cells,) look.
@@ -187,7 +189,7 @@ class TargetColumn:
             raise _empty(self.target, [where(row) for row in empty], int(np.isnan(found).sum()))
         is_number = self.column.kind == "number" if self.wish.task is None else self.wish.task == "regression"
         if not is_number and (self.wish.of_loss != "regression" or self.wish.task is not None):
-            raise _wrong_classes(self.target, None, numeric=not self.bad)
+            raise _wrong_classes(self.target, None, len(found), numeric=not self.bad)
         if self.bad:
             raise _no_number(self.target, where(self.bad[0][0]), self.bad[0][1], int((~np.isfinite(found)).sum()))
         return _varied(found, self.target), None
@@ -236,7 +238,12 @@ def _no_number(target: str, place: str, cell: str, count: int) -> DataError:
     )
 
 
-def _wrong_classes(target: str, names: list[str] | None, *, numeric: bool) -> DataError:
+def _whole(name: str) -> str:
+    """Return 1 for 1.0: one class, written in two ways."""
+    return name[:-2] if name.endswith(".0") else name
+
+
+def _wrong_classes(target: str, names: list[str] | None, rows: int, *, numeric: bool) -> DataError:
     found = f"more than {MAX_CLASSES} classes" if names is None else f"{len(names)} classes"
     found = f"one class only ({names[0]!r})" if names is not None and len(names) == 1 else found
     is_single = names is not None and len(names) == 1
@@ -244,6 +251,6 @@ def _wrong_classes(target: str, names: list[str] | None, *, numeric: bool) -> Da
     if numeric and not is_single:
         other = ' or set data.args.task to "regression".'
     return DataError(
-        f"The target {target!r} has {found}; 2 to {MAX_CLASSES} classes make sense.",
+        f"The target {target!r} has {found} in {rows} rows; 2 to {MAX_CLASSES} classes that recur make sense.",
         remedy=f"Name another column with data.args.target,{other}",
     )

@@ -11,6 +11,10 @@ import numpy as np
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.split_methods.rows import MOST_NAMED, Array, Codes, Rows, key_of, shares_of
+from trainwright.trainer.data.table import transform
+from trainwright.trainer.data.table.infer import infer
+
+SECONDS_A_DAY = 86400.0
 
 
 def by_time(rows: Rows, section: SplitSection) -> Codes:
@@ -58,6 +62,8 @@ def instants(values: Array, column: str) -> Array:
     try:
         numbers = [_instant(text.strip()) for text in texts]
     except ValueError:
+        if numbers := _dated(column, texts.tolist()):
+            return np.array(numbers)[places.reshape(-1)]
         wrong = [row for row, value in enumerate(values) if _is_wrong(str(value).strip())]
         named = ", ".join(f"row {row} {str(values[row])[:30]!r}" for row in wrong[:MOST_NAMED])
         raise DataError(
@@ -67,6 +73,18 @@ def instants(values: Array, column: str) -> Array:
             details={"column": column, "rows": wrong[:20]},
         ) from None
     return np.array(numbers)[places.reshape(-1)]
+
+
+def _dated(column: str, texts: list[str]) -> list[float]:
+    """Return dates in seconds since 1970, read as a feature's are; empty where some are none."""
+    found = infer(column, texts, named=True)
+    if found.kind != "date":
+        return []
+    try:
+        parts = [transform.encode(text, found.plan()) for text in texts]
+    except ValueError:
+        return []
+    return [days * SECONDS_A_DAY + (rest[0] if rest else 0.0) for days, *rest in parts]
 
 
 def _instant(text: str) -> float:

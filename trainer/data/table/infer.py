@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.table import transform
@@ -24,7 +27,9 @@ FEW_ROWS = 20
 NAMED_ID = re.compile(r"^column_\d+$|^Unnamed|(^|[_\s-])(id|uuid|guid|index|key)$|^(id|uuid|guid)[_\s-]|[a-z](Id|ID)$")
 CODE = re.compile(r"^0\d{3,}$", re.MULTILINE)
 THREE = re.compile(r"[-+]?[1-9]\d{0,2}\.\d{3}")
-ZONE = re.compile(r"(?:Z|UTC|GMT|[-+]\d{2}:?(?:\d{2})?)$", re.IGNORECASE)
+SHORT_DATE = re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{2}")
+COMPACT = re.compile(r"(?:19|20)\d{6}")
+ZONE = re.compile(r":\d{2}(?:\.\d+)? ?(Z|UTC|GMT|[-+]\d{2}:?(?:\d{2})?)(?:\[[\w/+-]+\])?$", re.IGNORECASE)
 PAIRS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"})
 
 
@@ -40,8 +45,11 @@ def infer(name: str, cells: Sequence[Any], *, named: bool, decimal: str | None =
     Raises:
         DataError: nothing tells its decimal mark from that of thousands.
     """
+    if _are_compact_dates(cells):
+        return Column(name, "date", "dates written yearmonthday", format="yearmonthday")
     if _are_plain_numbers(cells, decimal) and (named or not NAMED_ID.search(name)):
-        return Column(name, "number", f"the first {len(cells)} cells are numbers", takes_numbers=True)
+        plain = Column(name, "number", f"the first {len(cells)} cells are numbers", takes_numbers=True)
+        return plain if named else _told_apart(plain, cells)
     texts = [text for text in map(transform.text_of, cells) if text is not None]
     if not texts:
         return Column(name, "ignore", "no value in any row")
@@ -69,6 +77,26 @@ def decimal_of(columns: Sequence[Sequence[Any]]) -> str | None:
         if marks is not None and marks.is_proven and _fits(texts, marks) >= MOSTLY * len(texts):
             proven.add(marks.decimal)
     return proven.pop() if len(proven) == 1 else None
+
+
+def _are_compact_dates(cells: Sequence[Any]) -> bool:
+    """Return whether all of many whole numbers are days as 20240131."""
+    filled = [cell for cell in cells if cell is not None and cell != ""]
+    if len(filled) < FEW_ROWS or not COMPACT.fullmatch(str(filled[0]).strip()):
+        return False
+    return all(_is("date", str(cell).strip(), format="yearmonthday", width=1) for cell in dict.fromkeys(filled))
+
+
+def _told_apart(column: Column, cells: Sequence[Any]) -> Column:
+    """Return a column of numbers, left out where most of them fall together in 32 bits."""
+    different = set(map(float, cells))
+    kept = len(set(np.array(list(different)).astype(np.float32).tolist())) if max(map(abs, different)) >= 2**24 else 0
+    if not kept or 2 * kept > len(different):
+        return column
+    reason = (
+        f"of {len(different)} different numbers float32 tells {kept} apart: an identifier, or write them less exact"
+    )
+    return Column(column.name, "ignore", reason)
 
 
 def _are_plain_numbers(cells: Sequence[Any], decimal: str | None) -> bool:
@@ -170,24 +198,42 @@ def _ambiguous(name: str, cell: str) -> DataError:
     )
 
 
-def _date(name: str, texts: list[str], least: float = 1.0) -> Column | None:
-    distinct = set(texts)
-    for width in (1, 2):
-        for format_name in transform.DATES:
-            fits = sum(_is("date", text, format=format_name, width=width) for text in distinct)
-            if fits and fits >= least * len(distinct):
-                time = f" with a time of day{_zones(distinct)}" if width == 2 else ""
-                either = format_name == "day/month/year" and all(
-                    _is("date", text, format="month/day/year", width=width) for text in distinct
-                )
-                doubt = "; month/day/year would fit too" if either else ""
-                return Column(name, "date", f"dates written {format_name}{time}{doubt}", width, format_name)
+def _date(name: str, texts: list[str], least: float = MOSTLY) -> Column | None:
+    """Return a column of dates in the one form that all fit, else in that which most do; the others are errors then."""
+    counts = Counter(texts)
+    fits: dict[tuple[int, str], int] = {}
+    for share in (1.0, least):
+        for width in (1, 2):
+            for form in transform.DATES:
+                if (width, form) not in fits:
+                    fits[width, form] = _dated(counts, form, width)
+                if fits[width, form] and fits[width, form] >= share * len(texts):
+                    return _of_form(name, form, width, counts, fits[width, form])
     return None
+
+
+def _dated(counts: Counter[str], form: str, width: int) -> int:
+    """Return how many cells are dates of a form; 0 where the first different ones are none."""
+    first = list(counts)[:SOME]
+    if not any(_is("date", text, format=form, width=width) for text in first):
+        return 0
+    return sum(count for text, count in counts.items() if _is("date", text, format=form, width=width))
+
+
+def _of_form(name: str, form: str, width: int, counts: Counter[str], fits: int) -> Column:
+    time = f" with a time of day{_zones(set(counts))}" if width == 2 else ""
+    either = form == "day/month/year" and all(
+        _is("date", text, format="month/day/year", width=width) for text in counts
+    )
+    doubt = "; month/day/year would fit too" if either else ""
+    total = sum(counts.values())
+    some = "" if fits == total else f"{fits} of the first {total} values are "
+    return Column(name, "date", f"{some}dates written {form}{time}{doubt}", width, form)
 
 
 def _zones(texts: set[str]) -> str:
     """Return in words what offsets from UTC dates have; empty for none, or UTC throughout."""
-    zones = [found[0].upper() if (found := ZONE.search(text)) else "" for text in texts]
+    zones = [found[1].upper() if (found := ZONE.search(text)) else "" for text in texts]
     if all(zone in {"", "Z", "UTC", "GMT", "+00:00", "+0000", "+00"} for zone in zones):
         return ""
     return ", moved to UTC" + ("; those without an offset count as UTC" if "" in zones else "")
@@ -196,7 +242,7 @@ def _zones(texts: set[str]) -> str:
 def _words(name: str, texts: list[str], *, named: bool) -> Column:
     distinct, count = len(set(texts)), len(texts)
     words = sum(len(text.split()) for text in texts) / count
-    looks = _like_numbers(texts)
+    looks = _like_dates(texts) or _like_numbers(texts)
     if looks and distinct > MOST_ODD and not named:
         return Column(name, "ignore", f"{distinct} different texts{looks}")
     if distinct > 0.95 * count and count >= FEW_ROWS and words < 2 and not named:
@@ -204,6 +250,16 @@ def _words(name: str, texts: list[str], *, named: bool) -> Column:
     if words >= 3 or (distinct > max(50, 0.5 * count) and words >= 1.5):
         return Column(name, "text", f"free text: {words:.0f} words on average", BUCKETS)
     return Column(name, "category", f"{distinct} different texts{looks}")
+
+
+def _like_dates(texts: list[str]) -> str:
+    """Return in words that most cells are dates, in a way that is not read; empty where they are not."""
+    short = sum(SHORT_DATE.fullmatch(text) is not None for text in texts)
+    if short >= MOSTLY * len(texts):
+        return "; like dates with years of two digits: write four"
+    some = texts[:SOME]
+    able = [any(_is("date", text, format=form, width=2) for form in transform.DATES) for text in some]
+    return "; like dates in several forms: write one" if sum(able) >= MOSTLY * len(some) else ""
 
 
 def _like_numbers(texts: list[str]) -> str:

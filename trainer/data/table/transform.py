@@ -24,28 +24,39 @@ import numpy as np
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "<na>", "?"})
 """Cells that hold no value, in lower case and without the spaces around them."""
 TRUE, FALSE = frozenset({"true", "yes", "t", "y", "1"}), frozenset({"false", "no", "f", "n", "0"})
-MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_MONTH = r"(?P<b>jan|feb|mar|apr|may|jun|jul|aug|sept?|oct|nov|dec)[a-z]*\.?"
+MONTHS = {
+    name: number
+    for number, names in enumerate(
+        ("jan gen ene", "feb fev fév", "mar mär mrt", "apr avr abr", "may mai mei mag", "juin jun giu", "juil jul lug",
+         "aug ago aoû", "sep set", "oct okt out ott", "nov", "dec dez déc dic"), start=1,
+    )
+    for name in names.split()
+}  # fmt: skip
+"""Number of a month by how its name begins: English, German, French, Spanish, Italian, Portuguese, Dutch."""
+_MONTH = r"(?P<b>[^\W\d_]{3,10})\.?"
+_WEEKDAY = r"(?:[^\W\d_]{2,10}\.?,? )?"
 DATES = {
     "year-month-day": r"(?P<Y>\d{4})[-/.](?P<m>\d{1,2})[-/.](?P<d>\d{1,2})",
     "day.month.year": r"(?P<d>\d{1,2})\.(?P<m>\d{1,2})\.(?P<Y>\d{4})",
     "day/month/year": r"(?P<d>\d{1,2})[/-](?P<m>\d{1,2})[/-](?P<Y>\d{4})",
     "month/day/year": r"(?P<m>\d{1,2})[/-](?P<d>\d{1,2})[/-](?P<Y>\d{4})",
-    "day month year": rf"(?P<d>\d{{1,2}})(?:st|nd|rd|th)?[ -]+{_MONTH}[ -]+(?P<Y>\d{{4}})",
-    "month day, year": rf"{_MONTH} +(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,? +(?P<Y>\d{{4}})",
+    "day month year": rf"{_WEEKDAY}(?P<d>\d{{1,2}})(?:st|nd|rd|th|\.)?[ -]+(?:de )?{_MONTH}[ -]+(?:de )?(?P<Y>\d{{4}})",
+    "month day, year": rf"{_WEEKDAY}{_MONTH} +(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,? +(?P<Y>\d{{4}})",
     "year-week": r"(?P<Y>\d{4})-?W(?P<V>\d{2})(?:-?(?P<u>[1-7]))?",
+    "year-day": r"(?P<Y>\d{4})-(?P<j>\d{3})",
+    "yearmonthday": r"(?P<Y>(?:19|20)\d{2})(?P<m>\d{2})(?P<d>\d{2})",
 }
-"""Dates by the name of their form. Names of months are English; a week without its day stands for its Monday."""
+"""Dates by the name of their form. A week without its day stands for its Monday."""
 TIME = (
-    r"(?:[T ]|, ?)(?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,]\d{1,9})?)?(?: ?(?P<p>[ap])\.?m\.?)?"
-    r"(?: ?(?:Z|UTC|GMT|(?P<z>[-+]\d{2}:?(?:\d{2})?)))?"
+    r"(?:(?:[T ]|, ?)(?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,]\d{1,9})?)?(?: ?(?P<p>[ap])\.?m\.?)?"
+    r"(?: ?(?:Z|UTC|GMT|(?P<z>[-+]\d{2}:?(?:\d{2})?))(?:\[[\w/+-]+\])?)?)?"
 )
-"""A time of day; with an offset it is moved to UTC."""
+"""A time of day, midnight where a date has none; with an offset it is moved to UTC."""
 CURRENCY = r"[A-Z]{0,3}[$\u20ac\u00a3\u00a5\u20b9\u20bd\u20a9\u20ba\u20b4\u20aa\u20ab\u0e3f\u00a2]|[A-Z]{3}"
 NUMBER = re.compile(
     rf"(?P<open>\()?(?P<sign>[-+])?(?P<before>{CURRENCY})? ?(?P<inner>[-+])?(?P<digits>(?:\d[\d.,'\u2019 ]*|[.,]\d)\d*)"
     rf"(?P<power>[eE][-+]?\d+)? ?(?P<after>{CURRENCY}|[%\u2030]|[^\W\d_]{{1,12}}[23]?(?:/[^\W\d_]{{1,4}}[23]?)?"
-    r"|\u00b0[CFK]?|[\"'\u2032\u2033]|[^\W\d_]{1,3}[\u00b2\u00b3])?(?P<close>\))?"
+    r"|\u00b0[CFK]?|[\"'\u2032\u2033]|[^\W\d_]{1,3}[\u00b2\u00b3])?(?P<behind>-)?(?P<close>\))?"
 )
 """A number as people write it: sign, currency, digits with marks, power of ten, unit; negative in brackets."""
 PLAIN = str.maketrans({"\u2212": "-", "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u2019": "'"})
@@ -90,7 +101,7 @@ def _written(text: str, column: Row) -> float:
     if found is None:
         return math.nan
     units = {unit for unit in (found["before"], found["after"]) if unit}
-    signs = [sign for sign in (found["sign"], found["inner"]) if sign]
+    signs = [sign for sign in (found["sign"], found["inner"], found["behind"]) if sign]
     in_brackets = found["open"] is not None
     if units - {column.get("unit")} or len(signs) + in_brackets > 1 or in_brackets != (found["close"] is not None):
         return math.nan
@@ -115,19 +126,34 @@ def boolean(text: str, column: Row) -> list[float]:  # noqa: ARG001 - as the oth
 def moment(text: str, column: Row) -> list[float]:
     """Return days since 1970-01-01 and, where the column has times of day, seconds since midnight, of UTC if known."""
     pattern = DATES[column["format"]] + (TIME if column["width"] > 1 else "")
-    found = re.fullmatch(pattern, text, re.ASCII | re.IGNORECASE)
+    found = re.fullmatch(pattern, text, re.IGNORECASE)
     if found is None:
         raise ValueError("no date written as " + column["format"] + (" and time" if column["width"] > 1 else ""))
     parts = found.groupdict()
-    if parts.get("V"):
-        days = float(date.fromisocalendar(int(parts["Y"]), int(parts["V"]), int(parts["u"] or 1)).toordinal() - EPOCH)
-    else:
-        month = MONTHS.index(parts["b"][:3].lower()) + 1 if parts.get("b") else int(parts["m"])
-        days = float(date(int(parts["Y"]), month, int(parts["d"])).toordinal() - EPOCH)
+    try:
+        days = float(_day(parts).toordinal() - EPOCH)
+    except ValueError:
+        raise ValueError("no day of the calendar") from None
     if column["width"] == 1:
         return [days]
     later, seconds = divmod(_seconds(parts), 86400.0)
     return [days + later, seconds]
+
+
+def _day(parts: dict[str, str | None]) -> date:
+    year = int(parts["Y"] or 0)
+    if parts.get("V"):
+        return date.fromisocalendar(year, int(parts["V"] or 0), int(parts["u"] or 1))
+    if parts.get("j"):
+        found = date.fromordinal(date(year, 1, 1).toordinal() + int(parts["j"] or 0) - 1)
+        if found.year != year:
+            raise ValueError("no day of its year")
+        return found
+    name = (parts.get("b") or "").lower()
+    month = MONTHS.get(name[:3]) or MONTHS.get(name[:4]) if name else int(parts["m"] or 0)
+    if month is None:
+        raise ValueError("no name of a month")
+    return date(year, month, int(parts["d"] or 0))
 
 
 def _seconds(parts: dict[str, str | None]) -> float:
