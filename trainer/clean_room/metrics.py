@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from . import rouge
+from . import numbers, rouge
 from .entities import entity_f1, tags
 from .spans import best_spans, exact_match, span_f1
 
@@ -54,7 +55,7 @@ def scores(outputs: Array, targets: Array) -> Array:
     return outputs
 
 
-def numbers(outputs: Array, targets: Array) -> Array:
+def in_shape(outputs: Array, targets: Array) -> Array:
     """Return the outputs in the shape of the targets. Raises ValueError when they hold other counts."""
     return outputs.reshape(targets.shape)
 
@@ -150,19 +151,6 @@ def auc(ranked: Array, targets: Array) -> float:
     return (ranks - positives * (positives + 1) / 2) / pairs
 
 
-def mae(outputs: Array, targets: Array) -> float:
-    """Mean absolute difference from targets (samples, ...)."""
-    return float(np.abs(_difference(outputs, targets)).mean())
-
-
-def r2(outputs: Array, targets: Array) -> float:
-    """Share that is explained of the variance of targets (samples, ...); NaN when they do not vary."""
-    wanted = targets.astype(float, copy=False)
-    rest = float(np.square(_difference(outputs, targets)).sum())
-    total = float(np.square(wanted - wanted.mean()).sum())
-    return 1.0 - rest / total if total > 0 else math.nan
-
-
 def perplexity(mean_loss: float, bytes_per_target: float) -> float:  # noqa: ARG001 - the form of these metrics
     """e to the mean loss: the number of equally likely tokens that leaves one as unsure; infinity beyond floats."""
     return math.exp(mean_loss) if mean_loss < 700.0 else math.inf
@@ -194,6 +182,12 @@ OF_COUNTS: dict[str, Callable[[Counts], float]] = {
 }
 """Value of a metric of classes from their counts."""
 Step = Callable[[Array, Array], Any]
+
+
+def _of_numbers(name: str, outputs: Array, targets: Array) -> float:
+    return numbers.value_of(name, numbers.Sums.of(outputs, targets, {name}))
+
+
 OF_OUTPUTS: dict[str, tuple[Step, Step]] = {
     "accuracy": (classes, accuracy),
     "balanced_accuracy": (classes, balanced_accuracy),
@@ -204,8 +198,7 @@ OF_OUTPUTS: dict[str, tuple[Step, Step]] = {
     "entity_f1": (tags, entity_f1),
     "exact_match": (best_spans, exact_match),
     "span_f1": (best_spans, span_f1),
-    "mae": (numbers, mae),
-    "r2": (numbers, r2),
+    **{name: (in_shape, partial(_of_numbers, name)) for name in numbers.OF_SUMS},
 }
 """What a metric keeps of outputs and targets, and its value from what was kept and the targets."""
 OF_LOSS: dict[str, Callable[[float, float], float]] = {"perplexity": perplexity, "bits_per_byte": bits_per_byte}
@@ -249,10 +242,6 @@ def _of_labels(predicted: Array, targets: Array) -> bool:
 
 def _labels(outputs: Array, targets: Array) -> Iterator[tuple[Array, Array]]:
     return ((outputs[:, label].reshape(-1), targets[:, label].reshape(-1)) for label in range(outputs.shape[1]))
-
-
-def _difference(outputs: Array, targets: Array) -> Array:
-    return outputs.astype(float, copy=False).reshape(targets.shape) - targets
 
 
 def _mean(values: Iterator[float]) -> float:

@@ -91,7 +91,7 @@ BUILT_IN: dict[str, Metric] = {
         _of_outputs("entity_f1", ("classification",), SHARE),
         _of_outputs("exact_match", ("classification",), SHARE),
         _of_outputs("span_f1", ("classification",), SHARE),
-        _of_outputs("mae", ("regression",), (0.0, math.inf), minimize=True),
+        *(_of_outputs(name, ("regression",), (0.0, math.inf), minimize=True) for name in ("mae", "mape", "rmse")),
         _of_outputs("r2", ("regression",), (-math.inf, 1.0)),
         *(Metric(f"rouge_{n}", _no_outputs, tasks=LANGUAGE, of_texts=True, bounds=SHARE) for n in ("1", "2", "l")),
         _of_loss("perplexity", 1.0),

@@ -120,9 +120,9 @@ def fold(
     """
     try:
         found = sums_of(metrics, outputs, _wanted(outputs, targets, task))
+        return found if found is None or before is None else added(before, found)
     except (ValueError, IndexError, TypeError):
         return None
-    return found if found is None or before is None else added(before, found)
 
 
 def evaluate_sums(metrics: Sequence[Metric], sums: Sums) -> dict[str, float]:
