@@ -3,7 +3,7 @@
 Of a large epoch the outputs are folded into sums as they come, from which the same values follow.
 """
 
-from trainwright.trainer.metrics.built_in import BUILT_IN, Metric, built_in_metric
+from trainwright.trainer.metrics.built_in import BUILT_IN, Metric, built_in_metric, near_metrics
 from trainwright.trainer.metrics.evaluate import (
     evaluate,
     evaluate_loss,
@@ -21,6 +21,7 @@ __all__ = [
     "evaluate_loss",
     "evaluate_sums",
     "fold",
+    "near_metrics",
     "require_own_names",
     "require_unmeasured",
 ]

@@ -6,10 +6,13 @@ one is computed: the server reads the names.
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from trainwright.trainer.base.errors import folded
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -77,6 +80,8 @@ def _no_outputs(*_: Any) -> float:
     raise AssertionError("computed from the mean loss, or from texts")
 
 
+SHORTEST, SLIP = 6, 0.85
+"""Characters from which a metric's name can be misspelt, and difflib's ratio from which it is."""
 CLASSES, LANGUAGE = ("classification", "binary"), ("language_model",)
 SHARE = (0.0, 1.0)
 BUILT_IN: dict[str, Metric] = {
@@ -98,6 +103,17 @@ BUILT_IN: dict[str, Metric] = {
         _of_loss("bits_per_byte", 0.0),
     )
 }
+
+
+def near_metrics(name: str, known: Iterable[str]) -> list[str]:
+    """Return the known metric of which a name is a misspelling, in a list.
+
+    `smape` beside mape and `top_5_accuracy` beside accuracy are other metrics: a target for one says nothing of the
+    other.
+    """
+    long = {folded(one): one for one in known if len(folded(one)) >= SHORTEST}
+    found = difflib.get_close_matches(folded(name), long, n=1, cutoff=SLIP) if len(folded(name)) >= SHORTEST else []
+    return [long[one] for one in found]
 
 
 def built_in_metric(name: str) -> Metric:

@@ -121,7 +121,7 @@ def test_metrics_of_several_outputs_are_torchmetrics_too() -> None:
 @random
 @given(seed=seeds)
 def test_the_difference_between_the_outputs_means_explains_nothing(seed: int) -> None:
-    noise = np.random.default_rng(seed).normal(size=(400, 2)) + [0.0, 1000.0]
+    noise = np.random.default_rng(seed).normal(size=(400, 2)) + np.array([0.0, 1000.0])
     assert metrics.compute("r2", np.broadcast_to(noise.mean(axis=0), noise.shape), noise) == pytest.approx(0, abs=1e-9)
 
 
