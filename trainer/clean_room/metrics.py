@@ -8,7 +8,7 @@ its value from all that was kept and the targets.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -201,6 +201,8 @@ OF_OUTPUTS: dict[str, tuple[Step, Step]] = {
     **{name: (in_shape, partial(_of_numbers, name)) for name in numbers.OF_SUMS},
 }
 """What a metric keeps of outputs and targets, and its value from what was kept and the targets."""
+OF_TWO_CLASSES = frozenset({"auc", "matthews_correlation"})
+"""Metrics that compare classes; of a single one they are NaN, or 0 whatever is predicted."""
 OF_LOSS: dict[str, Callable[[float, float], float]] = {"perplexity": perplexity, "bits_per_byte": bits_per_byte}
 """Value from (mean loss in nats, bytes per target)."""
 OF_TEXTS = frozenset(rouge.OF_TEXTS)
@@ -212,6 +214,34 @@ def compute(name: str, outputs: Array, targets: Array) -> float:
     kept, value = OF_OUTPUTS[name]
     with np.errstate(over="ignore", invalid="ignore"):  # NaN and infinity give a number, or NaN, and no warning
         return float(value(kept(outputs, targets), targets))
+
+
+def problem_of(name: str, kept: Array, targets: Array, names: Sequence[str] = ()) -> str:
+    """Return why a metric of outputs says nothing about these targets; empty where it does.
+
+    Args:
+        name: the metric.
+        kept: what it keeps of the outputs (OF_OUTPUTS).
+        targets: first dimension samples.
+        names: of the classes, or of the labels, by their numbers.
+    """
+    if name in numbers.OF_SUMS:
+        return numbers.problem_of(name, numbers.Sums.of(kept, targets, {name}))
+    labels = name == "auc" and has_labels(kept, targets)
+    for number, column in enumerate(np.moveaxis(targets, 1, 0) if labels else [targets]):
+        wanted = column[column != IGNORED]
+        found = np.unique(wanted)
+        if not len(found):
+            return "no target counts: all are ignored (-100)"
+        if len(found) == 1 and name in OF_TWO_CLASSES:
+            value = int(found[0])
+            of = f"label {_named(number, names)} is {value}" if labels else f"the class is {_named(value, names)}"
+            return f"{of} in all {wanted.size} rows, and {name} compares two"
+    return ""
+
+
+def _named(number: int, names: Sequence[str]) -> str:
+    return repr(names[number]) if 0 <= number < len(names) else str(number)
 
 
 def _counted(predicted: Array, targets: Array) -> tuple[Array, Array]:

@@ -9,6 +9,8 @@ from trainwright.trainer.metrics.evaluate import (
     evaluate_loss,
     evaluate_sums,
     fold,
+    problems,
+    problems_of_sums,
     require_own_names,
     require_unmeasured,
 )
@@ -22,6 +24,8 @@ __all__ = [
     "evaluate_sums",
     "fold",
     "near_metrics",
+    "problems",
+    "problems_of_sums",
     "require_own_names",
     "require_unmeasured",
 ]

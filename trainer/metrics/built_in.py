@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,8 @@ class Metric:
 
     name: str
     compute: Callable[[Any, Any], Any]
+    problem: Callable[[Any, Any, Sequence[str]], str] | None = None
+    """Why it says nothing about outputs' targets, from (outputs, targets, names of classes); empty where it does."""
     user_defined: bool = False
     tasks: tuple[str, ...] = ()
     """The kinds of loss it makes sense with; empty: any."""
@@ -56,7 +58,13 @@ def _of_outputs(name: str, tasks: tuple[str, ...], bounds: tuple[float, float], 
 
         return metrics.compute(name, array(outputs), array(targets))
 
-    return Metric(name, compute, tasks=tasks, bounds=bounds, minimize=minimize)
+    def problem(outputs: Tensor, targets: Tensor, names: Sequence[str]) -> str:
+        from trainwright.trainer.clean_room import metrics
+
+        kept, wanted = metrics.OF_OUTPUTS[name][0](array(outputs), array(targets)), array(targets)
+        return metrics.problem_of(name, kept, wanted, names)
+
+    return Metric(name, compute, problem, tasks=tasks, bounds=bounds, minimize=minimize)
 
 
 def _of_loss(name: str, lowest: float) -> Metric:

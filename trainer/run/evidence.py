@@ -302,6 +302,8 @@ class Summary(Part, file="summary"):
     samples_per_second: float | None = None
     final: dict[str, float] = {}
     """Last validation values by name, and the train values as `train/<name>`."""
+    problems: dict[str, str] = {}
+    """Why metrics say nothing about the validation targets, by name; a smoke run looks at all of them."""
     best: BestEpoch | None = None
     weights_digest: str | None = None
     skipped_updates: int = 0
