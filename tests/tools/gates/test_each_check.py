@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -222,7 +223,7 @@ CASES: list[Case] = [
     ("baseline.checkpoints_verified", {"baseline.checkpoint_problems": ["damaged"]}, "1 problems"),
     ("baseline.checkpoints_verified", {"baseline.kept_tags": {"last"}}, "tags last"),
     ("baseline.checkpoints_verified", {
-        "baseline.kept_tags": {"last"}, "baseline.summary": Summary(final={"accuracy": float("nan")})}, "accuracy was nan"),
+        "baseline.kept_tags": {"last"}, "baseline.summary": Summary(final={"accuracy": math.nan})}, "was nan"),
     ("baseline.gpu_utilisation", {
         "baseline.resolved.device": "cuda", "baseline.summary.gpu_percent_mean": 20.0,
         "limits": ProjectLimits(gpu_utilisation_percent=50)}, "20 %"),
