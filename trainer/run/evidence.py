@@ -208,6 +208,17 @@ class Data(Part, file="data"):
                 found.setdefault(column["kind"], []).append(column["name"])
         return None if not found or found.keys() == {"number"} else {kind: one[:most] for kind, one in found.items()}
 
+    def by_class(self, most: int) -> dict[str, str] | None:
+        """Return the samples of each class by split, at most so many classes; None where there are none."""
+        names = {str(number): name for number, name in enumerate(self.class_names or [])}
+        found: dict[str, str] = {}
+        read = "of a sample: " if self.sampled else ""
+        for split, one in self.splits.items():
+            listed = [f"{names.get(label, label)} {count}" for label, count in (one.classes or {}).items()]
+            more = [f"and {len(listed) - most} more classes"] if len(listed) > most else []
+            found |= {split: read + ", ".join([*listed[:most], *more])} if listed else {}
+        return found or None
+
     @property
     def test(self) -> Split:
         """The test split; empty where the data has none."""
