@@ -36,6 +36,10 @@ OBJECTIVE_METRICS = {
     "contrastive": ("linear_probe_accuracy",),
 }
 """Metrics that an objective measures by itself; multi_task does so for each of its tasks."""
+NEVER_CERTIFIED = (
+    "is measured by the training process, never certified: the clean room computes built-in metrics alone. Put one of "
+    "these beside it in `metrics`."
+)
 MOST_INTENT_CHARACTERS = 2000
 
 
@@ -84,7 +88,9 @@ def create_project(
         workspace.project_folder(name).mkdir(parents=True, exist_ok=True)
     status = project_status(workspace, name)
     assert isinstance(status, ProjectStatus)  # noqa: S101 - one name gives one status
-    return status.model_copy(update={"taken_as": [*notes, *settled.notes] or None})
+    own = goal["metric"] not in {*BUILT_IN["metrics"], "loss"} and settled.config.objective.name != "multi_task"
+    remarks = [*status.remarks, *([f"{goal['metric']} {NEVER_CERTIFIED}"] if own else [])]
+    return status.model_copy(update={"taken_as": [*notes, *settled.notes] or None, "remarks": remarks})
 
 
 def settled_values(config: dict[str, Any], goal: dict[str, Any]) -> dict[str, Any]:

@@ -142,6 +142,19 @@ def test_a_metric_that_is_not_built_in_is_answered_by_a_misspelt_one_alone(
     assert ("rmse" in caught.value.message) is (direction == "minimize")
 
 
+@pytest.mark.requirement("GATE-6")
+@pytest.mark.parametrize(("metric", "use"), [("own", "net.py:own"), ("accuracy", "accuracy")])
+def test_a_goal_in_a_metric_of_ones_own_is_said_to_be_never_certified(
+    workspace: Workspace, metric: str, use: str
+) -> None:
+    (workspace.path.parent / "net.py").write_text("def own(outputs, targets): return 0.5\n")
+    config = CONFIG | {"metrics": [use], "code_root": str(workspace.path.parent)}
+    answer = create(workspace, goal=GOAL | {"metric": metric}, config=config)
+    assert any("own is measured by the training process, never certified" in one for one in answer.remarks) is (
+        metric == "own"
+    )
+
+
 @pytest.mark.requirement("CONF-1")
 @pytest.mark.parametrize("direction", [{}, {"direction": "minimize"}])
 @pytest.mark.parametrize(
