@@ -60,12 +60,25 @@ def normalized_arguments(model: type[BaseModel], given: Mapping[str, Any]) -> tu
     """Return the arguments in the schema's form, and a note for each one that was written differently."""
     rules = {name: _rule(about) for name, about in model.model_fields.items()}
     placed, notes = _placed(rules, given)
+    placed = _said(model, placed)
     arguments: dict[str, Any] = {}
     for name, value in placed.items():
         normalized, changed = _value(name, value, rules.get(name))
         arguments[name] = normalized
         notes += changed
     return arguments, notes
+
+
+def _said(model: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments without the optional ones that a client's form sends empty: null or blank."""
+    fields = model.model_fields
+    return {
+        name: value for name, value in given.items() if name not in fields or fields[name].is_required() or _says(value)
+    }
+
+
+def _says(value: Any) -> bool:
+    return value is not None and not (isinstance(value, str) and not value.strip())
 
 
 def repaired_arguments(
@@ -186,7 +199,7 @@ def _value(name: str, given: Any, rule: Any) -> tuple[Any, list[str]]:
 def _limits(given: dict[str, Any]) -> dict[str, Any]:
     from trainwright.tools.owner import limits_as_meant  # it loads the database, which start-up avoids
 
-    return limits_as_meant(given)
+    return limits_as_meant({name: value for name, value in given.items() if _says(value)})
 
 
 def _text(name: str, given: str, rule: Any) -> Any:
@@ -204,8 +217,8 @@ def _clamped(value: Any) -> Any:
 
 def _section(model: type[BaseModel], given: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for key, value in given.items():
-        ours = same(key, model.model_fields) or key
+    named = {same(key, model.model_fields) or key: value for key, value in given.items()}
+    for ours, value in _said(model, named).items():
         rule = _rule(model.model_fields[ours]) if ours in model.model_fields else None
         meant = value if rule is None else coerced(rule, from_text(value) if isinstance(value, str) else value)
         if ours == "limits" and isinstance(meant, dict):

@@ -29,7 +29,7 @@ FOLDER = {"README.md": "the data of this project\n"}
 
 def goal(metric: str, target: float) -> dict[str, Any]:
     """Return a goal; the direction follows from the metric."""
-    lower = metric in {"loss", "mae", "mse", "perplexity", "bits_per_byte"} or metric.endswith("_loss")
+    lower = metric in {"loss", "mae", "mape", "rmse", "mse", "perplexity", "bits_per_byte"} or metric.endswith("_loss")
     return {"metric": metric, "direction": "minimize" if lower else "maximize", "target": target}
 
 

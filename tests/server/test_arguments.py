@@ -5,6 +5,9 @@ import re
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
+from tests.server.conftest import IRIS, text_of
+
+from trainwright.server.surface import TOOLS
 
 
 @pytest.mark.parametrize(
@@ -83,13 +86,34 @@ async def test_a_limit_in_another_form_is_taken_as_the_number_that_is_meant_and_
     assert answer["taken_as"] == ['ask_owner {"limits": {"Trials": ["5e2"]}} taken as {"limits": {"trials": 500}}']
 
 
-async def test_null_for_an_optional_argument_is_as_good_as_leaving_it_out(in_memory):
+NEEDED = {"project": "none", "name": "blank", "intent": "a test", "kind": "smoke"}
+SAID = [tool for tool in TOOLS if tool.name not in {"create_project", "open_dashboard"}]
+
+
+@pytest.mark.parametrize("blank", [None, "", "  "])
+async def test_an_optional_argument_that_a_client_sends_empty_is_left_out_of_every_tool(in_memory, blank):
     async with in_memory() as agent:
-        assert (await agent.get("project_status", project=None))["projects"] == []
-        for tool in ("start_tuning", "export_model", "verify_reproducibility"):
-            said = await agent.refusal(tool, project="none", idempotency_key=None)
-            assert "'none'" in said
-            assert "Remedy: " in said
+        for tool in SAID:
+            fields = tool.fn_metadata.arg_model.model_fields
+            needed = {name: NEEDED[name] for name, about in fields.items() if about.is_required()}
+            empty = dict.fromkeys(fields.keys() - needed, blank)
+            plain, found = await agent.call(tool.name, **needed), await agent.call(tool.name, **needed, **empty)
+            assert text_of(found) == text_of(plain), tool.name
+            assert found.is_error == plain.is_error
+
+
+@pytest.mark.parametrize("blank", [None, ""])
+async def test_a_part_of_an_argument_that_a_client_sends_empty_is_left_out(in_memory, blank):
+    goal = {"metric": "accuracy", "target": 0.9, "direction": blank}
+    async with in_memory() as agent:
+        limits = {"trials": 9, "gpu_hours": blank}
+        await agent.get(
+            "create_project", name="iris", intent="a test", goal=goal, config=IRIS, limits=limits, template=blank
+        )
+        asked = {"limits": limits | {"trials": 500}, "exemption": blank, "accept": blank, "delete_project": blank}
+        answer = await agent.get("configure", project="iris", ask_owner=asked, changes=blank, hand_over=blank)
+    (note,) = answer["taken_as"]
+    assert note.endswith('taken as {"limits": {"trials": 500}}')
 
 
 @pytest.mark.requirement("MCP-1")

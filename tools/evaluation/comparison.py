@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SHARE = (0.0, 1.0)
+ONLY_THERE = "only the training process computes it"
 HALF_PRECISION = frozenset({"bf16", "fp16"})
 WIDER = 2.0
 """Times the interval of a sample within which the figure of all rows counts as the same: 95 % becomes 99.99 %."""

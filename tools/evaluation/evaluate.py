@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainwright.tools.evaluation.baseline import Named, named_baseline, record_beside
-from trainwright.tools.evaluation.comparison import differences_between
+from trainwright.tools.evaluation.comparison import ONLY_THERE, differences_between
 from trainwright.tools.evaluation.process import code_digest, libraries_of, run_clean_room
 from trainwright.tools.evaluation.sealed import Sealed
 from trainwright.tools.evaluation.slices import slice_orders
@@ -204,6 +204,10 @@ def _compared(run: Sealed, answer: dict[str, Any], program: Program, precision: 
         for name, values in reported_by(run).items()
         if name in splits
     }
+    for name, values in reported_by(run).items():
+        record = splits.get(name, {})
+        own = values.keys() - record.get("metrics", {}) - record.get("not_computed", {}).keys()
+        record.setdefault("not_computed", {}).update(dict.fromkeys(sorted(own), ONLY_THERE))
     differences = differences_between(reported, splits, precision)
     versions = " ".join(f"{name} {version}" for name, version in sorted(answer.get("versions", {}).items()))
     found = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.evaluation.comparison import ONLY_THERE
+
 if TYPE_CHECKING:
     from trainwright.tools.ledger.events import RunEvaluated
 
@@ -37,7 +39,7 @@ def evaluation_text(found: RunEvaluated, metric: str | None = None) -> str:
 def without(found: RunEvaluated, metric: str) -> str:
     """Return why a metric has no certified value though the program was evaluated."""
     validation = found.splits.get("validation", {})
-    why = validation.get("not_computed", {}).get(metric, "only the training process computes it")
+    why = validation.get("not_computed", {}).get(metric, ONLY_THERE)
     others = ", ".join(f"{name} {value:.6g}" for name, value in validation.get("metrics", {}).items())
     return f"{NOT_EVALUATED}: {metric}: {why}" + (f"; the program alone gives {others}" if others else "")
 

@@ -5,8 +5,10 @@ Our table stays the only truth: the copy is written anew each time, and nothing 
 
 from __future__ import annotations
 
+import sqlite3
 import tempfile
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,7 +63,7 @@ def copy_to_optuna(workspace: Workspace, study: str, path: Path) -> tuple[str, i
 def _write(kept: optuna.Study, trials: list[TrialRecord], path: Path, name: str, metrics: list[str]) -> None:
     import optuna
 
-    storage = optuna.storages.RDBStorage(f"sqlite:///{path}")
+    storage = optuna.storages.RDBStorage("sqlite://", {"creator": partial(sqlite3.connect, path)})
     copy = optuna.create_study(storage=storage, study_name=name, directions=kept.directions)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)

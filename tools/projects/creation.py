@@ -18,11 +18,12 @@ from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.projects.status import ProjectStatus, project_status
 from trainwright.tools.workspace.tables import Project, now
 from trainwright.tools.workspace.workspace import checked_name
-from trainwright.trainer.base.errors import ConfigurationError, ConflictError, near, near_matches
+from trainwright.trainer.base.errors import ConfigurationError, ConflictError, near
 from trainwright.trainer.catalog.names import BUILT_IN
 from trainwright.trainer.config import MergedConfig, merge_changes
 from trainwright.trainer.config.cross_rules import without_the_trainers
-from trainwright.trainer.config.goal import EXAMPLE, corrected_goal, goal_problem, nearest_goal
+from trainwright.trainer.config.goal import EXAMPLE, MEASURED, corrected_goal, goal_problem, nearest_goal
+from trainwright.trainer.metrics import near_metrics
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -35,6 +36,10 @@ OBJECTIVE_METRICS = {
     "contrastive": ("linear_probe_accuracy",),
 }
 """Metrics that an objective measures by itself; multi_task does so for each of its tasks."""
+NEVER_CERTIFIED = (
+    "is measured by the training process, never certified: the clean room computes built-in metrics alone. Put one of "
+    "these beside it in `metrics`."
+)
 MOST_INTENT_CHARACTERS = 2000
 
 
@@ -83,7 +88,9 @@ def create_project(
         workspace.project_folder(name).mkdir(parents=True, exist_ok=True)
     status = project_status(workspace, name)
     assert isinstance(status, ProjectStatus)  # noqa: S101 - one name gives one status
-    return status.model_copy(update={"taken_as": [*notes, *settled.notes] or None})
+    own = goal["metric"] not in {*BUILT_IN["metrics"], "loss"} and settled.config.objective.name != "multi_task"
+    remarks = [*status.remarks, *([f"{goal['metric']} {NEVER_CERTIFIED}"] if own else [])]
+    return status.model_copy(update={"taken_as": [*notes, *settled.notes] or None, "remarks": remarks})
 
 
 def settled_values(config: dict[str, Any], goal: dict[str, Any]) -> dict[str, Any]:
@@ -180,13 +187,14 @@ def _require_built_in(goal: dict[str, Any], named: list[str]) -> None:
     metric, built_in = goal["metric"], BUILT_IN["metrics"]
     if metric in built_in:
         return
-    meant = near(metric, [*named, *built_in, "loss"])
+    meant = near_metrics(metric, built_in) or near(metric, named)
     nearest = nearest_goal({**goal, "metric": meant[0]}) if meant else None
+    fitting = [name for name in (*built_in, "loss") if MEASURED[name][0] == goal["direction"]]
+    first = f"Give goal={json.dumps(nearest)}, or " if nearest else "Choose one of these, or give "
     raise ConfigurationError(
-        f"goal.metric {metric!r} is not measured.{near_matches(metric, [*named, *built_in, 'loss'])} Built in: "
-        f"{', '.join(built_in)}, loss; your own goes under `metrics`.",
-        remedy=f"Give goal={json.dumps(nearest or EXAMPLE)}, or "
-        f'config={{"metrics": [{{"use": "file.py:{metric}"}}]}} besides.',
+        f"goal.metric {metric!r} is not measured. Built in to {goal['direction']}: {', '.join(fitting)}; your own "
+        "goes under `metrics`.",
+        remedy=f'{first}config={{"metrics": [{{"use": "file.py:{metric}"}}]}} besides.',
         document="configs/losses.md",
         details={"amend": {"goal": nearest}} if nearest else {},
     )

@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.documents.rendering import Markdown
+from trainwright.tools.evaluation.comparison import ONLY_THERE
 from trainwright.tools.gates.figures import rows_text
 from trainwright.trainer.run.artifacts import Program
 
@@ -22,7 +23,6 @@ Reported = dict[str, dict[str, float]]
 """Metrics by split, as the training process reported them."""
 INSTEAD = ("finalization.replay_identical", "finalization.export_verified", "finalization.test_evaluated")
 """Checks that say something of a model that was not evaluated apart."""
-ONLY_THERE = "only the training process computes it"
 NO_PROGRAM = "the run exported no program, as one of an earlier version"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.data.remote.query import sqlite_url
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,4 +36,4 @@ def mlflow_uri(workspace: Workspace, environment: dict[str, str]) -> str:
 
 def mlflow_database(workspace: Workspace) -> str:
     """Return the address of the workspace's own MLflow database."""
-    return f"sqlite:///{folder_of(workspace, 'mlflow') / 'mlflow.db'}"
+    return sqlite_url(folder_of(workspace, "mlflow") / "mlflow.db").render_as_string(hide_password=False)

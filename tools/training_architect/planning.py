@@ -22,6 +22,7 @@ from trainwright.tools.training_architect.reading import (
 )
 from trainwright.tools.training_architect.request import TABLES, PlanRequest
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.config.goal import MEASURED
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.fitting import MemoryOf
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 FIRST = ("loss", "plan.metric", "plan.max_length", "plan.effective_batch", "training.precision")
 EPOCHS = "training.epochs"
 OF_DATA = "data.args."
-OPTIMUM = {"loss": "minimize", "mae": "minimize", "perplexity": "minimize", "bits_per_byte": "minimize"}
 
 
 def make_plan(
@@ -224,7 +224,7 @@ def alternatives_of(plan: Plan) -> list[dict[str, Any]]:
 def proposed_goal(plan: Plan) -> dict[str, Any]:
     """Return metric, direction and target of the project: the caller's target, else the middle to perfection."""
     metric = plan.facts["metric"]
-    direction = OPTIMUM.get(metric, "maximize")
+    direction = MEASURED[metric][0]
     target = plan.request.target
     if target is None:
         share = plan.facts.get("majority_share", 0.5)

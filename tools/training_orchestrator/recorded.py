@@ -8,7 +8,7 @@ from trainwright.tools.training_orchestrator.observation import Observation, las
 from trainwright.tools.training_orchestrator.probes import probe_result
 from trainwright.tools.training_orchestrator.run_view import FailureView, ResumedView, RunView
 from trainwright.trainer.run import RunKind
-from trainwright.trainer.run.evidence import Data, Resolved
+from trainwright.trainer.run.evidence import Data, Resolved, Summary
 from trainwright.trainer.run.results import Comparison, Export, Probe
 
 if TYPE_CHECKING:
@@ -105,12 +105,14 @@ def add_measurements(view: RunView, directory: RunDirectory, store: MetricStore)
     view.notes = _notes(directory) if view.kind == RunKind.SMOKE else None
     if view.kind == RunKind.SMOKE:
         data = directory.part(Data)
-        view.target, view.columns = data.target, data.by_kind(MOST_KEYS)
+        view.target, view.columns, view.classes = data.target, data.by_kind(MOST_KEYS), data.by_class(MOST_KEYS)
 
 
 def _notes(directory: RunDirectory) -> list[str] | None:
     """Return what the run did otherwise than its code says, each sentence once: left out, held back, switched off."""
-    texts = list(dict.fromkeys(str(event.data.get("text", "")) for event in directory.events("note")))
+    problems = directory.part(Summary).problems
+    texts = [f"{name} cannot be computed on validation: {why}" for name, why in problems.items()]
+    texts += dict.fromkeys(str(event.data.get("text", "")) for event in directory.events("note"))
     return [text[:MOST_NOTE_CHARACTERS] for text in texts[:MOST_NOTES]] or None
 
 

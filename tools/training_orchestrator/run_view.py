@@ -81,6 +81,8 @@ class RunView(Answer):
     """Of a smoke run: what the target was taken for. Is it what is meant?"""
     columns: dict[str, list[str]] | None = None
     """Of a smoke run over a table: columns by kind; `left out` with the reason."""
+    classes: dict[str, str] | None = None
+    """Of a smoke run: the samples of each class in train and validation, `no 120, yes 80`."""
     best: dict[str, Any] | None = None
     """{epoch, step, metric, value} of the best epoch by the selection metric; the value certified where it can be,
     then with `reported`, the training process's own, where that reads differently."""

@@ -24,6 +24,7 @@ from trainwright.tools.workspace.tables import LedgerEntry, Project, Run
 from trainwright.tools.workspace.workspace import DATABASE, PATIENCE_SECONDS
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import NotFoundError, TrainwrightError
+from trainwright.trainer.data.remote.query import sqlite_url
 from trainwright.trainer.run import RunDirectory
 
 DRAFT = ".workspace.rebuilding.sqlite"
@@ -60,7 +61,7 @@ def rebuild_workspace(path: Path) -> Rebuilt:
     draft = path / DRAFT
     draft.unlink(missing_ok=True)
     upgrade_if_needed(draft, PATIENCE_SECONDS)
-    engine = create_engine(f"sqlite:///{draft}")
+    engine = create_engine(sqlite_url(draft))
     with Session(engine) as session, session.begin():
         session.add_all(found)
         count, rows = len(found), _rows(path, found)

@@ -10,6 +10,7 @@ from filelock import FileLock, Timeout
 
 from trainwright.tools.workspace.presence import locked
 from trainwright.trainer.base.errors import IntegrityError
+from trainwright.trainer.data.remote.query import sqlite_url
 
 HEAD = "0005"
 """The newest revision under migrations/versions."""
@@ -48,8 +49,9 @@ def _upgrade(database: Path) -> None:
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    config.attributes["url"] = f"sqlite:///{database}"
+    here = str(Path(__file__).parent / "migrations")
+    config.set_main_option("script_location", here.replace("%", "%%"))  # the parser of ini files reads it
+    config.attributes["url"] = sqlite_url(database)
     command.upgrade(config, HEAD)
 
 

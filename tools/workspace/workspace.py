@@ -17,6 +17,7 @@ from trainwright.tools.workspace.presence import copy_database, is_archived, loc
 from trainwright.tools.workspace.schema_version import upgrade_if_needed
 from trainwright.tools.workspace.settings import Settings
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, StorageError
+from trainwright.trainer.data.remote.query import sqlite_url
 from trainwright.trainer.run import RunDirectory
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Workspace:
         self.settings = settings
         self._copy = copy
         self._database = (path if copy is None else Path(copy.name)) / DATABASE
-        self._engine = create_engine(f"sqlite:///{self._database}", connect_args={"timeout": patience_seconds})
+        self._engine = create_engine(sqlite_url(self._database), connect_args={"timeout": patience_seconds})
         event.listen(self._engine, "connect", _prepare_connection)
         event.listen(self._engine, "begin", _begin_immediately)
         self._sessions = sessionmaker(self._engine, expire_on_commit=False)

@@ -18,6 +18,7 @@ from trainwright.trainer.data.sections import DIFFICULTIES
 from trainwright.trainer.data.sources import SOURCES
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.metrics import BUILT_IN as METRICS
+from trainwright.trainer.metrics import near_metrics
 from trainwright.trainer.models import MODELS
 
 TIMM = re.compile(
@@ -80,7 +81,7 @@ def require_known(key: str, given: Any, place: str | None = None) -> None:
     known = BUILT_IN[key]
     if ":" in name or name in known:
         return
-    meant = near(name, known)
+    meant = near_metrics(name, known) if key == "metrics" else near(name, known)
     hint = f"did you mean `{meant[0]}`?" if meant else f"built in: {', '.join(known)}."
     raise UnknownNameError(
         f'`{place or key}` = {name[:60]!r} is no built-in name; {hint} Your own is written "module:callable" or '

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -146,6 +147,8 @@ class Comparison:
             answer["not_computed"][prefix + name] = f"outputs and targets do not fit it ({error})"
             return
         answer["metrics"][prefix + name] = found
+        if not math.isfinite(found) and (problem := metrics.problem_of(name, kept.values, targets.values)):
+            answer["not_computed"][prefix + name] = problem
         if not is_sample:
             return
         if name == "accuracy" and targets.values.size == rows and 0.0 <= found <= 1.0:

@@ -147,7 +147,7 @@ def _leave_out_what_is_not_finite(answer: dict[str, Any]) -> None:
     """Take values out of the answer that JSON cannot hold, and say so."""
     for name, value in list(answer["metrics"].items()):
         if not math.isfinite(value):
-            answer["not_computed"][name] = f"it is not a finite number on these rows ({value})"
+            answer["not_computed"].setdefault(name, f"it is not a finite number on these rows ({value})")
             answer.setdefault("not_finite", {})[name] = str(value)
             del answer["metrics"][name]
     for name, ends in list(answer["intervals"].items()):

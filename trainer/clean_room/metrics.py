@@ -8,13 +8,14 @@ its value from all that was kept and the targets.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from . import rouge
+from . import numbers, rouge
 from .entities import entity_f1, tags
 from .spans import best_spans, exact_match, span_f1
 
@@ -54,7 +55,7 @@ def scores(outputs: Array, targets: Array) -> Array:
     return outputs
 
 
-def numbers(outputs: Array, targets: Array) -> Array:
+def in_shape(outputs: Array, targets: Array) -> Array:
     """Return the outputs in the shape of the targets. Raises ValueError when they hold other counts."""
     return outputs.reshape(targets.shape)
 
@@ -150,19 +151,6 @@ def auc(ranked: Array, targets: Array) -> float:
     return (ranks - positives * (positives + 1) / 2) / pairs
 
 
-def mae(outputs: Array, targets: Array) -> float:
-    """Mean absolute difference from targets (samples, ...)."""
-    return float(np.abs(_difference(outputs, targets)).mean())
-
-
-def r2(outputs: Array, targets: Array) -> float:
-    """Share that is explained of the variance of targets (samples, ...); NaN when they do not vary."""
-    wanted = targets.astype(float, copy=False)
-    rest = float(np.square(_difference(outputs, targets)).sum())
-    total = float(np.square(wanted - wanted.mean()).sum())
-    return 1.0 - rest / total if total > 0 else math.nan
-
-
 def perplexity(mean_loss: float, bytes_per_target: float) -> float:  # noqa: ARG001 - the form of these metrics
     """e to the mean loss: the number of equally likely tokens that leaves one as unsure; infinity beyond floats."""
     return math.exp(mean_loss) if mean_loss < 700.0 else math.inf
@@ -194,6 +182,12 @@ OF_COUNTS: dict[str, Callable[[Counts], float]] = {
 }
 """Value of a metric of classes from their counts."""
 Step = Callable[[Array, Array], Any]
+
+
+def _of_numbers(name: str, outputs: Array, targets: Array) -> float:
+    return numbers.value_of(name, numbers.Sums.of(outputs, targets, {name}))
+
+
 OF_OUTPUTS: dict[str, tuple[Step, Step]] = {
     "accuracy": (classes, accuracy),
     "balanced_accuracy": (classes, balanced_accuracy),
@@ -204,10 +198,11 @@ OF_OUTPUTS: dict[str, tuple[Step, Step]] = {
     "entity_f1": (tags, entity_f1),
     "exact_match": (best_spans, exact_match),
     "span_f1": (best_spans, span_f1),
-    "mae": (numbers, mae),
-    "r2": (numbers, r2),
+    **{name: (in_shape, partial(_of_numbers, name)) for name in numbers.OF_SUMS},
 }
 """What a metric keeps of outputs and targets, and its value from what was kept and the targets."""
+OF_TWO_CLASSES = frozenset({"auc", "matthews_correlation"})
+"""Metrics that compare classes; of a single one they are NaN, or 0 whatever is predicted."""
 OF_LOSS: dict[str, Callable[[float, float], float]] = {"perplexity": perplexity, "bits_per_byte": bits_per_byte}
 """Value from (mean loss in nats, bytes per target)."""
 OF_TEXTS = frozenset(rouge.OF_TEXTS)
@@ -219,6 +214,34 @@ def compute(name: str, outputs: Array, targets: Array) -> float:
     kept, value = OF_OUTPUTS[name]
     with np.errstate(over="ignore", invalid="ignore"):  # NaN and infinity give a number, or NaN, and no warning
         return float(value(kept(outputs, targets), targets))
+
+
+def problem_of(name: str, kept: Array, targets: Array, names: Sequence[str] = ()) -> str:
+    """Return why a metric of outputs says nothing about these targets; empty where it does.
+
+    Args:
+        name: the metric.
+        kept: what it keeps of the outputs (OF_OUTPUTS).
+        targets: first dimension samples.
+        names: of the classes, or of the labels, by their numbers.
+    """
+    if name in numbers.OF_SUMS:
+        return numbers.problem_of(name, numbers.Sums.of(kept, targets, {name}))
+    labels = name == "auc" and has_labels(kept, targets)
+    for number, column in enumerate(np.moveaxis(targets, 1, 0) if labels else [targets]):
+        wanted = column[column != IGNORED]
+        found = np.unique(wanted)
+        if not len(found):
+            return "no target counts: all are ignored (-100)"
+        if len(found) == 1 and name in OF_TWO_CLASSES:
+            value = int(found[0])
+            of = f"label {_named(number, names)} is {value}" if labels else f"the class is {_named(value, names)}"
+            return f"{of} in all {wanted.size} rows, and {name} compares two"
+    return ""
+
+
+def _named(number: int, names: Sequence[str]) -> str:
+    return repr(names[number]) if 0 <= number < len(names) else str(number)
 
 
 def _counted(predicted: Array, targets: Array) -> tuple[Array, Array]:
@@ -249,10 +272,6 @@ def _of_labels(predicted: Array, targets: Array) -> bool:
 
 def _labels(outputs: Array, targets: Array) -> Iterator[tuple[Array, Array]]:
     return ((outputs[:, label].reshape(-1), targets[:, label].reshape(-1)) for label in range(outputs.shape[1]))
-
-
-def _difference(outputs: Array, targets: Array) -> Array:
-    return outputs.astype(float, copy=False).reshape(targets.shape) - targets
 
 
 def _mean(values: Iterator[float]) -> float:

@@ -34,7 +34,7 @@ def corrected_goal(given: Any) -> tuple[Any, list[str]]:
     read = from_text(given) if isinstance(given, str) else given
     if not isinstance(read, dict):
         return given, []
-    goal = _our_keys(read)
+    goal = _our_keys({key: value for key, value in read.items() if value not in (None, "")})
     if isinstance(goal.get("metric"), str):
         goal["metric"] = corrected_metric(goal["metric"])
     if isinstance(goal.get("direction"), str):

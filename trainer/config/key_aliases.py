@@ -174,6 +174,8 @@ NAMES = {
     "rouge_1": ("rouge1",),
     "rouge_2": ("rouge2",),
     "rouge_l": ("rougel", "rouge"),
+    "mape": ("mean_absolute_percentage_error",),
+    "rmse": ("root_mean_squared_error",),
     "r2": ("r2_score", "r_squared", "rsquared"),
     "perplexity": ("ppl",),
     "bits_per_byte": ("bpb",),

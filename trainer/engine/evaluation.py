@@ -16,8 +16,9 @@ from trainwright.trainer.data.tensors import to_device
 from trainwright.trainer.engine.components import untouched
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.engine.totals import EpochTotals
-from trainwright.trainer.metrics import evaluate, evaluate_loss, evaluate_sums
+from trainwright.trainer.metrics import evaluate, evaluate_loss, evaluate_sums, problems, problems_of_sums
 from trainwright.trainer.objectives.objective import Objective
+from trainwright.trainer.run import RunKind
 
 
 def average_epoch(session: Session) -> None:
@@ -109,8 +110,13 @@ def measure(session: Session, totals: EpochTotals, loader: BatchLoader) -> dict[
         totals.fold(session.work, least_bytes=0)
     gathered = totals.gathered()
     if totals.sums is not None and gathered is None:
+        session.problems = problems_of_sums(metrics, totals.sums)  # of targets, so the same in every epoch
         return values | evaluate_sums(metrics, totals.sums)
     if gathered is None or not session.gathers:
         return values
     with seeding.preserved():
-        return values | evaluate(metrics, *gathered, task=session.work.task)
+        values |= evaluate(metrics, *gathered, task=session.work.task)
+    if session.specification.kind is RunKind.SMOKE:  # what it finds closes planning
+        names = session.work.splits.class_names or ()
+        session.problems = problems(metrics, *gathered, task=session.work.task, names=names)
+    return values

@@ -149,6 +149,8 @@ class Session:
     step_bound: int | None
     """Stop after this many optimizer steps: the smaller of the configuration's and the specification's."""
     progress: Progress = field(default_factory=Progress)
+    problems: dict[str, str] = field(default_factory=dict)
+    """Why metrics say nothing about the targets of the last evaluation, by name."""
     totals: EpochTotals = field(default_factory=EpochTotals)
     scaler: Scaling = field(default_factory=Scaling)
     strategy: Strategy = field(default_factory=Strategy)

@@ -74,10 +74,7 @@ def _target(splits: Splits) -> str | None:
     column = splits.schema.target_column if splits.schema is not None else None
     name = column.name if column is not None else "target"
     if splits.class_names is not None:
-        counts = splits.records["train"].labels
-        named = [f"{one} {counts[n]}" if n in counts else one for n, one in enumerate(splits.class_names[:MAX_NAMED])]
-        more = ", …" if len(splits.class_names) > MAX_NAMED else ""
-        return f"{name}: {len(splits.class_names)} classes: {', '.join(named)}{more}"
+        return f"{name}: {len(splits.class_names)} classes"
     targets = known_targets(splits.samples["train"])
     if column is None or targets is None or targets.dim() != 1 or not targets.is_floating_point():
         return None

@@ -232,6 +232,7 @@ def summary_evidence(session: Session, reason: str, sampler: SystemSampler) -> S
         data_wait_fraction=round(min(progress.data_wait_seconds / seconds, 1.0), 6),
         samples_per_second=round(progress.samples / seconds, 3),
         final=final,
+        problems=session.problems,
         best=None if best is None else BestEpoch(metric=config.selection.metric, **asdict(best)),
         weights_digest=weights_digest(session.weights()),
         skipped_updates=session.scaler.skipped_updates,

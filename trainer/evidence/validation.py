@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import sys
 import traceback
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from trainwright.trainer.assembly.target import wanted_target
 from trainwright.trainer.base.errors import DataError, TrainwrightError
 from trainwright.trainer.base.paths import confine
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.sources import SOURCES, scan_source
+from trainwright.trainer.data.tensors import known_targets
 from trainwright.trainer.data.validation.check import Context
 from trainwright.trainer.data.validation.expectations import (
     DOCUMENT,
@@ -109,30 +110,33 @@ def context_of(
             drift = expectations.drift
             path = drift.reference if drift is not None else None
             reference = None if path is None else reference_of(section.use, section.args, code_root, path)
-            return scanned(
-                frame,
-                expectations,
-                use=section.use,
-                args=section.args,
-                task=wanted_target(config),
-                samples=samples,
-                reference=reference,
+            found = scanned(
+                frame, expectations, use=section.use, args=section.args, samples=samples, reference=reference
             )
+            return replace(found, task=found.task or _task_of(samples))
     with user_code("Reading samples to validate them", code_root):
-        found = sampled(samples, seed)
-    if found is None:
+        table = sampled(samples, seed)
+    if table is None:
         return None
-    kinds = {name: kind_of(dtype) for name, dtype in found.frame.collect_schema().items()}
+    kinds = {name: kind_of(dtype) for name, dtype in table.frame.collect_schema().items()}
     return Context(
-        frame=found.frame,
+        frame=table.frame,
         kinds=kinds,
         expectations=expectations,
         target="target" if "target" in kinds else None,
-        splits=found.splits,
-        is_sample=found.is_sample,
+        splits=table.splits,
+        is_sample=table.is_sample,
         source=_named(config),
-        places=found.places,
+        places=table.places,
     )
+
+
+def _task_of(samples: dict[str, Any]) -> str | None:
+    """Return what a table's target was taken for; None where its targets are not in memory."""
+    targets = known_targets(samples.get("train"))
+    if targets is None or targets.dim() != 1:
+        return None
+    return "regression" if targets.is_floating_point() else "classification"
 
 
 def placed(report: Report, context: Context) -> Report:

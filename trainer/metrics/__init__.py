@@ -3,12 +3,14 @@
 Of a large epoch the outputs are folded into sums as they come, from which the same values follow.
 """
 
-from trainwright.trainer.metrics.built_in import BUILT_IN, Metric, built_in_metric
+from trainwright.trainer.metrics.built_in import BUILT_IN, Metric, built_in_metric, near_metrics
 from trainwright.trainer.metrics.evaluate import (
     evaluate,
     evaluate_loss,
     evaluate_sums,
     fold,
+    problems,
+    problems_of_sums,
     require_own_names,
     require_unmeasured,
 )
@@ -21,6 +23,9 @@ __all__ = [
     "evaluate_loss",
     "evaluate_sums",
     "fold",
+    "near_metrics",
+    "problems",
+    "problems_of_sums",
     "require_own_names",
     "require_unmeasured",
 ]

@@ -6,10 +6,13 @@ one is computed: the server reads the names.
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from trainwright.trainer.base.errors import folded
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,6 +24,8 @@ class Metric:
 
     name: str
     compute: Callable[[Any, Any], Any]
+    problem: Callable[[Any, Any, Sequence[str]], str] | None = None
+    """Why it says nothing about outputs' targets, from (outputs, targets, names of classes); empty where it does."""
     user_defined: bool = False
     tasks: tuple[str, ...] = ()
     """The kinds of loss it makes sense with; empty: any."""
@@ -53,7 +58,13 @@ def _of_outputs(name: str, tasks: tuple[str, ...], bounds: tuple[float, float], 
 
         return metrics.compute(name, array(outputs), array(targets))
 
-    return Metric(name, compute, tasks=tasks, bounds=bounds, minimize=minimize)
+    def problem(outputs: Tensor, targets: Tensor, names: Sequence[str]) -> str:
+        from trainwright.trainer.clean_room import metrics
+
+        kept, wanted = metrics.OF_OUTPUTS[name][0](array(outputs), array(targets)), array(targets)
+        return metrics.problem_of(name, kept, wanted, names)
+
+    return Metric(name, compute, problem, tasks=tasks, bounds=bounds, minimize=minimize)
 
 
 def _of_loss(name: str, lowest: float) -> Metric:
@@ -77,6 +88,8 @@ def _no_outputs(*_: Any) -> float:
     raise AssertionError("computed from the mean loss, or from texts")
 
 
+SHORTEST, SLIP = 6, 0.85
+"""Characters from which a metric's name can be misspelt, and difflib's ratio from which it is."""
 CLASSES, LANGUAGE = ("classification", "binary"), ("language_model",)
 SHARE = (0.0, 1.0)
 BUILT_IN: dict[str, Metric] = {
@@ -91,13 +104,24 @@ BUILT_IN: dict[str, Metric] = {
         _of_outputs("entity_f1", ("classification",), SHARE),
         _of_outputs("exact_match", ("classification",), SHARE),
         _of_outputs("span_f1", ("classification",), SHARE),
-        _of_outputs("mae", ("regression",), (0.0, math.inf), minimize=True),
+        *(_of_outputs(name, ("regression",), (0.0, math.inf), minimize=True) for name in ("mae", "mape", "rmse")),
         _of_outputs("r2", ("regression",), (-math.inf, 1.0)),
         *(Metric(f"rouge_{n}", _no_outputs, tasks=LANGUAGE, of_texts=True, bounds=SHARE) for n in ("1", "2", "l")),
         _of_loss("perplexity", 1.0),
         _of_loss("bits_per_byte", 0.0),
     )
 }
+
+
+def near_metrics(name: str, known: Iterable[str]) -> list[str]:
+    """Return the known metric of which a name is a misspelling, in a list.
+
+    `smape` beside mape and `top_5_accuracy` beside accuracy are other metrics: a target for one says nothing of the
+    other.
+    """
+    long = {folded(one): one for one in known if len(folded(one)) >= SHORTEST}
+    found = difflib.get_close_matches(folded(name), long, n=1, cutoff=SLIP) if len(folded(name)) >= SHORTEST else []
+    return [long[one] for one in found]
 
 
 def built_in_metric(name: str) -> Metric:

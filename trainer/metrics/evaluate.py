@@ -7,7 +7,7 @@ from typing import Any
 
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError, UserCodeError
 from trainwright.trainer.metrics.built_in import BUILT_IN, Metric
-from trainwright.trainer.metrics.sums import Sums, added, sums_of, value_of
+from trainwright.trainer.metrics.sums import Sums, added, problem_of, sums_of, value_of
 
 MEASURED = (
     "loss", "epoch_loss", "gradient_norm", "applied_gradient_norm", "learning_rate", "robust_loss", "robust_accuracy",
@@ -111,6 +111,18 @@ def evaluate(metrics: Sequence[Metric], outputs: Any, targets: Any, *, task: str
     return values
 
 
+def problems(
+    metrics: Sequence[Metric], outputs: Any, targets: Any, *, task: str | None, names: Sequence[str] = ()
+) -> dict[str, str]:
+    """Return why metrics say nothing about these targets, by name; none of a user's, which knows it alone.
+
+    `names` are those of the classes, or labels.
+    """
+    wanted = _wanted(outputs, targets, task)
+    found = {one.name: one.problem(outputs, wanted, names) for one in metrics if one.problem is not None}
+    return {name: why for name, why in found.items() if why}
+
+
 def fold(
     metrics: Sequence[Metric], outputs: Any, targets: Any, *, task: str | None, before: Sums | None = None
 ) -> Sums | None:
@@ -120,9 +132,14 @@ def fold(
     """
     try:
         found = sums_of(metrics, outputs, _wanted(outputs, targets, task))
+        return found if found is None or before is None else added(before, found)
     except (ValueError, IndexError, TypeError):
         return None
-    return found if found is None or before is None else added(before, found)
+
+
+def problems_of_sums(metrics: Sequence[Metric], sums: Sums) -> dict[str, str]:
+    """Return as `problems`, of what `fold` returned."""
+    return {one.name: why for one in metrics if (why := problem_of(one.name, sums))}
 
 
 def evaluate_sums(metrics: Sequence[Metric], sums: Sums) -> dict[str, float]:

@@ -199,14 +199,16 @@ def metrics_of(parts: list[Part], section: MultiTaskSection) -> list[Metric]:
                     f"`objective.tasks.{part.name}.metrics`: {name} does not fit loss {part.loss.name}.",
                     remedy=f"Use one of {', '.join(fitting)}.",
                 )
-            metrics.append(Metric(f"{part.name}_{name}", _of_part(part, metric)))
+            metrics.append(
+                Metric(f"{part.name}_{name}", _of_part(part, metric.compute), _of_part(part, metric.problem))
+            )
     return metrics
 
 
-def _of_part(part: Part, metric: Metric) -> Any:
-    def compute(outputs: Tensor, targets: Tensor) -> Any:
+def _of_part(part: Part, of: Any) -> Any:
+    def compute(outputs: Tensor, targets: Tensor, *names: Any) -> Any:
         wanted = targets[:, part.targets]
-        return metric.compute(outputs[:, part.outputs], wanted[:, 0].long() if part.of_classes else wanted)
+        return of(outputs[:, part.outputs], wanted[:, 0].long() if part.of_classes else wanted, *names)
 
     return compute
 

@@ -216,6 +216,17 @@ class Data(Part, file="data"):
             is_plain = is_plain and kind == "number" and not told
         return None if is_plain else {kind: one[:most] for kind, one in found.items()}
 
+    def by_class(self, most: int) -> dict[str, str] | None:
+        """Return the samples of each class by split, at most so many classes; None where there are none."""
+        names = {str(number): name for number, name in enumerate(self.class_names or [])}
+        found: dict[str, str] = {}
+        read = "of a sample: " if self.sampled else ""
+        for split, one in self.splits.items():
+            listed = [f"{names.get(label, label)} {count}" for label, count in (one.classes or {}).items()]
+            more = [f"and {len(listed) - most} more classes"] if len(listed) > most else []
+            found |= {split: read + ", ".join([*listed[:most], *more])} if listed else {}
+        return found or None
+
     @property
     def test(self) -> Split:
         """The test split; empty where the data has none."""
@@ -310,6 +321,8 @@ class Summary(Part, file="summary"):
     samples_per_second: float | None = None
     final: dict[str, float] = {}
     """Last validation values by name, and the train values as `train/<name>`."""
+    problems: dict[str, str] = {}
+    """Why metrics say nothing about the validation targets, by name; a smoke run looks at all of them."""
     best: BestEpoch | None = None
     weights_digest: str | None = None
     skipped_updates: int = 0

@@ -58,6 +58,13 @@ def test_a_loss_of_the_users_is_left_to_the_training_process(evaluated: Evaluate
     assert (found.differences, "loss" in found.certified()) == ([], False)
 
 
+def test_a_metric_of_the_users_is_listed_as_not_computed(evaluated: Evaluated) -> None:
+    evaluated.report(accuracy=evaluated.accuracy, own_score=0.7)
+    found = evaluated.evaluation()
+    assert found.splits["validation"]["not_computed"] == {"own_score": "only the training process computes it"}
+    assert (found.differences, found.reported["validation"].keys()) == ([], {"accuracy"})
+
+
 def test_figures_that_are_no_numbers_are_no_way_round(evaluated: Evaluated) -> None:
     split = {"metrics": {}, "not_finite": {"loss": "nan"}, "rows": 90}
     (sentence,) = differences_between({"validation": {"loss": 0.1}}, {"validation": split})

@@ -244,6 +244,8 @@ REFUSED: list[tuple[str, Harm, str, str, str]] = [
      "mdoel", "fits the schema", "configure"),
     ("planning.goal_fixed", configured(selection={"metric": "loss", "direction": "minimize"}),
      r"selection by loss \(minimize\)", "accuracy >= 0.5", "configure"),
+    ("planning.goal_fixed", of_part("smoke", "summary", problems={"accuracy": "no target counts"}),
+     "accuracy cannot be computed on validation: no target counts", "accuracy >= 0.5", "start_training"),
     ("planning.limits_set", used_up, r"1000000\d+ of \d+ s used", "time left", "project_status"),
     ("planning.smoke_run_passed", of_part("smoke", "summary", steps=2), "completed, 2 steps", "at least 3 steps",
      "start_training"),

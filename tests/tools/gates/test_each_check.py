@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -189,6 +190,9 @@ def changed(whole: Any, place: str, value: Any) -> None:
 
 CASES: list[Case] = [
     ("planning.goal_fixed", {"config": config_with(selection={"metric": "f1", "direction": "maximize"})}, "f1"),
+    ("planning.goal_fixed", {"smoke.summary": Summary(problems={"accuracy": "the class is 1 in all rows"})}, "is 1 in"),
+    ("planning.bounds_measured", {"smoke.summary": Summary(
+        best=BestEpoch(metrics={"accuracy": 1.0}), problems={"accuracy": "no target counts"})}, "no target counts"),
     ("planning.limits_set", {"facts.seals": {"a": SimpleNamespace(used={"wall_clock_seconds": 1e9})}}, "1000000000 of"),
     ("planning.smoke_run_passed", {"smoke.is_complete": False}, "10 steps"),
     ("planning.smoke_run_passed", {"smoke.differences": ["status.json was changed"]}, "status.json"),
@@ -218,6 +222,8 @@ CASES: list[Case] = [
     ("baseline.same_evidence", {"baseline.data": Data(fingerprint="other")}, "differs in data"),
     ("baseline.checkpoints_verified", {"baseline.checkpoint_problems": ["damaged"]}, "1 problems"),
     ("baseline.checkpoints_verified", {"baseline.kept_tags": {"last"}}, "tags last"),
+    ("baseline.checkpoints_verified", {
+        "baseline.kept_tags": {"last"}, "baseline.summary": Summary(final={"accuracy": math.nan})}, "was nan"),
     ("baseline.gpu_utilisation", {
         "baseline.resolved.device": "cuda", "baseline.summary.gpu_percent_mean": 20.0,
         "limits": ProjectLimits(gpu_utilisation_percent=50)}, "20 %"),

@@ -166,7 +166,9 @@ def study(workspace: Workspace, make_project: Callable[..., str]) -> str:
 
 
 def test_every_trial_is_read_back_by_plain_optuna(workspace: Workspace, study: str, tmp_path: Path) -> None:
-    name, count = copy_to_optuna(workspace, study, tmp_path / "copy.sqlite3")
+    (odd := tmp_path / "my%20{studies}?").mkdir()
+    name, count = copy_to_optuna(workspace, study, odd / "copy.sqlite3")
+    (odd / "copy.sqlite3").rename(tmp_path / "copy.sqlite3")
     copy = optuna.load_study(study_name=name, storage=f"sqlite:///{tmp_path / 'copy.sqlite3'}")
     assert count == len(copy.trials) == len(TRIALS)
     assert [trial.state.name for trial in copy.trials] == ["COMPLETE", "PRUNED", "FAIL", "RUNNING"]
@@ -175,7 +177,7 @@ def test_every_trial_is_read_back_by_plain_optuna(workspace: Workspace, study: s
     assert copy.best_value == 0.5
     assert copy.trials[1].intermediate_values == {1: 0.1}
     assert copy.trials[2].user_attrs["cause"] == "divergence: NaN"
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".optuna-")] == []
+    assert [path.name for path in odd.iterdir()] == []
 
 
 def test_a_file_that_exists_or_cannot_be_written_is_refused(workspace: Workspace, study: str, tmp_path: Path) -> None:

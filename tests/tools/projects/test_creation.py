@@ -13,6 +13,7 @@ from trainwright.tools.ledger import append, entries
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import ConfigVersion
 from trainwright.trainer.base.errors import ApprovalNeededError, ConfigurationError, ConflictError, NotFoundError
+from trainwright.trainer.config.goal import corrected_goal, goal_problem
 
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
 CONFIG = {"model": {"use": "mlp"}, "data": {"use": "iris"}}
@@ -116,6 +117,55 @@ def test_a_bad_project_is_refused_and_leaves_nothing(workspace: Workspace, chang
     assert caught.value.remedy
     assert projects.project_status(workspace) == []
     assert list((workspace.path / "projects").iterdir()) == []
+
+
+@pytest.mark.requirement("CONF-1")
+@pytest.mark.parametrize(
+    ("metric", "direction", "meant"),
+    [
+        ("acuracy", "maximize", "accuracy"),
+        ("matthews_corelation", "maximize", "matthews_correlation"),
+        *((metric, "minimize", None) for metric in ("smape", "mase", "medae", "rmsle", "log_loss")),
+        *((metric, "maximize", None) for metric in ("top_5_accuracy", "pr_auc", "weighted_f1", "per_class_accuracy")),
+    ],
+)
+def test_a_metric_that_is_not_built_in_is_answered_by_a_misspelt_one_alone(
+    workspace: Workspace, metric: str, direction: str, meant: str | None
+) -> None:
+    """A target for another metric, taken over, would say something else."""
+    goal = {"metric": metric, "direction": direction, "target": 0.5}
+    with pytest.raises(ConfigurationError, match="is not measured") as caught:
+        create(workspace, goal=goal)
+    assert caught.value.details == ({"amend": {"goal": goal | {"metric": meant}}} if meant else {})
+    assert f"file.py:{metric}" in caught.value.remedy
+    assert ("goal=" in caught.value.remedy) is (meant is not None)
+    assert ("rmse" in caught.value.message) is (direction == "minimize")
+
+
+@pytest.mark.requirement("GATE-6")
+@pytest.mark.parametrize(("metric", "use"), [("own", "net.py:own"), ("accuracy", "accuracy")])
+def test_a_goal_in_a_metric_of_ones_own_is_said_to_be_never_certified(
+    workspace: Workspace, metric: str, use: str
+) -> None:
+    (workspace.path.parent / "net.py").write_text("def own(outputs, targets): return 0.5\n")
+    config = CONFIG | {"metrics": [use], "code_root": str(workspace.path.parent)}
+    answer = create(workspace, goal=GOAL | {"metric": metric}, config=config)
+    assert any("own is measured by the training process, never certified" in one for one in answer.remarks) is (
+        metric == "own"
+    )
+
+
+@pytest.mark.requirement("CONF-1")
+@pytest.mark.parametrize("direction", [{}, {"direction": "minimize"}])
+@pytest.mark.parametrize(
+    ("said", "metric"), [("root_mean_squared_error", "rmse"), ("MAPE", "mape"), ("val_rmse", "rmse")]
+)
+def test_errors_of_numbers_are_known_by_their_names_elsewhere_and_are_to_fall(
+    said: str, metric: str, direction: dict[str, str]
+) -> None:
+    goal, _ = corrected_goal({"metric": said, **direction, "target": 0.2})
+    assert goal == {"metric": metric, "direction": "minimize", "target": 0.2}
+    assert goal_problem({**goal, "direction": "maximize"}) is not None
 
 
 @pytest.mark.requirement("CONF-1")

@@ -24,15 +24,23 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.requirement("PHASE-1")
-def test_what_one_server_commits_the_next_one_reads(tmp_path: Path) -> None:
-    first = Workspace.open(tmp_path / "w")
+@pytest.mark.parametrize(
+    "folder",
+    ["w", "my%20project", "50%", "what?", "a?b=c&d#e", " two  blanks ", "it's \"so\";", "{run}[0]", "back\\slash",
+     "日本 ñ", "e\u0301", "long" * 50, "new\nline", ":memory:", "file:x?mode=memory"],
+)  # fmt: skip
+def test_what_one_server_commits_the_next_one_reads_whatever_the_folder_is_called(tmp_path: Path, folder: str) -> None:
+    first = Workspace.open(tmp_path / folder)
     with first.session() as session:
         session.add(Project(name="p", goal={}, limits={}, code_root="/"))
-    second = Workspace.open(tmp_path / "w")
-    with second.session() as session:
+    second = Workspace.open(tmp_path / folder)
+    with second.session() as session, second.snapshot() as watched:
         assert session.get(Project, "p") is not None
+        assert watched.get(Project, "p") is not None
     first.close()
     second.close()
+    assert [path.name for path in tmp_path.iterdir()] == [folder]
+    assert (tmp_path / folder / "workspace.sqlite").is_file()
 
 
 def test_the_migrations_make_exactly_the_tables_that_the_code_expects(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainwright.trainer.clean_room import metrics
+from trainwright.trainer.clean_room import metrics, numbers
 from trainwright.trainer.clean_room.intervals import bootstrap, wilson
 from trainwright.trainer.metrics import BUILT_IN
+from trainwright.trainer.metrics.sums import OF_NUMBERS
 
 pytestmark = pytest.mark.requirement("GATE-6")
 random = settings(max_examples=60, deadline=None)
@@ -78,16 +79,50 @@ def test_auc_counts_ties_half_like_scikit_learn(seed: int, rows: int, decimals: 
 
 
 @random
-@given(seed=seeds, rows=st.integers(2, 60), middle=st.sampled_from([0.0, 1e5]))
-def test_metrics_of_numbers_are_scikit_learns(seed: int, rows: int, middle: float) -> None:
+@given(seed=seeds, rows=st.integers(2, 60), shape=st.sampled_from([(), (1,), (2,), (5,), (3, 2)]), still=st.booleans())
+def test_metrics_of_numbers_are_scikit_learns_mean_over_the_outputs(
+    seed: int, rows: int, shape: tuple[int, ...], still: bool
+) -> None:
     from sklearn import metrics as known
 
     draws = np.random.default_rng(seed)
-    targets = (middle + draws.normal(size=(rows, 2))).astype(np.float32)
-    outputs = (targets + draws.normal(size=(rows, 2))).astype(np.float32)
-    assert metrics.compute("mae", outputs, targets) == pytest.approx(known.mean_absolute_error(targets, outputs))
-    wide = targets.astype(float).ravel(), outputs.astype(float).ravel()
-    assert metrics.compute("r2", outputs, targets) == pytest.approx(known.r2_score(*wide), rel=1e-6)
+    middles = draws.choice([0.0, 1e5, -7.0], size=shape)
+    scales = draws.choice([0.5, 1.0, 50.0], size=shape)
+    targets = (middles + scales * draws.normal(size=(rows, *shape))).astype(np.float32)
+    outputs = (targets + scales * draws.normal(size=(rows, *shape))).astype(np.float32)
+    if still and math.prod(shape) > 2:  # two outputs whose targets do not vary, of which one is always hit
+        targets[:, 0], targets[:, 1] = targets[0, 0], targets[0, 1]
+        outputs[:, 1] = targets[:, 1]
+    both = targets.reshape(rows, -1).astype(float), outputs.reshape(rows, -1).astype(float)
+    scored = {
+        "mae": known.mean_absolute_error, "mape": known.mean_absolute_percentage_error,
+        "rmse": known.root_mean_squared_error, "r2": known.r2_score,
+    }  # fmt: skip
+    wanted = {name: score(*both) for name, score in scored.items()}
+    assert {name: metrics.compute(name, outputs, targets) for name in scored} == pytest.approx(wanted, rel=1e-7)
+    assert set(scored) == set(numbers.OF_SUMS) == OF_NUMBERS
+
+
+def test_metrics_of_several_outputs_are_torchmetrics_too() -> None:
+    known = pytest.importorskip("torchmetrics.regression")
+    draws = torch.Generator().manual_seed(0)
+    targets = 1.0 + 2.0 * torch.rand(200, 3, generator=draws) + torch.tensor([0.0, 5.0, 30.0])
+    outputs = targets + torch.randn(200, 3, generator=draws)
+    wanted = {
+        "r2": known.R2Score(multioutput="uniform_average")(outputs, targets),
+        "mae": known.MeanAbsoluteError(num_outputs=3)(outputs, targets).mean(),
+        "rmse": known.MeanSquaredError(squared=False, num_outputs=3)(outputs, targets).mean(),
+        "mape": known.MeanAbsolutePercentageError()(outputs, targets),
+    }
+    found = {name: BUILT_IN[name].compute(outputs, targets) for name in wanted}
+    assert found == pytest.approx({name: value.item() for name, value in wanted.items()}, rel=1e-4)
+
+
+@random
+@given(seed=seeds)
+def test_the_difference_between_the_outputs_means_explains_nothing(seed: int) -> None:
+    noise = np.random.default_rng(seed).normal(size=(400, 2)) + np.array([0.0, 1000.0])
+    assert metrics.compute("r2", np.broadcast_to(noise.mean(axis=0), noise.shape), noise) == pytest.approx(0, abs=1e-9)
 
 
 @random

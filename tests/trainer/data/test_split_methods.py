@@ -69,6 +69,21 @@ def test_no_group_and_no_equal_row_is_in_two_splits(drawn: tuple[list[int], ...]
         assert all(len(set(found[value == one])) == 1 for one in np.unique(value))
 
 
+@pytest.mark.parametrize("by", ["group", "hash"])
+@pytest.mark.parametrize("kind", [str, object])
+def test_a_group_is_one_however_its_key_is_written(by: str, kind: type) -> None:
+    key = np.array([f"{row % 40}" for row in range(400)], dtype="<U9" if kind is str else object)
+    key[:120] = [f" {row % 40}.0 " if row % 2 else f"{row % 40}\t" for row in range(120)]
+    if kind is object:
+        key[120:160], key[160:200] = range(40), [float(row) for row in range(40)]
+    found = of_rows(split_rows(Rows(len(key), None, key), section(by, group="key")), len(key))
+    assert len(set(found.tolist())) == 3
+    assert all(len(set(found[row::40].tolist())) == 1 for row in range(40))
+    key[7] = "  "
+    with pytest.raises(DataError, match=r"empty in 1 of 400 rows .*: 7\)"):
+        split_rows(Rows(len(key), None, key), section(by, group="key"))
+
+
 @pytest.mark.parametrize("groups", [12, 300, 60_000])
 def test_group_shares_are_near_and_classes_are_balanced(groups: int) -> None:
     generator = np.random.default_rng(0)

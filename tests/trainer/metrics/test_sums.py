@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 from itertools import pairwise
 from types import SimpleNamespace
@@ -57,12 +58,17 @@ def test_metrics_of_classes_are_the_same_bit_for_bit_however_a_split_is_cut(outp
     assert _in_parts(metrics, outputs, targets, "classification") == at_once
 
 
-def test_metrics_of_numbers_far_from_zero_agree_to_twelve_digits() -> None:
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (3, 2)])
+def test_metrics_of_numbers_far_from_zero_agree_to_twelve_digits(shape: tuple[int, ...]) -> None:
     metrics = [built_in_metric(name) for name in sorted(OF_NUMBERS)]
-    targets = torch.randn(1000, 1, generator=torch.Generator().manual_seed(0)).double() + 1e4
-    outputs = targets + 0.1 * torch.randn(1000, 1, generator=torch.Generator().manual_seed(1)).double()
+    draws = torch.Generator().manual_seed(0)
+    middles = 1e4 * torch.arange(1, math.prod(shape) + 1).reshape(shape)
+    targets = torch.randn(1000, *shape, generator=draws).double() + middles
+    if len(shape) > 1:
+        targets[:, 0] = 0.1  # two outputs that do not vary, though the mean of their sums is not exactly this
+    outputs = targets + 0.1 * torch.randn(1000, *shape, generator=draws).double()
     at_once = evaluate(metrics, outputs, targets)
-    assert at_once["r2"] < 0.995
+    assert 0.5 < at_once["r2"] < 0.995
     assert _in_parts(metrics, outputs, targets, None) == pytest.approx(at_once, rel=1e-10)
 
 
@@ -72,10 +78,14 @@ def test_ranks_and_several_labels_need_all_outputs(name: str) -> None:
     assert fold([built_in_metric(name)], torch.randn(shape), torch.ones(shape), task="binary") is None
 
 
-def test_a_later_part_of_another_form_is_refused_and_not_measured_alone() -> None:
-    work = SimpleNamespace(metrics=[built_in_metric("accuracy")], task=None)
-    totals = EpochTotals(outputs=[torch.randn(6, 3)], targets=[torch.tensor([0, 1, 2, 0, 1, 2])])
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [("accuracy", torch.tensor([0, 1, 2, 0, 1, 2]), torch.ones(6, 3)), ("mae", torch.ones(6, 1), torch.ones(6, 3))],
+)
+def test_a_later_part_of_another_form_is_refused_and_not_measured_alone(name: str, first: Any, second: Any) -> None:
+    work = SimpleNamespace(metrics=[built_in_metric(name)], task=None)
+    totals = EpochTotals(outputs=[torch.randn(6, 3 if name == "accuracy" else 1)], targets=[first])
     totals.fold(work, least_bytes=0)
-    totals.outputs, totals.targets = [torch.randn(6, 3)], [torch.ones(6, 3)]
+    totals.outputs, totals.targets = [torch.randn(6, 3)], [second]
     with pytest.raises(DataError, match=r"shape \(6, 3\) and \(6, 3\) cannot be counted"):
         totals.fold(work, least_bytes=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 TASKS: dict[str, Any] = {
     "digit": {"outputs": 10, "metrics": ["accuracy"]},
-    "rest": {"loss": "mse", "outputs": 32, "metrics": ["r2"]},
+    "rest": {"loss": "mse", "outputs": 32, "metrics": ["mae"]},
 }
 """Of the upper half of a digit: which it is, and what its lower half looks like, in units that make the loss large."""
 DIGITS: dict[str, Any] = {
@@ -72,8 +73,8 @@ def weighted(digit: float, rest: float) -> dict[str, Any]:
 def test_learned_weights_beat_equal_ones_and_are_no_worse_than_each_task_alone(
     open_session: Any, trained: Any, judge: Any
 ) -> None:
-    """Measured over 3 seeds, learned against equal weights: accuracy 0.80 to 0.82 against 0.65 to 0.66, r2 0.456
-    against 0.444, better on every seed. Alone, with the same network and steps: accuracy 0.81, r2 0.444.
+    """Measured over 3 seeds, learned against equal weights: accuracy 0.80 to 0.82 against 0.65 to 0.66, mae 20.8
+    against 20.9, better on every seed. Alone, with the same network and steps: accuracy 0.81, mae 20.9.
     """
     objectives = {
         "learned": DIGITS["objective"],
@@ -82,17 +83,17 @@ def test_learned_weights_beat_equal_ones_and_are_no_worse_than_each_task_alone(
         "rest alone": weighted(1e-9, 1.0),
     }
     accuracy: dict[str, list[float]] = {name: [] for name in objectives}
-    explained: dict[str, list[float]] = {name: [] for name in objectives}
+    error: dict[str, list[float]] = {name: [] for name in objectives}
     for seed in (0, 1, 2):
         for name, objective in objectives.items():
             values = judge(trained(open_session({**DIGITS, "seed": seed, "objective": objective})))
             accuracy[name].append(values["digit_accuracy"])
-            explained[name].append(values["rest_r2"])
-    for found in (accuracy, explained):
-        assert all(ours > theirs for ours, theirs in zip(found["learned"], found["equal"], strict=True)), found
+            error[name].append(values["rest_mae"])
+    assert all(map(operator.gt, accuracy["learned"], accuracy["equal"])), accuracy
+    assert all(map(operator.lt, error["learned"], error["equal"])), error
     assert sum(accuracy["learned"]) > sum(accuracy["equal"]) + 3 * 0.05, accuracy
     assert sum(accuracy["learned"]) > sum(accuracy["digit alone"]) - 3 * 0.02, accuracy
-    assert sum(explained["learned"]) > sum(explained["rest alone"]) - 3 * 0.01, explained
+    assert sum(error["learned"]) < 1.01 * sum(error["rest alone"]), error
 
 
 @pytest.mark.requirement("TRAIN-5")
@@ -126,7 +127,7 @@ def test_validation_is_plain_and_tells_each_task(open_session: Any, take_steps: 
     session = open_session(DIGITS)
     take_steps(session, 3)
     values = judge(session)
-    assert values.keys() == {"loss", "digit_loss", "digit_accuracy", "rest_loss", "rest_r2"}
+    assert values.keys() == {"loss", "digit_loss", "digit_accuracy", "rest_loss", "rest_mae"}
     assert values["loss"] == pytest.approx(values["digit_loss"] + values["rest_loss"], rel=1e-4)
     open_session({**DIGITS, "selection": {"metric": "digit_accuracy", "direction": "maximize"}})
 
@@ -180,7 +181,7 @@ def test_what_does_not_fit_model_or_data_is_told_before_training(told: str, open
 
 REFUSED: dict[str, dict[str, Any]] = {
     "at least 2 items": {"digit": {"outputs": 2}},
-    "did you mean `mae`": {"a": {"outputs": 1, "metrics": ["maee"]}, "b": {"outputs": 1}},
+    "did you mean `mean_iou`": {"a": {"outputs": 1, "metrics": ["mean_iuo"]}, "b": {"outputs": 1}},
     "a task takes one of cross_entropy": {"a": {"outputs": 1, "loss": "dice"}, "b": {"outputs": 1}},
     "uncertainty learns the weights": {"a": {"outputs": 1, "weight": 2.0}, "b": {"outputs": 1}},
     "rename the task": {"robust": {"outputs": 1}, "b": {"outputs": 1}},

@@ -102,6 +102,12 @@ def checkpoints_verified(evidence: Evidence, run: RunEvidence | None, kind: RunK
     whole = {"best", "last"} <= tags and not run.checkpoint_problems
     measured = f"tags {', '.join(sorted(tags)) or 'none'}; {len(run.checkpoint_problems)} problems"
     remedy = evidence.start(kind) if run.is_complete else run.next_call()
+    last = run.summary.final.get(evidence.goal_metric)
+    if "best" not in tags and last is not None and not math.isfinite(last):
+        measured += f"; no epoch is the best, for {evidence.goal_metric} was {last}"
+        remedy = evidence.call(
+            "start_training", f"let {evidence.goal_metric} be a finite number, then", kind=kind.value
+        )
     return passed_if(whole, "; ".join([measured, *run.checkpoint_problems[:1]]), required, remedy)
 
 

@@ -40,16 +40,19 @@ def bounds_measured(evidence: Evidence, line: CheckLine) -> Outcome:
     if evidence.smoke is None:
         return failed("no smoke run of this configuration", line.text, evidence.start(RunKind.SMOKE))
     computed = evidence.smoke.summary.best_metrics
-    missing = [name for name in names if name not in computed]
+    problems = evidence.smoke.summary.problems
+    missing = [name for name in names if name not in computed or name in problems]
+    named = ", ".join(f"{name} ({problems[name]})" if name in problems else name for name in missing)
     if problem := _slices_problem(evidence, evidence.smoke) or _baseline_problem(evidence):
         return failed(problem[0], line.text, evidence.call("configure", problem[1], changes=problem[2]))
     parts = [f"computed: {', '.join(names)}"] if names else []
     parts += [f"beside {gate.baseline}"] if gate.baseline else []
-    measured = f"not computed: {', '.join(missing)}" if missing else "; ".join(parts)
+    measured = f"not computed: {named}" if missing else "; ".join(parts)
     given = {"minimum": gate.minimum, "maximum": gate.maximum, "least_gain": gate.least_gain}
     unmeasured = [(side, name) for side, own in given.items() for name in own if name.removeprefix(TEST) in missing]
     changes = {f"evaluation_gate.{side}.{name}": None for side, name in unmeasured}  # null removes
-    why = f"bound what is computed ({', '.join(sorted(computed))}), or add the metric to `metrics`"
+    others = ", ".join(sorted(computed.keys() - problems.keys()))
+    why = f"bound what is computed ({others}), or add the metric to `metrics`"
     return passed_if(not missing, measured, line.text, evidence.call("configure", why, changes=changes))
 
 

@@ -24,6 +24,7 @@ from trainwright.tools.limits import limits_under
 from trainwright.tools.owner.grant import ALIKE_SAMPLES, MISSING_GIT
 from trainwright.tools.owner.grants import operations
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.metrics import BUILT_IN
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -53,8 +54,11 @@ def configuration_valid(evidence: Evidence, line: CheckLine) -> Outcome:
 
 @check("planning.goal_fixed")
 def goal_fixed(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The goal's metric is one that the configuration computes, and the run selects by it."""
+    """The goal's metric can be computed on these validation rows, and the run selects by it."""
     selection, goal = evidence.config.selection, evidence.project.goal
+    if evidence.smoke is not None and (problem := evidence.smoke.summary.problems.get(goal["metric"])):
+        measured = f"{goal['metric']} cannot be computed on validation: {problem}"
+        return failed(measured, evidence.goal_text, _computable(evidence, evidence.smoke))
     changes = {"selection": {"metric": goal["metric"], "direction": goal["direction"]}}
     remedy = evidence.call("configure", "select checkpoints by the goal's metric", changes=changes)
     same = selection.metric == goal["metric"] and selection.direction == goal["direction"]
@@ -208,6 +212,16 @@ def code_captured(evidence: Evidence, line: CheckLine) -> Outcome:
         return passed_with_exemption(f"{measured}; exempted by the owner", required)
     remedy = evidence.call("configure", "or put the code under git", ask_owner={"exemption": MISSING_GIT})
     return failed(measured, required, remedy)
+
+
+def _computable(evidence: Evidence, run: RunEvidence) -> NextCall:
+    """Name what lets the goal's metric be computed, and metrics of the same kind that can be."""
+    name = next((own for own in BUILT_IN if evidence.goal_metric.endswith(own)), "")
+    tasks = BUILT_IN[name].tasks if name else ()
+    others = [own for own in BUILT_IN if BUILT_IN[own].tasks == tasks and own not in {name, *run.summary.problems}]
+    rows = "bring validation rows of which this is not so (another split, more rows), then measure again"
+    why = f"{rows}; or create_project with a goal in another metric: {', '.join(others[:3])}"
+    return evidence.call("start_training", why, kind=RunKind.SMOKE.value)
 
 
 def _kept_apart(evidence: Evidence) -> NextCall:

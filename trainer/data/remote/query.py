@@ -28,6 +28,13 @@ ROWS = "rows.parquet"
 MOST_NAMED = 10
 
 
+def sqlite_url(path: Path) -> URL:
+    """Return the URL of a file of SQLite: a path pasted into one is decoded (`%20`) and cut (`?`)."""
+    from sqlalchemy import URL
+
+    return URL.create("sqlite", database=str(path))
+
+
 @dataclass(frozen=True)
 class Question:
     """What is asked of a database, and how it is named in messages."""

@@ -115,11 +115,14 @@ def _url(asked: Query, code_root: Path) -> tuple[str, str, str]:
 
 def _open_url(url: str, code_root: Path) -> str:
     """Return a URL of the configuration: of a file of SQLite, with its place. Raises ConfigurationError for others."""
+    from trainwright.trainer.data.remote.query import sqlite_url
+
     kind, _, rest = url.partition("://")
     kind = kind.partition("+")[0].lower()
     if kind == "sqlite" and "?" not in rest:
         try:
-            return f"sqlite:///{confine(rest.removeprefix('/'), code_root, key='data.args.url')}"
+            path = confine(rest.removeprefix("/"), code_root, key="data.args.url")
+            return sqlite_url(path).render_as_string(hide_password=False)
         except ConfigurationError as error:
             if meant := error.details.get("near"):
                 error.details["changes"] = {"data.args.url": f"sqlite:///{meant}"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,8 @@ Codes = np.ndarray[Any, np.dtype[np.int8]]
 NAMES = ("train", "validation", "test")
 TRAIN, VALIDATION, TEST = 0, 1, 2
 MOST_NAMED = 5
+WHOLE = re.compile(r"^([+-]?\d+)\.0+$")
+"""A whole number that is written with decimals, as some writers do where a cell of the column is empty."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ def key_of(rows: Rows, section: SplitSection) -> Array:
 def numbered(key: Array) -> tuple[Array, Indices]:
     """Return the different values of a column, sorted, as `np.unique`, and the number of each row's, (rows,).
 
+    Blanks around a text are none of it, and "1.0" is "1", as among targets: else one patient would be in two splits.
     Texts are hashed rather than sorted: ten million of them are done in seconds.
     """
     import pyarrow as pa
@@ -94,7 +98,8 @@ def numbered(key: Array) -> tuple[Array, Indices]:
         values, places = np.unique(key, return_inverse=True)
         return values, places.reshape(-1)
     encoded = pa.array(key.astype(str), type=pa.large_string()).dictionary_encode()
-    values, places = np.unique(np.array(encoded.dictionary.to_pylist(), dtype=str), return_inverse=True)
+    plain = [WHOLE.sub(r"\1", text.strip()) for text in encoded.dictionary.to_pylist()]
+    values, places = np.unique(np.array(plain, dtype=str), return_inverse=True)
     return values, places.reshape(-1)[encoded.indices.to_numpy(zero_copy_only=False)]
 
 
@@ -121,5 +126,5 @@ def _is_empty(values: Array) -> Array:
     if values.dtype.kind == "M":
         return np.isnat(values)
     if values.dtype.kind == "O":
-        return np.array([one is None or one != one or one == "" for one in values], dtype=bool)  # noqa: PLR0124 - NaN
-    return values == "" if values.dtype.kind in "US" else np.zeros(len(values), dtype=bool)
+        return np.array([one is None or one != one or not str(one).strip() for one in values], dtype=bool)  # noqa: PLR0124 - NaN
+    return np.char.strip(values) == "" if values.dtype.kind in "US" else np.zeros(len(values), dtype=bool)

@@ -60,14 +60,12 @@ def scanned(
     *,
     use: str,
     args: Mapping[str, Any],
-    task: str | None = None,
     samples: Mapping[str, Any] | None = None,
     reference: pl.LazyFrame | None = None,
 ) -> Context:
     """Return what the families of checks look at, of a source's own rows.
 
     Args:
-        task: classification or regression, as loss and metrics want it; the source's arguments come first.
         samples: the splits' samples, which say which rows they are.
     """
     frame, unnamed = nameable(exact_as_floating(frame))
@@ -79,7 +77,7 @@ def scanned(
         kinds=kinds,
         expectations=expectations,
         target=target if isinstance(target, str) else None,
-        task=args.get("task") or task,
+        task=args.get("task"),
         reference=reference,
         splits=_rows_of(samples or {}),
         source=use,

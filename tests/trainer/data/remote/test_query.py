@@ -39,8 +39,8 @@ def own_cache(tmp_path: Path) -> Iterator[cache.DataCache]:
 
 @pytest.fixture
 def customers(tmp_path: Path) -> Path:
-    """A code root with a file of SQLite in it."""
-    root = tmp_path / "code"
+    """A code root, of a name that no URL takes as it is, with a file of SQLite in it."""
+    root = tmp_path / "my%20code? #1"
     root.mkdir()
     write_customers(root / "churn.db", 60)
     return root

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import yaml
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.data.validation import Context, Report, Verdict, repeats
@@ -114,6 +115,57 @@ def test_decimals_are_checked_and_a_name_that_is_a_pattern_leaves_the_other_colu
     report = validate(scanned(pl.LazyFrame(values), expectations, use="parquet", args={}))
     assert [(one.place, one.rows) for one in report.stopping if one.name == "max"] == [("price.max", [2])]
     assert {"column ^p.*$", "column *"} <= {one.what for one in report.not_checked}
+
+
+ONE_CLASS = [
+    (["yes", "no"], ["yes."], "'yes' (20) and 'yes.' (3)"),
+    (["Yes", "No"], ["yes", "YES "], "'Yes' (20) and 'YES' (3) and 'yes' (3)"),
+    ([">50K", "<=50K"], [">50K.", "<=50K."], "'<=50K' (20) and '<=50K.' (3); '>50K' (20) and '>50K.' (3)"),
+    (["new york", "x"], ["New-York", "new_york"], "'new york' (20) and 'New-York' (3) and 'new_york' (3)"),
+    (["1", "x"], ["1.0", "01"], "'1' (20) and '01' (3) and '1.0' (3)"),
+    (["caf\u00e9", "x"], ["cafe\u0301", '"caf\u00e9"'], "(20) and"),
+]
+
+
+@pytest.mark.requirement("PIPE-2")
+@pytest.mark.parametrize(("labels", "variants", "said"), ONE_CLASS)
+def test_labels_that_are_one_but_for_their_spelling_are_an_error_with_their_counts(labels, variants, said):
+    cells = {"x": range(40 + 3 * len(variants)), "y": [*labels * 20, *variants * 3]}
+    found = verdict(report_of(cells, target="y"), "y.labels_alike")
+    assert found.stops
+    assert said in found.text
+    assert found.count == 3 * len(variants)
+    assert "classes.only" in found.remedy
+    meant = {"classes": {"only": sorted({*labels, *variants})}}
+    declared = report_of(cells, yaml.safe_dump(meant, allow_unicode=True), target="y")
+    assert "y.labels_alike" not in {check.place for check in declared.checks}, "said to be different classes"
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [[">50K", "<50K", "<=50K"], ["A", "A+", "A-", "B"], ["C", "C++", "C#"], ["+", "-"], ["-1", "1"]],
+)
+def test_labels_whose_signs_tell_them_apart_are_different_classes(labels):
+    assert verdict(report_of({"x": range(60), "y": (labels * 60)[:60]}, target="y"), "y.labels_alike").passed
+
+
+@pytest.mark.requirement("PIPE-2")
+def test_classes_that_train_never_has_are_an_error_that_names_the_split_and_what_train_has():
+    splits = {"train": np.arange(0, 40), "validation": np.arange(40, 50), "test": np.arange(50, 60)}
+    cells = {"x": range(60), "y": [*["no", "yes"] * 20, *["no"] * 8, *["maybe"] * 2, *["yes."] * 10]}
+    found = verdict(report_of(cells, target="y", splits=splits), "y.classes_in_train")
+    assert found.stops
+    assert "'yes.' (10 in test; train has 'yes'), 'maybe' (2 in validation)" in found.text
+    assert found.rows[:2] == [48, 49]
+    assert verdict(report_of(cells, target="y", splits={"train": np.arange(60)}), "y.classes_in_train").passed
+
+
+@pytest.mark.parametrize("given", [{"is_sample": True}, {"task": "regression"}])
+def test_what_a_sample_of_train_or_numbers_lack_is_no_missing_class(given):
+    splits = {"train": np.arange(0, 40), "test": np.arange(40, 60)}
+    cells = {"x": range(60), "y": [*["3", "4"] * 20, *["5"] * 20]}
+    found = report_of(cells, target="y", splits=splits, **given)
+    assert "y.classes_in_train" not in {check.place for check in found.checks}
 
 
 def test_labels_outside_the_classes_are_named():

@@ -1,8 +1,11 @@
-"""Classes: how often each label of the target occurs, and whether there is anything to learn."""
+"""Classes: how often each label of the target occurs, in which splits, and whether there is anything to learn."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.data.validation.check import ROW, Context, Family
@@ -20,6 +23,10 @@ BALANCE = 0.02
 """The rarest class's rows over the most frequent one's, below which a warning is worth it."""
 FEW = 5
 """Rows of a class: with fewer, some split may have none."""
+SPLIT = "__split__"
+SIGNS = " \t\r\n.,;:!?'\"`\u00b4\u2018\u2019\u201c\u201d\u00ab\u00bb\u00a0"
+"""Signs around a label that make no other label of it; `+`, `<` and the like do: `A+`, `<=50K`."""
+MOST_NAMED = 8
 
 
 class Classes(Family):
@@ -31,7 +38,8 @@ class Classes(Family):
         """Yield the verdicts on the target."""
         if context.target not in context.kinds:
             return
-        counts = _counted(context, context.target)
+        by_split = _counted(context, context.target)
+        counts = {label: sum(rows.values()) for label, rows in by_split.items()}
         yield self._varies(context.target, counts)
         if context.task == "regression" or len(counts) > MOST_CLASSES or len(counts) < 2:
             return
@@ -39,6 +47,10 @@ class Classes(Family):
             return
         yield self._balanced(context, context.target, counts)
         yield self._enough(context, context.target, counts)
+        if context.expectations.classes.only is None and context.kinds[context.target] == "text":
+            yield self._told_apart(context, context.target, counts)
+        if context.splits and not context.is_sample and (context.task or context.kinds[context.target] == "text"):
+            yield self._in_train(context, context.target, by_split)
         if context.expectations.classes.only is not None:
             yield self._known(context, context.target, context.expectations.classes.only)
 
@@ -111,6 +123,41 @@ class Classes(Family):
             remedy=remedy,
         )
 
+    def _told_apart(self, context: Context, target: str, counts: dict[str, int]) -> Verdict:
+        """Check that no two labels are one but for case, signs around them, or how a number is written."""
+        alike: dict[str, list[str]] = {}
+        for label in counts:
+            alike.setdefault(_plain(label), []).append(label)
+        groups = [labels for plain, labels in alike.items() if plain and len(labels) > 1]
+        shown = "; ".join(" and ".join(f"{one!r} ({counts[one]})" for one in labels) for labels in groups[:MOST_NAMED])
+        rare = [label for labels in groups for label in labels[1:]]  # the most frequent is first
+        return self._verdict(
+            target, "labels_alike", severity_of(context, "labels_alike", "error"), passed=not groups,
+            value=len(groups), bound=0, count=sum(counts[one] for one in rare),
+            rows=rows_of(context, among(context, target, rare)) if rare else [],
+            text=f"labels of {target} that differ in case, blanks or punctuation alone: {shown or 'none'}",
+            remedy="Write each class in one way in the file; where they are different classes, name all classes in "
+            "classes.only of data.expectations.",
+        )  # fmt: skip
+
+    def _in_train(self, context: Context, target: str, by_split: Mapping[str, Counter[str]]) -> Verdict:
+        """Check that train has every class of the other splits: what was never shown is never predicted."""
+        new = [label for label, rows in by_split.items() if not rows["train"] and rows["validation"] + rows["test"]]
+        known = {_plain(label): f"; train has {label!r}" for label, rows in by_split.items() if rows["train"]}
+        shown = ", ".join(
+            f"{label!r} ({', '.join(f'{rows} in {split}' for split, rows in by_split[label].items() if split)}"
+            f"{known.get(_plain(label), '')})"
+            for label in new[:MOST_NAMED]
+        )
+        return self._verdict(
+            target, "classes_in_train", severity_of(context, "classes_in_train", "error"), passed=not new,
+            value=len(new), bound=0, count=sum(sum(by_split[label].values()) for label in new),
+            rows=rows_of(context, among(context, target, new)) if new else [],
+            text=f"classes of {target} without a row in train: {shown or 'none'}"
+            + (f" and {len(new) - MOST_NAMED} more" if len(new) > MOST_NAMED else ""),
+            remedy="Correct these labels, bring rows of these classes for train, or take the rows out of the file.",
+        )  # fmt: skip
+
     def _known(self, context: Context, target: str, only: list[Any]) -> Verdict:
         bad = ~among(context, target, only) & ~empty(context, target)
         count = int(context.frame.select(bad.sum()).collect(engine="streaming").item() or 0)
@@ -131,16 +178,51 @@ class Classes(Family):
         )
 
 
-def _counted(context: Context, target: str) -> dict[str, int]:
-    """Return the rows of each value of the target that is not empty, the most frequent first; some of too many."""
+def _plain(label: str) -> str:
+    """Return a label without case, signs around it and between its words; of a number, what it is."""
+    bare = unicodedata.normalize("NFKC", label).strip(SIGNS).casefold()
+    try:
+        return repr(float(bare))
+    except ValueError:
+        return re.sub(r"(?<=\w)[\s_-]+(?=\w)", " ", bare)
+
+
+def _counted(context: Context, target: str) -> dict[str, Counter[str]]:
+    """Return the rows of each value of the target that is not empty, by split; some of too many.
+
+    The most frequent is first. Blanks around a label are none of it, as in training; rows of no split are under "".
+    """
     import polars as pl
 
-    filled = context.frame.filter(~empty(context, target))
+    filled = context.numbered.filter(~empty(context, target))
     if filled.head(FIRST).select(pl.col(target).n_unique()).collect(engine="streaming").item() > MOST_CLASSES:
         filled = filled.head(FIRST)  # there are too many, which is all that is asked: those of all rows take memory
-    kept = filled.group_by(target).agg(pl.len().alias(ROW))
-    found = kept.sort(ROW, target, descending=[True, False]).head(MOST_CLASSES + 1).collect(engine="streaming")
-    return {str(value): int(count) for value, count in found.iter_rows()}
+    kept = filled.group_by(target, _split(context).alias(SPLIT)).agg(pl.len().alias(ROW))
+    found: dict[str, Counter[str]] = {}
+    names = ("", *context.splits)
+    for value, split, count in kept.collect(engine="streaming").iter_rows():
+        found.setdefault(str(value).strip(), Counter())[names[split]] += count
+    ordered = sorted(found, key=lambda label: (-found[label].total(), label))
+    return {label: found[label] for label in ordered[: MOST_CLASSES + 1]}
+
+
+def _split(context: Context) -> pl.Expr:
+    """Return the number of each numbered row's split, from 1; 0 of none."""
+    import numpy as np
+    import polars as pl
+
+    numbers = np.zeros(1 + max((int(rows.max()) for rows in context.splits.values() if len(rows)), default=-1), np.int8)
+    for number, rows in enumerate(context.splits.values(), start=1):
+        numbers[rows] = number
+
+    def of(rows: pl.Series) -> pl.Series:
+        places = rows.to_numpy()
+        inside = places < len(numbers)
+        return pl.Series(np.where(inside, numbers[np.where(inside, places, 0)], 0).astype(np.int8))
+
+    if not len(numbers):
+        return pl.lit(0, dtype=pl.Int8)
+    return pl.col(ROW).map_batches(of, return_dtype=pl.Int8, is_elementwise=True)
 
 
 def rows_of(context: Context, bad: pl.Expr) -> list[int]:
