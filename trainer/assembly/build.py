@@ -224,7 +224,8 @@ def build_task(config: TrainingConfig, code_root: Path, context: Context, loss: 
     assert config.task is not None, "called for tasks"  # noqa: S101
     given, arguments = call_task(config, code_root, context)
     with user_code(f"Reading samples of task `{config.task.use}`", code_root):
-        splits = from_user(given, None, source=config.task.use, seed=TASK_DATA_SEED)
+        collates = given.get("collate") is not None
+        splits = from_user(given, None, source=config.task.use, seed=TASK_DATA_SEED, collates=collates)
     return Work(
         model=given["model"],
         splits=splits,

@@ -139,7 +139,8 @@ def _check_output(session: Session, batch: Any) -> None:
         output = plain_output(session.model(*args, **named), named)
     if work.loss is None or work.loss.user_defined or not isinstance(output, Tensor) or not isinstance(target, Tensor):
         return
-    check_fit(work.loss, output, target)
+    first = next(iter((*args, *named.values())), None)
+    check_fit(work.loss, output, target, len(first) if isinstance(first, Tensor) and first.dim() else None)
     labels = [label for record in work.splits.records.values() for label in record.labels]
     if work.loss.task == "classification" and labels and not target.is_floating_point():
         check_labels(torch.tensor(labels), output.shape[-1 if output.dim() == 3 else 1])

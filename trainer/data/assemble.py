@@ -27,6 +27,7 @@ from trainwright.trainer.data.images.samples import ImageSamples
 from trainwright.trainer.data.images.splits import picture_parts, picture_splits
 from trainwright.trainer.data.leaks.copies import without_copies
 from trainwright.trainer.data.order import Part
+from trainwright.trainer.data.own_samples import no_sample, not_a_data_set, require_sound
 from trainwright.trainer.data.preprocessing import Preprocessing, Unfitted, restored
 from trainwright.trainer.data.sections import LEAVE_COPIES, SplitSection
 from trainwright.trainer.data.sources.source import Loaded
@@ -115,18 +116,26 @@ def _chosen(samples: TensorSamples, places: Mapping[str, Any]) -> dict[str, Any]
     return {name: samples.subset(torch.from_numpy(chosen)) for name, chosen in places.items() if len(chosen)}
 
 
-def from_user(data: Any, section: SplitSection | None, *, source: str, seed: int) -> Splits:
+def from_user(
+    data: Any, section: SplitSection | None, *, source: str, seed: int, collates: bool = False
+) -> Splits:
     """Take user code's data: one data set (split here when there is a section), or several by split name.
 
     The augmented samples of the record are drawn from `seed`, which must not be the run's: runs that differ only
     in their seed have the same data.
 
+    Args:
+        collates: whether the user's code makes the batches, which may leave out samples that are None.
+
     Raises:
         DataError: not a data set, empty, or with values that are not finite.
+        UserCodeError: a fault of the data set (own_samples.py).
     """
     parts, divided = user_parts(data, section)
     records = {name: record_split(part, seed, name) for name, part in parts.items()}
     for name, record in records.items():
+        if record.missing and not collates:
+            raise no_sample(record.missing[0], f"the {name} split", parts[name])
         _require_finite(record.non_finite, name)
     return Splits(parts, records, source, split=section.describe() if divided and section else None)
 
@@ -181,10 +190,13 @@ def user_parts(data: Any, section: SplitSection | None) -> tuple[dict[str, Any],
 
 
 def _as_samples(data: Any, name: str) -> Any:
+    if (error := not_a_data_set(data, name)) is not None:
+        raise error
     if isinstance(data, tuple | list) and len(data) == 2 and all(hasattr(part, "shape") for part in data):
         data = TensorSamples(*(torch.as_tensor(part) for part in data))  # a pair of arrays (x, y)
     samples = in_memory(data)
     if isinstance(samples, IterableDataset):
+        require_sound(samples, name)
         return samples
     if not hasattr(samples, "__getitem__") or not hasattr(samples, "__len__"):
         raise DataError(
@@ -192,9 +204,10 @@ def _as_samples(data: Any, name: str) -> Any:
             remedy="Return a torch Dataset, a list of samples, or a pair of arrays (x, y). Not a DataLoader: "
             "the engine makes the batches.",
         )
+    require_sound(samples, name)
     if len(samples) == 0:
         raise DataError(f"The {name} split is empty.", remedy="Check the paths and filters of the data set.")
-    if len(samples) > MAX_SAMPLES_READ and not isinstance(samples, TensorSamples):
+    if not isinstance(samples, TensorSamples):
         _require_last(samples, name)
     return samples
 
@@ -292,6 +305,8 @@ def _read_all(samples: Any, section: SplitSection) -> tuple[list[str], list[int]
             clock.next_call()
             seeding.seed_sample(section.seed, 0, index)
             sample = samples[index]
+            if sample is None:
+                raise no_sample(index, "the data", samples)
             with clock.paused():
                 digests.append(sample_digest(sample))
                 label = label_of(sample)
