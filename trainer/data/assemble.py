@@ -116,9 +116,7 @@ def _chosen(samples: TensorSamples, places: Mapping[str, Any]) -> dict[str, Any]
     return {name: samples.subset(torch.from_numpy(chosen)) for name, chosen in places.items() if len(chosen)}
 
 
-def from_user(
-    data: Any, section: SplitSection | None, *, source: str, seed: int, collates: bool = False
-) -> Splits:
+def from_user(data: Any, section: SplitSection | None, *, source: str, seed: int, collates: bool = False) -> Splits:
     """Take user code's data: one data set (split here when there is a section), or several by split name.
 
     The augmented samples of the record are drawn from `seed`, which must not be the run's: runs that differ only

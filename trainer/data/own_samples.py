@@ -59,12 +59,13 @@ def not_a_data_set(data: Any, name: str) -> DataError | None:
             f"`{name}` is a tuple of {len(data)} lists, which would be taken for {len(data)} samples.",
             remedy="Return a pair of arrays: torch.tensor(x), torch.tensor(y); or a list of samples: list(zip(x, y)).",
         )
-    if type(data).__module__.partition(".")[0] in {"pandas", "polars"}:
+    library = type(data).__module__.partition(".")[0]
+    if library in {"pandas", "polars"}:
         return DataError(
-            f"`{name}` is a {kind} of {type(data).__module__.partition('.')[0]}, which is read by columns, not by rows.",
-            remedy="Return a pair of arrays, (frame[features].to_numpy(), frame[target].to_numpy()); or read its file by "
-            'a source: data: {use: csv, args: {path: ..., target: ...}}.',
-        )  # fmt: skip
+            f"`{name}` is a {kind} of {library}, which is read by columns, not by rows.",
+            remedy="Return a pair of arrays, (frame[features].to_numpy(), frame[target].to_numpy()); or read its file "
+            "by a source: data: {use: csv, args: {path: ..., target: ...}}.",
+        )
     return None
 
 
@@ -121,8 +122,8 @@ def _begins_anew(samples: Any, name: str) -> None:
     """Refuse a stream that can be read once only."""
     if isinstance(samples, IterableDataset) and iter(samples) is iter(samples):
         raise UserCodeError(
-            f"`__iter__` of {type(samples).__name__} ({name}) returns the same iterator each time: the first epoch uses "
-            "it up.",
+            f"`__iter__` of {type(samples).__name__} ({name}) returns the same iterator each time: the first epoch "
+            "uses it up.",
             remedy="Begin anew in __iter__: write it as a generator (`yield`), or return iter(self.rows).",
         )
 
@@ -146,10 +147,10 @@ def _keeps_its_samples(samples: Any, name: str) -> None:
         return
     what = f" ({changed[0]})" if changed else ""
     raise UserCodeError(
-        f"Sample 0 of the {name} split, read a second time under the same seed, {again}: {_reader(samples)} changes the "
-        f"data set in place{what}, so that it is another one after each reading.",
-        remedy="Change a copy: x = self.x[index].clone() (of arrays .copy(), of dicts dict(row)), or write x = x + noise "
-        "in place of x += noise.",
+        f"Sample 0 of the {name} split, read a second time under the same seed, {again}: {_reader(samples)} changes "
+        f"the data set in place{what}, so that it is another one after each reading.",
+        remedy="Change a copy: x = self.x[index].clone() (of arrays .copy(), of dicts dict(row)), or write "
+        "x = x + noise in place of x += noise.",
         details={"split": name, "changed": changed},
     )
 

@@ -168,11 +168,13 @@ def check_labels(target: Tensor, classes: int) -> None:
 
 LAST_LAYER = "Change the model's last layer (model.args), or the loss."
 NOT_CHOSEN = "Return the logits from forward: without argmax, round, .long() or a comparison."
-BY_ROW = "Keep the batch as the first dimension in forward: no [:-1], .mean(0), .squeeze() or .flatten() across samples."
+BY_ROW = (
+    "Keep the batch as the first dimension in forward: no [:-1], .mean(0), .squeeze() or .flatten() across samples."
+)
 ONE_EACH = "Return one target for each sample, from the data set and its collate."
 ONE_CLASS = (
-    "Return the class number alone; several yes or no for each sample need loss bce_with_logits, and places beside each "
-    "other (pixels, tokens) an output with the same places."
+    "Return the class number alone; several yes or no for each sample need loss bce_with_logits, and places beside "
+    "each other (pixels, tokens) an output with the same places."
 )
 
 

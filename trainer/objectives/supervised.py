@@ -148,7 +148,9 @@ def describe(value: Any) -> str:
         return f"a tensor {tuple(value.shape)} {value.dtype}"
     if isinstance(value, tuple | list):
         return f"a {type(value).__name__} of ({', '.join(describe(item) for item in value[:4])})"
-    return f"a {type(value).__name__}"
+    if isinstance(value, Mapping):
+        return f"a {type(value).__name__} of {', '.join(map(str, [*value][:4]))}"
+    return "None" if value is None else f"a {type(value).__name__}"
 
 
 MOST_SAMPLES = 20_000
