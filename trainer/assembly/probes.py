@@ -1,4 +1,4 @@
-"""Probes of a user's model and targets at the smoke run: faults that raise nothing in the first batch, or not by cause."""
+"""Probes of a user's model and targets at the smoke run, for faults that raise nothing in the first batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from trainwright.trainer.base.errors import DataError, TrainwrightError, UserCodeError
 from trainwright.trainer.data.loader import BatchLoader
-from trainwright.trainer.data.tensors import IGNORED, known_targets, to_device
+from trainwright.trainer.data.tensors import IGNORED, counts_none, known_targets, to_device
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.objectives.objective import Objective, evaluation_mode
 from trainwright.trainer.objectives.supervised import Supervised, plain_output, split_batch
@@ -29,14 +29,13 @@ def probe_user_code(session: Session, plain: Objective) -> None:
 
 def _some_target_counts(session: Session, plain: Objective) -> None:
     """Refuse a train split in memory of which no target counts."""
-    loss = session.work.loss
-    targets = known_targets(session.work.splits.samples["train"])
-    if isinstance(plain, Supervised) and loss is not None and loss.of_classes and isinstance(targets, Tensor):
-        if targets.numel() and not targets.is_floating_point() and bool((targets.long() == IGNORED).all()):
-            raise DataError(
-                f"All {targets.numel():,} targets of the train split are {IGNORED}, which no loss counts.",
-                remedy="Give the class numbers as targets: -100 stands for places that do not count (padding, a prompt).",
-            )
+    loss, targets = session.work.loss, known_targets(session.work.splits.samples["train"])
+    of_classes = isinstance(plain, Supervised) and loss is not None and loss.of_classes
+    if of_classes and isinstance(targets, Tensor) and counts_none(targets):
+        raise DataError(
+            f"All {targets.numel():,} targets of the train split are {IGNORED}, which no loss counts.",
+            remedy="Give the class numbers as targets; -100 stands for places that do not count (padding, a prompt).",
+        )
 
 
 def _keeps_a_batch_of_one(session: Session, plain: Objective) -> None:

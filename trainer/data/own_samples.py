@@ -159,8 +159,8 @@ PROBES: tuple[Callable[[Any, str], None], ...] = (_whole_length, _defines_readin
 
 
 def _reader(samples: Any) -> str:
-    while hasattr(samples, "dataset") and isinstance(samples, Dataset):  # a part of the user's
-        samples = samples.dataset
+    while isinstance(inner := getattr(samples, "dataset", None), Dataset):  # the samples are a part of the user's
+        samples = inner
     return f"{type(samples).__name__}.{'__iter__' if isinstance(samples, IterableDataset) else '__getitem__'}"
 
 
