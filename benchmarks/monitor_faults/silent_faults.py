@@ -63,7 +63,7 @@ FAULTS = (
     SilentFault("in_evaluation", ("training_in_eval_mode",)),
     SilentFault("left_in_evaluation", ("training_in_eval_mode",), 3),
     SilentFault("validated_in_training", EVALUATES, BATCHES),
-    SilentFault("dropout_always_on", EVALUATES, BATCHES),
+    SilentFault("dropout_always_on", ("dropout_in_validation",), BATCHES),
     SilentFault("loss_summed", ("wrong_loss_reduction",)),
     SilentFault("squares_summed", ("wrong_loss_reduction",)),
     SilentFault("softmax_twice", INPUT),

@@ -77,13 +77,13 @@ class TransformersTrainer(Framework):
         trainer = self.trainer
         evaluated = trainer.eval_dataset
         if isinstance(evaluated, Mapping) and type(evaluated).__module__.partition(".")[0] != "datasets":
-            self._sets = [*evaluated]
+            self._sets = (*evaluated,)
             evaluated = next(iter(evaluated.values())) if len(evaluated) == 1 else ConcatDataset(evaluated.values())
         test = getattr(trainer, "test_dataset", None)
         found = {"train": trainer.train_dataset, "validation": evaluated, "test": test}
         return {name: samples for name, samples in found.items() if samples is not None}
 
-    _sets: ClassVar[list[str]] = []
+    _sets: tuple[str, ...] = ()
 
     def hold_back(self, validation: Any) -> None:
         """Let the trainer evaluate on these samples alone, and forget its test data."""
