@@ -147,7 +147,8 @@ def wrong_call(error: BaseException, code_root: Path) -> UserCodeError | None:
 
 def _defined(module: Any, name: str, root: str) -> Any:
     """Return the function of that name, if the module is a file of the user's and defines it; else None."""
-    if not _is_under(str(getattr(module, "__file__", None) or ""), root):
+    file = getattr(module, "__dict__", {}).get("__file__")  # of torch.classes, getattr makes whatever is asked for
+    if not isinstance(file, str) or not _is_under(file, root):
         return None
     value = module
     for part in name.split("."):
