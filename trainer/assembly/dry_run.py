@@ -90,13 +90,12 @@ def require_validation(config: TrainingConfig, work: Work) -> None:
 
 def try_batch(session: Session, plain: Objective) -> None:
     """Run one real batch forward and backward; a misfit is reported before training."""
-    is_plain = isinstance(plain, Supervised) and plain.returns == "output" and session.work.loss is not None
     with explained_call(session.model, session.train_loader) as call:
         call.batch = batch = to_device(next(session.train_loader.batches(0)), session.device)
-        if is_plain:
+        if isinstance(plain, Supervised) and plain.returns == "output" and session.work.loss is not None:
             _check_output(session, batch)
-        with session.autocast(), products_counted(session.model) as products:
-            outcome: Outcome = session.objective(session.model, batch)
+    with session.autocast(), products_counted(session.model) as products:
+        outcome: Outcome = session.objective(session.model, batch)
     session.work.products = products
     session.work.found = describe(outcome.output) if outcome.output is not None else None
     if not outcome.loss.requires_grad:
@@ -154,7 +153,10 @@ def _check_output(session: Session, batch: Any) -> None:
     args, named, target = split_batch(batch)
     with torch.no_grad(), session.autocast():
         output = plain_output(session.model(*args, **named), named)
-    if work.loss is None or work.loss.user_defined or not isinstance(output, Tensor) or not isinstance(target, Tensor):
+    if work.loss is None or work.loss.user_defined or not isinstance(output, Tensor):
+        return
+    if not isinstance(target, Tensor):
+        work.loss.compute(output, target)  # which raises, and the cause is found
         return
     first = next(iter((*args, *named.values())), None)
     check_fit(work.loss, output, target, len(first) if isinstance(first, Tensor) and first.dim() else None)

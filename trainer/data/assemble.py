@@ -191,54 +191,20 @@ def _as_samples(data: Any, name: str) -> Any:
     if (error := not_a_data_set(data, name)) is not None:
         raise error
     if isinstance(data, tuple | list) and len(data) == 2 and all(hasattr(part, "shape") for part in data):
-        data = TensorSamples(*(torch.as_tensor(part) for part in data))  # a pair of arrays (x, y)
-    samples = in_memory(data)
-    if isinstance(samples, IterableDataset):
-        require_sound(samples, name)
-        return samples
-    if not hasattr(samples, "__getitem__") or not hasattr(samples, "__len__"):
+        arrays = [part.to_numpy() if hasattr(part, "to_numpy") else part for part in data]  # of pandas and polars
+        data = TensorSamples(*map(torch.as_tensor, arrays))  # a pair (x, y)
+    samples: Any = in_memory(data)
+    is_stream = isinstance(samples, IterableDataset)
+    if not is_stream and not (hasattr(samples, "__getitem__") and hasattr(samples, "__len__")):
         raise DataError(
             f"`{name}` is a {type(samples).__name__}; it needs __len__ and __getitem__ (or be an IterableDataset).",
             remedy="Return a torch Dataset, a list of samples, or a pair of arrays (x, y). Not a DataLoader: "
             "the engine makes the batches.",
         )
     require_sound(samples, name)
-    if len(samples) == 0:
+    if not is_stream and len(samples) == 0:
         raise DataError(f"The {name} split is empty.", remedy="Check the paths and filters of the data set.")
-    if not isinstance(samples, TensorSamples):
-        _require_last(samples, name)
     return samples
-
-
-def _require_last(samples: Any, name: str) -> None:
-    """Refuse a data set that promises more samples than it has, before anything is made for each of them."""
-    promised = len(samples)
-    error = _missing(samples, promised - 1)
-    if error is None:
-        return
-    there, beyond = -1, promised - 1
-    while beyond - there > 1:
-        middle = (there + beyond) // 2
-        there, beyond = (middle, beyond) if _missing(samples, middle) is None else (there, middle)
-    raise DataError(
-        f"The {name} split promises {promised:,} samples, and sample {promised - 1:,} is not there ({error}); the last "
-        f"that is there is {there:,}."
-        if there >= 0
-        else f"None of the {promised:,} samples is there ({error}).",
-        remedy=f"Let `__len__` of {type(samples).__name__} return the number of samples that it has.",
-        details={"split": name, "promised": promised, "present": there + 1},
-    )
-
-
-def _missing(samples: Any, index: int) -> str | None:
-    """Return the error of a sample that is not there; None where it is."""
-    with seeding.preserved(), clock.each_call_alone():
-        clock.next_call()
-        try:
-            samples[index]
-        except (IndexError, KeyError) as error:
-            return f"{type(error).__name__}: {str(error)[:100]}"
-    return None
 
 
 def divide(samples: Any, section: SplitSection, loaded: Loaded | None = None) -> dict[str, Any]:

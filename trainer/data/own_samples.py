@@ -118,6 +118,35 @@ def _defines_reading(samples: Any, name: str) -> None:
         )
 
 
+def _holds_its_last(samples: Any, name: str) -> None:
+    """Refuse a data set that promises more samples than it has, before anything is made for each of them."""
+    promised = 0 if isinstance(samples, IterableDataset) else len(samples)
+    error = _missing(samples, promised - 1) if promised else None
+    if error is None:
+        return
+    there, beyond = -1, promised - 1
+    while beyond - there > 1:
+        middle = (there + beyond) // 2
+        there, beyond = (middle, beyond) if _missing(samples, middle) is None else (there, middle)
+    raise DataError(
+        f"The {name} split promises {promised:,} samples, and sample {promised - 1:,} is not there ({error}); the last "
+        f"that is there is {there:,}."
+        if there >= 0
+        else f"None of the {promised:,} samples is there ({error}).",
+        remedy=f"Let `__len__` of {type(samples).__name__} return the number of samples that it has.",
+        details={"split": name, "promised": promised, "present": there + 1},
+    )
+
+
+def _missing(samples: Any, index: int) -> str | None:
+    """Return the error of a sample that is not there; None where it is."""
+    try:
+        _read(samples, index)
+    except (IndexError, KeyError) as error:
+        return f"{type(error).__name__}: {str(error)[:100]}"
+    return None
+
+
 def _begins_anew(samples: Any, name: str) -> None:
     """Refuse a stream that can be read once only."""
     if isinstance(samples, IterableDataset) and iter(samples) is iter(samples):
@@ -155,7 +184,9 @@ def _keeps_its_samples(samples: Any, name: str) -> None:
     )
 
 
-PROBES: tuple[Callable[[Any, str], None], ...] = (_whole_length, _defines_reading, _begins_anew, _keeps_its_samples)
+PROBES: tuple[Callable[[Any, str], None], ...] = (
+    _whole_length, _defines_reading, _begins_anew, _keeps_its_samples, _holds_its_last,
+)  # fmt: skip
 
 
 def _reader(samples: Any) -> str:

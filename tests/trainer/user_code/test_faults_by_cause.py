@@ -10,13 +10,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 from tests.trainer.users import PARTS, TASK
 from tests.trainer.whole_runs import trained
 
 from trainwright.trainer.base.errors import UserCodeError
+from trainwright.trainer.data.assemble import from_user
 from trainwright.trainer.data.own_samples import notes_on_draws
+from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.user_code.guard import library_code, user_code
 
@@ -138,6 +141,14 @@ def test_class_numbers_of_any_type_and_in_a_column_train_as_plain_ones(
         }
         found[name] = trained(open_session({**values, **own}))
     assert len({json.dumps(each, sort_keys=True) for each in found.values()}) == 1, found
+
+
+@pytest.mark.requirement("PIPE-2")
+def test_a_pair_of_tables_of_pandas_is_a_pair_of_arrays() -> None:
+    frame = pd.DataFrame({"a": range(40), "b": range(40, 80), "y": [0, 1] * 20})
+    splits = from_user((frame[["a", "b"]], frame["y"]), SplitSection(), source="own", seed=1)
+    inputs, target = splits.samples["train"][0]
+    assert (inputs[1] - inputs[0], target) == (40, inputs[0] % 2)
 
 
 @pytest.mark.requirement("REPRO-6")
