@@ -76,7 +76,7 @@ FAULTS = (
     SilentFault("sorted_and_not_shuffled", ("labels_in_blocks",)),
     SilentFault("stream_in_one_order", ("constant_order",), BATCHES + 1),
     SilentFault("validation_not_scaled", ("preprocessing_mismatch",), BATCHES),
-    SilentFault("scaled_in_place", ("preprocessing_mismatch",)),
+    SilentFault("scaled_in_place", ("preprocessing_mismatch",), None),
 )
 
 SILENT: dict[str, Callable[[int], dict[str, Any]]] = {fault.kind: fault.values for fault in FAULTS}

@@ -191,7 +191,7 @@ def _as_samples(data: Any, name: str) -> Any:
     if (error := not_a_data_set(data, name)) is not None:
         raise error
     if isinstance(data, tuple | list) and len(data) == 2 and all(hasattr(part, "shape") for part in data):
-        arrays = [part.to_numpy() if hasattr(part, "to_numpy") else part for part in data]  # of pandas and polars
+        arrays = [part.to_numpy().copy() if hasattr(part, "to_numpy") else part for part in data]  # of tables
         data = TensorSamples(*map(torch.as_tensor, arrays))  # a pair (x, y)
     samples: Any = in_memory(data)
     is_stream = isinstance(samples, IterableDataset)
