@@ -246,7 +246,7 @@ def classify(error: BaseException, code_root: Path) -> TrainwrightError:
     """Return the error as one of ours: its own, a library's known one, the user's, or ours to fix."""
     from trainwright.trainer.base.failures import known_failure
 
-    known = known_failure(error)
+    known = known_failure(error) or guard.wrong_call(error, code_root)
     if known is not None:
         return known
     if isinstance(error, SystemExit | guard.ExitCalled):

@@ -63,7 +63,7 @@ FAULTS = (
     SilentFault("in_evaluation", ("training_in_eval_mode",)),
     SilentFault("left_in_evaluation", ("training_in_eval_mode",), 3),
     SilentFault("validated_in_training", EVALUATES, BATCHES),
-    SilentFault("dropout_always_on", EVALUATES, BATCHES),
+    SilentFault("dropout_always_on", ("dropout_in_validation",), BATCHES),
     SilentFault("loss_summed", ("wrong_loss_reduction",)),
     SilentFault("squares_summed", ("wrong_loss_reduction",)),
     SilentFault("softmax_twice", INPUT),
@@ -76,7 +76,7 @@ FAULTS = (
     SilentFault("sorted_and_not_shuffled", ("labels_in_blocks",)),
     SilentFault("stream_in_one_order", ("constant_order",), BATCHES + 1),
     SilentFault("validation_not_scaled", ("preprocessing_mismatch",), BATCHES),
-    SilentFault("scaled_in_place", ("preprocessing_mismatch",)),
+    SilentFault("scaled_in_place", ("preprocessing_mismatch",), None),
 )
 
 SILENT: dict[str, Callable[[int], dict[str, Any]]] = {fault.kind: fault.values for fault in FAULTS}

@@ -22,6 +22,7 @@ from trainwright.trainer.assembly.objective import (
     evaluation_objective,
     with_batch_changes,
 )
+from trainwright.trainer.assembly.probes import probe_user_code
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError, DataError, UserCodeError
 from trainwright.trainer.catalog.names import BUILT_IN
@@ -215,6 +216,8 @@ def _try(session: Session, plain: Objective, root: Path) -> None:
         boundary = user_code("The first forward and backward pass", root)
         with explained_shortage(session), boundary, untouched(session):
             try_batch(session, plain)
+            if session.specification.kind is RunKind.SMOKE:
+                probe_user_code(session, plain)
             if isinstance(session.config.optimizer, Own):
                 try_optimizer(session, next(session.train_loader.batches(0)))
     if session.work.validation_step is not None:

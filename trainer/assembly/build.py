@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from trainwright.trainer.assembly.building import AS_IT_IS, Building
 from trainwright.trainer.assembly.dry_run import explained_build
@@ -30,10 +30,16 @@ from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS
 from trainwright.trainer.metrics import Metric, require_own_names
 from trainwright.trainer.objectives.objective import Work
-from trainwright.trainer.objectives.supervised import measure_targets
+from trainwright.trainer.objectives.supervised import describe, measure_targets
 from trainwright.trainer.optimization.optimizers.own import named_optimizers
 from trainwright.trainer.user_code.context import TASK_DATA_SEED, Arguments, Context
-from trainwright.trainer.user_code.entries import call_entry, is_entry, require_network, resolve_entry
+from trainwright.trainer.user_code.entries import (
+    call_entry,
+    is_entry,
+    require_network,
+    require_parameters,
+    resolve_entry,
+)
 from trainwright.trainer.user_code.guard import user_code
 
 
@@ -111,8 +117,43 @@ def build_loss(config: TrainingConfig, code_root: Path) -> Loss:
     function = resolve_entry(entry.use, code_root, key="loss")
     if isinstance(function, type):
         function = call_entry(function, entry.args, f"loss `{entry.use}`", code_root)
-        return Loss(entry.use, function, user_defined=True)
-    return Loss(entry.use, _with_arguments(function, entry.args), user_defined=True)
+        return user_loss(entry.use, function)
+    return user_loss(entry.use, _with_arguments(function, entry.args))
+
+
+def user_loss(name: str, function: Any) -> Loss:
+    """Wrap the user's loss so that a value that is no mean over the batch is reported by what it is.
+
+    Raises:
+        ConfigurationError: it cannot be called with (output, target), or has parameters that nothing would train.
+    """
+    require_parameters(function, f"loss `{name}`", "output", "target")
+    held = function.parameters() if isinstance(function, nn.Module) else ()
+    if any(parameter.requires_grad for parameter in held):
+        raise ConfigurationError(
+            f"loss `{name}` has parameters of its own, which no optimizer of this run holds.",
+            remedy="Make the loss a part of the model and return it from the model's compute_loss(batch), or from a "
+            "task's `step`; of constants use register_buffer.",
+        )
+
+    def compute(output: Any, target: Any) -> Tensor:
+        value = function(output, target)
+        if not isinstance(value, Tensor) or value.numel() != 1:
+            raise _no_loss(name, value)
+        return value.reshape(())
+
+    return Loss(name, compute, user_defined=True)
+
+
+def _no_loss(name: str, value: Any) -> UserCodeError:
+    remedy = "Return the loss itself, one number as a tensor: without .item(), float(), .numpy()."
+    if isinstance(value, Tensor):
+        remedy = "Return one number for the batch: .mean() at the end, or reduction='mean'."
+    elif value is None:
+        remedy = "Let the function end with `return loss`."
+    elif isinstance(value, Mapping | tuple | list):
+        remedy = "Return the loss alone; further values come from a task's `step`, as a dict with the key loss."
+    return UserCodeError(f"loss `{name}` returned {describe(value)}; it must be a scalar tensor.", remedy=remedy)
 
 
 def _measured(loss: Loss, splits: Splits) -> Loss:
@@ -226,7 +267,8 @@ def build_task(config: TrainingConfig, code_root: Path, context: Context, loss: 
     assert config.task is not None, "called for tasks"  # noqa: S101
     given, arguments = call_task(config, code_root, context)
     with user_code(f"Reading samples of task `{config.task.use}`", code_root):
-        splits = from_user(given, None, source=config.task.use, seed=TASK_DATA_SEED)
+        collates = given.get("collate") is not None
+        splits = from_user(given, None, source=config.task.use, seed=TASK_DATA_SEED, collates=collates)
     return Work(
         model=given["model"],
         splits=splits,
@@ -308,11 +350,12 @@ def _loss(given: Any, configured: Loss) -> Loss:
         raise ConfigurationError(
             f"The task's `loss` is {given!r}.", remedy=f"Return a callable, or one of {', '.join(LOSSES)}."
         )
-    return Loss(_name_of(given), given, user_defined=True)
+    return user_loss(_name_of(given), given)
 
 
 def user_metric(name: str, function: Any, code_root: Path) -> Metric:
-    """Wrap the user's metric so that its failures are reported as the user's."""
+    """Wrap the user's metric so that its failures are reported as the user's. Raises ConfigurationError."""
+    require_parameters(function, f"metric `{name}`", "outputs", "targets")
 
     def compute(outputs: Any, targets: Any) -> Any:
         with user_code(f"metric `{name}`", code_root):

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from trainwright.trainer.assembly.causes import explained_call
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError, OutOfMemoryError, near_matches
 from trainwright.trainer.base.failures import known_failure
@@ -89,18 +90,16 @@ def require_validation(config: TrainingConfig, work: Work) -> None:
 
 def try_batch(session: Session, plain: Objective) -> None:
     """Run one real batch forward and backward; a misfit is reported before training."""
-    batch = to_device(next(session.train_loader.batches(0)), session.device)
-    if isinstance(plain, Supervised) and plain.returns == "output" and session.work.loss is not None:
-        _check_output(session, batch)
+    with explained_call(session.model, session.train_loader) as call:
+        call.batch = batch = to_device(next(session.train_loader.batches(0)), session.device)
+        if isinstance(plain, Supervised) and plain.returns == "output" and session.work.loss is not None:
+            _check_output(session, batch)
     with session.autocast(), products_counted(session.model) as products:
         outcome: Outcome = session.objective(session.model, batch)
     session.work.products = products
     session.work.found = describe(outcome.output) if outcome.output is not None else None
     if not outcome.loss.requires_grad:
-        raise ConfigurationError(
-            "The loss does not depend on any trainable parameter.",
-            remedy="Return the loss attached to the graph (no .item(), .detach() or torch.no_grad() around it).",
-        )
+        raise _without_gradient(session, outcome)
     outcome.loss.backward()  # type: ignore[no-untyped-call]
     sparse = [name for name, p in session.model.named_parameters() if p.grad is not None and p.grad.is_sparse]
     if sparse:
@@ -108,7 +107,24 @@ def try_batch(session: Session, plain: Objective) -> None:
             f"The gradient of {sparse[0]} is sparse; norms, clipping and most optimizers need dense ones.",
             remedy="Build the embedding with sparse=False.",
         )
+    if all(parameter.grad is None for parameter in session.parameters):
+        raise _without_gradient(session, outcome)
     try_metrics(session.work, outcome, session.config.selection.metric, session.auxiliary.names)
+
+
+def _without_gradient(session: Session, outcome: Outcome) -> ConfigurationError:
+    """Return the error for a loss that no parameter can learn from, by where the graph ends."""
+    output, cut = outcome.output, ".item(), .detach(), .data, .numpy(), argmax or torch.no_grad()"
+    model = type(session.model).__name__
+    where = f"the model's output has a gradient, and the loss has none: it goes through {cut}"
+    remedy = "Compute the loss from the output by operations on tensors alone, and do not make it anew by torch.tensor."
+    if not torch.is_grad_enabled():
+        where = "gradients are switched off, by torch.set_grad_enabled(False) or the like in your code"
+        remedy = "Take that call out, or write `with torch.no_grad():` around what it is meant for."
+    elif isinstance(output, Tensor) and not output.requires_grad:
+        where = f"the output of {model} has no gradient: its forward goes through {cut}"
+        remedy = f"Return the output of forward attached to the graph: no {cut} in it."
+    return ConfigurationError(f"The loss does not depend on any trainable parameter: {where}.", remedy=remedy)
 
 
 @contextmanager
@@ -137,9 +153,13 @@ def _check_output(session: Session, batch: Any) -> None:
     args, named, target = split_batch(batch)
     with torch.no_grad(), session.autocast():
         output = plain_output(session.model(*args, **named), named)
-    if work.loss is None or work.loss.user_defined or not isinstance(output, Tensor) or not isinstance(target, Tensor):
+    if work.loss is None or work.loss.user_defined or not isinstance(output, Tensor):
         return
-    check_fit(work.loss, output, target)
+    if not isinstance(target, Tensor):
+        work.loss.compute(output, target)  # which raises, and the cause is found
+        return
+    first = next(iter((*args, *named.values())), None)
+    check_fit(work.loss, output, target, len(first) if isinstance(first, Tensor) and first.dim() else None)
     labels = [label for record in work.splits.records.values() for label in record.labels]
     if work.loss.task == "classification" and labels and not target.is_floating_point():
         check_labels(torch.tensor(labels), output.shape[-1 if output.dim() == 3 else 1])

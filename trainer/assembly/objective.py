@@ -14,6 +14,7 @@ import torch
 from torch.nn.parameter import UninitializedParameter
 
 from trainwright.trainer.assembly.building import AS_IT_IS, Building
+from trainwright.trainer.assembly.causes import explained_call
 from trainwright.trainer.assembly.model import build_model
 from trainwright.trainer.assembly.output_format import find_returns
 from trainwright.trainer.base import seeding
@@ -49,9 +50,9 @@ def build_plain_objective(
         with user_code("Calling the model on a first batch", root), seeding.preserved(), torch.no_grad():
             own = loader.batch_size and -(-loader.batch_size // world_size())  # no more than a step has here
             few = replace(loader, batch_size=own and min(own, 8), share=None)
-            batch = to_device(next(few.batches(0)), device)
-            with kept_state(work.model):
-                found = find_returns(work.model, batch)
+            with kept_state(work.model), explained_call(work.model, loader) as call:
+                call.batch = to_device(next(few.batches(0)), device)
+                found = find_returns(work.model, call.batch)
         work.returns = work.returns or found
     if work.target_scaling is not None and work.returns != "output":
         raise _own_loss(f"the model computes its loss itself (`returns` {work.returns})")

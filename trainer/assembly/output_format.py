@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from torch import Tensor, nn
 
 from trainwright.trainer.base.errors import ConfigurationError
@@ -42,6 +43,7 @@ def find_returns(model: nn.Module, batch: Any) -> str:
     if target is not None and (isinstance(batch, Mapping) or target_parameter(model, len(args)) is not None):
         attempts.append((*with_target, False))
     seen: list[str] = []
+    result: Any = None
     wrong_arguments: TypeError | None = None
     for positional, keywords, may_be_output in attempts:
         try:
@@ -55,10 +57,24 @@ def find_returns(model: nn.Module, batch: Any) -> str:
         seen.append(describe(result))
     if wrong_arguments is not None and not seen:
         raise wrong_arguments
-    raise ConfigurationError(
-        f"How to read the model's output could not be found; it returned {' and '.join(seen)}.",
-        remedy="Set `returns` (output; 'logits,loss'; 'loss,logits'; .loss; loss; compute_loss), or use a task with "
-        "`step`.",
+    raise _unreadable(model, result, " and ".join(seen), has_target=target is not None)
+
+
+def _unreadable(model: nn.Module, result: Any, seen: str, *, has_target: bool) -> ConfigurationError:
+    """Return the error for a model's result in which neither a prediction nor a loss was found, by what it is."""
+    remedy = (
+        "Return the prediction alone from forward, a tensor (batch, ...); or set `returns`, or use a task with `step`."
+    )
+    why = ""
+    if result is None:
+        why, remedy = ": forward has no `return`", "End forward with `return output`."
+    elif isinstance(result, np.ndarray):
+        why, remedy = ": an array has no gradient", "Return the tensor from forward, without .numpy()."
+    elif isinstance(result, Tensor) and not has_target:
+        why = ": a sample is one value, so that no target is there for the loss"
+        remedy = "Return (inputs, target) from __getitem__; of samples that are their own target, (x, x)."
+    return ConfigurationError(
+        f"How to read the output of {type(model).__name__} could not be found; it returned {seen}{why}.", remedy=remedy
     )
 
 

@@ -69,7 +69,8 @@ class Comparison:
 
     def add(self, outputs: Mapping[str, Array], given: Array | None) -> None:
         """Keep what is needed of one batch, first dimension rows. Raises RefusalError when outputs are not by row."""
-        found, targets = self._chosen(outputs), self._wanted(np.asarray(given))
+        found = self._chosen(outputs)
+        targets = self._wanted(np.asarray(given), found)
         if found.ndim == 0 or len(found) != len(targets):
             raise RefusalError(
                 f"The program gives an output {found.shape} for {len(targets)} rows; its first dimension must be rows.",
@@ -87,9 +88,12 @@ class Comparison:
         first = next(iter(outputs.values()))
         return first if self.output is None else first[:, self.output]
 
-    def _wanted(self, targets: Array) -> Array:
-        if self.columns is None:
+    def _wanted(self, targets: Array, outputs: Array) -> Array:
+        if self.columns is None and (self.kind != "classification" or targets.dtype.kind == "f"):
             return targets
+        if self.columns is None:  # class numbers of any type, as losses/loss.py takes them
+            is_column = targets.ndim == 2 and targets.shape[1] == 1 and outputs.ndim == 2
+            return (targets[:, 0] if is_column else targets).astype(np.int64, copy=False)
         wide = targets.reshape(len(targets), -1)
         width = self.columns.stop - self.columns.start
         columns = wide if wide.shape[1] == width else wide[:, self.columns]

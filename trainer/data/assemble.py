@@ -27,6 +27,7 @@ from trainwright.trainer.data.images.samples import ImageSamples
 from trainwright.trainer.data.images.splits import picture_parts, picture_splits
 from trainwright.trainer.data.leaks.copies import without_copies
 from trainwright.trainer.data.order import Part
+from trainwright.trainer.data.own_samples import no_sample, not_a_data_set, require_sound
 from trainwright.trainer.data.preprocessing import Preprocessing, Unfitted, restored
 from trainwright.trainer.data.sections import LEAVE_COPIES, SplitSection
 from trainwright.trainer.data.sources.source import Loaded
@@ -115,18 +116,24 @@ def _chosen(samples: TensorSamples, places: Mapping[str, Any]) -> dict[str, Any]
     return {name: samples.subset(torch.from_numpy(chosen)) for name, chosen in places.items() if len(chosen)}
 
 
-def from_user(data: Any, section: SplitSection | None, *, source: str, seed: int) -> Splits:
+def from_user(data: Any, section: SplitSection | None, *, source: str, seed: int, collates: bool = False) -> Splits:
     """Take user code's data: one data set (split here when there is a section), or several by split name.
 
     The augmented samples of the record are drawn from `seed`, which must not be the run's: runs that differ only
     in their seed have the same data.
 
+    Args:
+        collates: whether the user's code makes the batches, which may leave out samples that are None.
+
     Raises:
         DataError: not a data set, empty, or with values that are not finite.
+        UserCodeError: a fault of the data set (own_samples.py).
     """
     parts, divided = user_parts(data, section)
     records = {name: record_split(part, seed, name) for name, part in parts.items()}
     for name, record in records.items():
+        if record.missing and not collates:
+            raise no_sample(record.missing[0], f"the {name} split", parts[name])
         _require_finite(record.non_finite, name)
     return Splits(parts, records, source, split=section.describe() if divided and section else None)
 
@@ -181,53 +188,23 @@ def user_parts(data: Any, section: SplitSection | None) -> tuple[dict[str, Any],
 
 
 def _as_samples(data: Any, name: str) -> Any:
+    if (error := not_a_data_set(data, name)) is not None:
+        raise error
     if isinstance(data, tuple | list) and len(data) == 2 and all(hasattr(part, "shape") for part in data):
-        data = TensorSamples(*(torch.as_tensor(part) for part in data))  # a pair of arrays (x, y)
-    samples = in_memory(data)
-    if isinstance(samples, IterableDataset):
-        return samples
-    if not hasattr(samples, "__getitem__") or not hasattr(samples, "__len__"):
+        arrays = [part.to_numpy().copy() if hasattr(part, "to_numpy") else part for part in data]  # of tables
+        data = TensorSamples(*map(torch.as_tensor, arrays))  # a pair (x, y)
+    samples: Any = in_memory(data)
+    is_stream = isinstance(samples, IterableDataset)
+    if not is_stream and not (hasattr(samples, "__getitem__") and hasattr(samples, "__len__")):
         raise DataError(
             f"`{name}` is a {type(samples).__name__}; it needs __len__ and __getitem__ (or be an IterableDataset).",
             remedy="Return a torch Dataset, a list of samples, or a pair of arrays (x, y). Not a DataLoader: "
             "the engine makes the batches.",
         )
-    if len(samples) == 0:
+    require_sound(samples, name)
+    if not is_stream and len(samples) == 0:
         raise DataError(f"The {name} split is empty.", remedy="Check the paths and filters of the data set.")
-    if len(samples) > MAX_SAMPLES_READ and not isinstance(samples, TensorSamples):
-        _require_last(samples, name)
     return samples
-
-
-def _require_last(samples: Any, name: str) -> None:
-    """Refuse a data set that promises more samples than it has, before anything is made for each of them."""
-    promised = len(samples)
-    error = _missing(samples, promised - 1)
-    if error is None:
-        return
-    there, beyond = -1, promised - 1
-    while beyond - there > 1:
-        middle = (there + beyond) // 2
-        there, beyond = (middle, beyond) if _missing(samples, middle) is None else (there, middle)
-    raise DataError(
-        f"The {name} split promises {promised:,} samples, and sample {promised - 1:,} is not there ({error}); the last "
-        f"that is there is {there:,}."
-        if there >= 0
-        else f"None of the {promised:,} samples is there ({error}).",
-        remedy=f"Let `__len__` of {type(samples).__name__} return the number of samples that it has.",
-        details={"split": name, "promised": promised, "present": there + 1},
-    )
-
-
-def _missing(samples: Any, index: int) -> str | None:
-    """Return the error of a sample that is not there; None where it is."""
-    with seeding.preserved(), clock.each_call_alone():
-        clock.next_call()
-        try:
-            samples[index]
-        except (IndexError, KeyError) as error:
-            return f"{type(error).__name__}: {str(error)[:100]}"
-    return None
 
 
 def divide(samples: Any, section: SplitSection, loaded: Loaded | None = None) -> dict[str, Any]:
@@ -292,6 +269,8 @@ def _read_all(samples: Any, section: SplitSection) -> tuple[list[str], list[int]
             clock.next_call()
             seeding.seed_sample(section.seed, 0, index)
             sample = samples[index]
+            if sample is None:
+                raise no_sample(index, "the data", samples)
             with clock.paused():
                 digests.append(sample_digest(sample))
                 label = label_of(sample)

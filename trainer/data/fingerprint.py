@@ -41,6 +41,8 @@ class SplitRecord:
     labels: Counter[int] = field(default_factory=Counter)
     non_finite: list[int] = field(default_factory=list)
     """Indices of samples with NaN or infinity, at most MAX_NAMED."""
+    missing: list[int] = field(default_factory=list)
+    """Indices of samples that are None, at most MAX_NAMED."""
     sketches: Sketches = field(default_factory=Sketches)
     """One per sample read, in order, to find almost equal ones."""
     content: str | None = None
@@ -59,6 +61,8 @@ class SplitRecord:
 
     def note(self, index: int, sample: Any) -> None:
         """Take a sample into the record."""
+        if sample is None and len(self.missing) < MAX_NAMED:
+            self.missing.append(index)
         self.digests.append(sample_digest(sample))
         self.sketches.note(index, sample)
         if (label := label_of(sample)) is not None:

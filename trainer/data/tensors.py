@@ -228,6 +228,12 @@ def batch_size(batch: Any) -> int:
     return batch_size(parts[0]) if len(parts) else 1
 
 
+def counts_none(target: Any) -> bool:
+    """Return whether a target (any shape) is of class numbers of which none counts."""
+    is_numbers = isinstance(target, Tensor) and not target.is_floating_point() and target.numel() > 0
+    return is_numbers and bool((target.long() == IGNORED).all())
+
+
 def joined(batches: list[Tensor], filling: float) -> Tensor:
     """Return batches (samples, ...) as one; of those of several lengths, the shorter ones are filled up."""
     if len({batch.shape[1:] for batch in batches}) == 1 or len({batch.dim() for batch in batches}) > 1:

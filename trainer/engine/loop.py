@@ -5,19 +5,22 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from trainwright.trainer.base.errors import ConfigurationError, DivergenceError
-from trainwright.trainer.data.tensors import batch_size, to_device
+from trainwright.trainer.base.errors import ConfigurationError, DivergenceError, TrainwrightError, UserCodeError
+from trainwright.trainer.data.tensors import IGNORED, batch_size, counts_none, to_device
 from trainwright.trainer.engine.evaluation import LeftError, average_epoch, evaluate_split, values_of
 from trainwright.trainer.engine.observers.observer import EpochResult, Observers, StepResult
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.engine.totals import EpochTotals
 from trainwright.trainer.metrics import require_unmeasured
+from trainwright.trainer.objectives.supervised import split_batch
 from trainwright.trainer.optimization.update import NonFinite, total_norm
 
 
@@ -227,7 +230,7 @@ def _may_update(session: Session, loss: Tensor, norm: Tensor, micro_batches: int
     return True
 
 
-def _diverged(session: Session, loss: Tensor, norm: Tensor, micro_batches: int) -> DivergenceError:
+def _diverged(session: Session, loss: Tensor, norm: Tensor, micro_batches: int) -> TrainwrightError:
     progress = session.progress
     return divergence(session, progress.step + 1, progress.epoch, progress.batch, micro_batches, loss, norm)
 
@@ -254,9 +257,22 @@ MAX_PARAMETERS_NAMED = 20
 
 def divergence(  # noqa: PLR0917 - all that is known of one step
     session: Session, step: int, epoch: int, batch: int, micro_batches: int, loss: Any, norm: Any
-) -> DivergenceError:
-    """Return the error for a non-finite step, with the samples that were in it and the parameters it shows in."""
+) -> TrainwrightError:
+    """Return the error for a non-finite step, with the samples that were in it and the parameters it shows in.
+
+    A mean over no target is no divergence, but the user's: the built-in losses make 0 of it.
+    """
     indices = [index for n in range(micro_batches) for index in session.train_loader.indices(epoch, batch + n)]
+    if (empty := _uncounted(session, epoch, batch, micro_batches)) is not None:
+        return UserCodeError(
+            f"The loss is 0 / 0 at step {step} (epoch {epoch + 1}): all {empty} targets of the batch are {IGNORED}, "
+            "which do not count.",
+            remedy="Leave samples without a target that counts out of the data set (of texts that were cut off: give "
+            "a larger max_length); or divide by the targets that count, in your loss: "
+            "(terms * (target != -100)).sum() / (target != -100).sum().clamp(min=1).",
+            document="configs/losses.md",
+            details={"step": step, "epoch": epoch, "batch_indices": indices[:MAX_SAMPLES_NAMED]},
+        )
     what = "gradient" if math.isfinite(float(loss)) else "loss"
     named = non_finite_parameters(session)
     where = f" First in {named[0]}." if named and what == "gradient" else ""
@@ -275,6 +291,16 @@ def divergence(  # noqa: PLR0917 - all that is known of one step
             **lower_rate(session),
         },
     )
+
+
+def _uncounted(session: Session, epoch: int, batch: int, micro_batches: int) -> int | None:
+    """Return how many targets a micro-batch of a step has where none of them counts; None where some do."""
+    with suppress(Exception):  # batches may be any objects
+        for group in islice(session.train_loader.batches(epoch, batch), micro_batches):
+            target = split_batch(group)[2]
+            if counts_none(target):
+                return int(target.numel())
+    return None
 
 
 def lower_rate(session: Session) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.base.errors import DataError, UserCodeError
 from trainwright.trainer.data.tensors import IGNORED, LOWEST, joined
 from trainwright.trainer.metrics import fold
 from trainwright.trainer.objectives.objective import Outcome, Work
@@ -37,9 +37,15 @@ class EpochTotals:
     """False once it was found that the metrics need all outputs and targets."""
 
     def add(self, outcome: Outcome, count: int, *, gather: bool) -> None:
-        """Add one micro-batch."""
+        """Add one micro-batch. Raises UserCodeError for an output that has not the form of the batches before it."""
         self.add_loss(outcome.loss.detach(), count)
         if gather and isinstance(outcome.output, Tensor) and isinstance(outcome.target, Tensor):
+            for what, value, kept in (
+                ("output", outcome.output, self.outputs),
+                ("target", outcome.target, self.targets),
+            ):
+                if value.dim() == 0 or (kept and kept[0].dim() != value.dim()):
+                    raise _other_form(what, value, kept)
             self.outputs.append(outcome.output.detach().float())
             self.targets.append(outcome.target.detach())
             self.kept_bytes += self.outputs[-1].nbytes + self.targets[-1].nbytes
@@ -108,3 +114,12 @@ class EpochTotals:
         self.loss_sum, self.count = state["loss_sum"], state["count"]
         self.outputs, self.targets = state["outputs"], state["targets"]
         self.sums, self.kept_bytes = state.get("sums"), state.get("kept_bytes", 0)
+
+
+def _other_form(what: str, value: Tensor, kept: list[Tensor]) -> UserCodeError:
+    before = f", and the batches before it {tuple(kept[0].shape)}" if kept else ""
+    return UserCodeError(
+        f"The {what} of a batch has the shape {tuple(value.shape)}{before}: the dimension of the batch is lost.",
+        remedy="Write .squeeze(-1) in place of .squeeze(), which takes away every dimension of size 1, that of a batch "
+        "of one sample too.",
+    )

@@ -126,6 +126,11 @@ class Framework(ABC):
         """Leave the model as it is outside of the library, without wrappers around its forward: nothing trains now."""
 
     @property
+    def drops_samples(self) -> bool:
+        """Whether the user's code may leave out samples that are None where it makes a batch."""
+        return True
+
+    @property
     def collate(self) -> Callable[[list[Any]], Any] | None:
         """What makes a batch of samples."""
         return self.loader.collate

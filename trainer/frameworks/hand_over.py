@@ -39,7 +39,8 @@ def hand_over(config: TrainingConfig, code_root: Path, *, keeps_test: bool) -> W
     assert section is not None, "called where there is one"  # noqa: S101
     framework, samples = handed_over(config, code_root)
     with user_code(f"Reading samples of trainer `{section.use}`", code_root):
-        splits = from_user(samples, None, source=section.use, seed=TASK_DATA_SEED)
+        collates = framework.drops_samples
+        splits = from_user(samples, None, source=section.use, seed=TASK_DATA_SEED, collates=collates)
     if not keeps_test:
         withhold_test(splits, is_built_in=False)
     with user_code(f"trainer `{section.use}`", code_root):

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from trainwright.trainer.base import seeding
-from trainwright.trainer.base.errors import DivergenceError
+from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.engine.loop import divergence
 from trainwright.trainer.engine.observers.observer import EpochResult, Observers, StepResult
 from trainwright.trainer.engine.session import Progress, Session
 from trainwright.trainer.frameworks.framework import Framework, framework_in
+from trainwright.trainer.user_code.guard import library_code
 
 
 def train(session: Session, observers: Observers) -> str:
@@ -31,7 +32,8 @@ def train(session: Session, observers: Observers) -> str:
     moments = Moments(session, observers)
     if session.progress.stop_reason is None and not session.stop.asked:
         _told(session, framework)
-        framework.train(moments)
+        with library_code(f"Training by {framework.name}", session.context.code_root):
+            framework.train(moments)
     reason = session.progress.stop_reason or session.stop.reason
     moments.close(reason)
     return reason
@@ -171,7 +173,7 @@ class Moments:
             return
         raise self._diverged(loss, measured, len(losses))
 
-    def _diverged(self, loss: float, norm: float, micro_batches: int) -> DivergenceError:
+    def _diverged(self, loss: float, norm: float, micro_batches: int) -> TrainwrightError:
         progress = self.progress
         return divergence(self.session, progress.step + 1, progress.epoch, progress.batch, micro_batches, loss, norm)
 

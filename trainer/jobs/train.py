@@ -11,6 +11,7 @@ from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import DivergenceError, ReproducibilityError
 from trainwright.trainer.base.tensorflow_seed import is_tensorflow_seeded
 from trainwright.trainer.checkpoints.store import newest_whole, store_of
+from trainwright.trainer.data.own_samples import notes_on_draws
 from trainwright.trainer.engine.loop import train
 from trainwright.trainer.engine.memory import explained_shortage
 from trainwright.trainer.engine.observers.bounding import Bounding
@@ -223,6 +224,9 @@ def open_session(
         run.write_evidence(looked_at_evidence(session.work.splits, seed, is_batched=is_batched))
         run.write_evidence(profile_evidence(session.work.splits))
         run.write_evidence(origin_evidence(config, session.work.splits.files, root))
+        keyed = session.work.framework is not None  # whose generators are keyed wherever they are
+        for text in [] if keyed else notes_on_draws(session.work.splits.samples):
+            run.append_event("note", text=text)
         record_split_rows(run, session.work.splits)
         session.work.splits.samples.pop("test", None)  # of later runs only an export holds it at all
     import_record.record(code.files)

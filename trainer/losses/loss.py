@@ -40,14 +40,29 @@ class Loss:
     Until it has been called `compute` has equal weights.
     """
 
+    @property
+    def of_classes(self) -> bool:
+        """Whether its targets are class numbers."""
+        return self.task in {"classification", "language_model"}
+
     def count(self, target: Any) -> int:
         """Return how many terms the mean of this batch is over, for weighting micro-batches."""
-        numbers = self.task in {"classification", "language_model"} and not self.by_sample
-        if numbers and isinstance(target, Tensor) and not target.is_floating_point():
+        if self.of_classes and not self.by_sample and isinstance(target, Tensor) and not target.is_floating_point():
             if target.is_cpu and target.numel() and target.min().item() > IGNORED:  # half the time of counting
                 return target.numel()
-            return int((target != IGNORED).sum())
+            return int((target.long() != IGNORED).sum())
         return len(target)
+
+
+def class_numbers(target: Any, output: Any) -> Any:
+    """Return whole numbers, (batch, ...), of any type and beside outputs (batch, classes) also (batch, 1), as int64.
+
+    Anything else is returned as it is: there is one way to read a class number in a column of its own.
+    """
+    if not isinstance(target, Tensor) or target.is_floating_point() or target.is_complex():
+        return target
+    is_column = target.dim() == 2 and target.shape[1] == 1 and isinstance(output, Tensor) and output.dim() == 2
+    return (target[:, 0] if is_column else target).long()
 
 
 class Weights:
@@ -114,7 +129,8 @@ def cross_entropy(label_smoothing: float = 0.0, weights: Tensor | None = None) -
             output, target = output.flatten(0, 1), target.flatten()
         by_place = output.dim() > 2 and not target.is_floating_point()
         if held is None and not by_place:
-            return F.cross_entropy(output, target, label_smoothing=label_smoothing, ignore_index=IGNORED)
+            mean = F.cross_entropy(output, target, label_smoothing=label_smoothing, ignore_index=IGNORED)
+            return mean if target.is_floating_point() else _of_some(mean, target)
         weight = None if held is None else held.at(output.device)
         total = F.cross_entropy(
             output if weight is None else output.float(), target, weight, reduction="none" if by_place else "sum",
@@ -122,10 +138,14 @@ def cross_entropy(label_smoothing: float = 0.0, weights: Tensor | None = None) -
         ).sum()  # fmt: skip
         if target.is_floating_point():
             return total / (target.numel() // output.shape[1])
-        counted = (target != IGNORED).sum()
-        return total / (counted if weight is None else counted.clamp(min=1))
+        return total / (target != IGNORED).sum().clamp(min=1)
 
     return compute
+
+
+def _of_some(mean: Tensor, target: Tensor) -> Tensor:
+    """Return the mean of a batch, a scalar; 0 where no target counts: 0 / 0 is no loss that is not finite."""
+    return torch.where((target != IGNORED).any(), mean, 0.0)
 
 
 def class_balanced(
@@ -140,7 +160,9 @@ def class_balanced(
 
 def next_token() -> Compute:
     """Return torch's cross entropy in nats of output (batch, time, vocabulary); target (batch, time): the next ones."""
-    return lambda output, target: F.cross_entropy(output.flatten(0, 1), target.flatten(), ignore_index=IGNORED)
+    return lambda output, target: _of_some(
+        F.cross_entropy(output.flatten(0, 1), target.flatten(), ignore_index=IGNORED), target
+    )
 
 
 def focal(gamma: float, weights: Tensor | None = None) -> Compute:

@@ -15,7 +15,7 @@ from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError, DataError, UserCodeError
 from trainwright.trainer.data.plain_values import TARGET_KEYS
 from trainwright.trainer.data.tensors import KnownSamples, TensorSamples, batch_size, known_targets
-from trainwright.trainer.losses.loss import Loss
+from trainwright.trainer.losses.loss import Loss, class_numbers
 from trainwright.trainer.objectives.objective import Outcome
 from trainwright.trainer.user_code.context import Context
 
@@ -71,6 +71,7 @@ class Supervised:
             output = plain_output(model(*args, **named), named)
             if not isinstance(output, Tensor) or self.loss is None or target is None:
                 raise self._mismatch(output)
+            target = class_numbers(target, output) if self.loss.of_classes else target
             if self.scaling is not None:
                 scaled = self.loss.compute(output, self.scaling.scaled(target))
                 return Outcome(scaled, self.scaling.in_units(output), target)
@@ -147,7 +148,9 @@ def describe(value: Any) -> str:
         return f"a tensor {tuple(value.shape)} {value.dtype}"
     if isinstance(value, tuple | list):
         return f"a {type(value).__name__} of ({', '.join(describe(item) for item in value[:4])})"
-    return f"a {type(value).__name__}"
+    if isinstance(value, Mapping):
+        return f"a {type(value).__name__} of {', '.join(map(str, [*value][:4]))}"
+    return "None" if value is None else f"a {type(value).__name__}"
 
 
 MOST_SAMPLES = 20_000

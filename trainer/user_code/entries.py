@@ -167,6 +167,38 @@ def call_entry(function: Any, args: dict[str, Any], what: str, code_root: Path, 
         return function(*given, **args)
 
 
+def require_parameters(function: Any, what: str, *given: str) -> None:
+    """Check that a callable of the user's can be called with so many values by position, which are named in `given`.
+
+    Raises:
+        ConfigurationError: it cannot; names its parameters.
+    """
+    called = f"{what} is called as ({', '.join(given)})"
+    if not callable(function):
+        raise ConfigurationError(
+            f"{called}, and a {type(function).__name__} cannot be called.",
+            remedy="Name a function, or a class whose instances have __call__ (of a torch.nn.Module: forward).",
+        )
+    try:
+        inspect.signature(function).bind(*given)
+    except TypeError as error:
+        raise ConfigurationError(
+            f"{called}, and its parameters are {parameters_of(function)}: {error}.",
+            remedy=f"Name a function of ({', '.join(given)}); a function that makes one is called first by naming a "
+            "class, or by a function of your own around it.",
+        ) from error
+    except ValueError:
+        pass  # no signature to check (a callable written in C)
+
+
+def parameters_of(function: Any) -> str:
+    """Return the names of a callable's parameters as they stand in its definition: `(x, mask)`."""
+    try:
+        return f"({', '.join(inspect.signature(function).parameters)})"
+    except (TypeError, ValueError):
+        return "(…)"
+
+
 def _mended(key: str, place: str | None, name: str | None) -> dict[str, Any]:
     """Return the near entry as `changes`, where one is near and a single key holds it."""
     return {"changes": {key: f"{place}:{name}"}} if place and name and key.endswith(".use") else {}

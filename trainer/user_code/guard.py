@@ -6,13 +6,15 @@ heartbeat thread (supervision/heartbeat.py), which needs no cooperation.
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from trainwright.trainer.base.errors import TrainwrightError, UserCodeError
 from trainwright.trainer.base.paths import ENGINE
@@ -77,7 +79,7 @@ def user_code(what: str, code_root: Path) -> Iterator[None]:
     except Exception as error:
         from trainwright.trainer.base.failures import known_failure
 
-        if (known := known_failure(error)) is not None:
+        if (known := known_failure(error) or wrong_call(error, code_root)) is not None:
             raise known from error
         raise UserCodeError(
             f"{what} raised {type(error).__name__}: {str(error)[:500]}",
@@ -86,6 +88,73 @@ def user_code(what: str, code_root: Path) -> Iterator[None]:
         ) from error
     finally:
         sys.argv = argv
+
+
+@contextmanager
+def library_code(what: str, code_root: Path) -> Iterator[None]:
+    """Run a library's own loop over what the user handed over; `what` names it. Errors of ours pass through unchanged.
+
+    Raises:
+        UserCodeError: the library, or the user's code in it, raised.
+    """
+    try:
+        yield
+    except TrainwrightError:
+        raise
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        if _is_ours(frames[-1].filename) or user_frames(list(frames), code_root) is not None:
+            raise
+        from trainwright.trainer.base.failures import known_failure
+
+        if (known := known_failure(error) or wrong_call(error, code_root)) is not None:
+            raise known from error
+        raise UserCodeError(
+            f"{what} raised {type(error).__name__}: {str(error)[:500]}",
+            remedy="The library raised it for what it was given: correct its arguments, or the data and methods that "
+            "it calls. It is the same where the script calls train() itself.",
+            details={"exception": type(error).__name__},
+        ) from error
+
+
+_WRONG_CALL = re.compile(
+    r"(?P<name>[\w.]+)\(\) (?:got an unexpected keyword argument '(?P<unknown>\w+)'|takes |missing )"
+)
+
+
+def wrong_call(error: BaseException, code_root: Path) -> UserCodeError | None:
+    """Return the error for a function of the user's that others called with arguments that it does not take."""
+    found = _WRONG_CALL.match(str(error)) if isinstance(error, TypeError) else None
+    frames = traceback.extract_tb(error.__traceback__)
+    root = _prefix(code_root)
+    if found is None or not frames or _is_under(frames[-1].filename, root):
+        return None
+    function = next(filter(None, (_defined(module, found["name"], root) for module in [*sys.modules.values()])), None)
+    if function is None:
+        return None
+    named, unknown = f"{found['name']}({', '.join(inspect.signature(function).parameters)})", found["unknown"]
+    remedy = "Define it with the parameters of the method that it replaces, or of its caller."
+    if unknown is not None:
+        remedy = (
+            f"Add the parameter with a default ({unknown}=None), or **kwargs: the library's present version passes it."
+        )
+    return UserCodeError(
+        f"{named} " + (f"lacks `{unknown}`, with which it is called." if unknown else f"is called otherwise: {error}."),
+        remedy=remedy,
+        details={"exception": type(error).__name__, "line": function.__code__.co_firstlineno},
+    )
+
+
+def _defined(module: Any, name: str, root: str) -> Any:
+    """Return the function of that name, if the module is a file of the user's and defines it; else None."""
+    file = getattr(module, "__dict__", {}).get("__file__")  # of torch.classes, getattr makes whatever is asked for
+    if not isinstance(file, str) or not _is_under(file, root):
+        return None
+    value = module
+    for part in name.split("."):
+        value = getattr(value, part, None)
+    code = getattr(value, "__code__", None)
+    return value if code is not None and _is_under(code.co_filename, root) else None
 
 
 def user_traceback(error: BaseException, code_root: Path) -> str | None:

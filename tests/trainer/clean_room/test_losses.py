@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainwright.trainer.clean_room import losses
+from trainwright.trainer.clean_room.comparison import Comparison
 from trainwright.trainer.losses import LOSSES, built_in_loss
 
 pytestmark = pytest.mark.requirement("GATE-6")
@@ -107,3 +108,20 @@ def test_weights_that_are_measured_on_train_are_not_guessed(name: str) -> None:
 def test_class_numbers_beyond_the_outputs_are_not_counted_as_others() -> None:
     with pytest.raises(ValueError, match="outside the 2 classes"):
         losses.terms({"name": "cross_entropy"}, np.zeros((2, 2)), np.array([0, 2]))
+
+
+@pytest.mark.parametrize("shape", [(9,), (9, 1)])
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.int64, bool])
+def test_class_numbers_of_any_type_and_in_a_column_are_evaluated_as_plain_ones(
+    shape: tuple[int, ...], dtype: Any
+) -> None:
+    outputs = {"output": np.random.default_rng(0).normal(size=(9, 2)).astype(np.float32)}
+    answers = []
+    for targets in (np.arange(9) % 2, (np.arange(9) % 2).reshape(shape).astype(dtype)):
+        compared = Comparison("", ["accuracy", "f1", "auc"], {"name": "cross_entropy", "args": {}}, "classification")
+        compared.add(outputs, targets)
+        answer: dict[str, Any] = {"metrics": {}, "intervals": {}, "not_computed": {}}
+        compared.report(answer, is_sample=False)
+        answers.append({**answer, "loss": compared.mean_loss(np.arange(9))})
+    assert answers[0] == answers[1]
+    assert not answers[0]["not_computed"]

@@ -122,7 +122,7 @@ def test_an_epoch_of_millions_of_samples_begins_without_an_object_for_each(worke
 def test_a_large_data_set_is_split_by_arrays_and_read_in_part() -> None:
     data = Far(2_000_000)
     splits = from_user(data, SplitSection(validation=0.1, test=0.1), source="own", seed=1)
-    assert data.asked <= 60_001
+    assert data.asked <= 60_004  # twice the first of it, and the last
     parts = [splits.samples[name].indices for name in seeding.SPLITS]
     assert [len(part) for part in parts] == [1_600_000, 200_000, 200_000]
     assert {part.dtype for part in parts} == {np.dtype(np.int32)}

@@ -15,6 +15,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data import fingerprint
 from trainwright.trainer.data.loader import BatchLoader
+from trainwright.trainer.data.validation.frames import sampled
 from trainwright.trainer.evidence.run_evidence import ignored_keys
 
 pytestmark = pytest.mark.slow
@@ -50,6 +51,12 @@ def test_a_stream_is_the_same_for_any_number_of_workers_and_from_any_position() 
         rest = batches(workers, 3, offset=4)
         assert all(torch.equal(ours[1], theirs[1]) for ours, theirs in zip(here[4:], rest, strict=True))
     assert not torch.equal(here[0][1], batches(0, 4)[0][1])
+
+
+@pytest.mark.requirement("PIPE-2")
+def test_a_stream_is_no_table_though_torch_lets_it_inherit_a_getitem() -> None:
+    assert hasattr(Noisy(), "__getitem__")
+    assert sampled({"train": Noisy(), "validation": [(torch.ones(2), 0)]}, seed=1) is None
 
 
 STREAM = """

@@ -144,6 +144,52 @@ WRONG = """    def compute_loss(self, *args, **kwargs):
 """
 
 
+OLD = """    def compute_loss(self, model, inputs, return_outputs=False):
+        return super().compute_loss(model, inputs, return_outputs)
+"""
+SETS = 'eval_dataset={"a": Tickets(240, 320, False), "b": Tickets(320, 400, False)}'
+TWO_SETS = {
+    "eval_dataset=Tickets(240, 400, mask=False)": SETS,
+    "compute_metrics=accuracy,": "compute_metrics=accuracy, callbacks=[EarlyStoppingCallback(1)],",
+    "report_to=[],": 'report_to=[], eval_strategy="epoch", load_best_model_at_end=True,',
+    "logging_steps=5,": 'logging_steps=5, metric_for_best_model="eval_a_accuracy",',
+    'save_strategy="steps"': 'save_strategy="epoch"',
+    "import BertConfig,": "import BertConfig, EarlyStoppingCallback,",
+}
+
+
+def test_a_method_of_an_older_signature_is_the_users_with_the_argument_to_add(
+    tmp_path: Path, script: str, make_run: Any, work: Any, root: Path
+) -> None:
+    code = script.replace("def make_trainer", "class Older(Trainer):\n" + OLD + "\n\ndef make_trainer")
+    (tmp_path / "older.py").write_text(code.replace("return Trainer(", "return Older("))
+    values = {**VALUES, "trainer": {"use": "older.py:make_trainer", "args": {"learning_rate": 0.003, "workers": 0}}}
+    run = make_run(tmp_path / "run", values, code_root=str(tmp_path))
+    assert work(run) == 1
+    failure = run.status().failure
+    assert failure is not None
+    assert failure.category == "user_code"
+    assert "Older.compute_loss" in failure.message
+    assert "lacks `num_items_in_batch`" in failure.message
+    assert "num_items_in_batch=None" in failure.remedy
+
+
+def test_several_evaluation_sets_are_measured_together_and_chosen_by_together(
+    tmp_path: Path, script: str, make_run: Any, work: Any, root: Path
+) -> None:
+    for given, changed in TWO_SETS.items():
+        assert given in script
+        script = script.replace(given, changed)
+    (tmp_path / "sets.py").write_text(script)
+    args = {"learning_rate": 0.003, "epochs": 2, "workers": 0}
+    values = {**VALUES, "trainer": {"use": "sets.py:make_trainer", "args": args}}
+    run = make_run(tmp_path / "run", values, code_root=str(tmp_path))
+    assert work(run) == 0, run.status().failure
+    notes = " ".join(event.data["text"] for event in run.events() if event.kind == "note")
+    assert "metric_for_best_model, eval_a_accuracy, is eval_accuracy" in notes
+    assert run.evidence("data")["splits"]["validation"]["size"] == 80  # the other half is the test
+
+
 def test_a_position_needs_no_state_and_workers_change_nothing(root: Path) -> None:
     class Noisy(torch.utils.data.Dataset[Any]):
         def __len__(self) -> int:

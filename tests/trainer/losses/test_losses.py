@@ -12,7 +12,7 @@ from sklearn import metrics as reference
 
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.data.tensors import TensorSamples
-from trainwright.trainer.losses import built_in_loss
+from trainwright.trainer.losses import LOSSES, built_in_loss
 from trainwright.trainer.losses.fit import check_fit, measured_on_train
 from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.metrics import BUILT_IN as METRICS
@@ -145,7 +145,7 @@ def test_what_does_not_fit_is_told_before_training() -> None:
         check_fit(three, LOGITS, LABELS)
     with pytest.raises(ConfigurationError, match="an overlap is of areas"):
         check_fit(built_in_loss("dice", {}), LOGITS, LABELS)
-    with pytest.raises(ConfigurationError, match="must be class numbers"):
+    with pytest.raises(ConfigurationError, match="a share for each class"):
         check_fit(built_in_loss("focal", {}), LOGITS, F.softmax(LOGITS, 1))
     with pytest.raises(ConfigurationError, match="has 3 pos_weight, the model has 4 labels"):
         check_fit(built_in_loss("bce_with_logits", {"pos_weight": [1.0, 1.0, 1.0]}), LOGITS, torch.ones(12, 4))
@@ -153,3 +153,20 @@ def test_what_does_not_fit_is_told_before_training() -> None:
         measured_on_train(built_in_loss("class_balanced", {}), [1, 2], Counter(), 0)
     with pytest.raises(DataError, match="positives of each label"):
         measured_on_train(built_in_loss("bce_with_logits", {"pos_weight": "balanced"}), [1, 2], Counter(), 0)
+
+
+OF_CLASSES = sorted(name for name, section in LOSSES.items() if section.task not in {"regression", "binary"})
+
+
+@pytest.mark.requirement("TRAIN-1")
+@pytest.mark.parametrize("name", OF_CLASSES)
+def test_a_batch_of_which_no_target_counts_has_a_loss_of_zero_and_no_gradient(name: str) -> None:
+    shape = (2, 4, 3, 3) if LOSSES[name].by_sample else (2, 5, 4)
+    output = torch.randn(shape, requires_grad=True)
+    target = torch.full((2, 3, 3) if LOSSES[name].by_sample else (2, 5), -100)
+    loss = built_in_loss(name, {})
+    value = loss.compute(output, target)
+    value.backward()
+    assert output.grad is not None
+    assert not output.grad.any()
+    assert loss.by_sample or (value.item(), loss.count(target)) == (0.0, 0)

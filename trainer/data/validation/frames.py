@@ -148,7 +148,9 @@ def sampled(samples: Mapping[str, Any], seed: int) -> Sampled | None:
 
 def _chosen(samples: Any) -> Rows | None:
     """Return evenly spaced indices of a data set, as many as are read; None where it has no length or no indices."""
-    if not hasattr(samples, "__len__") or not hasattr(samples, "__getitem__"):
+    from torch.utils.data import IterableDataset
+
+    if isinstance(samples, IterableDataset) or not hasattr(samples, "__len__"):  # torch's streams inherit __getitem__
         return None
     size = len(samples)
     most = MOST_IN_MEMORY if _is_tensors(samples) else MOST_READ

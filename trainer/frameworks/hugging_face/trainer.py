@@ -77,10 +77,13 @@ class TransformersTrainer(Framework):
         trainer = self.trainer
         evaluated = trainer.eval_dataset
         if isinstance(evaluated, Mapping) and type(evaluated).__module__.partition(".")[0] != "datasets":
+            self._sets = (*evaluated,)
             evaluated = next(iter(evaluated.values())) if len(evaluated) == 1 else ConcatDataset(evaluated.values())
         test = getattr(trainer, "test_dataset", None)
         found = {"train": trainer.train_dataset, "validation": evaluated, "test": test}
         return {name: samples for name, samples in found.items() if samples is not None}
+
+    _sets: tuple[str, ...] = ()
 
     def hold_back(self, validation: Any) -> None:
         """Let the trainer evaluate on these samples alone, and forget its test data."""
@@ -116,6 +119,13 @@ class TransformersTrainer(Framework):
         if args.dataloader_drop_last:
             args.dataloader_drop_last = False  # the train loader has it already
             self.changed.append("dataloader_drop_last is off in evaluation: values are of the whole split.")
+
+    @property
+    def drops_samples(self) -> bool:
+        """Whether the collator is none of the library's."""
+        collator = self.trainer.data_collator
+        module = getattr(collator, "__module__", None) or type(collator).__module__
+        return module.partition(".")[0] not in {"transformers", "trl"}
 
     def components(self) -> dict[str, Stateful]:
         """Return the optimizer, the schedule and everything that trainer and callbacks keep."""
@@ -198,6 +208,7 @@ class TransformersTrainer(Framework):
             )
         if args.load_best_model_at_end:
             self.changed.append("load_best_model_at_end is off: the run keeps the best checkpoint, and exports it.")
+        self._join_sets()
         if args.push_to_hub:
             self.changed.append("push_to_hub is off: export_model writes the folder to upload.")
         args.save_strategy, args.load_best_model_at_end, args.push_to_hub = SaveStrategy.NO, False, False
@@ -214,6 +225,18 @@ class TransformersTrainer(Framework):
                 self.changed.append(f"{type(callback).__name__} is left out: the run records metrics and saves itself.")
             elif type(callback) in {PrinterCallback, ProgressCallback}:
                 trainer.remove_callback(type(callback))
+
+    def _join_sets(self) -> None:
+        """Let what chooses by a metric of one evaluation set choose by the metric of all of them."""
+        wanted, names = self.trainer.args.metric_for_best_model, ", ".join(self._sets)
+        for name in self._sets:
+            if wanted is not None and (plain := wanted.removeprefix("eval_")).startswith(f"{name}_"):
+                self.trainer.args.metric_for_best_model = f"eval_{plain.removeprefix(f'{name}_')}"
+                self.changed.append(
+                    f"The evaluation sets ({names}) are measured together: metric_for_best_model, {wanted}, is "
+                    f"{self.trainer.args.metric_for_best_model}."
+                )
+                return
 
     _every: int | None = None
 

@@ -166,6 +166,16 @@ def not_tensors() -> ConfigurationError:
     )
 
 
+def other_rows() -> ConfigurationError:
+    """Return the error for samples whose values are others when they are read again."""
+    return ConfigurationError(
+        "The rows have other values each time that they are read, so that nothing can be compared on them.",
+        remedy="Change a copy in __getitem__ (x.clone(), row.copy()), and draw from torch, numpy.random or random "
+        "alone, which are keyed to each sample.",
+        document="reproducibility/seed_control.md",
+    )
+
+
 def real_rows(session: Session) -> RealRows:
     """Return the rows, after a check on some that stacking them gives the model's inputs.
 
@@ -184,8 +194,9 @@ def real_rows(session: Session) -> RealRows:
         if inputs is None:
             raise not_tensors()
         if not _is_stack(inputs, rows):
-            collate = loader.collate or default_collate
-            alone = [model_inputs(session, collate([item])) for item in items]
+            if loader.collate is None:  # which stacks the rows as they are
+                raise other_rows()
+            alone = [model_inputs(session, loader.collate([item])) for item in items]
             if not all(one is not None and _is_stack(one, [row]) for one, row in zip(alone, rows, strict=True)):
                 caveat = _collated(inputs, rows)
                 if not _takes(inputs, rows):

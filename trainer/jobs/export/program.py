@@ -36,7 +36,15 @@ from trainwright.trainer.jobs.export.inputs import (
     rows_loader,
 )
 from trainwright.trainer.jobs.export.parity import Comparison, Worst, compare, is_repeatable, part, wanted_of
-from trainwright.trainer.jobs.export.reasons import in_plain_words, no_forward, no_output, other_output, padded, refusal
+from trainwright.trainer.jobs.export.reasons import (
+    in_plain_words,
+    no_forward,
+    no_output,
+    other_each_time,
+    other_output,
+    padded,
+    refusal,
+)
 from trainwright.trainer.jobs.export.serving import Serving, is_close
 from trainwright.trainer.objectives.objective import NoObjective
 from trainwright.trainer.objectives.supervised import CustomStep
@@ -44,6 +52,7 @@ from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.artifacts import Parity, Program
 from trainwright.trainer.strategies.parallel import Ddp
 from trainwright.trainer.user_code.guard import user_code
+from trainwright.trainer.watch.silent.functions import calls_dropout
 
 Batch = tuple[Any, Inputs]
 """One batch as the loader gives it, and the model's inputs in it."""
@@ -146,10 +155,7 @@ def require_comparable(session: Session, serving: Serving, rows: RealRows, batch
     inputs = rows.first(batch[1])
     found = _call(serving, inputs)
     if not is_repeatable(serving, inputs):
-        raise ConfigurationError(
-            "The model gives other outputs for the same inputs when it is called again in evaluation.",
-            remedy="Draw random numbers and change kept state only while self.training is true.",
-        )
+        raise other_each_time(drops=calls_dropout(serving.model, lambda: _call(serving, inputs)))
     is_found = reported is None or serving.find_prediction(reported, *inputs.values())
     is_the_users = isinstance(session.validation_objective, CustomStep)
     # other values of the same form are exported all the same: the evaluation apart then names both figures
@@ -265,7 +271,7 @@ def _attempts(serving: Serving, rows: Rows, first: Inputs, order: Sequence[str])
     for exporter in order:
         if lengths:
             yield exporter, Free(lengths)
-        if not rows.ragged:
+        if not rows.ragged or not lengths:
             yield exporter, Free({})
 
 

@@ -119,6 +119,23 @@ def no_output(name: str) -> ConfigurationError:
     )
 
 
+def other_each_time(*, drops: bool) -> ConfigurationError:
+    """Return the error for a model that gives other outputs each time; `drops`: by a dropout that is always on."""
+    remedy = "Draw random numbers and change kept state only while self.training is true."
+    if drops:
+        remedy = (
+            "Give the mode to the function: F.dropout(x, p, training=self.training), and of attention "
+            "dropout_p=p if self.training else 0.0; nn.Dropout does so itself. Then train again."
+        )
+    return ConfigurationError(
+        "The model gives other outputs for the same inputs when it is called again in evaluation"
+        + (": a dropout is on there too (its default is training=True)." if drops else "."),
+        remedy=remedy,
+        document="diagnostics/dropout_in_validation.md" if drops else None,
+        details={**({} if drops else WITHOUT_ONNX), "is_repeatable": False},
+    )
+
+
 def other_output(alone: Tensor, reported: Tensor) -> ConfigurationError:
     """Return the error for a model that gives other outputs, (batch, ...), without its targets than with them."""
     return ConfigurationError(

@@ -217,6 +217,8 @@ def _write_program(session: Session, served: _Served, checkpoint: LoadedCheckpoi
     """
     started, deployment, problem = time.perf_counter(), session.config.deployment, served.problem
     is_onnx, written = "onnx" in deployment.formats, None
+    if is_onnx and problem is not None and problem.details.get("is_repeatable") is False:
+        raise problem  # no program could agree with it
     if is_onnx:
         written = write_program(served.serving, served.rows, folder, (DYNAMO, FAST), deployment.onnx_tolerance)
     elif problem is None:

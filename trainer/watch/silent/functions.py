@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the field's name for it
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
 
 from trainwright.trainer.watch.silent.calls import ModuleWatch
@@ -109,6 +109,15 @@ class FunctionWatch(TorchFunctionMode):
         if not self.left and self.is_out:
             self.is_out = False
             _push_mode(self)  # type: ignore[no-untyped-call]
+
+
+def calls_dropout(model: nn.Module, call: Callable[[], object]) -> bool:
+    """Return whether a call of the model in evaluation drops values by a function that does not know its mode."""
+    modules = ModuleWatch(model)
+    functions = FunctionWatch(modules, lambda _, backward: backward())
+    with modules.watching(), functions:
+        call()
+    return any(functions.seen.dropouts)
 
 
 @torch.no_grad()

@@ -53,5 +53,5 @@ def training_while_validating(calls: Calls, functions: Functions) -> Finding | N
     if any(functions.dropouts):
         share = sum(functions.dropouts) / len(functions.dropouts)
         detail = "dropout was called with training=True (its default) while validation was measured"
-        return Finding("validation_in_train_mode", share, detail=detail)
+        return Finding("dropout_in_validation", share, detail=detail)
     return None

@@ -1,0 +1,235 @@
+"""Probes of a user's data set, before anything is made of it: each looks for one fault, and names it by its cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from blake3 import blake3
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+from trainwright.trainer.base import seeding
+from trainwright.trainer.base.errors import DataError, TrainwrightError, UserCodeError
+from trainwright.trainer.data.fingerprint import sample_digest
+from trainwright.trainer.data.tensors import InMemory
+from trainwright.trainer.user_code.clock import clock
+
+MOST_HELD = 1 << 12
+"""Values of a data set's lists and dicts that are watched for changes in place."""
+MOST_BYTES = 1 << 26
+"""Of its arrays."""
+MOST_PARTS = 6
+"""Splits or arrays that a function may have meant to return side by side."""
+
+
+def require_sound(samples: Any, name: str) -> None:
+    """Look for the faults of a data set that no later error would name by its cause. `name` is its split's.
+
+    Raises:
+        UserCodeError, DataError: with the line to change.
+    """
+    if isinstance(samples, InMemory):
+        return
+    with seeding.preserved(), clock.each_call_alone():
+        for probe in PROBES:
+            probe(samples, name)
+
+
+def not_a_data_set(data: Any, name: str) -> DataError | None:
+    """Return the error for what was meant as several data sets or arrays, or is another library's table; else None."""
+    kind, several = type(data).__name__, isinstance(data, tuple | list) and 1 < len(data) <= MOST_PARTS
+    if several and all(isinstance(part, Dataset | DataLoader) for part in data):
+        return DataError(
+            f"`{name}` is a {kind} of {len(data)} data sets, which would be taken for {len(data)} samples.",
+            remedy='Name the splits: return {"train": ..., "validation": ..., "test": ...}, each a data set.',
+        )
+    if several and all(hasattr(part, "shape") and len(part.shape) for part in data):
+        rows = [len(part) for part in data]
+        if len(data) > 2 or rows[0] != rows[1]:
+            return DataError(
+                f"`{name}` is a {kind} of {len(data)} arrays with {', '.join(map(str, rows))} rows; a pair (x, y) has "
+                "equally many.",
+                remedy='Return {"train": (x_train, y_train), "validation": (x_val, y_val)}, or '
+                "torch.utils.data.TensorDataset of arrays that belong together row by row.",
+            )
+    if isinstance(data, tuple) and several and all(isinstance(part, list) for part in data):
+        return DataError(
+            f"`{name}` is a tuple of {len(data)} lists, which would be taken for {len(data)} samples.",
+            remedy="Return a pair of arrays: torch.tensor(x), torch.tensor(y); or a list of samples: list(zip(x, y)).",
+        )
+    library = type(data).__module__.partition(".")[0]
+    if library in {"pandas", "polars"}:
+        return DataError(
+            f"`{name}` is a {kind} of {library}, which is read by columns, not by rows.",
+            remedy="Return a pair of arrays, (frame[features].to_numpy(), frame[target].to_numpy()); or read its file "
+            "by a source: data: {use: csv, args: {path: ..., target: ...}}.",
+        )
+    return None
+
+
+def no_sample(index: int, name: str, samples: Any) -> UserCodeError:
+    """Return the error for a sample that is None, where nothing of the user's makes a batch without it."""
+    return UserCodeError(
+        f"Sample {index} of {name} is None: {_reader(samples)} returned nothing for it.",
+        remedy="Return the sample on every path through the code. Leave out what cannot be read where the list of "
+        "samples is made (__init__), or in a `collate` of a task.",
+        details={"samples": [index]},
+    )
+
+
+def notes_on_draws(parts: Mapping[str, Any]) -> list[str]:
+    """Return a sentence on each split whose samples draw from generators that the engine does not know."""
+    found = []
+    with seeding.preserved(), clock.each_call_alone():
+        for name, samples in parts.items():
+            if not isinstance(samples, InMemory) and len({sample_digest(_read(samples, 0)) for _ in range(2)}) > 1:
+                found.append(
+                    f"Sample 0 of {name}, read twice under one seed, has two values: {_reader(samples)} draws from a "
+                    "generator of its own, a clock or a counter, so a resumed run ends otherwise. Draw from torch, "
+                    "numpy.random or random, which are keyed to each sample."
+                )
+    return found
+
+
+def _whole_length(samples: Any, name: str) -> None:
+    """Refuse a `__len__` that is no whole number."""
+    if not hasattr(samples, "__len__"):
+        return
+    try:
+        len(samples)
+    except (TypeError, ValueError) as error:
+        method = type(samples).__len__
+        value = f" returned {method(samples)!r}" if callable(method) else " is no method"
+        raise UserCodeError(
+            f"`__len__` of {type(samples).__name__}{value}; the number of samples of {name} is a whole number.",
+            remedy="Define it as a method: def __len__(self): return len(self.rows). A quotient needs //, not /.",
+        ) from error
+
+
+def _defines_reading(samples: Any, name: str) -> None:
+    """Refuse a map-style data set that only inherits how a sample is read."""
+    if not isinstance(samples, IterableDataset) and getattr(type(samples), "__getitem__", None) is Dataset.__getitem__:
+        raise UserCodeError(
+            f"{type(samples).__name__} ({name}) defines no `__getitem__`, so no sample can be read.",
+            remedy="Write def __getitem__(self, index): return inputs, target. A stream is a "
+            "torch.utils.data.IterableDataset with __iter__ and __len__.",
+        )
+
+
+def _holds_its_last(samples: Any, name: str) -> None:
+    """Refuse a data set that promises more samples than it has, before anything is made for each of them."""
+    promised = 0 if isinstance(samples, IterableDataset) else len(samples)
+    error = _missing(samples, promised - 1) if promised else None
+    if error is None:
+        return
+    there, beyond = -1, promised - 1
+    while beyond - there > 1:
+        middle = (there + beyond) // 2
+        there, beyond = (middle, beyond) if _missing(samples, middle) is None else (there, middle)
+    raise DataError(
+        f"The {name} split promises {promised:,} samples, and sample {promised - 1:,} is not there ({error}); the last "
+        f"that is there is {there:,}."
+        if there >= 0
+        else f"None of the {promised:,} samples is there ({error}).",
+        remedy=f"Let `__len__` of {type(samples).__name__} return the number of samples that it has.",
+        details={"split": name, "promised": promised, "present": there + 1},
+    )
+
+
+def _missing(samples: Any, index: int) -> str | None:
+    """Return the error of a sample that is not there; None where it is."""
+    try:
+        _read(samples, index)
+    except (IndexError, KeyError) as error:
+        return f"{type(error).__name__}: {str(error)[:100]}"
+    return None
+
+
+def _begins_anew(samples: Any, name: str) -> None:
+    """Refuse a stream that can be read once only."""
+    if isinstance(samples, IterableDataset) and iter(samples) is iter(samples):
+        raise UserCodeError(
+            f"`__iter__` of {type(samples).__name__} ({name}) returns the same iterator each time: the first epoch "
+            "uses it up.",
+            remedy="Begin anew in __iter__: write it as a generator (`yield`), or return iter(self.rows).",
+        )
+
+
+def _keeps_its_samples(samples: Any, name: str) -> None:
+    """Refuse a data set that reading a sample changes."""
+    if not isinstance(samples, IterableDataset) and not len(samples):
+        return
+    before = _marks(samples)
+    try:
+        first = _read(samples, 0)
+        digest = sample_digest(first)
+    except (TrainwrightError, IndexError, KeyError, StopIteration):
+        return  # which reading all of them names
+    changed = _changed(before, samples)
+    try:
+        again = None if sample_digest(_read(samples, 0)) == digest else "has other values"
+    except Exception as error:  # noqa: BLE001 - the first reading raised nothing
+        again = f"raises {type(error).__name__}: {str(error)[:100]}"
+    if again is None or not (changed or sample_digest(first) != digest or again.startswith("raises")):
+        return
+    what = f" ({changed[0]})" if changed else ""
+    raise UserCodeError(
+        f"Sample 0 of the {name} split, read a second time under the same seed, {again}: {_reader(samples)} changes "
+        f"the data set in place{what}, so that it is another one after each reading.",
+        remedy="Change a copy: x = self.x[index].clone() (of arrays .copy(), of dicts dict(row)), or write "
+        "x = x + noise in place of x += noise.",
+        details={"split": name, "changed": changed},
+    )
+
+
+PROBES: tuple[Callable[[Any, str], None], ...] = (
+    _whole_length, _defines_reading, _begins_anew, _keeps_its_samples, _holds_its_last,
+)  # fmt: skip
+
+
+def _reader(samples: Any) -> str:
+    while isinstance(inner := getattr(samples, "dataset", None), Dataset):  # the samples are a part of the user's
+        samples = inner
+    return f"{type(samples).__name__}.{'__iter__' if isinstance(samples, IterableDataset) else '__getitem__'}"
+
+
+def _read(samples: Any, index: int) -> Any:
+    clock.next_call()
+    seeding.seed_sample(0, 0, index)
+    return next(iter(samples)) if isinstance(samples, IterableDataset) else samples[index]
+
+
+def _changed(before: Mapping[tuple[str, int], Any], samples: Any) -> list[str]:
+    after = _marks(samples)
+    return sorted({f"self.{key[0]}" for key, mark in before.items() if key in after and after[key] != mark})
+
+
+def _marks(samples: Any) -> dict[tuple[str, int], Any]:
+    """Return a mark of each tensor and array that a data set holds, which changes when it is changed in place."""
+    held: dict[tuple[str, int], Any] = {}
+    room = MOST_BYTES
+    for place, value in _held(samples, "", 0):
+        if len(held) == MOST_HELD:
+            break
+        if isinstance(value, Tensor):
+            held[place, len(held)] = value._version
+        elif value.nbytes <= room and value.dtype != object:
+            room -= value.nbytes
+            held[place, len(held)] = blake3(value.tobytes()).digest()
+    return held
+
+
+def _held(value: Any, place: str, depth: int) -> Iterator[tuple[str, Any]]:
+    """Yield the tensors and arrays of an object with the attribute that leads to them."""
+    if isinstance(value, Tensor | np.ndarray):
+        yield place, value
+    elif depth > 3:
+        return
+    elif isinstance(value, Mapping | list | tuple):
+        for item in list(value.values() if isinstance(value, Mapping) else value)[:MOST_HELD]:
+            yield from _held(item, place, depth + 1)
+    elif isinstance(value, Dataset):
+        for name, item in vars(value).items():
+            yield from _held(item, name, depth + 1)
