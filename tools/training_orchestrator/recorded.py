@@ -103,7 +103,8 @@ def add_measurements(view: RunView, directory: RunDirectory, store: MetricStore)
     view.ignored_keys = (resolved.ignored_keys or [])[:MOST_KEYS] or None
     view.model = resolved.told if view.kind == RunKind.SMOKE else None
     view.notes = _notes(directory) if view.kind == RunKind.SMOKE else None
-    view.columns = directory.part(Data).by_kind(MOST_KEYS) if view.kind == RunKind.SMOKE else None
+    data = directory.part(Data) if view.kind == RunKind.SMOKE else Data()
+    view.columns, view.understood = data.by_kind(MOST_KEYS), data.understood or None
 
 
 def _notes(directory: RunDirectory) -> list[str] | None:

@@ -79,6 +79,8 @@ class RunView(Answer):
     """Of a smoke run: what it does otherwise than the code says (rows held back as the test, callbacks left out)."""
     columns: dict[str, list[str]] | None = None
     """Of a smoke run over a table: columns by kind; `left out` with the reason."""
+    understood: dict[str, Any] | None = None
+    """Of a smoke run: what its data were taken for."""
     best: dict[str, Any] | None = None
     """{epoch, step, metric, value} of the best epoch by the selection metric; the value certified where it can be,
     then with `reported`, the training process's own, where that reads differently."""

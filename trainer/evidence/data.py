@@ -53,6 +53,7 @@ def data_evidence(splits: Splits, code_root: Path) -> Data:
             "shape": list(getattr(sample, "shape", ())),
             "dtype": str(getattr(sample, "dtype", type(sample).__name__)),
         },
+        understood=splits.understood,
         skipped=len(splits.skipped),
         skipped_files=splits.skipped[:MAX_NAMED],
         fingerprint=digest_json([[record.fingerprint for record in records.values()], preprocessing]),

@@ -184,6 +184,8 @@ class Data(Part, file="data"):
     categories: dict[str, list[str]] = {}
     """Values of each column of categories, in the order of their codes."""
     input: dict[str, Any] = {}
+    understood: dict[str, Any] = {}
+    """What the data were taken for, as their source states it."""
     skipped: int = 0
     """Files that could not be read, or rows without a target, left out as the configuration allows."""
     skipped_files: list[str] = []
