@@ -86,6 +86,13 @@ def of_class_folders(folder: Path, folders: Folders) -> Listing:
     if len(classes) < 2 or empty or deeper:
         raise _no_classes(folder, classes, empty, deeper)
     names = [(label, name) for label in classes for name in found[label]]
+    if masks := [f"{label}/{mask}" for label in classes for mask in _masks_among(found[label])]:
+        raise DataError(
+            f"{len(masks)} of {len(names)} pictures are named as masks of others beside them: {listed(masks)}.",
+            remedy="As pictures of a class they would be learned. Move them to a folder of their own (data.args.masks "
+            "takes them, with a class for each pixel), or name the pictures in a table.",
+            details={"files": masks[:MOST_NAMED], "count": len(masks)},
+        )
     understood = {"in_no_class_folder": len(beside)} if beside else {}
     return Listing(
         folder,
@@ -94,6 +101,12 @@ def of_class_folders(folder: Path, folders: Folders) -> Listing:
         classes=classes,
         understood=understood,
     )
+
+
+def _masks_among(names: list[str]) -> list[str]:
+    """Return the files that are named as a mask of another one among them: `1_mask.png` beside `1.png`."""
+    stems = {Path(name).stem for name in names}
+    return [name for name in names if (of := MASK_NAME.sub("", stem := Path(name).stem)) != stem and of in stems]
 
 
 def _folders_below(folder: Path, folders: Folders) -> dict[str, int]:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from trainwright.trainer.data.images.decoding import GREYS
+from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.data.images.decoding import BROKEN, GREYS, opened
 from trainwright.trainer.data.images.walking import MOST_NAMED
 
 if TYPE_CHECKING:
     from trainwright.trainer.data.images.first_look import Look
     from trainwright.trainer.data.images.listing import Listing
     from trainwright.trainer.data.images.masks import Coding
+
+MOST_OPENED = 64
+"""Pictures of 16 bits whose values are read."""
 
 
 def understood_of(
@@ -28,11 +33,11 @@ def understood_of(
     """
     sizes = Counter((look.height, look.width) for look in looks)
     (height, width), _ = sizes.most_common(1)[0]
-    counts = {
+    counts: dict[str, Any] = {
         "turned_by_exif": sum(look.orientation != 1 for look in looks),
         "only_first_frame_of": sum(look.is_animated for look in looks),
         "transparency_dropped": sum(look.has_alpha for look in looks),
-        "upper_8_of_16_bits": sum(look.mode in GREYS for look in looks),
+        "upper_8_of_16_bits": _upper_bits(listing, looks),
     }
     found: dict[str, Any] = {
         "pictures": len(looks),
@@ -45,6 +50,29 @@ def understood_of(
     if coding.as_stored:
         found["masks_drawn"] = "stored: turned with their pictures"
     return found | listing.understood | coding.understood
+
+
+def _upper_bits(listing: Listing, looks: Sequence[Look]) -> str | None:
+    """Return of how many pictures the upper 8 of 16 bits are kept, and what that leaves, as some of them show.
+
+    Raises:
+        DataError: it leaves nothing.
+    """
+    wide = [file for file, look in zip(listing.files, looks, strict=True) if look.mode in GREYS]
+    if not wide:
+        return None
+    some = wide[:: max(len(wide) // MOST_OPENED, 1)]
+    highest = 0
+    for file in some:
+        with suppress(*BROKEN), opened(file) as image:  # a torn one is named when it is decoded
+            highest = max(highest, int(image.getextrema()[1]))
+    if highest < 256:
+        raise DataError(
+            f"{len(wide)} pictures have 16 bits a pixel and, in {len(some)} that were read, no value above {highest}: "
+            "the upper 8 bits, which are kept, are 0.",
+            remedy="Save them with 8 bits: Image.fromarray(np.asarray(Image.open(file)).astype('uint8')).save(file).",
+        )
+    return f"{len(wide)}; values up to {highest} leave {highest // 256 + 1} levels"
 
 
 def _classes(listing: Listing, names: list[str] | None) -> dict[str, Any]:

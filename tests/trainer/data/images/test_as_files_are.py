@@ -154,5 +154,25 @@ def test_what_of_pixels_is_not_used_is_stated(photos: Write) -> None:
     understood = loaded(root, channels=1).understood
     kept = ("pictures", "height_x_width", "turned_by_exif", "only_first_frame_of", "transparency_dropped",
             "upper_8_of_16_bits")  # fmt: skip
-    assert [understood[name] for name in kept] == [15, "8 x 8", 1, 3, 1, 1]
+    assert [understood[name] for name in kept] == [
+        15, "8 x 8", 1, 3, 1, f"1; values up to {257 * grey.max()} leave {grey.max() + 1} levels"
+    ]  # fmt: skip
     assert understood["pixels"]["CMYK"] == 1
+
+
+def test_pictures_of_16_bits_whose_upper_8_hold_nothing_are_refused_before_they_are_black(photos: Write) -> None:
+    root = photos(8)
+    for number, file in enumerate(sorted((root / "photos").rglob("*.png"))):
+        grey = np.random.default_rng(number).integers(0, 200, (8, 8)).astype(np.uint16)
+        Image.fromarray(grey).save(file)
+    with pytest.raises(DataError, match="8 pictures have 16 bits a pixel and, in 8 that were read, no value above 19"):
+        loaded(root)
+
+
+def test_masks_among_the_pictures_of_a_class_are_not_learned_as_pictures(photos: Write) -> None:
+    root = photos(8)
+    shutil.copy(root / "photos" / "a" / "000.png", root / "photos" / "a" / "000_mask.png")
+    with pytest.raises(DataError, match=r"1 of 9 pictures are named as masks of others beside them: a/000_mask.png"):
+        loaded(root)
+    (root / "photos" / "a" / "000.png").unlink()
+    assert len(loaded(root).samples) == 8
