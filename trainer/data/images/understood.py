@@ -1,4 +1,4 @@
-"""What was understood of pictures, for the data evidence: sizes, kinds of pixels, and what of the files is not used."""
+"""Evidence of what pictures were taken for: sizes, kinds of pixels, and what of the files is not used."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_what_of_pixels_is_not_used_is_stated(photos: Write) -> None:
     kept = ("pictures", "height_x_width", "turned_by_exif", "only_first_frame_of", "transparency_dropped",
             "upper_8_of_16_bits")  # fmt: skip
     assert [understood[name] for name in kept] == [
-        15, "8 x 8", 1, 3, 1, f"1; values up to {257 * grey.max()} leave {grey.max() + 1} levels"
+        15, "8 x 8", 1, 3, 1, f"1; values up to {257 * int(grey.max())} leave {int(grey.max()) + 1} levels"
     ]  # fmt: skip
     assert understood["pixels"]["CMYK"] == 1
 
