@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +30,7 @@ ANEW = (
 )
 MANY = 8
 """More numbers that no class has than this come from smoothing."""
+UNKNOWN = -1
 UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180, 4: Image.Transpose.FLIP_TOP_BOTTOM,
     5: Image.Transpose.TRANSPOSE, 6: Image.Transpose.ROTATE_270, 7: Image.Transpose.TRANSVERSE,
@@ -60,14 +62,21 @@ class Coding:
     """Whether masks were drawn on pictures as they are stored, before EXIF turns them."""
     understood: dict[str, Any] = field(default_factory=dict)
 
+    @cached_property
+    def _table(self) -> np.ndarray[Any, np.dtype[np.int16]]:
+        """Class by value, and behind the last one that of all others."""
+        table = np.full(max([*self.classes, *self.ignored]) + 2, UNKNOWN, dtype=np.int16)
+        for value, place in (dict.fromkeys(self.ignored, IGNORED) | self.classes).items():
+            table[value] = place
+        return table
+
     def of(self, values: Numbers) -> Numbers:
         """Return the classes of values, IGNORED for those that are ignored. Raises PictureError for any other."""
-        table = dict.fromkeys(self.ignored, IGNORED) | self.classes
-        known = np.array(sorted(table))
-        places = np.minimum(np.searchsorted(known, values), len(known) - 1)
-        if (unknown := values[known[places] != values]).size:
+        places = np.minimum(values.view(np.uint64), len(self._table) - 1)  # a number below 0 is far above as well
+        found = self._table[places].astype(np.int64)
+        if (unknown := values[found == UNKNOWN]).size:
             raise PictureError(f"it has {said(int(unknown[0]), self.of_colors)}, which is no class's")
-        return np.array([table[value] for value in known.tolist()], dtype=np.int64)[places]
+        return found
 
 
 def decode_mask(
@@ -176,7 +185,7 @@ def coding_of(options: Images, listing: Listing, found: Sequence[Seen | None], *
     )
     _require_known(options, listing, found, coding, total)
     _require_classes(options, coding, total)
-    return Coding(**{**vars(coding), "understood": _understood(coding, total, reading)})
+    return replace(coding, understood=_understood(coding, total, reading))
 
 
 def _understood(coding: Coding, total: Counter[int], reading: str | None) -> dict[str, Any]:

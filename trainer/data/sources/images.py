@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Side = Annotated[int, Field(ge=1, le=4096)]
 Names = Annotated[list[Name], Field(min_length=2, max_length=254)]
-Value = Annotated[int, Field(ge=0, lt=1 << 32)] | Annotated[str, Field(pattern="^#[0-9a-fA-F]{6}$")]
+Value = Annotated[int, Field(ge=0, lt=1 << 24)] | Annotated[str, Field(pattern="^#[0-9a-fA-F]{6}$")]
 Values = Value | Annotated[list[Value], Field(min_length=1)]
 
 
