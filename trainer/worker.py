@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, NoReturn, cast
 
 from trainwright.trainer.base.errors import ConflictError, TrainwrightError, UserCodeError
+from trainwright.trainer.base.paths import allow_links
 from trainwright.trainer.base.releases import require_supported
 from trainwright.trainer.checkpoints.store import store_of
 from trainwright.trainer.data import cache
@@ -74,6 +75,7 @@ def main(arguments: list[str] | None = None, seed: bytes | None = None) -> int:
 
 def _use_cache(run: RunDirectory, specification: RunSpecification) -> None:
     """Set the data cache and the access to data elsewhere; a smoke run relies on nothing older than its own plan."""
+    allow_links(specification.linked_roots)
     if specification.data_cache is not None:
         since = (run.path / "run.json").stat().st_mtime_ns if specification.kind is RunKind.SMOKE else 0
         folder = Path(specification.data_cache)

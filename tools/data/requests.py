@@ -136,6 +136,7 @@ def _start(
         "generation": uuid4().hex,  # of what is fetched: rows of a database are asked for anew
         "config": config.model_dump(mode="json", exclude_unset=True),
         "code_root": str(root),
+        "linked_roots": [str(one) for one in workspace.settings.allowed_roots(workspace.path)],
         "title": f"Data of {request.project}",
         "connections": {name: one.model_dump(mode="json") for name, one in known.items()},
         "data_cache": [str(workspace.path / "cache" / "data"), workspace.settings.data_cache_bytes],

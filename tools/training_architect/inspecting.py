@@ -70,7 +70,8 @@ def begun(workspace: Workspace, worker: str, order: dict[str, Any], root: Path) 
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / "request.lock"):
         if not (folder / LAUNCH).exists():
-            write_atomically(folder / "order.json", json.dumps(order).encode())
+            roots = {"linked_roots": [str(one) for one in workspace.settings.allowed_roots(workspace.path)]}
+            write_atomically(folder / "order.json", json.dumps(order | roots).encode())
             environment = inherited_environment() | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
             command = [sys.executable, "-P", "-m", worker, str(folder)]
             spawn(folder, Launch(attempt=1), command, cwd=root, env=environment, log=LOG)

@@ -250,6 +250,7 @@ def _write(
         config=plan.config,
         config_digest=run.config_digest,
         code_root=str(root.resolve()),
+        linked_roots=[str(one) for one in workspace.settings.allowed_roots(workspace.path)],
         limits=limits.Reservation.model_validate(permit["reserved"]).limits,
         max_steps=plan.max_steps,
         exemptions=owner.exempted_operations(session, workspace, project.name),

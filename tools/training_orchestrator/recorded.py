@@ -103,9 +103,12 @@ def add_measurements(view: RunView, directory: RunDirectory, store: MetricStore)
     view.ignored_keys = (resolved.ignored_keys or [])[:MOST_KEYS] or None
     view.model = resolved.told if view.kind == RunKind.SMOKE else None
     view.notes = _notes(directory) if view.kind == RunKind.SMOKE else None
-    if view.kind == RunKind.SMOKE:
-        data = directory.part(Data)
-        view.target, view.columns, view.classes = data.target, data.by_kind(MOST_KEYS), data.by_class(MOST_KEYS)
+    data = directory.part(Data) if view.kind == RunKind.SMOKE else Data()
+    view.understood, view.columns, view.classes = (
+        data.understood or None,
+        data.by_kind(MOST_KEYS),
+        data.by_class(MOST_KEYS),
+    )
 
 
 def _notes(directory: RunDirectory) -> list[str] | None:

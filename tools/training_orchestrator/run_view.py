@@ -77,8 +77,8 @@ class RunView(Answer):
     """Of a smoke run: how the model is called and why, what its output is, what goes in."""
     notes: list[str] | None = None
     """Of a smoke run: what it does otherwise than the code says (rows held back as the test, callbacks left out)."""
-    target: str | None = None
-    """Of a smoke run: what the target was taken for. Is it what is meant?"""
+    understood: dict[str, Any] | None = None
+    """Of a smoke run: what its target, its pictures and masks were taken for. Is it what is meant?"""
     columns: dict[str, list[str]] | None = None
     """Of a smoke run over a table: columns by kind; `left out` with the reason."""
     classes: dict[str, str] | None = None

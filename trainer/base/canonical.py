@@ -9,7 +9,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from trainwright.trainer.base.paths import files_among
+from trainwright.trainer.base.paths import files_in
 
 CHUNK_BYTES = 1 << 20
 
@@ -39,11 +39,7 @@ def digest_file(path: Path) -> str:
 
 
 def digest_path(path: Path, digest: Callable[[Path], str] = digest_file) -> str:
-    """Return the digest of a file, or of a folder: names and contents of all in it. Raises OSError.
-
-    Left out are hidden files, and those that operating systems leave.
-    """
+    """Return the digest of a file, or of a folder: names and contents of `files_in` it. Raises OSError."""
     if not path.is_dir():
         return digest(path)
-    names = sorted(file.relative_to(path).as_posix() for file in files_among(path.rglob("[!.]*")))
-    return digest_json([[name, digest(path / name)] for name in names])
+    return digest_json([[name, digest(path / name)] for name in files_in(path)])

@@ -30,6 +30,27 @@ def files_among(paths: Iterable[Path]) -> Iterator[Path]:
     return (path for path in paths if not is_left_by_system(path) and path.is_file())
 
 
+def files_in(folder: Path) -> list[str]:
+    """Return the names of all files below a folder, relative to it and sorted, those behind links too.
+
+    Left out are hidden files, and those that operating systems leave.
+    """
+    found = [(here / name).relative_to(folder) for here, _, names in folders_below(folder) for name in names]
+    return sorted(one.as_posix() for one in found if one.name[0] != "." and [*files_among([folder / one])])
+
+
+def folders_below(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """Yield what `os.walk` yields of a folder, linked folders included, but for links to a folder that they are in."""
+    for here, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(here)
+        folders[:] = [one for one in folders if not _leads_up(os.path.join(here, one), real)]  # noqa: PTH118 - of many
+        yield Path(here), folders, names
+
+
+def _leads_up(path: str, real: str) -> bool:
+    return os.path.islink(path) and f"{real}{os.sep}".startswith(f"{os.path.realpath(path)}{os.sep}")  # noqa: PTH114
+
+
 MOST_NAMED = 8
 SKIPPED = frozenset({".git", ".venv", "venv", "node_modules", "__pycache__", ".trainwright"})
 """Folders of tools rather than of the user's files."""
@@ -113,6 +134,19 @@ def confine_folder(path: str, code_root: Path, *, key: str) -> Path:
             details={"near": next(iter(near(path, names)), None)},
         )
     return resolved
+
+
+_LINKED: list[Path] = []
+
+
+def allow_links(folders: Iterable[str]) -> None:
+    """Let links among this process's data lead into these folders, which the workspace's owner allows."""
+    _LINKED[:] = [Path(folder).resolve() for folder in folders]
+
+
+def leads_out(resolved: Path, code_root: Path) -> bool:
+    """Return whether the file or folder behind a link may not be read for data."""
+    return not (_may_be_read(resolved, code_root) or any(resolved.is_relative_to(one) for one in _LINKED))
 
 
 def _may_be_read(resolved: Path, code_root: Path) -> bool:

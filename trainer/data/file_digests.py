@@ -15,7 +15,7 @@ from typing import Any
 from blake3 import blake3
 
 from trainwright.trainer.base.canonical import digest_bytes, digest_json
-from trainwright.trainer.base.paths import files_among
+from trainwright.trainer.base.paths import files_in
 
 PIECE_BYTES = 1 << 20
 """Of a file that are hashed together, for each thread."""
@@ -86,7 +86,7 @@ class FileDigests:
         path = path.resolve()
         if not path.is_dir():
             return self._contents(path, [path])[0]
-        names = sorted(file.relative_to(path).as_posix() for file in files_among(path.rglob("[!.]*")))
+        names = files_in(path)
         digests = self._contents(path, [path / name for name in names])
         return digest_json([list(pair) for pair in zip(names, digests, strict=True)])
 

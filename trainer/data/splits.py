@@ -126,6 +126,8 @@ class Splits:
     """First look at a large file, by this run or an earlier one."""
     skipped: list[str] = field(default_factory=list)
     """Files that could not be read, or rows without a target, left out as the configuration allows."""
+    understood: dict[str, Any] = field(default_factory=dict)
+    """What the source took the data for."""
 
     @property
     def feature_groups(self) -> list[int] | None:

@@ -45,7 +45,6 @@ def data_evidence(splits: Splits, code_root: Path) -> Data:
         preprocessing={"kind": fitted["kind"] if fitted is not None else None},
         preprocessing_digest=preprocessing,
         columns=schema,
-        target=_target(splits),
         files={_relative(path, code_root): cache.current().digests.of(path) for path in splits.files},
         class_names=splits.class_names,
         feature_names=splits.feature_names,
@@ -55,6 +54,7 @@ def data_evidence(splits: Splits, code_root: Path) -> Data:
             "shape": list(getattr(sample, "shape", ())),
             "dtype": str(getattr(sample, "dtype", type(sample).__name__)),
         },
+        understood=_target(splits) | splits.understood,
         skipped=len(splits.skipped),
         skipped_files=splits.skipped[:MAX_NAMED],
         fingerprint=digest_json([[record.fingerprint for record in records.values()], preprocessing]),
@@ -69,18 +69,19 @@ def _described(name: str, record: SplitRecord) -> Split:
     return Split.model_validate(found if name == "test" else found | {"classes": record.classes})
 
 
-def _target(splits: Splits) -> str | None:
-    """Return what the target was taken for, in words; None where the data's own code says it."""
+def _target(splits: Splits) -> dict[str, str]:
+    """Return what the target was taken for, in words; empty where the data's own code says it."""
     column = splits.schema.target_column if splits.schema is not None else None
     name = column.name if column is not None else "target"
     if splits.class_names is not None:
-        return f"{name}: {len(splits.class_names)} classes"
+        return {"target": f"{name}: {len(splits.class_names)} classes"}
     targets = known_targets(splits.samples["train"])
     if column is None or targets is None or targets.dim() != 1 or not targets.is_floating_point():
-        return None
+        return {}
     unit = f" {column.unit}" if column.unit else ""
     reads = f" ({column.reason})" if column.decimal == "," or column.thousands or column.unit else ""
-    return f"{name}: a number from {targets.min():g} to {targets.max():g}{unit}, mean {targets.mean():g}{reads}"
+    told = f"{name}: a number from {targets.min():g} to {targets.max():g}{unit}, mean {targets.mean():g}{reads}"
+    return {"target": told}
 
 
 def _alike_of(splits: Splits, records: dict[str, SplitRecord]) -> list[dict[str, Any]]:

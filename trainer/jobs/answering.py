@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.base.paths import allow_links
 from trainwright.trainer.run import write_atomically
 
 ORDER, REPORT = "order.json", "report.json"
@@ -27,6 +28,7 @@ def answer(
         category: of such an error.
     """
     order = json.loads((folder / ORDER).read_text(encoding="utf-8"))
+    allow_links(order.get("linked_roots", []))
     try:
         found = work(order)
     except TrainwrightError as error:

@@ -82,6 +82,7 @@ def _machine() -> dict[str, Any]:
 def _data(data: dict[str, Any], root: Path, tokenizer: str | None, task: str | None) -> dict[str, Any]:
     from trainwright.trainer.data.sections import SplitSection
     from trainwright.trainer.data.sources import load_source, open_source, scan_source
+    from trainwright.trainer.data.sources.images import Images
     from trainwright.trainer.data.sources.row_files import RowFiles
 
     use, args = data["use"], dict(data.get("args") or {})
@@ -102,7 +103,9 @@ def _data(data: dict[str, Any], root: Path, tokenizer: str | None, task: str | N
         form = form_of(rows, OF_FORMS.get(str(task)))
         if form is not None and (form["use"] != "chat" or use != "csv"):
             return found | _formed(form, rows, root, named.get("tokenizer") or tokenizer)
-    if use == "images" and not named.get("target"):
+    if use == "images" and named.get("masks"):
+        found["classes"] = dict.fromkeys(Images.model_validate(args).class_codes, 0)
+    elif use == "images" and not named.get("target"):
         found |= _classes(frame, "label")
     column = "text" if use in {"text", "chat"} else found["text"]
     if column is not None:

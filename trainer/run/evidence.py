@@ -175,8 +175,6 @@ class Data(Part, file="data"):
     preprocessing_digest: str | None = None
     columns: list[dict[str, str]] | None = None
     """Of a table: name, kind and why of each column; `ignore` is left out."""
-    target: str | None = None
-    """What the target was taken for, in words: a number with its range in the train split, or classes by name."""
     files: dict[str, str] = {}
     """Digest by path under the code root."""
     class_names: list[str] | None = None
@@ -186,6 +184,8 @@ class Data(Part, file="data"):
     categories: dict[str, list[str]] = {}
     """Values of each column of categories, in the order of their codes."""
     input: dict[str, Any] = {}
+    understood: dict[str, Any] = {}
+    """What the data were taken for, as their source states it."""
     skipped: int = 0
     """Files that could not be read, or rows without a target, left out as the configuration allows."""
     skipped_files: list[str] = []

@@ -73,6 +73,8 @@ class RunSpecification(BaseModel):
     config_digest: str
     code_root: str
     """The resolved folder of the user's code and data."""
+    linked_roots: list[str] = Field(default_factory=list)
+    """Further folders of the owner's `code_roots`, into which links among the data may lead."""
     limits: Limits = Field(default_factory=Limits)
     max_steps: int | None = None
     """Stop after this many optimizer steps: a smoke run's bound. The configuration stays as it is."""

@@ -45,14 +45,14 @@ def test_few_whole_numbers_stay_numbers_where_loss_or_metrics_are_for_numbers(
 ) -> None:
     splits = built(tmp_path, DOSES * 20, wants)
     assert (targets_of(splits), splits.class_names) == (DOSES, None)
-    assert str(data_evidence(splits, tmp_path).target).startswith("y: a number from 0 to 100, mean ")
+    assert str(data_evidence(splits, tmp_path).understood["target"]).startswith("y: a number from 0 to 100, mean ")
 
 
 @pytest.mark.parametrize("wants", [OF_CLASSES, {"loss": "own.py:gap", "metrics": ["accuracy"]}])
 def test_they_are_classes_where_these_are_for_classes(wants: dict[str, Any], tmp_path: Path) -> None:
     splits = built(tmp_path, DOSES * 20, wants)
     assert splits.class_names == ["0", "10", "50", "100"]
-    assert data_evidence(splits, tmp_path).target == "y: 4 classes"
+    assert data_evidence(splits, tmp_path).understood["target"] == "y: 4 classes"
 
 
 def test_many_whole_numbers_that_recur_are_classes_for_a_loss_of_classes(tmp_path: Path) -> None:

@@ -8,23 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import PIL
 
 from trainwright.trainer.base.canonical import digest_json
-from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data import cache
-from trainwright.trainer.data.images.decoding import IGNORED, PictureError, decode, decode_mask
+from trainwright.trainer.data.images.decoding import PictureError, decode
 from trainwright.trainer.data.images.first_look import READERS, Look
-from trainwright.trainer.data.images.listing import MOST_NAMED, Listing
+from trainwright.trainer.data.images.masks import Seen, seen
 
-VERSION = 1
+VERSION = 2
 """Of what is found: entries of another version are not read."""
 FOUND = "found.json"
-MOST_NUMBERS = 256
-"""Of one mask that are kept, beside its last."""
-SMALL = 1 << 16
-"""Numbers up to which they are counted, which is faster than sorting them."""
 
 
 def decoded(files: Sequence[str], looks: Sequence[Look]) -> list[Look]:
@@ -41,44 +35,21 @@ def decoded(files: Sequence[str], looks: Sequence[Look]) -> list[Look]:
     return [look if told is None else look._replace(problem=told) for look, told in zip(looks, found, strict=True)]
 
 
-def decoded_masks(files: Sequence[str], looks: Sequence[Look]) -> tuple[list[Look], list[list[int]]]:
-    """Return the looks at masks as `decoded` does, and the different class numbers of each."""
+def seen_masks(files: Sequence[str], looks: Sequence[Look], *, of_colors: bool) -> tuple[list[Look], list[Seen | None]]:
+    """Return the looks at masks as `decoded` does, and the values of each; None where it cannot be read."""
 
-    def numbers(file: str) -> str | list[int]:
+    def values(file: str) -> str | list[Any]:
         try:
-            mask = decode_mask(file)
+            found = seen(file, of_colors=of_colors)
         except PictureError as error:
             return str(error)
-        mask = mask[mask != IGNORED]
-        is_small = mask.min(initial=0) >= 0 and mask.max(initial=0) < SMALL
-        different = np.flatnonzero(np.bincount(mask)) if is_small else np.unique(mask)
-        return [int(number) for number in different[:MOST_NUMBERS].tolist() + different[-1:].tolist()]
+        return [[*found.pixels.items()], found.is_color]
 
-    found = _of_each("numbers", files, looks, numbers)
+    found = _of_each("colours" if of_colors else "values", files, looks, values)
     again = [
         look._replace(problem=told) if isinstance(told, str) else look for look, told in zip(looks, found, strict=True)
     ]
-    return again, [told if isinstance(told, list) else [] for told in found]
-
-
-def require_classes(listing: Listing, numbers: Sequence[Sequence[int]], count: int, *, is_table: bool) -> None:
-    """Check that masks have no numbers but those of the classes. Raises DataError that names numbers and masks."""
-    outside = {
-        place: wrong for place, of in enumerate(numbers) if (wrong := [one for one in of if not 0 <= one < count])
-    }
-    if not outside:
-        return
-    every = sorted({number for wrong in outside.values() for number in wrong})
-    told = ", ".join(map(str, every[:MOST_NAMED])) + (" …" if len(every) > MOST_NAMED else "")
-    named = [f"row {place + 1} ({listing.names[place]})" if is_table else listing.names[place] for place in outside]
-    fits = every[0] >= 0 and every[-1] < 254
-    raise DataError(
-        f"{len(outside)} of {len(numbers)} masks have class number {told}, and there are {count} classes (0 to "
-        f"{count - 1}; 255 is ignored): {', '.join(named[:MOST_NAMED])}{' …' if len(named) > MOST_NAMED else ''}.",
-        remedy="Correct the masks"
-        + (f", or configure(project, changes={{'data.args.classes': {every[-1] + 1}}})." if fits else "."),
-        details={"numbers": every[:MOST_NAMED], "files": named[:MOST_NAMED], "count": len(outside)},
-    )
+    return again, [Seen(dict(told[0]), told[1]) if isinstance(told, list) else None for told in found]
 
 
 def _of_each(what: str, files: Sequence[str], looks: Sequence[Look], find: Callable[[str], Any]) -> list[Any]:

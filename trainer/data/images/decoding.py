@@ -10,15 +10,13 @@ import json
 import struct
 import sys
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from PIL import Image, ImageOps
 
 MOST_PIXELS = 64_000_000
 """Pixels of one picture; a small file may promise more than memory holds."""
-IGNORED = -100
-"""Target of a mask's pixel that has no class."""
 TURNED = frozenset({5, 6, 7, 8})
 """Orientations, as a camera notes them, that exchange height and width."""
 ORIENTATION = 0x0112
@@ -34,15 +32,38 @@ class PictureError(ValueError):
     """The file is no picture that can be used."""
 
 
-def header(file: str | Path | IO[bytes]) -> tuple[int, int, str]:
-    """Return a picture's height, width and kind of pixels, read from its first bytes. Raises as `decode`."""
-    with _opened(file) as image:
+class Header(NamedTuple):
+    """What a picture's first bytes say."""
+
+    height: int
+    """Of the upright picture, as its width."""
+    width: int
+    mode: str
+    """Kind of pixels, as Pillow names it."""
+    orientation: int = 1
+    """As the camera noted it (EXIF), 1 to 8; 1: it is stored upright."""
+    is_animated: bool = False
+    """Whether it has several frames or pages, of which the first is read."""
+    has_alpha: bool = False
+
+
+def header(file: str | Path | IO[bytes]) -> Header:
+    """Return what a picture's first bytes say. Raises as `decode`."""
+    with opened(file) as image:
         width, height = image.size
         try:
-            turned = Image.Image.getexif(image).get(ORIENTATION) in TURNED  # that of PNG would decode all of it
+            noted = Image.Image.getexif(image).get(ORIENTATION)  # that of PNG would decode all of it
         except BROKEN:
-            turned = False
-        return (width, height, image.mode) if turned else (height, width, image.mode)
+            noted = None
+        orientation = noted if noted in range(1, 9) else 1
+        if orientation in TURNED:
+            height, width = width, height
+        try:
+            is_animated = bool(getattr(image, "is_animated", False))
+        except BROKEN:
+            is_animated = True
+        has_alpha = "transparency" in image.info or "A" in image.getbands()
+        return Header(height, width, image.mode, orientation, is_animated, has_alpha)
 
 
 def decode(
@@ -57,44 +78,24 @@ def decode(
         PictureError: unreadable, cut short, too large, or of a kind of pixels that has no fixed range.
     """
     try:
-        with _opened(file) as opened:
-            image = _in_channels(ImageOps.exif_transpose(opened), channels)
+        with opened(file) as stored:
+            image = _in_channels(ImageOps.exif_transpose(stored), channels)
             if size is not None and image.size != (size[1], size[0]):
                 image = image.resize((size[1], size[0]), Image.Resampling.BILINEAR)
             pixels = np.array(image, dtype=np.uint8)
     except BROKEN as error:
-        raise _in_words(error) from error
+        raise in_words(error) from error
     return np.ascontiguousarray(pixels[None] if channels == 1 else pixels.transpose(2, 0, 1))
 
 
-def decode_mask(
-    file: str | Path | IO[bytes], *, size: tuple[int, int] | None = None
-) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return a mask's class numbers, (height, width) of int64, scaled to the nearest pixel; 255 becomes -100: ignored.
-
-    Raises:
-        PictureError: as `decode`, or colours that are no numbers.
-    """
-    try:
-        with _opened(file) as image:
-            if image.mode not in {"1", "L", "P", *GREYS}:
-                raise PictureError(f"its pixels are {image.mode}; a mask holds a class number a pixel, grey or palette")
-            wanted = image.size if size is None else (size[1], size[0])
-            numbers = np.array(image.resize(wanted, Image.Resampling.NEAREST)).astype(np.int64)
-    except BROKEN as error:
-        raise _in_words(error) from error
-    numbers[numbers == 255] = IGNORED
-    return numbers
-
-
-def _opened(file: str | Path | IO[bytes]) -> Image.Image:
+def opened(file: str | Path | IO[bytes]) -> Image.Image:
     """Open a picture without decoding it; one of too many pixels is refused by its header."""
     try:
         image = Image.open(file)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise PictureError(f"it promises more than {MOST_PIXELS:,} pixels") from error
     except BROKEN as error:
-        raise _in_words(error) from error
+        raise in_words(error) from error
     if image.width * image.height > MOST_PIXELS:
         image.close()
         raise PictureError(f"it promises {image.width} x {image.height} pixels, more than {MOST_PIXELS:,}")
@@ -114,7 +115,8 @@ def _in_channels(image: Image.Image, channels: int) -> Image.Image:
     return image.convert("L" if channels == 1 else "RGB")
 
 
-def _in_words(error: Exception) -> PictureError:
+def in_words(error: Exception) -> PictureError:
+    """Return Pillow's error for a torn file as one of ours."""
     if isinstance(error, PictureError):
         return error
     if isinstance(error, Image.UnidentifiedImageError):

@@ -17,6 +17,12 @@ READERS = 4
 """Threads: of many small files most of the time is waiting for them."""
 MOST_BYTES = 256 << 20
 """Of one picture's file."""
+NO_PICTURES = {
+    b"version https://git-lfs": "it is a pointer of Git LFS; `git lfs pull` brings the picture",
+    b"<!doctype html": "it is a web page, not a picture: its download failed",
+    b"<html": "it is a web page, not a picture: its download failed",
+}
+"""How files begin that stand in a picture's place, in lower case, and what they are."""
 ENDS = {b"\x89PNG": (b"IEND", 32), b"\xff\xd8\xff": (b"\xff\xd9", 1 << 16)}
 """How files of a kind begin, what they end with, and within how many last bytes."""
 
@@ -32,7 +38,12 @@ class Look(NamedTuple):
     height: int = 0
     width: int = 0
     mode: str = ""
-    """Kind of pixels, as Pillow names it."""
+    orientation: int = 1
+    is_animated: bool = False
+    has_alpha: bool = False
+    """These are of the header."""
+    is_lossy: bool = False
+    """Whether its format changes the pixels' values: as masks these are no numbers any more."""
     problem: str | None = None
 
 
@@ -75,13 +86,22 @@ def _look(file: str) -> Look:
     digest = blake3(content).hexdigest(length=16)
     if not content:
         return Look(digest, 0, problem="the file is empty")
+    begin = content[:64].lower()
+    if told := next((told for start, told in NO_PICTURES.items() if begin.startswith(start)), None):
+        return Look(digest, len(content), problem=told)
     try:
-        height, width, mode = header(io.BytesIO(content))
+        found = header(io.BytesIO(content))
         if not _has_end(content):
             decode(io.BytesIO(content))  # some files without their end can still be read
     except PictureError as error:
         return Look(digest, len(content), problem=str(error))
-    return Look(digest, len(content), height, width, mode)
+    return Look(digest, len(content), *found, is_lossy=_is_lossy(content))
+
+
+def _is_lossy(content: bytes) -> bool:
+    """Return whether a file is a JPEG, a WebP that is no lossless one, or an AVIF."""
+    is_webp = content[8:12] == b"WEBP" and b"VP8 " in content[12:4096]
+    return content.startswith(b"\xff\xd8\xff") or is_webp or content[4:12] == b"ftypavif"
 
 
 def _has_end(content: bytes) -> bool:

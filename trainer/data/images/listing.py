@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from trainwright.trainer.base.errors import ConfigurationError, DataError
-from trainwright.trainer.base.paths import is_left_by_system
+from trainwright.trainer.data.images.pairing import paired
+from trainwright.trainer.data.images.walking import MOST_NAMED, SUFFIXES, Folders, listed, require_inside
 from trainwright.trainer.data.sections import BY_NAMES
 from trainwright.trainer.data.split_methods.given import split_named
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
-MOST_PICTURES = 20_000_000
-MOST_NAMED = 20
+MASK_NAME = re.compile(r"(?i)(^|[_\-. ])(masks?|seg|segmentation|labels?|gt)([_\-. ]?\d*)$|^(mask|seg|label)[_\-. ]")
+"""Name of a mask among pictures."""
 
 
 class OneClassError(DataError):
@@ -39,6 +40,9 @@ class Listing:
     """Further columns of the table, that a split needs."""
     classes: list[str] | None = None
     """Names of all labels, where the source says them beforehand."""
+    is_table: bool = False
+    understood: dict[str, Any] = field(default_factory=dict)
+    """How the files were found, where that is worth saying."""
 
     @property
     def files(self) -> list[str]:
@@ -65,35 +69,73 @@ class Listing:
         )
 
 
-def of_class_folders(folder: Path) -> Listing:
+def of_class_folders(folder: Path, folders: Folders) -> Listing:
     """Return the pictures of a folder that has one folder for each class, by class, then by name.
 
     Raises:
-        DataError: fewer than two classes, or a class folder without a picture.
-        ConfigurationError: a link that leads out of the folder.
+        DataError: fewer than two classes, a class folder without a picture, or with some in folders below it.
+        ConfigurationError: a link that leads where data may not be read.
     """
-    folders = {entry.name: sorted(_pictures(Path(entry), folder)) for entry in _folders(folder)}
-    classes = sorted(name for name, names in folders.items() if names)
-    empty = sorted(folders.keys() - set(classes))
-    if not folders and any(_pictures(folder, folder)):
-        raise _one_class(folder)
-    if len(classes) < 2 or empty:
-        with_no = f"; {_listed(empty)} {'has' if len(empty) == 1 else 'have'} none" if empty else ""
+    found = {one.name: folders.pictures(one) for one in folders.inside(folder)}
+    beside = folders.pictures(folder)
+    if not found and beside:
+        raise _one_class(folder, folders)
+    deeper = {name: below for name in found if (below := _folders_below(folder / name, folders))}
+    classes = sorted(name for name, names in found.items() if names)
+    empty = sorted(found.keys() - set(classes))
+    if len(classes) < 2 or empty or deeper:
+        raise _no_classes(folder, classes, empty, deeper)
+    names = [(label, name) for label in classes for name in found[label]]
+    if masks := [f"{label}/{mask}" for label in classes for mask in _masks_among(found[label])]:
         raise DataError(
-            f"{folder.name} has {len(classes)} folder(s) with images ({', '.join(SUFFIXES)}){with_no}; one for each "
-            "class is needed, at least two.",
-            remedy="Put the images of each class into a folder of its own, delete empty ones, and point data.args.path "
-            "above them; or give a table: data.args {path: labels.csv, picture: file, target: label}.",
-            details={"classes": classes[:MOST_NAMED], "empty": empty[:MOST_NAMED]},
+            f"{len(masks)} of {len(names)} pictures are named as masks of others beside them: {listed(masks)}.",
+            remedy="As pictures of a class they would be learned. Move them to a folder of their own (data.args.masks "
+            "takes them, with a class for each pixel), or name the pictures in a table.",
+            details={"files": masks[:MOST_NAMED], "count": len(masks)},
         )
-    names = [(label, name) for label in classes for name in folders[label]]
-    return Listing(folder, [f"{label}/{name}" for label, name in names], [label for label, _ in names], classes=classes)
+    understood = {"in_no_class_folder": len(beside)} if beside else {}
+    return Listing(
+        folder,
+        [f"{label}/{name}" for label, name in names],
+        [label for label, _ in names],
+        classes=classes,
+        understood=understood,
+    )
 
 
-def _one_class(folder: Path) -> OneClassError:
+def _masks_among(names: list[str]) -> list[str]:
+    """Return the files that are named as a mask of another one among them: `1_mask.png` beside `1.png`."""
+    stems = {Path(name).stem for name in names}
+    return [name for name in names if (of := MASK_NAME.sub("", stem := Path(name).stem)) != stem and of in stems]
+
+
+def _folders_below(folder: Path, folders: Folders) -> dict[str, int]:
+    """Return how many pictures are in each of the folders in a folder, where there are any."""
+    return {one.name: count for one in folders.inside(folder) if (count := len(folders.below(one)))}
+
+
+def _no_classes(folder: Path, classes: list[str], empty: list[str], deeper: dict[str, dict[str, int]]) -> DataError:
+    with_no = f"; {listed(empty)} {'has' if len(empty) == 1 else 'have'} none" if empty else ""
+    below = [f"{name}/{inner} ({count})" for name, inside in deeper.items() for inner, count in inside.items()]
+    lower = f"; images lie deeper, in {listed(below)}" if below else ""
+    (only,) = deeper if len(deeper) == 1 else [""]
+    is_higher = not classes and only != "" and len(deeper[only]) > 1
+    return DataError(
+        f"{folder.name} has {len(classes)} folder(s) with images{with_no}{lower}; one for each class is needed, at "
+        "least two, with the images in it.",
+        remedy=f"Point data.args.path at {folder.name}/{only}, whose folders would be the classes."
+        if is_higher
+        else "Put the images of each class into a folder of its own, not below it, delete empty ones, and point "
+        "data.args.path above them; or give a table: data.args {path: labels.csv, picture: file, target: label}.",
+        details={"classes": classes[:MOST_NAMED], "empty": empty[:MOST_NAMED], "deeper": below[:MOST_NAMED]}
+        | ({"inner": only} if is_higher else {}),
+    )
+
+
+def _one_class(folder: Path, folders: Folders) -> OneClassError:
     """Return the error for a folder that holds pictures and no folders: it is one class, and its parent has all."""
-    others = [one.name for one in _folders(folder.parent) if one.name != folder.name]
-    beside = f"; beside it: {_listed(others[:3])}" if others else ""
+    others = [one.name for one in Folders(folder.parent, folders.code_root).inside(folder.parent) if one != folder]
+    beside = f"; beside it: {listed(others[:3])}" if others else ""
     return OneClassError(
         f"{folder.name} holds images and has 0 folders: it is one class{beside}.",
         remedy=f"Point data.args.path at its parent, {folder.parent.name!r}, with one folder for each class; or give a "
@@ -101,19 +143,19 @@ def _one_class(folder: Path) -> OneClassError:
     )
 
 
-def divided(folder: Path) -> bool:
+def divided(folder: Path, folders: Folders) -> bool:
     """Whether a folder's folders are splits rather than classes: one is train, and all are named as splits are."""
-    found = [split_named(entry.name) for entry in _folders(folder)]
+    found = [split_named(one.name) for one in folders.inside(folder)]
     return len(found) > 1 and "train" in found and None not in found
 
 
-def of_split_folders(folder: Path) -> Listing:
+def of_split_folders(folder: Path, folders: Folders) -> Listing:
     """Return the pictures of a folder with a folder for each split, and in it one for each class.
 
     Raises:
         DataError, ConfigurationError: as `of_class_folders`.
     """
-    parts = [(entry.name, of_class_folders(Path(entry))) for entry in _folders(folder)]
+    parts = [(one.name, of_class_folders(one, folders)) for one in folders.inside(folder)]
     return Listing(
         folder,
         [f"{split}/{name}" for split, part in parts for name in part.names],
@@ -123,43 +165,46 @@ def of_split_folders(folder: Path) -> Listing:
     )
 
 
-def of_masked_folder(folder: Path, masks: Path) -> Listing:
-    """Return the pictures below a folder, each with the mask of its name (whatever the ending) below another.
+def of_masked_folder(folder: Path, masks: Path, folders: Folders, of_masks: Folders) -> Listing:
+    """Return the pictures below a folder, each with its mask below another, or in the same under the name of a mask.
 
     Raises:
-        DataError: no pictures, or some without a mask.
+        DataError: no pictures, some without a mask, or several files of one name.
     """
-    names = sorted(name for name in _below(folder) if not (folder / name).is_relative_to(masks))
-    by_stem = {Path(name).with_suffix("").as_posix(): name for name in sorted(_below(masks))}
-    found = [by_stem.get(Path(name).with_suffix("").as_posix()) for name in names]
-    if without := [name for name, mask in zip(names, found, strict=True) if mask is None]:
-        raise DataError(
-            f"{len(without)} of {len(names)} images have no mask in {masks.name}: {_listed(without)}.",
-            remedy="A mask has its picture's name, with any ending: photos/a/1.jpg, masks/a/1.png. Add them, or take "
-            "the pictures out.",
-            details={"files": without[:MOST_NAMED]},
-        )
+    names = [name for name in folders.below(folder) if folder == masks or not (folder / name).is_relative_to(masks)]
+    found = of_masks.below(masks)
+    if folder == masks:
+        found = [name for name in names if MASK_NAME.search(Path(name).stem)]
+        names = [name for name in names if name not in {*found}]
     if not names:
         raise DataError(f"{folder.name} has no images ({', '.join(SUFFIXES)}).", remedy="Correct data.args.path.")
-    return Listing(folder, names, masks=[name for name in found if name is not None], masks_root=masks)
+    of_names = paired(names, found, masks.name)
+    understood: dict[str, Any] = {}
+    if Path(names[0]).stem != Path(of_names[0]).stem:
+        understood["paired_as"] = f"{names[0]} with {of_names[0]}"
+    if spare := len(found) - len({*of_names}):
+        understood["masks_of_no_picture"] = spare
+    return Listing(folder, names, masks=of_names, masks_root=masks, understood=understood)
 
 
-def require_files(root: Path, names: list[str], table: str, what: str = "picture") -> None:
-    """Check that the files which a table names are there, under the root.
+def require_files(root: Path, names: list[str], table: str, code_root: Path, what: str = "picture") -> None:
+    """Check that the files which a table names are there, under the root or behind links there.
 
     Raises:
-        ConfigurationError: a path that leads out of the root.
+        ConfigurationError: a path that leads out of the root, or a link where data may not be read.
         DataError: files that are not there.
     """
     real = os.path.realpath(root)
     missing: list[int] = []
     for row, name in enumerate(names):
         path = os.path.join(real, name)  # noqa: PTH118 - of many
-        if os.path.isabs(name) or ".." in name.split("/") or not os.path.realpath(path).startswith(f"{real}{os.sep}"):  # noqa: PTH117
+        if os.path.isabs(name) or ".." in name.split("/"):  # noqa: PTH117
             raise ConfigurationError(
                 f"{table} row {row + 1}: the {what} {name[:100]!r} leads out of {root.name}.",
                 remedy="Write paths relative to data.args.pictures (left out: the table's folder).",
             )
+        if not os.path.realpath(path).startswith(f"{real}{os.sep}"):
+            require_inside(root / name, root, code_root)
         if not os.path.isfile(path):  # noqa: PTH113 - of many
             missing.append(row)
     if missing:
@@ -170,36 +215,3 @@ def require_files(root: Path, names: list[str], table: str, what: str = "picture
             remedy="Add the files, or take the rows out; data.args.pictures is the folder that paths are relative to.",
             details={"rows": [row + 1 for row in missing[:MOST_NAMED]], "count": len(missing)},
         )
-
-
-def _folders(folder: Path) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
-        yield from sorted((each for each in entries if each.is_dir() and each.name[0] != "."), key=lambda one: one.name)
-
-
-def _pictures(folder: Path, root: Path) -> Iterator[str]:
-    """Yield the names of the pictures in one folder. Raises ConfigurationError for a link out of the root."""
-    with os.scandir(folder) as entries:
-        for number, entry in enumerate(entries):
-            if number == MOST_PICTURES:
-                raise DataError(f"{folder.name} has more than {MOST_PICTURES:,} files.", remedy="Use fewer of them.")
-            if not entry.name.lower().endswith(SUFFIXES) or is_left_by_system(Path(entry.name)) or not entry.is_file():
-                continue
-            if (entry.is_symlink() or folder.is_symlink()) and not Path(entry).resolve().is_relative_to(root.resolve()):
-                raise ConfigurationError(
-                    f"{folder.name}/{entry.name} is a link that leads outside the code root, or its folder is.",
-                    remedy="Copy the image there.",
-                )
-            yield entry.name
-
-
-def _below(folder: Path) -> Iterator[str]:
-    """Yield the names of the pictures below a folder, at any depth. Raises as `_pictures`."""
-    for here, folders, _ in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        inside = Path(here).relative_to(folder)
-        yield from ((inside / name).as_posix() for name in _pictures(Path(here), folder))
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:MOST_NAMED]) + (" …" if len(names) > MOST_NAMED else "")

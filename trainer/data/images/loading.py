@@ -17,10 +17,9 @@ from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.paths import confine, confine_folder
 from trainwright.trainer.data import cache
 from trainwright.trainer.data.images import archives
-from trainwright.trainer.data.images.close_look import decoded, decoded_masks, require_classes
+from trainwright.trainer.data.images.close_look import decoded, seen_masks
 from trainwright.trainer.data.images.first_look import Look, look_at
 from trainwright.trainer.data.images.listing import (
-    MOST_NAMED,
     Listing,
     OneClassError,
     divided,
@@ -28,8 +27,12 @@ from trainwright.trainer.data.images.listing import (
     of_masked_folder,
     of_split_folders,
 )
+from trainwright.trainer.data.images.masks import Coding, coding_of, require_lossless
+from trainwright.trainer.data.images.pairing import drawn_as_stored
 from trainwright.trainer.data.images.samples import Pictures, made
 from trainwright.trainer.data.images.table import ENDINGS, of_table
+from trainwright.trainer.data.images.understood import understood_of
+from trainwright.trainer.data.images.walking import MOST_NAMED, Folders
 from trainwright.trainer.data.preprocessing import ToPixels
 from trainwright.trainer.data.sections import BY_NAMES, SplitSection
 from trainwright.trainer.data.sources.source import PATH, Loaded
@@ -53,7 +56,7 @@ def load_pictures(options: Images, code_root: Path, split: SplitSection) -> Load
     """Return the pictures that the options name. Raises as `Images.load`."""
     listing, files = find(options, code_root, split.key)
     _require_as_divided(options, listing, split)
-    looks, of_masks = _looks(options, listing)
+    looks, of_masks, coding = _looks(options, listing)
     bad = _problems(listing, looks, of_masks)
     if bad and not options.skip_unreadable:
         raise _unreadable(listing, bad)
@@ -63,7 +66,7 @@ def load_pictures(options: Images, code_root: Path, split: SplitSection) -> Load
         of_masks = of_masks and [of_masks[place] for place in good]
     if not looks:
         raise DataError("No picture can be read.", remedy="Point data.args.path at other files.")
-    targets, names = _targets(options, listing)
+    targets, names = _targets(options, listing, coding)
     pictures = Pictures(
         listing.files,
         listing.names,
@@ -73,6 +76,8 @@ def load_pictures(options: Images, code_root: Path, split: SplitSection) -> Load
         targets,
         listing.mask_files,
         names,
+        coding=coding,
+        orientations=[look.orientation for look in looks] if coding is not None else [],
     )
     _decode_if_few(pictures)
     keys = {name: np.asarray(values) for name, values in listing.columns.items()}
@@ -84,24 +89,28 @@ def load_pictures(options: Images, code_root: Path, split: SplitSection) -> Load
         keys=keys,
         augment=None if options.augment is None else options.augment.build(),
         skipped=[problem.partition(":")[0] for problem in bad.values()],
+        understood=understood_of(listing, looks, coding, names),
     )
 
 
-def _looks(options: Images, listing: Listing) -> tuple[list[Look], list[Look] | None]:
+def _looks(options: Images, listing: Listing) -> tuple[list[Look], list[Look] | None, Coding | None]:
     """Return the looks at the pictures, closely where bad ones are to be left out, and at their masks, always closely.
 
     Raises:
-        DataError: masks with numbers that are no classes.
+        DataError: as `coding_of`, `drawn_as_stored`, `require_lossless`.
     """
-    looks = look_at(listing.files)
+    looks = look_at([*listing.files, *listing.mask_files])
+    looks, of_masks = looks[: len(listing.names)], looks[len(listing.names) :]
     if options.skip_unreadable:
         looks = decoded(listing.files, looks)
     if options.classes is None:
-        return looks, None
-    of_masks, numbers = decoded_masks(listing.mask_files, look_at(listing.mask_files))
-    count = options.classes if isinstance(options.classes, int) else len(options.classes)
-    require_classes(listing, numbers, count, is_table=Path(options.path).suffix.lower() in ENDINGS)
-    return looks, of_masks
+        return looks, None, None
+    require_lossless(listing, of_masks)
+    of_masks, found = seen_masks(listing.mask_files, of_masks, of_colors=options.of_colors)
+    if not any(found):
+        return looks, of_masks, None
+    as_stored = drawn_as_stored(options, listing, looks, of_masks)
+    return looks, of_masks, coding_of(options, listing, found, as_stored=as_stored)
 
 
 def find(options: Images, code_root: Path, wanted: str | None = None) -> tuple[Listing, list[Path]]:
@@ -117,7 +126,7 @@ def find(options: Images, code_root: Path, wanted: str | None = None) -> tuple[L
         wanted = None if wanted == BY_NAMES else wanted
         table = confine(options.path, code_root, key=PATH)
         root, source = _folder(options.pictures, code_root, "data.args.pictures") if options.pictures else (None, None)
-        listing = of_table(options, table, root or table.parent, wanted)
+        listing = of_table(options, table, root or table.parent, code_root, wanted)
         return listing, [table, *([source] if source is not None else _tops(listing, code_root))]
     if wanted not in {None, BY_NAMES} or options.target is not None:
         key = f"data.split needs the column {wanted!r}" if wanted is not None else "data.args.target names a column"
@@ -126,23 +135,30 @@ def find(options: Images, code_root: Path, wanted: str | None = None) -> tuple[L
             remedy="Give a table of the pictures: data.args {path: labels.csv, picture: file, target: label}.",
         )
     folder, source = _folder(options.path, code_root, PATH)
+    folders = Folders(folder, code_root)
     if options.masks is None:
-        return _classes(options, folder, code_root), [source]
+        listing = _classes(options, folder, folders)
+        return replace(listing, understood=listing.understood | folders.understood()), [source]
     masks = folder / options.masks if source != folder else None
     masks, of_masks = (masks, source) if masks is not None else _folder(options.masks, code_root, "data.args.masks")
-    listing = of_masked_folder(folder, masks)
+    listing = of_masked_folder(folder, masks, folders, Folders(masks, code_root))
     named = {BY_NAMES: by_names(listing.names, [1] * len(listing.names))} if wanted == BY_NAMES else {}
-    return replace(listing, columns=named), list(dict.fromkeys([source, of_masks]))
+    understood = listing.understood | folders.understood()
+    return replace(listing, columns=named, understood=understood), list(dict.fromkeys([source, of_masks]))
 
 
-def _classes(options: Images, folder: Path, code_root: Path) -> Listing:
-    """Return the pictures of class folders. Raises as they do; the error of one class has the change to its parent."""
+def _classes(options: Images, folder: Path, folders: Folders) -> Listing:
+    """Return the pictures of class folders. Raises as they do; where another folder has them, with that change."""
     try:
-        return (of_split_folders if divided(folder) else of_class_folders)(folder)
-    except OneClassError as error:
-        parent = (code_root / options.path).parent
-        if parent.is_relative_to(code_root) and folder == (code_root / options.path).resolve():
-            error.details["changes"] = {"data.args.path": parent.relative_to(code_root).as_posix()}
+        return (of_split_folders if divided(folder, folders) else of_class_folders)(folder, folders)
+    except DataError as error:
+        root, given = folders.code_root, Path(options.path)
+        if folder != (root / given).resolve() or not (root / given).parent.is_relative_to(root):
+            raise
+        if (inner := error.details.pop("inner", None)) is not None:
+            error.details["changes"] = {"data.args.path": (given / inner).as_posix()}
+        elif isinstance(error, OneClassError):
+            error.details["changes"] = {"data.args.path": given.parent.as_posix()}
         raise
 
 
@@ -190,15 +206,17 @@ def scan_pictures(options: Images, code_root: Path) -> pl.LazyFrame:
     import polars as pl
 
     listing, _ = find(options, code_root)
-    looks, of_masks = _looks(options, listing)
+    looks, of_masks, _ = _looks(options, listing)
+    for place, mask in enumerate(of_masks or []):
+        if mask.problem and not looks[place].problem:
+            looks[place] = looks[place]._replace(problem=f"its mask {listing.masks[place]}: {mask.problem}")
     if options.skip_unreadable:
-        bad = set(_problems(listing, looks, of_masks))
-        order = [*(place for place in range(len(looks)) if place not in bad), *sorted(bad)]
+        order = sorted(range(len(looks)), key=lambda place: bool(looks[place].problem))
         listing, looks = listing.taken(order), [looks[place] for place in order]
     fields = ("height", "width", "mode", "bytes", "digest", "problem")
     columns = {name: [getattr(look, name) for look in looks] for name in fields}
-    labels = listing.masks or [_said(label, listing) for label in listing.labels]
-    frame = pl.DataFrame({"path": listing.names, "label": labels, **columns}, schema_overrides={"problem": pl.String})
+    labels = {} if listing.masks else {"label": [_said(label, listing) for label in listing.labels]}
+    frame = pl.DataFrame({"path": listing.names, **labels, **columns}, schema_overrides={"problem": pl.String})
     return frame.lazy()
 
 
@@ -225,11 +243,12 @@ def _unreadable(listing: Listing, bad: dict[int, str]) -> DataError:
     else:
         more = " …" if len(bad) > MOST_NAMED else ""
         message = f"{len(bad)} of {len(listing.names)} images cannot be read: {'; '.join(told[:MOST_NAMED])}{more}."
-    return DataError(
-        message,
-        remedy="Replace the files or take them out; or set data.args.skip_unreadable true, which leaves them out.",
-        details={"files": files[:MOST_NAMED], "count": len(bad), "changes": {"data.args.skip_unreadable": True}},
-    )
+    remedy, details = "Replace the files or take them out", {"files": files[:MOST_NAMED], "count": len(bad)}
+    if len(bad) == len(listing.names):
+        return DataError(message, remedy=f"{remedy}.", details=details)
+    changes = {"changes": {"data.args.skip_unreadable": True}}
+    remedy += "; or set data.args.skip_unreadable true, which leaves them out."
+    return DataError(message, remedy=remedy, details=details | changes)
 
 
 def _joined(looks: list[Look], masks: list[Look]) -> list[str]:
@@ -262,11 +281,10 @@ def _size(options: Images, listing: Listing, looks: list[Look]) -> tuple[int, in
     return first
 
 
-def _targets(options: Images, listing: Listing) -> tuple[Tensor | None, list[str] | None]:
+def _targets(options: Images, listing: Listing, coding: Coding | None) -> tuple[Tensor | None, list[str] | None]:
     """Return the targets and the names of the classes, or of the labels. Raises DataError."""
-    if options.classes is not None:
-        names = options.classes if isinstance(options.classes, list) else [str(n) for n in range(options.classes)]
-        return None, names
+    if coding is not None:
+        return None, coding.names
     labels = listing.labels
     if isinstance(labels[0], list):
         return torch.tensor(labels, dtype=torch.float32), listing.classes

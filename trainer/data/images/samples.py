@@ -16,7 +16,8 @@ from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.fingerprint import SplitRecord
 from trainwright.trainer.data.images.augmentation import Augmentation
-from trainwright.trainer.data.images.decoding import IGNORED, PictureError, decode, decode_mask
+from trainwright.trainer.data.images.decoding import PictureError, decode
+from trainwright.trainer.data.images.masks import Coding, decode_mask
 from trainwright.trainer.data.near_duplicates import Sketches
 from trainwright.trainer.data.preprocessing import Preprocessing
 from trainwright.trainer.data.tensors import InMemory, KnownSamples
@@ -46,6 +47,10 @@ class Pictures:
     masks: list[str] = field(default_factory=list)
     classes: list[str] | None = None
     """Names of the classes, or of the labels."""
+    coding: Coding | None = None
+    """What the masks' values mean."""
+    orientations: list[int] = field(default_factory=list)
+    """Of the pictures that have masks, as the camera noted them."""
     pixels: Tensor | None = None
     """(pictures, channels, height, width) of uint8, where all were decoded once."""
 
@@ -53,7 +58,7 @@ class Pictures:
         """Return a picture (channels, height, width) of uint8 and its target, as arrays or a tensor.
 
         Raises:
-            DataError: damage that its header and end did not show; a mask of another size, or with other classes.
+            DataError: damage that its header and end did not show; or a mask that has changed since.
         """
         if self.files[row] == WITHHELD:
             raise DataError("The test pictures are withheld from training.", remedy="They are evaluated by the server.")
@@ -75,21 +80,14 @@ class Pictures:
         return found
 
     def _mask(self, row: int) -> Any:
+        assert self.coding is not None, "of pictures without targets"  # noqa: S101
         try:
-            found = decode_mask(self.masks[row], size=self.size)
+            return decode_mask(self.masks[row], self.coding, size=self.size, orientation=self.orientations[row])
         except PictureError as error:
             raise DataError(
-                f"The mask of {self.names[row]} cannot be read: {error}.", remedy="Replace the file or take it out."
+                f"The mask of {self.names[row]} cannot be read: {error}.",
+                remedy="Replace the file or take it out, and start the run again.",
             ) from error
-        count = len(self.classes or ())
-        wrong = found[((found < 0) & (found != IGNORED)) | (found >= count)]
-        if wrong.size:
-            raise DataError(
-                f"The mask of {self.names[row]} has class number {wrong[0]}, and there are {count} classes "
-                f"(0 to {count - 1}; 255 is ignored).",
-                remedy="Correct the mask, or data.args.classes.",
-            )
-        return found
 
 
 class ImageSamples(KnownSamples):

@@ -45,6 +45,7 @@ def picture_splits(loaded: Loaded, section: SplitSection, source: str) -> Splits
         files=loaded.files,
         split=section.describe() | facts_of(section, key, {name: part.rows for name, part in parts.items()}),
         skipped=loaded.skipped,
+        understood=loaded.understood,
     )
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.base.errors import DataError, near_matches
-from trainwright.trainer.data.images.listing import MOST_NAMED, Listing, require_files
+from trainwright.trainer.data.images.listing import Listing, require_files
+from trainwright.trainer.data.images.walking import MOST_NAMED
 from trainwright.trainer.data.sources.csv_file import EMPTY, CsvTexts
 from trainwright.trainer.data.sources.json_lines import JsonLinesTexts
 from trainwright.trainer.data.sources.parquet_file import ParquetTexts
@@ -24,13 +25,14 @@ PICTURE = ("picture", "image", "path", "file", "filename", "file_name", "image_p
 """Names of a column of paths, in the order in which they are looked for."""
 
 
-def of_table(options: Images, table: Path, root: Path, wanted: str | None) -> Listing:
+def of_table(options: Images, table: Path, root: Path, code_root: Path, wanted: str | None) -> Listing:
     """Return the pictures of a table, row by row.
 
     Args:
         options: names the columns.
         table: the file.
         root: the folder that paths are relative to.
+        code_root: as in `require_files`.
         wanted: a column that the split needs.
 
     Raises:
@@ -40,12 +42,12 @@ def of_table(options: Images, table: Path, root: Path, wanted: str | None) -> Li
     rows = _read(table)
     picture = options.picture or next((name for name in PICTURE if name in rows.header), PICTURE[0])
     names = _texts(rows, picture)
-    require_files(root, names, table.name)
+    require_files(root, names, table.name, code_root)
     columns = {} if wanted is None else {wanted: [_plain(cell) for cell in _values(rows, wanted)]}
     if options.masks is not None:
         masks = _texts(rows, options.masks)
-        require_files(root, masks, table.name, "mask")
-        return Listing(root, names, masks=masks, columns=columns)
+        require_files(root, masks, table.name, code_root, "mask")
+        return Listing(root, names, masks=masks, columns=columns, is_table=True)
     if options.target is None:
         raise DataError(
             f"{table.name} is a table, and data.args.target names no column.",

@@ -54,6 +54,8 @@ class Loaded:
     """Changes train pictures at random."""
     skipped: list[str] = field(default_factory=list)
     """Files that could not be read, or rows without a target, left out as the configuration allows."""
+    understood: dict[str, Any] = field(default_factory=dict)
+    """What the source took the data for, as the evidence states it."""
 
 
 @dataclass(frozen=True)

@@ -139,13 +139,13 @@ def test_masks_go_with_pictures_and_their_numbers_are_held_to_the_classes(photos
         mask = root / "masks" / file.relative_to(root / "photos").with_suffix(".bmp")
         mask.parent.mkdir(parents=True, exist_ok=True)
         numbers = np.zeros((8, 8), dtype=np.uint8)
-        numbers[:4], numbers[7] = 2, 255
+        numbers[:4], numbers[5], numbers[7] = 2, 1, 255
         Image.fromarray(numbers).save(mask)
     args = {"path": "photos", "masks": "masks", "classes": ["ground", "water", "road"], "size": 4}
     splits = splits_of(root, args)
     picture, mask = splits.samples["validation"][0]
     assert picture.shape == (3, 4, 4)
-    assert mask.tolist() == [[2] * 4, [2] * 4, [0] * 4, [-100] * 4]
+    assert mask.tolist() == [[2] * 4, [2] * 4, [1] * 4, [-100] * 4]
     assert splits.class_names == ["ground", "water", "road"]
     with pytest.raises(DataError, match=r"class number 2, and there are 2 classes \(0 to 1; 255 is ignored\)"):
         splits_of(root, {**args, "classes": 2}).samples["train"][0]

@@ -57,7 +57,10 @@ class Classes(Family):
     def left_out(self, context: Context) -> Iterable[NotChecked]:
         """Yield the classes, where the target is no column of the frame."""
         if context.target not in context.kinds:
-            yield NotChecked(what="class balance", why="the data names no column as its target")
+            why = "the data names no column as its target"
+            if context.options.get("masks"):
+                why = "classes are of pixels: their shares are in `understood` of the smoke run"
+            yield NotChecked(what="class balance", why=why)
 
     def _verdict(self, target: str, name: str, severity: Severity, **found: Any) -> Verdict:
         return Verdict(family=self.name, name=name, column=target, severity=severity, **found)
