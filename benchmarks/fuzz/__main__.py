@@ -19,7 +19,7 @@ from target import KINDS
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "inputs"))
 
-from running import cases  # noqa: E402
+from running import cases
 
 MOST_SECONDS, MOST_MEMORY, MOST_BYTES = 60, 4000, 20_000
 """Of one input, of the process in MiB, of an input."""
@@ -32,8 +32,10 @@ def fill(corpus: Path) -> int:
     for case in cases():
         with tempfile.TemporaryDirectory() as folder:
             case.write(Path(folder))
-            for path in sorted(Path(folder).rglob("*"))[:12]:
-                kinds = [n for n, (_, name) in enumerate(KINDS) if path.is_file() and name.endswith(path.suffix or ".csv")]
+            for path in sorted(Path(folder).rglob("*"))[:5]:
+                kinds = [
+                    n for n, (_, name) in enumerate(KINDS) if path.is_file() and name.endswith(path.suffix or ".csv")
+                ]
                 for kind in kinds if path.is_file() and path.stat().st_size <= MOST_BYTES else []:
                     (corpus / f"{count:05d}").write_bytes(bytes([kind, count % 3]) + path.read_bytes())
                     count += 1
@@ -49,24 +51,48 @@ def main() -> int:
     out = Path(options.out or tempfile.mkdtemp(prefix="fuzz-"))
     corpus = out / "corpus"
     corpus.mkdir(parents=True, exist_ok=True)
-    size, executed, hangs, ended = fill(corpus), 0, 0, time.monotonic() + 60 * options.minutes
+    size, executed, hangs, died, ended = fill(corpus), 0, 0, 0, time.monotonic() + 60 * options.minutes
     while (left := int(ended - time.monotonic())) > 0:
         command = [sys.executable, "-P", str(Path(__file__).with_name("target.py")), str(out), str(corpus)]
-        limits = [f"-max_total_time={left}", f"-timeout={MOST_SECONDS}", f"-rss_limit_mb={MOST_MEMORY}", f"-max_len={MOST_BYTES}"]
+        limits = [
+            f"-max_total_time={left}",
+            f"-timeout={MOST_SECONDS}",
+            f"-rss_limit_mb={MOST_MEMORY}",
+            f"-max_len={MOST_BYTES}",
+        ]
         kept = [f"-artifact_prefix={out}/", "-print_final_stats=1", "-detect_leaks=0"]
-        log = subprocess.run([*command, *limits, *kept], capture_output=True, text=True, errors="replace", check=False).stderr
+        log = subprocess.run(
+            [*command, *limits, *kept], capture_output=True, text=True, errors="replace", check=False
+        ).stderr
         executed += sum(map(int, EXECUTED.findall(log)))
         hangs += "ERROR: libFuzzer: timeout" in log
-        if not EXECUTED.search(log):  # it did not come to its end: a hang, too much memory, or no atheris
+        died += "ERROR: libFuzzer" in log and "ERROR: libFuzzer: timeout" not in log
+        if "ERROR: libFuzzer" in log or not EXECUTED.search(
+            log
+        ):  # a hang, a fault in C, too much memory; or no atheris
             print(log[-2000:], flush=True)
             if "ERROR: libFuzzer" not in log:
                 return 1
     found = [json.loads(path.read_text()) | {"input": path.stem} for path in sorted(out.glob("*.json"))]
     crashes = [one for one in found if not one["fault"].startswith("lost")]
     lost = [one for one in found if one["fault"].startswith("lost")]
-    print(f"found in {out}:", *(f"{one['fault']} ({one['kind']}, {one['bytes']} bytes, {one['input']}.bin)" for one in found), sep="\n")
-    print(json.dumps({"corpus": size, "executed": executed, "crashes": len(crashes), "hangs": hangs, "lost_rows": len(lost)}))
-    return int(bool(found or hangs))
+    print(
+        f"found in {out}:",
+        *(f"{one['fault']} ({one['kind']}, {one['bytes']} bytes, {one['input']}.bin)" for one in found),
+        sep="\n",
+    )
+    print(
+        json.dumps(
+            {
+                "corpus": size,
+                "executed": executed,
+                "crashes": len(crashes) + died,
+                "hangs": hangs,
+                "lost_rows": len(lost),
+            }
+        )
+    )
+    return int(bool(found or hangs or died))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ What is found is written into OUT, one file for each way to fail, its smallest i
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import re
 import shutil
@@ -17,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 KINDS = (
-    ("csv", "rows.csv"), ("csv", "rows.tsv"), ("jsonl", "rows.jsonl"), ("parquet", "rows.parquet"), ("arrow", "rows.feather"),
-    ("orc", "rows.orc"), ("csv", "rows.csv.gz"), ("csv", "rows.xlsx"), ("images", "photos/dark/odd.png"),
+    ("csv", "rows.csv"), ("csv", "rows.tsv"), ("jsonl", "rows.jsonl"), ("parquet", "rows.parquet"),
+    ("arrow", "rows.feather"), ("orc", "rows.orc"), ("csv", "rows.csv.gz"), ("csv", "rows.xlsx"),
+    ("images", "photos/dark/odd.png"),
 )  # fmt: skip
 """By the first byte of an input: source, and the file that the rest of it becomes."""
 TASKS = (None, "regression", "classification")
@@ -28,16 +30,12 @@ TASKS = (None, "regression", "classification")
 def main(out: Path, corpus: Path, options: list[str]) -> None:
     """Fuzz until libFuzzer ends."""
     import atheris
-    import numpy
-    import polars
-    import pyarrow.csv
-    import torch
     from PIL import Image
 
-    assert all((numpy, polars, pyarrow.csv, torch))
+    for name in ("numpy", "polars", "pyarrow.csv", "torch"):  # before the rest is instrumented
+        importlib.import_module(name)
     with atheris.instrument_imports(include=["trainwright.trainer.data", "trainwright.trainer.base"]):
-        from trainwright.trainer.data.sources import load_source
-    assert load_source
+        importlib.import_module("trainwright.trainer.data.sources")
     place = Path(tempfile.mkdtemp(prefix="fuzzing-"))
     for label, name in enumerate(("dark", "light")):
         (place / "photos" / name).mkdir(parents=True)
@@ -95,7 +93,11 @@ def _lost(path: Path, loaded: Any) -> str:
     except Exception:  # noqa: BLE001 - a file that its library does not read has no number of rows
         return ""
     found = len(loaded.samples)
-    return f"lost rows of {path.suffix}: {'fewer' if found < known[0] else 'more'}" if known and not known[0] <= found <= known[1] else ""
+    return (
+        f"lost rows of {path.suffix}: {'fewer' if found < known[0] else 'more'}"
+        if known and not known[0] <= found <= known[1]
+        else ""
+    )
 
 
 def _rows_of(path: Path) -> tuple[int, int] | None:
@@ -122,7 +124,9 @@ def _keep(out: Path, fault: str, content: bytes) -> None:
     kept = out / f"{name}.bin"
     if not kept.exists() or kept.stat().st_size > len(content):
         kept.write_bytes(content)
-        (out / f"{name}.json").write_text(json.dumps({"fault": fault, "bytes": len(content), "kind": KINDS[content[0] % len(KINDS)][1]}))
+        (out / f"{name}.json").write_text(
+            json.dumps({"fault": fault, "bytes": len(content), "kind": KINDS[content[0] % len(KINDS)][1]})
+        )
 
 
 if __name__ == "__main__":

@@ -24,7 +24,9 @@ CHUNKS = 4
 def main() -> int:
     """Play, print, and return the exit status: 0 when nothing is wrong and hardly anything unclear."""
     asked = _arguments()
-    names = [case.name for case in cases() if not asked.only or any(part in case.name for part in asked.only.split(","))]
+    names = [
+        case.name for case in cases() if not asked.only or any(part in case.name for part in asked.only.split(","))
+    ]
     if asked.keep:
         Path(asked.keep).mkdir(parents=True, exist_ok=True)
     parts = [part for place in range(asked.processes * CHUNKS) if (part := names[place :: asked.processes * CHUNKS])]

@@ -54,7 +54,7 @@ class Case:
     name: str
     source: str
     """The public report after which it was made, as owner/repository#number; or the kind."""
-    write: Callable[[Path], None]
+    write: Callable[[Path], object]
     config: dict[str, Any]
     goal: dict[str, Any]
     right: Right

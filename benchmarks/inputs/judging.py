@@ -14,7 +14,8 @@ RIGHT, IN_WORDS, WRONG, UNCLEAR = "right", "refused_in_words", "wrong", "unclear
 VERDICTS = (RIGHT, IN_WORDS, WRONG, UNCLEAR)
 CRASHED = re.compile(r"Traceback|The worker failed|incident [0-9a-f]{8}|Read the last lines of worker\.log")
 MISLEADING = re.compile(
-    r"""Name one of its columns: (sep=|\#|<|PK|version\s|Report|[-\d.]+,)|["']without["']:|encoding to "[\w-]+" if that"""
+    r"""Name one of its columns: (sep=|\#|<|PK|version\s|Report|[-\d.]+,)|["']without["']:"""
+    r"""|encoding to "[\w-]+" if that"""
 )
 """Remedies that lead astray: the first line's cells as names, checks left out, an encoding for what is no text."""
 CLOSE = 2e-4
@@ -25,24 +26,26 @@ def verdict(case: Case, seen: Seen) -> tuple[str, str]:
     """Return the verdict, and why it is not right."""
     right = case.right
     if seen.refused:
-        if found := CRASHED.search(seen.refused):
-            return UNCLEAR, f"crash ({found[0]}): {_short(seen.refused)}"
-        if (found := MISLEADING.search(seen.refused)) and not right.may_encode:
-            return UNCLEAR, f"misleading ({found[0]}): {_short(seen.refused)}"
-        absent = _absent(right.words, seen.refused)
-        if right.may == READ or absent:
-            return UNCLEAR, f"{'lacks ' + ', '.join(absent) if absent else 'is to be read'}: {_short(seen.refused)}"
-        return IN_WORDS, ""
+        unclear = _unclear(case, seen.refused)
+        return (UNCLEAR, f"{unclear}: {_short(seen.refused)}") if unclear else (IN_WORDS, "")
     if right.may == REFUSED:
         return WRONG, "is to be refused, and was taken" + _understood(seen)
     if absent := _absent(right.named, seen.text):
         return WRONG, "nothing is said of " + ", ".join(absent) + _understood(seen)
     wrong = next((fault for fault in _faults(case, seen) if fault), "")
-    if not wrong:
-        return RIGHT, ""
     of_column = re.match(r"kind of (\S+) is", wrong)
     is_named = right.may == EITHER and of_column and not _absent(right.words, _told(of_column[1], seen))
-    return (IN_WORDS, "") if is_named else (WRONG, wrong)
+    return (IN_WORDS if is_named else WRONG, wrong) if wrong else (RIGHT, "")
+
+
+def _unclear(case: Case, text: str) -> str:
+    """Return why a refusal is no answer; nothing where it is the right one."""
+    if found := CRASHED.search(text):
+        return f"crash ({found[0]})"
+    if (found := MISLEADING.search(text)) and not case.right.may_encode:
+        return f"misleading ({found[0]})"
+    absent = _absent(case.right.words, text)
+    return "lacks " + ", ".join(absent) if absent else "is to be read" if case.right.may == READ else ""
 
 
 def _faults(case: Case, seen: Seen) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""Playing an input through planning as an agent does: on a server in memory, with real workers forked off a warm one."""
+"""Playing an input through planning as an agent does: a server in memory, real workers forked off a warm process."""
 
 from __future__ import annotations
 
@@ -77,11 +77,14 @@ class Seen:
 
 
 async def play(client: Client, case: Case, folder: Path, workspace: Path) -> Seen:
-    """Create the project, make its smoke run, pass the gate of planning, and validate where something is to be named; stop where it is refused."""
+    """Create the project, make its smoke run, pass the gate of planning; stop where it is refused.
+
+    The data are validated where something is to be named. The project's name says nothing: words are looked for.
+    """
     code = folder / case.folder
     code.mkdir(parents=True)
     case.write(code)
-    seen, name = Seen(), f"p{zlib.crc32(case.name.encode())}"  # a name that says nothing: words are looked for in the answers
+    seen, name = Seen(), f"p{zlib.crc32(case.name.encode())}"
     config = {"code_root": str(code), "logging": {"tensorboard": False}, **case.config}
     calls: list[tuple[str, dict[str, Any]]] = [
         ("create_project", {"name": name, "intent": "try", "goal": case.goal, "config": config}),

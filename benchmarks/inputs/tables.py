@@ -20,7 +20,7 @@ def table(
     columns: Mapping[str, Column] | None = None,
     *,
     target: str | Sequence[str] | None = NUMBER,
-    write: Callable[[Path], None] | None = None,
+    write: Callable[[Path], object] | None = None,
     path: str | list[str] = "rows.csv",
     use: str = "csv",
     args: Mapping[str, Any] | None = None,

@@ -26,7 +26,7 @@ def table_of(columns: Mapping[str, Column]) -> Table:
 def text_of(table: Table, *, sep: str = ",", end: str = "\n", quoting: int = csv.QUOTE_MINIMAL) -> str:
     """Return a table as delimited text."""
     out = io.StringIO()
-    writer = csv.writer(out, delimiter=sep, lineterminator=end, quoting=quoting)  # type: ignore[arg-type]
+    writer = csv.writer(out, delimiter=sep, lineterminator=end, quoting=quoting)
     writer.writerow(table)
     writer.writerows(zip(*table.values(), strict=True))
     return out.getvalue()
@@ -40,7 +40,7 @@ def delimited(
     pack: Callable[[bytes], bytes] = bytes,
     encoding: str = "utf-8",
     **dialect: Any,
-) -> Callable[[Path], None]:
+) -> Callable[[Path], object]:
     """Return what writes a text file.
 
     Args:
@@ -59,17 +59,17 @@ def _bytes(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-def raw(name: str, content: bytes | str) -> Callable[[Path], None]:
+def raw(name: str, content: bytes | str) -> Callable[[Path], object]:
     """Return what writes a file as it is."""
     return lambda folder: _bytes(folder / name, content.encode() if isinstance(content, str) else content)
 
 
-def several(*writers: Callable[[Path], None]) -> Callable[[Path], None]:
+def several(*writers: Callable[[Path], object]) -> Callable[[Path], object]:
     """Return what writes several files."""
-    return lambda folder: [writer(folder) for writer in writers] and None
+    return lambda folder: [writer(folder) for writer in writers]
 
 
-def arrow(columns: Mapping[str, Column], name: str, types: Mapping[str, Any] | None = None) -> Callable[[Path], None]:
+def arrow(columns: Mapping[str, Column], name: str, types: Mapping[str, Any] | None = None) -> Callable[[Path], object]:
     """Return what writes parquet, feather or ORC, by the name's ending."""
 
     def write(folder: Path) -> None:
@@ -84,7 +84,7 @@ def arrow(columns: Mapping[str, Column], name: str, types: Mapping[str, Any] | N
     return write
 
 
-def lines(columns: Mapping[str, Column], name: str = "rows.jsonl") -> Callable[[Path], None]:
+def lines(columns: Mapping[str, Column], name: str = "rows.jsonl") -> Callable[[Path], object]:
     """Return what writes JSON lines, or one list of objects where the name ends in json."""
 
     def write(folder: Path) -> None:
@@ -96,7 +96,7 @@ def lines(columns: Mapping[str, Column], name: str = "rows.jsonl") -> Callable[[
     return write
 
 
-def workbook(columns: Mapping[str, Column], name: str = "rows.xlsx") -> Callable[[Path], None]:
+def workbook(columns: Mapping[str, Column], name: str = "rows.xlsx") -> Callable[[Path], object]:
     """Return what writes an Excel workbook of one sheet: the least that is one."""
 
     def cell(value: Any) -> str:

@@ -55,8 +55,25 @@ SPELLINGS: dict[str, Callable[[float], str]] = {
 }
 """Of numbers. What is written says how many digits count: a number means what stands there."""
 WHOLE, DIGITS = {"whole", "thousands", "millions"}, {"percent": 1, "thousandths": 3, "thousandths, comma": 3}
-WIDE = {"thousands", "thousands and cents", "german", "swiss", "thin", "french", "dollar", "euro", "brackets", "millions"}
-SURE = {"thousands": [987, 1234567], "millions": [7, 1234567, 2345678], "thousandths": [0.5], "thousandths, comma": [0.5], "comma, short": [0.5]}
+WIDE = {
+    "thousands",
+    "thousands and cents",
+    "german",
+    "swiss",
+    "thin",
+    "french",
+    "dollar",
+    "euro",
+    "brackets",
+    "millions",
+}
+SURE = {
+    "thousands": [987, 1234567],
+    "millions": [7, 1234567, 2345678],
+    "thousandths": [0.5],
+    "thousandths, comma": [0.5],
+    "comma, short": [0.5],
+}
 """First numbers of a column, which say what its marks are."""
 DATES = {
     "%Y-%m-%d": False, "%d.%m.%Y": False, "%d/%m/%Y": False, "%m/%d/%Y": False, "%Y/%m/%d": False, "%d-%b-%Y": False,
@@ -65,9 +82,28 @@ DATES = {
     "%m/%d/%Y %I:%M %p": True,
 }  # fmt: skip
 """Spellings of dates, and whether they have a time of day."""
-NAMES = ("basic", "plus", "Größe XL", 'the "best"', "a, b", "x;y", "deux|trois", "日本", "it's", "C#", "1st", "very good")
+NAMES = (
+    "basic",
+    "plus",
+    "Größe XL",
+    'the "best"',
+    "a, b",
+    "x;y",
+    "deux|trois",
+    "日本",
+    "it's",
+    "C#",
+    "1st",
+    "very good",
+)
 BOOLEANS = (("yes", "no"), ("True", "False"), ("Y", "N"), ("t", "f"), ("YES", "NO"))
-WORDS = ("the bill was wrong again", "all fine so far, thanks", "cannot log in today", 'he said "no" to us', "où est la clé")
+WORDS = (
+    "the bill was wrong again",
+    "all fine so far, thanks",
+    "cannot log in today",
+    'he said "no" to us',
+    "où est la clé",
+)
 OF_NUMBERS = re.compile(r"number|thousand|decimal|currenc|unit|sign|percent|%|[$€]", re.IGNORECASE)
 OF_DATES = re.compile(r"date|time|zone|month|week", re.IGNORECASE)
 
@@ -209,10 +245,9 @@ def _of_target(drawn: Drawn, values: list[float], classes: list[str] | None) -> 
     if (classes is None) != (drawn.kind == "number"):
         return [f"the target is {'a number' if classes is None else f'classes: {classes[:4]}'}, drawn as {drawn.kind}"]
     same = [
-        value == meant or math.isclose(value, meant, rel_tol=1e-5, abs_tol=1e-5) if classes is None
-        else classes[int(value)].lower() == str(meant if drawn.kind != "boolean" or isinstance(meant, str) else cell).lower()
-        for value, meant, cell in zip(values, drawn.meant, drawn.cells, strict=True)
-    ]  # fmt: skip
+        math.isclose(value, meant, rel_tol=1e-5, abs_tol=1e-5) if classes is None else classes[int(value)] == meant
+        for value, meant in zip(values, drawn.meant, strict=True)
+    ]
     return [] if all(same) else [f"the target's {drawn.cells[same.index(False)]!r} became {values[same.index(False)]}"]
 
 

@@ -30,7 +30,10 @@ from trainwright.trainer.base.errors import ConfigurationError, DataError
 FEW, MANY = 100, 2000
 OTHERS = ("category", "boolean", "text")
 KINDS = st.one_of(
-    st.sampled_from(sorted(SPELLINGS)), st.sampled_from(sorted(SPELLINGS)), st.sampled_from(sorted(DATES)), st.sampled_from(OTHERS)
+    st.sampled_from(sorted(SPELLINGS)),
+    st.sampled_from(sorted(SPELLINGS)),
+    st.sampled_from(sorted(DATES)),
+    st.sampled_from(OTHERS),
 )
 
 
@@ -42,7 +45,9 @@ def tables(draw: st.DrawFn) -> tuple[dict[str, Drawn], str]:
     rows, seed = draw(st.integers(25, 60)), draw(st.integers(0, 2**32))
     holes, odd = draw(st.sampled_from([0, 0, 0.1])), draw(st.sampled_from([0, 0, 0, 0, 0, 1, 2]))
     chance = random.Random(seed)
-    columns = {f"c{place}": dirtied(chance, _column(chance, kind, rows), holes, odd) for place, kind in enumerate(kinds)}
+    columns = {
+        f"c{place}": dirtied(chance, _column(chance, kind, rows), holes, odd) for place, kind in enumerate(kinds)
+    }
     columns["y"] = _column(chance, target, rows)
     return columns, draw(st.sampled_from(sorted(FORMATS)))
 
