@@ -31,8 +31,10 @@ def fill(corpus: Path) -> int:
     count = 0
     for case in cases():
         with tempfile.TemporaryDirectory() as folder:
-            case.write(Path(folder))
-            for path in sorted(Path(folder).rglob("*"))[:5]:
+            code = Path(folder) / "code"  # one writes beside it
+            code.mkdir()
+            case.write(code)
+            for path in sorted(code.rglob("*"))[:5]:
                 kinds = [
                     n for n, (_, name) in enumerate(KINDS) if path.is_file() and name.endswith(path.suffix or ".csv")
                 ]

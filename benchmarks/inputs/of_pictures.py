@@ -180,17 +180,18 @@ def beside(name: str, content: bytes) -> Callable[[Path], object]:
     return lambda folder: (folders(png())(folder), (folder / "photos" / "bright" / name).write_bytes(content))
 
 
-def linked(outside: bool) -> Callable[[Path], object]:
-    """Return what writes class folders that are links, within the code root or out of it."""
+def linked(folder: Path) -> None:
+    """Write class folders that are links within the code root."""
+    folders(png(), base="store")(folder)
+    (folder / "photos").mkdir()
+    for name in ("bright", "dark"):
+        (folder / "photos" / name).symlink_to(folder / "store" / name)
 
-    def made(folder: Path) -> None:
-        store = folder.parent / "store" if outside else folder / "store"
-        folders(png(), base=str(store))(folder)
-        (folder / "photos").mkdir()
-        for name in ("bright", "dark"):
-            (folder / "photos" / name).symlink_to(store / name)
 
-    return made
+def linked_outside(folder: Path) -> None:
+    """Write a class folder that is a link to where no owner lets data be read."""
+    folders(png())(folder)
+    (folder / "photos" / "system").symlink_to("/usr/share")
 
 
 def tabled(header: str, spell: Callable[[int, int], str]) -> Callable[[Path], object]:
@@ -245,8 +246,8 @@ CASES = [
           may=EITHER, words=("heic",), named=("heic",)),
     pictures("text-among-pictures", "kind: a label file among pictures", beside("notes.xml", b"<a/>"), may=EITHER,
           words=("xml",), named=("xml",)),
-    pictures("linked", "huggingface/datasets#6853", linked(outside=False)),
-    pictures("linked-outside", "kind: links out of the code root", linked(outside=True), may=REFUSED, words=("link",
+    pictures("linked", "huggingface/datasets#6853", linked),
+    pictures("linked-outside", "kind: links out of the code root", linked_outside, may=REFUSED, words=("link",
           "outside"), **ANY),
     pictures("one-folder-deeper", "kind: pictures one folder deeper", folders(png(), names=("x/bright", "x/dark")),
           may=REFUSED, words=("photos/x|bright|dark",), **ANY),
