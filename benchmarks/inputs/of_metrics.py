@@ -121,6 +121,7 @@ CASES = [
           goal={"metric": "mae", "direction": "minimize", "target": 9}, may=EITHER, words=("mae", "metrics")),
     table("metric-other-name", "kind: R2 in capitals", config={"metrics": ["R2"]}, goal={"metric": "R2",
           "direction": "maximize", "target": 0.1}, may=EITHER, words=("r2",)),
-    table("metric-unknown", "kind: a metric that does not exist", config={"metrics": ["pinball"]}, goal={"metric": "pinball",
+    table("metric-unknown", "kind: a metric that does not exist", config={"metrics": ["pinball"]},
+          goal={"metric": "pinball",
           "direction": "minimize", "target": 9}, may=REFUSED, words=("pinball", "mae")),
 ]  # fmt: skip
