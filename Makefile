@@ -30,7 +30,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-search bench-session bench-resume bench-engine bench-soak data-faults monitor-faults cheats clean-room walks model-test bench-gate-kills bench-study-kills mutations pictures decisions examples format clean bench-tuner secrets-test integrations gpu-kit
+.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-search bench-session bench-resume bench-engine bench-soak data-faults monitor-faults cheats clean-room walks model-test bench-gate-kills bench-study-kills mutations pictures decisions examples format clean bench-tuner secrets-test integrations gpu-kit inputs fuzz
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -156,6 +156,16 @@ integrations: $(COMPANIONS)/.installed-browser  ## What `trainwright deploy` gen
 gpu-kit: $(COMPANIONS)/.installed  ## What a machine without a network needs beside its torch, as one archive (PYTHON_VERSION=3.12, HAS=has.txt, WITH=, WITHOUT=, CUDA=)
 	$(BIN)/python -P benchmarks/gpu_kit --python-version $(or $(PYTHON_VERSION),3.12) $(HAS:%=--has %) \
 	  $(if $(WITH),--with $(WITH)) $(if $(WITHOUT),--without $(WITHOUT)) $(CUDA:%=--cuda %)
+
+inputs: install  ## Small inputs after public reports, each with its right understanding written down beforehand (ONLY=names, KEEP=folder)
+	$(BIN)/python -P benchmarks/inputs $(ONLY:%=--only %) $(KEEP:%=--keep %)
+
+fuzz: $(VENV)/.installed-atheris  ## Fuzz the readers under atheris: no crash, no hang, no row lost without a word (MINUTES=20, OUT=folder)
+	$(BIN)/python -P benchmarks/fuzz --minutes $(or $(MINUTES),20) $(OUT:%=--out %)
+
+$(VENV)/.installed-atheris: $(STAMP)
+	$(BIN)/python -m pip install --quiet "atheris>=3,<4"
+	@touch $@
 
 bench-data: $(COMPANIONS)/.installed-rivals  ## 40 checks of 10 million rows beside three libraries, and the first look (QUICK=1)
 	$(BIN)/python benchmarks/data $(if $(QUICK),--quick)
