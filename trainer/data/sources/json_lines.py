@@ -15,7 +15,6 @@ from trainwright.trainer.data.sources.tables import Numbers, Table, Texts
 from trainwright.trainer.data.table.schema import ROWS
 
 if TYPE_CHECKING:
-    import polars as pl
     import pyarrow as pa
 
 ROWS_AT_ONCE = 1 << 13
@@ -68,11 +67,6 @@ class _File(Table):
     def where(self, path: Path, row: int) -> str:
         """Return a row's line."""
         return f"{path.name} line {next(islice(_records(path), row, None))[0]}"
-
-    def _scanned(self, path: Path) -> pl.LazyFrame:
-        import polars as pl
-
-        return pl.scan_ndjson(path, infer_schema_length=None)
 
 
 def _parsed(path: Path, header: list[str]) -> Iterator[pa.RecordBatch]:

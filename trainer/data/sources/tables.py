@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -14,18 +15,23 @@ from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.paths import confine, matches_nothing
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.sources.cells import Wanted, files_of, no_rows
+from trainwright.trainer.data.sources.file_kinds import kind_of_file
 from trainwright.trainer.data.sources.source import PATH, Files, Loaded, Name, Source, unreadable
 from trainwright.trainer.data.sources.text_files import Modelling, Tokens
+from trainwright.trainer.data.table.transform import TORN
 
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+    from trainwright.trainer.data.sources.reading import Reading
     from trainwright.trainer.data.splits import Splits
 
 Task = Literal["classification", "regression"]
 Kind = Literal["number", "category", "boolean", "date", "text", "ignore"]
 PATTERN = re.compile(r"[*?\[]")
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, csv.Error, *TORN)
+"""Errors of the libraries that read files."""
 
 
 class Table(Files):
@@ -33,6 +39,9 @@ class Table(Files):
 
     columns_at_once: ClassVar[int] = 1 << 30
     """Columns that are best read together, where a reader keeps much for each."""
+
+    is_text: ClassVar[bool] = False
+    """Whether its cells are text, of no type."""
 
     path: Name | Annotated[list[Name], Field(min_length=1)]
     """A file, a pattern (`rows/*.csv`), or several."""
@@ -49,9 +58,9 @@ class Table(Files):
 
     def files(self, code_root: Path) -> list[Path]:
         """Return the table's files in order. Raises ConfigurationError where one is not there."""
-        return [self.confined(name, code_root) for name in self.names(code_root)]
+        return [self.confined(name, code_root) for name in self.file_names(code_root)]
 
-    def names(self, code_root: Path) -> list[str]:
+    def file_names(self, code_root: Path) -> list[str]:
         """Return the names of `files` as given, or as a pattern finds them. Raises ConfigurationError for none."""
         given = [self.path] if isinstance(self.path, str) else self.path
         return [name for one in given for name in self._matching(one, code_root)]
@@ -74,33 +83,26 @@ class Table(Files):
         return files_of(path)
 
     def scan(self, code_root: Path) -> pl.LazyFrame:
-        """Return the rows as they are in the files, without those that are left out."""
-        import polars as pl
-
-        files = self.files(code_root)
-        frame = pl.concat([self._scanned(path) for path in files], how="vertical_relaxed")
-        if not self.drop_without_target:
-            return frame
+        """Return the rows that training reads, in its order, without those that are left out."""
         from trainwright.trainer.data.sources.reading import Reading
 
-        return frame.filter(~pl.int_range(pl.len()).is_in(Reading(self, files).dropped.tolist()))
+        return self._scanned(Reading(self, self.files(code_root)))
 
-    def _scanned(self, path: Path) -> pl.LazyFrame:
-        import polars as pl
-        import pyarrow as pa
+    def _scanned(self, reading: Reading) -> pl.LazyFrame:
+        from trainwright.trainer.data.sources.typed_frame import frame_of
 
-        frame = pl.from_arrow(pa.Table.from_batches(self.read(path, Wanted(self.header(path)))))
-        assert isinstance(frame, pl.DataFrame)  # noqa: S101 - of a table
-        return frame.lazy()
+        return frame_of(reading)
 
-    def header(self, path: Path) -> list[str]:
+    def header_of(self, path: Path) -> list[str]:
         """Return the columns' names. Raises DataError where they cannot be read, or two are equal."""
         from pyarrow import ArrowException
 
         try:
+            if other := self._of_another_content(path):
+                raise other
             return self._header(path)
-        except (OSError, ValueError, KeyError, TypeError, ArrowException) as error:
-            raise self._of_another_kind(path) or self.diagnosed(path, error) from error
+        except (*UNREADABLE, ArrowException) as error:
+            raise self._of_another_ending(path) or self.diagnosed(path, error) from error
 
     def read(self, path: Path, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one of the files in order, with the columns that are wanted.
@@ -113,8 +115,8 @@ class Table(Files):
 
         try:
             yield from self._batches(path, wanted)
-        except (OSError, ValueError, KeyError, TypeError, ArrowException) as error:
-            raise self._of_another_kind(path) or self.diagnosed(path, error) from error
+        except (*UNREADABLE, ArrowException) as error:
+            raise self._of_another_ending(path) or self.diagnosed(path, error) from error
 
     @abstractmethod
     def _header(self, path: Path) -> list[str]:
@@ -128,16 +130,32 @@ class Table(Files):
         """Return what is wrong with a file that cannot be read."""
         return unreadable(path, error)
 
-    def _of_another_kind(self, path: Path) -> DataError | None:
-        """Return the error for a file with the ending of another source, which names that; None for others."""
-        is_own = not self.endings or path.suffix.removeprefix(".").lower() in self.endings
-        if is_own or (other := _reader_of(path.suffix)) is None:
+    def _of_another_content(self, path: Path) -> DataError | None:
+        """Return the error for a file whose first bytes are those of another kind; None for others."""
+        try:
+            found = kind_of_file(path) if path.is_file() else None
+        except UNREADABLE:
             return None
+        if found is None or found.use == self.name or (self.name == "sql" and found.use == "parquet"):
+            return None
+        if found.use is not None:
+            return self._read_by(path, found.use, found.said)
+        return DataError(f"{path.name} is {found.said}: it is no {self.name}.", remedy=f"{found.remedy}.")
+
+    def _of_another_ending(self, path: Path) -> DataError | None:
+        """Return the error for an unreadable file with the ending of another source; None for others."""
+        ending = path.suffix.removeprefix(".").lower()
+        kinds = () if not self.endings or ending in self.endings else Table.__subclasses__()
+        use = next((kind.name for kind in kinds if ending in kind.endings), None)
+        return None if use is None else self._read_by(path, use, f"a file with the ending of {use}")
+
+    def _read_by(self, path: Path, use: str, said: str) -> DataError:
         args = self.model_dump(mode="json", exclude_unset=True)
+        known = next((kind.model_fields for kind in Table.__subclasses__() if kind.name == use), {"path": None})
         return DataError(
-            f"{path.name} cannot be read as {self.name}, and its ending is that of {other}.",
-            remedy=f"Set data.use to {other}.",
-            details={"changes": {"data.use": other, "data.args": args}},
+            f"{path.name} is {said}, and cannot be read as {self.name}.",
+            remedy=f"Set data.use to {use}.",
+            details={"changes": {"data.use": use, "data.args": {key: args[key] for key in args if key in known}}},
         )
 
     def without_rows(self, path: Path) -> DataError:
@@ -151,12 +169,6 @@ class Table(Files):
     def reading(self, path: Path) -> dict[str, Any]:  # noqa: ARG002 - for text files
         """Return how a text file is read, for those who read it when the model serves."""
         return {}
-
-
-def _reader_of(ending: str) -> str | None:
-    """Return the source of tables that reads files of an ending, if one does; each kind is a class of its own below."""
-    kinds = Table.__subclasses__()
-    return next((kind.name for kind in kinds if ending.removeprefix(".").lower() in kind.endings), None)
 
 
 class Texts(Modelling, Table):
