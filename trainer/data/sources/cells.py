@@ -57,8 +57,8 @@ def no_column(name: str, path: Path, header: Sequence[str], changes: Callable[[s
     if any(map(is_number, header)):
         shown = ", ".join(header[:6])
         return DataError(
-            f"{path.name} has no column {name!r}: its first line ({shown}) looks like a row of data, and the file seems "
-            "to have no header.",
+            f"{path.name} has no column {name!r}: its first line ({shown}) looks like a row of data, and the file "
+            "seems to have no header.",
             remedy="Say the columns' names, in order, the target too: data.args.names.",
             details={"changes": {"data.args.names": [f"column_{place}" for place in range(1, len(header) + 1)]}},
         )

@@ -144,7 +144,7 @@ class _File(Table):
             skipped = done
             try:
                 with transform.unpacked(path) as file:
-                    source = file if transform.packed(path) else path  # which Arrow reads by itself
+                    source = file if transform.packed(path) else pa.OSFile(str(path))
                     for batch in arrow.open_csv(source, reading, parsing, converting):
                         new = batch.slice(min(skipped, batch.num_rows))
                         skipped -= batch.num_rows - new.num_rows
@@ -168,6 +168,8 @@ class _File(Table):
             for line in self._lines(path):
                 count += line.line > above
                 if line.line > above and len(line.cells) != len(header):
+                    if line.line > line.above + 1:
+                        faults.require_closed_quotes(path, self._how(path), above, 0, len(header))
                     return faults.ragged(path, line, header)
         except UnicodeDecodeError:
             return faults.wrong_encoding(path, self._encoding(path))
@@ -179,11 +181,10 @@ class _File(Table):
         """Return the error for a file that has a header alone."""
         return faults.too_short(path, int(self._is_headed))
 
-    def where(self, path: Path, row: int) -> str:
-        """Return a row's line, where it ends."""
+    def places(self, path: Path) -> Iterator[str]:
+        """Yield the line of each row, where it ends."""
         above = self._start(path)[1]
-        rows = (line.line for line in self._lines(path) if line.line > above)
-        return f"{path.name} line {next(islice(rows, row, None))}"
+        return (f"{path.name} line {line.line}" for line in self._lines(path) if line.line > above)
 
     def reading(self, path: Path) -> dict[str, Any]:
         """Return delimiter, encoding, and what the configuration says of the header."""

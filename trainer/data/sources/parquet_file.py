@@ -55,7 +55,8 @@ class _File(Table):
         import polars as pl
 
         named = (
-            pl.scan_parquet(path).rename(dict(zip(_names(path), reading.header, strict=True))) for path in reading.files
+            pl.scan_parquet(path, glob=False).rename(dict(zip(_names(path), reading.header, strict=True)))
+            for path in reading.files
         )
         frame = pl.concat(list(named), how="vertical_relaxed")
         return frame.filter(~pl.int_range(pl.len()).is_in(reading.dropped.tolist())) if len(reading.dropped) else frame

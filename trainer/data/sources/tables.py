@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import csv
-import re
 from abc import abstractmethod
 from collections.abc import Iterator
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.base.paths import confine, matches_nothing
+from trainwright.trainer.base.errors import ConfigurationError, DataError
+from trainwright.trainer.base.paths import MOST_NAMED, confine, matching
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.sources.cells import Wanted, files_of, no_rows
 from trainwright.trainer.data.sources.file_kinds import kind_of_file
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 Task = Literal["classification", "regression"]
 Kind = Literal["number", "category", "boolean", "date", "text", "ignore"]
-PATTERN = re.compile(r"[*?\[]")
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, csv.Error, *TORN)
 """Errors of the libraries that read files."""
 
@@ -66,13 +65,18 @@ class Table(Files):
         return [name for one in given for name in self._matching(one, code_root)]
 
     def _matching(self, path: str, code_root: Path) -> list[str]:
-        if not PATTERN.search(path) or (code_root / path).exists():
-            return [path]
-        absolute = Path(path).is_absolute() or ".." in Path(path).parts
-        found = [] if absolute else sorted(code_root.glob(path))
-        if not found:
-            raise matches_nothing(path, code_root, key=PATH)
-        return [file.relative_to(code_root).as_posix() for file in found]
+        names = matching(path, code_root, key=PATH)
+        own = [name for name in names if self.endings and not _endings(name).isdisjoint(self.endings)]
+        if own and len(own) < len(names):
+            others = [name for name in names if name not in own]
+            better = f"{path}.{Path(own[0]).suffix[1:]}" if path.endswith("*") else None
+            raise ConfigurationError(
+                f"`{PATH}` = {path!r} matches {len(own)} {self.name} and {len(others)} other files: "
+                f"{', '.join(others[:MOST_NAMED])}{', …' if len(others) > MOST_NAMED else ''}.",
+                remedy=f"Match {self.name} alone{f': {better!r}' if better else ''}; or name the files as a list.",
+                details={"changes": {PATH: better}} if better else {},
+            )
+        return names
 
     def confined(self, path: str, code_root: Path) -> Path:
         """Return one of the files. Raises ConfigurationError where it is not there."""
@@ -151,7 +155,8 @@ class Table(Files):
 
     def _read_by(self, path: Path, use: str, said: str) -> DataError:
         args = self.model_dump(mode="json", exclude_unset=True)
-        known = next((kind.model_fields for kind in Table.__subclasses__() if kind.name == use), {"path": None})
+        other = next((kind.model_fields for kind in Table.__subclasses__() if kind.endings and kind.name == use), None)
+        known = ["path"] if other is None else [*other, *Numbers.model_fields, *Texts.model_fields]
         return DataError(
             f"{path.name} is {said}, and cannot be read as {self.name}.",
             remedy=f"Set data.use to {use}.",
@@ -162,13 +167,22 @@ class Table(Files):
         """Return the error for a file with a header and no rows."""
         return no_rows(path)
 
+    def places(self, path: Path) -> Iterator[str]:
+        """Yield the place of each row: `churn.csv line 3`."""
+        return (f"{path.name} row {row}" for row in count(1))
+
     def where(self, path: Path, row: int) -> str:
-        """Return a row's place: `churn.csv line 3`."""
-        return f"{path.name} row {row + 1}"
+        """Return a row's place."""
+        return next(islice(self.places(path), row, None))
 
     def reading(self, path: Path) -> dict[str, Any]:  # noqa: ARG002 - for text files
         """Return how a text file is read, for those who read it when the model serves."""
         return {}
+
+
+def _endings(name: str) -> set[str]:
+    """Return the last ending of a name, and what stands before one of a compressed file: `rows.csv.gz`."""
+    return {suffix[1:].lower() for suffix in Path(name).suffixes[-2:]}
 
 
 class Texts(Modelling, Table):

@@ -42,7 +42,7 @@ def frame_of(reading: Reading) -> pl.LazyFrame:
 
     kinds, is_text = _first_kinds(reading), reading.table.is_text
     if sum(path.stat().st_size for path in reading.sources) > MOST_IN_MEMORY_BYTES:
-        frame = pl.scan_parquet(_written(reading, kinds))
+        frame = pl.scan_parquet(_written(reading, kinds), glob=False)
         return _typed(frame) if is_text else frame
     schema, batches = _read(reading, kinds, list)
     found = pl.from_arrow(pa.Table.from_batches(batches, schema))
