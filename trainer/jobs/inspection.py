@@ -110,7 +110,7 @@ def _data(data: dict[str, Any], root: Path, tokenizer: str | None, task: str | N
     return found
 
 
-TABLES = ("csv", "jsonl", "parquet", "orc", "arrow")
+TABLES = ("csv", "jsonl", "parquet", "orc", "arrow", "excel")
 WITH_FORMS = ("csv", "jsonl", "parquet", "arrow")
 """Tables that the sources of forms read too."""
 OF_FORMS = {

@@ -9,18 +9,19 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
-from itertools import dropwhile, islice
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sources import csv_faults as faults
-from trainwright.trainer.data.sources.cells import OddNumbersError, Wanted, named
+from trainwright.trainer.data.sources.cells import OddNumbersError, Wanted
 from trainwright.trainer.data.sources.csv_faults import Line
+from trainwright.trainer.data.sources.headed import Headed
 from trainwright.trainer.data.sources.source import Name, unreadable
-from trainwright.trainer.data.sources.tables import UNREADABLE, Numbers, Table, Texts
+from trainwright.trainer.data.sources.tables import UNREADABLE, Numbers, Texts
 from trainwright.trainer.data.table import transform
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ EMPTY = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "
 ODD = re.compile(r"column #(\d+): (?:Row #\d+: )?CSV conversion error to (?:double|float|int64)")
 
 
-class _File(Table):
+class _File(Headed):
     """A text file of rows."""
 
     name: ClassVar[str] = "csv"
@@ -49,20 +50,6 @@ class _File(Table):
     """Left out: found in the first lines."""
     encoding: Name | None = None
     """Left out: UTF-8, or UTF-16 with its mark."""
-    header: Annotated[int, Field(ge=0)] | None = None
-    """Line of the columns' names, counted from 1; 0: there is none. Left out: the first line that is no comment."""
-    names: Annotated[list[Name], Field(min_length=1)] | None = None
-    """Names of the columns where the file has no header line, or with `header` other ones than it has."""
-
-    @model_validator(mode="after")
-    def _names_differ(self) -> Self:
-        if self.names is not None and len(set(self.names)) < len(self.names):
-            raise ValueError("two of the names are equal")
-        return self
-
-    @property
-    def _is_headed(self) -> bool:
-        return self.header != 0 and (self.header is not None or self.names is None)
 
     def _encoding(self, path: Path) -> str:
         if self.encoding is not None:
@@ -105,23 +92,9 @@ class _File(Table):
     def _start(self, path: Path) -> tuple[list[str], int]:
         """Return the columns' names, and the number of lines above the first row."""
         lines = list(islice(self._lines(path), LINES))
-        if self._is_headed:
-            lines = list(dropwhile(lambda line: not any(cell.strip() for cell in line.cells), lines))
-        if not lines:
-            raise faults.too_short(path, 0)
-        header, widths = lines[0].cells, {len(line.cells) for line in lines}
-        if any("\0" in cell for cell in header):
+        if any("\0" in cell for line in lines[:1] for cell in line.cells):
             raise faults.zero_bytes(path)
-        if not self._is_headed:
-            names = self.names or [f"column_{number}" for number in range(1, len(header) + 1)]
-            if len(names) != len(header):
-                raise faults.other_width(path, names, header)
-            return names, lines[0].above
-        if self.header is None:
-            faults.require_header(path, lines)
-        if self.names is not None and len(self.names) not in widths:
-            raise faults.other_width(path, self.names, header)
-        return self.names or named(header, path), lines[0].line
+        return self.started(path, lines)
 
     def _header(self, path: Path) -> list[str]:
         return self._start(path)[0]
@@ -179,7 +152,7 @@ class _File(Table):
 
     def without_rows(self, path: Path) -> DataError:
         """Return the error for a file that has a header alone."""
-        return faults.too_short(path, int(self._is_headed))
+        return faults.too_short(path, int(self.is_headed))
 
     def places(self, path: Path) -> Iterator[str]:
         """Yield the line of each row, where it ends."""

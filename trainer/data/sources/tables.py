@@ -149,14 +149,14 @@ class Table(Files):
     def _of_another_ending(self, path: Path) -> DataError | None:
         """Return the error for an unreadable file with the ending of another source; None for others."""
         ending = path.suffix.removeprefix(".").lower()
-        kinds = () if not self.endings or ending in self.endings else Table.__subclasses__()
+        kinds = () if not self.endings or ending in self.endings else Numbers.__subclasses__()
         use = next((kind.name for kind in kinds if ending in kind.endings), None)
         return None if use is None else self._read_by(path, use, f"a file with the ending of {use}")
 
     def _read_by(self, path: Path, use: str, said: str) -> DataError:
         args = self.model_dump(mode="json", exclude_unset=True)
-        other = next((kind.model_fields for kind in Table.__subclasses__() if kind.endings and kind.name == use), None)
-        known = ["path"] if other is None else [*other, *Numbers.model_fields, *Texts.model_fields]
+        other = next((kind for kind in Numbers.__subclasses__() if kind.name == use), None)
+        known = ["path"] if other is None else [*other.model_fields, *other.texts.model_fields]
         return DataError(
             f"{path.name} is {said}, and cannot be read as {self.name}.",
             remedy=f"Set data.use to {use}.",
