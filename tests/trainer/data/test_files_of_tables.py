@@ -242,6 +242,16 @@ def test_a_file_that_is_none_is_named_for_what_it_is_and_no_cell_is_proposed_as_
         assert "Name one of its columns" not in caught.value.remedy
 
 
+def test_a_file_of_texts_or_arrays_is_named_for_what_it_is_too(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_bytes(gzip.compress(PLAIN) + b"\0")
+    (tmp_path / "p.txt").write_bytes(columnar(parquet.write_table))
+    for use, told in (("text", "is a Parquet file"), ("npz", "is a Parquet file"), ("seq2seq", "is a Parquet file")):
+        with pytest.raises(DataError, match=told):
+            load_source(use, {"path": "p.txt"}, tmp_path, SplitSection())
+    with pytest.raises(DataError, match="unknown encoding: nope"):
+        load_source("csv", {"path": "t.txt", "target": "left", "encoding": "nope"}, tmp_path, SplitSection())
+
+
 @pytest.mark.parametrize("name", ["Parquet", "Feather", "JSON lines", "lines above", "no header"])
 def test_the_changes_that_a_refusal_gives_go_on(name: str, tmp_path: Path) -> None:
     content = REFUSED[name][0] if name != "JSON lines" else b'{"size": 1, "left": "a"}\n{"size": 2, "left": "b"}\n' * 20

@@ -54,7 +54,8 @@ def no_column(name: str, path: Path, header: Sequence[str], changes: Callable[[s
     Args:
         changes: of the configuration, from the name that is meant instead.
     """
-    if any(map(is_number, header)):
+    meant = near(name, header)
+    if not meant and 2 * sum(map(is_number, header)) >= len(header):
         shown = ", ".join(header[:6])
         return DataError(
             f"{path.name} has no column {name!r}: its first line ({shown}) looks like a row of data, and the file "
@@ -62,7 +63,6 @@ def no_column(name: str, path: Path, header: Sequence[str], changes: Callable[[s
             remedy="Say the columns' names, in order, the target too: data.args.names.",
             details={"changes": {"data.args.names": [f"column_{place}" for place in range(1, len(header) + 1)]}},
         )
-    meant = near(name, header)
     return DataError(
         f"{path.name} has no column {name!r}.{near_matches(name, header)}",
         remedy=f"Name one of its columns: {', '.join(header[:20])}.",

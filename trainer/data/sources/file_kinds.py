@@ -49,12 +49,14 @@ MEMBERS = {"xl/workbook.xml": "excel", "xl/workbook.bin": "excel", "word/documen
 
 
 def kind_of_file(path: Path) -> FileKind | None:
-    """Return what a file is by its content; None for text and for what is not known. A compressed one is looked into.
+    """Return what a file is by its content, looking into a compressed one; None for text, folders and unknown files."""
+    try:
+        return _of_zip(path) or _of_head(path)
+    except (OSError, ValueError, *transform.TORN):
+        return None
 
-    Raises what `transform.unpacked` raises.
-    """
-    if (found := _of_zip(path)) is not None:
-        return found
+
+def _of_head(path: Path) -> FileKind | None:
     with transform.unpacked(path) as file:
         head = file.read(HEAD_BYTES)
     if (known := next((kind for magic, kind in MAGIC.items() if head.startswith(magic)), None)) is not None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Task = Literal["classification", "regression"]
 Kind = Literal["number", "category", "boolean", "date", "text", "ignore"]
-UNREADABLE = (OSError, ValueError, KeyError, TypeError, csv.Error, *TORN)
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, csv.Error, *TORN)
 """Errors of the libraries that read files."""
 
 
@@ -136,10 +136,7 @@ class Table(Files):
 
     def _of_another_content(self, path: Path) -> DataError | None:
         """Return the error for a file whose first bytes are those of another kind; None for others."""
-        try:
-            found = kind_of_file(path) if path.is_file() else None
-        except UNREADABLE:
-            return None
+        found = kind_of_file(path)
         if found is None or found.use == self.name or (self.name == "sql" and found.use == "parquet"):
             return None
         if found.use is not None:

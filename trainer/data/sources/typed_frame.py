@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MOST_IN_MEMORY_BYTES = 1 << 28
 """Of files whose rows are held in memory."""
+PACKED_TIMES = 8
+"""Bytes of text that a byte of a compressed file may hold."""
 MOST_PASSES = 4
 """Through a file whose columns turn out to hold other cells than in the first rows; then all is read as text."""
 SAMPLE = 200
@@ -41,13 +43,17 @@ def frame_of(reading: Reading) -> pl.LazyFrame:
     import pyarrow as pa
 
     kinds, is_text = _first_kinds(reading), reading.table.is_text
-    if sum(path.stat().st_size for path in reading.sources) > MOST_IN_MEMORY_BYTES:
+    if sum(map(_unpacked_bytes, reading.sources)) > MOST_IN_MEMORY_BYTES:
         frame = pl.scan_parquet(_written(reading, kinds), glob=False)
         return _typed(frame) if is_text else frame
     schema, batches = _read(reading, kinds, list)
     found = pl.from_arrow(pa.Table.from_batches(batches, schema))
     assert isinstance(found, pl.DataFrame)  # noqa: S101 - of a table
     return _typed(found.lazy()).collect().lazy() if is_text else found.lazy()
+
+
+def _unpacked_bytes(path: Path) -> int:
+    return path.stat().st_size * (PACKED_TIMES if transform.packed(path) is not None else 1)
 
 
 def _first_kinds(reading: Reading) -> dict[str, pa.DataType]:
