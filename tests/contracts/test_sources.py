@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 from pyarrow import csv, ipc, orc, parquet
+from tests.trainer.data.spreadsheets import write_xlsx
 
 from trainwright.trainer.assembly.build import build_data
 from trainwright.trainer.base import seeding
@@ -76,6 +77,11 @@ def write_arrow(path: Path, seed: int) -> None:
     with ipc.new_stream(str(path / "data-0.arrow"), table(seed).schema) as writer:
         writer.write_table(table(seed))
     (path / "state.json").write_text(json.dumps({"_data_files": [{"filename": "data-0.arrow"}]}))
+
+
+def write_excel(path: Path, seed: int) -> None:
+    found = table(seed)
+    write_xlsx(path, {"one": [found.column_names, *(list(row.values()) for row in found.to_pylist())]})
 
 
 def write_images(path: Path, seed: int) -> None:
@@ -145,6 +151,7 @@ WRITERS: dict[str, tuple[Callable[[Path, int], None], Callable[[Path], None]]] =
     "jsonl": (write_lines, spoil_file),
     "parquet": (lambda path, seed: parquet.write_table(table(seed), path), spoil_file),
     "orc": (lambda path, seed: orc.write_table(table(seed), path), spoil_file),
+    "excel": (write_excel, spoil_file),
     "arrow": (write_arrow, lambda path: spoil_file(path / "data-0.arrow")),
 }
 DATABASE = {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LEARNED = {"bpe", "library"}
 """Tokenizers that need a file."""
 MOST_NEW_TOKENS = 512
-USES = {"csv", "jsonl", "parquet", "arrow", "orc", "sql", "text"}
+USES = {"csv", "jsonl", "parquet", "arrow", "orc", "excel", "sql", "text"}
 """Sources of texts whose preparation is shipped."""
 
 

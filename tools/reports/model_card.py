@@ -41,7 +41,15 @@ MOST_ROWS = 30
 FOLDERS = ("evaluation/", "rows/")
 """Below the model's folder, named without their files."""
 UNCERTIFIED = " (reported by the training process)"
-INPUTS = {"csv": "tabular", "jsonl": "tabular", "parquet": "tabular", "arrow": "tabular", "images": "image"}
+INPUTS = {
+    "csv": "tabular",
+    "jsonl": "tabular",
+    "parquet": "tabular",
+    "arrow": "tabular",
+    "orc": "tabular",
+    "excel": "tabular",
+    "images": "image",
+}
 OF_SOURCES = {
     "text": "text-generation",
     "chat": "text-generation",

@@ -11,7 +11,7 @@ from trainwright.trainer.base.errors import ConfigurationError, near
 from trainwright.trainer.base.fetched import is_remote
 from trainwright.trainer.catalog.names import BUILT_IN, from_library
 
-TABLES = ("csv", "jsonl", "parquet", "orc", "arrow")
+TABLES = ("csv", "jsonl", "parquet", "orc", "arrow", "excel")
 LIMITS = ("memory_gib", "hours", "dollars", "dollars_per_hour")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import site
 import sysconfig
 from collections import Counter
@@ -94,6 +95,24 @@ def _folder(path: str, folder: Path, key: str) -> ConfigurationError:
         remedy="Name a file, a list of files, or a pattern (`**/` stands for any folders).",
         details={"near": pattern},
     )
+
+
+PATTERN = re.compile(r"[*?\[]")
+
+
+def matching(path: str, code_root: Path, *, key: str) -> list[str]:
+    """Return the names that a path stands for: itself, or where there is no such file, what it matches as a pattern.
+
+    Raises:
+        ConfigurationError: it is a pattern that matches nothing.
+    """
+    if not PATTERN.search(path) or (code_root / path).exists():
+        return [path]
+    absolute = Path(path).is_absolute() or ".." in Path(path).parts
+    found = [] if absolute else [one for one in sorted(code_root.glob(path)) if not is_left_by_system(one)]
+    if not found:
+        raise matches_nothing(path, code_root, key=key)
+    return [file.relative_to(code_root).as_posix() for file in found]
 
 
 def matches_nothing(pattern: str, code_root: Path, *, key: str) -> ConfigurationError:

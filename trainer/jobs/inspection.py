@@ -92,7 +92,9 @@ def _data(data: dict[str, Any], root: Path, tokenizer: str | None, task: str | N
         rows = [row for _, row in source.rows(root)[1]]
         return {"rows": len(rows), "columns": []} | _formed({"use": use, "args": args}, rows, root, tokenizer)
     if data.get("columns_wanted"):  # text and target are not both known: the table as it is
-        args = {"path": args["path"], "text": args.get("text") or "?"} if use in TABLES else args
+        known = SOURCES[use].form_of({"text": "?"}).model_fields
+        args = {**args, "text": args.get("text") or "?"} if use in TABLES else args
+        args = {key: value for key, value in args.items() if key in known and key != "target"}
     frame = scan_source(use, args, root)
     if frame is None:
         return _of_samples(load_source(use, args, root, SplitSection()))
@@ -113,7 +115,7 @@ def _data(data: dict[str, Any], root: Path, tokenizer: str | None, task: str | N
     return found
 
 
-TABLES = ("csv", "jsonl", "parquet", "orc", "arrow")
+TABLES = ("csv", "jsonl", "parquet", "orc", "arrow", "excel")
 WITH_FORMS = ("csv", "jsonl", "parquet", "arrow")
 """Tables that the sources of forms read too."""
 OF_FORMS = {

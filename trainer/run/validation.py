@@ -25,7 +25,7 @@ class Validation(Part, file="validation"):
     """Whether the problem is none to correct: streams are checked while they are trained on. Others close planning."""
     remedy: str | None = None
     family: str | None = None
-    """Checks that could not be made; `without` in the expectations leaves them out."""
+    """Checks that could not be made."""
 
     def digest(self) -> str:
         """Return the digest by which the signed record of fixed rows names these verdicts."""

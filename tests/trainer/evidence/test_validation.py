@@ -58,7 +58,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("where", ["planned", "pass", "found"])
-def test_checks_that_cannot_be_made_are_named_and_may_be_left_out(
+def test_checks_that_cannot_be_made_are_named_and_nobody_proposes_to_leave_them_out(
     where: str, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(CHECKS, "raising", Raising(where))
@@ -66,7 +66,7 @@ def test_checks_that_cannot_be_made_are_named_and_may_be_left_out(
     assert found.problem is not None
     assert "The checks of 'raising' cannot be made" in found.problem
     assert (found.family, found.is_exempt) == ("raising", False)
-    assert "without: [raising]" in str(found.remedy)
+    assert "without" not in str(found.remedy)
     again = validation_of(config(expectations={"without": [found.family]}), root, {}, 0)
     assert again.problem is None
     assert len(again.report.checks) > 5
@@ -85,7 +85,7 @@ def test_a_later_run_whose_verdicts_depend_on_the_day_stops_where_they_cannot_be
     monkeypatch.setitem(CHECKS, "raising", Raising("found"))
     with pytest.raises(DataError, match="could not be validated: The checks of 'raising'") as refused:
         validated(later, {}, 0)
-    assert "without: [raising]" in refused.value.remedy
+    assert "without" not in refused.value.remedy
 
 
 def test_a_process_that_ended_while_it_validated_is_no_exemption() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.expectations import loosened_before
 from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed
@@ -11,7 +11,6 @@ from trainwright.trainer.run.artifacts import FixedRows
 from trainwright.trainer.run.validation import Validation
 
 if TYPE_CHECKING:
-    from trainwright.tools.answers import NextCall
     from trainwright.tools.gates.checklist import CheckLine
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.run_evidence import RunEvidence
@@ -47,7 +46,8 @@ def _verdicts(evidence: Evidence, line: CheckLine, run: RunEvidence, found: Vali
         return failed(f"{len(stopping)} failed. {named}", line.text, evidence.call("validate_data", why))
     is_exempt = found.is_exempt or (evidence.config.data is None and found.family is not None)  # a task leaves none out
     if found.problem and not is_exempt:
-        return failed(f"not validated: {found.problem}", line.text, _remedy(evidence, found))
+        why = found.remedy or "it validates again and shows the cause"
+        return failed(f"not validated: {found.problem}", line.text, evidence.call("validate_data", why))
     if found.problem:
         return not_applicable(f"not validated: {found.problem}", line.text)
     warned = [one.place for one in report.worst_first() if one.severity == "warning"]
@@ -55,16 +55,3 @@ def _verdicts(evidence: Evidence, line: CheckLine, run: RunEvidence, found: Vali
     measured += f"; warnings: {', '.join(warned[:MOST_NAMED])}{' …' * (len(warned) > MOST_NAMED)}" if warned else ""
     measured += "".join(f"; {sentence}" for sentence in loosened_before(evidence, run)[:MOST_NAMED])
     return passed(measured, line.text)
-
-
-def _remedy(evidence: Evidence, found: Validation) -> NextCall:
-    """Return the call that shows why nothing was validated, or that leaves the checks out that cannot be made."""
-    section = evidence.config.data
-    why = found.remedy or "it validates again and shows the cause"
-    if found.family is None or section is None or isinstance(section.expectations, str):
-        return evidence.call("validate_data", why)
-    known = section.expectations
-    key, families = "data.expectations.without", [*(known.without if known else []), found.family]
-    changes: dict[str, Any] = {"data.expectations": {"without": families}} if known is None else {key: families}
-    reason = f"the checks of {found.family} cannot be made on this data"
-    return evidence.call("configure", why, changes=changes, reason=reason)

@@ -13,6 +13,7 @@ from trainwright.trainer.data.sources.arrays import Npz
 from trainwright.trainer.data.sources.arrow_folder import Arrow
 from trainwright.trainer.data.sources.chat import Chat
 from trainwright.trainer.data.sources.csv_file import Csv
+from trainwright.trainer.data.sources.excel_file import Excel
 from trainwright.trainer.data.sources.images import Images
 from trainwright.trainer.data.sources.json_lines import JsonLines
 from trainwright.trainer.data.sources.multiple_choice import MultipleChoice
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 _KINDS: list[type[Source]] = [
     *(Digits, Iris, Wine, BreastCancer, Diabetes),
-    *(Csv, JsonLines, Parquet, Orc, Arrow),
+    *(Csv, JsonLines, Parquet, Orc, Arrow, Excel),
     *(Npz, Text, Images),
     *(Sql, Chat),
     *(TokenClassification, Seq2Seq, QuestionAnswering, MultipleChoice),

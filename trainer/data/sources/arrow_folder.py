@@ -27,7 +27,7 @@ class _Folder(Table):
     """An Arrow file; a folder of streams; or of several, one for each split, whose rows then follow each other."""
 
     name: ClassVar[str] = "arrow"
-    endings: ClassVar[tuple[str, ...]] = ("arrow",)
+    endings: ClassVar[tuple[str, ...]] = ("arrow", "feather")
 
     def confined(self, path: str, code_root: Path) -> Path:
         """Return the file or folder. Raises ConfigurationError where there is none."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from trainwright.trainer.base.errors import DataError, near, near_matches
 from trainwright.trainer.base.paths import files_among
+from trainwright.trainer.data.table.transform import is_number
 
 
 class OddNumbersError(Exception):
@@ -22,6 +23,8 @@ class Wanted:
     names: list[str]
     numbers: frozenset[str] = frozenset()
     """Those of them that hold numbers; a text file's other columns are read as text."""
+    whole: frozenset[str] = frozenset()
+    """Those of them that hold whole numbers, for a reader who wants them apart."""
     decimal: str = "."
     """Mark of numbers in a text file."""
 
@@ -52,6 +55,14 @@ def no_column(name: str, path: Path, header: Sequence[str], changes: Callable[[s
         changes: of the configuration, from the name that is meant instead.
     """
     meant = near(name, header)
+    if not meant and 2 * sum(map(is_number, header)) >= len(header):
+        shown = ", ".join(header[:6])
+        return DataError(
+            f"{path.name} has no column {name!r}: its first line ({shown}) looks like a row of data, and the file "
+            "seems to have no header.",
+            remedy="Say the columns' names, in order, the target too: data.args.names.",
+            details={"changes": {"data.args.names": [f"column_{place}" for place in range(1, len(header) + 1)]}},
+        )
     return DataError(
         f"{path.name} has no column {name!r}.{near_matches(name, header)}",
         remedy=f"Name one of its columns: {', '.join(header[:20])}.",

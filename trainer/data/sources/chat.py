@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.sources.csv_file import CsvTexts
 from trainwright.trainer.data.sources.row_files import TABLES, RowFiles
 from trainwright.trainer.data.sources.source import Name
 from trainwright.trainer.data.sources.text_files import Tokens, find_tokenizer
@@ -67,9 +67,7 @@ class Chat(RowFiles):
 
 def _of_a_table(file: Path) -> DataError:
     """Return the error for a table of text, which names the source that reads it."""
-    with file.open(encoding="utf-8-sig", errors="replace", newline="") as lines:
-        columns = next(csv.reader(lines, delimiter="\t" if file.suffix.lower() == ".tsv" else ","), [])
-    named = ", ".join(columns)[:200] or "none"
+    named = ", ".join(CsvTexts(path=file.name, text="*").header_of(file))[:200]
     return DataError(
         f"{file.name} is a table (columns: {named}), and chat reads conversations: {', '.join(ENDINGS)}.",
         remedy=f"To model a column's texts: data {{use: csv, args: {{path: {file.name}, text: COLUMN}}}}, with target: "

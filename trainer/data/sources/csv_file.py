@@ -1,12 +1,14 @@
-"""Tables in text files with a header line: comma-separated, or with another delimiter, which is found."""
+"""Tables in text files: comma-separated, or with another delimiter, which is found; compressed ones too.
+
+pyarrow reads the rows, for training and validation alike: polars takes quotes within cells and lines that end in CR for
+faults. Its rules are those of Python's csv, which reads the first lines, names places, and serves (`transform`).
+"""
 
 from __future__ import annotations
 
 import csv
-import io
 import re
 from collections.abc import Iterator
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -14,66 +16,85 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import Field
 
 from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.data.sources.cells import OddNumbersError, Wanted, named
+from trainwright.trainer.data.sources import csv_faults as faults
+from trainwright.trainer.data.sources.cells import OddNumbersError, Wanted
+from trainwright.trainer.data.sources.csv_faults import Line
+from trainwright.trainer.data.sources.headed import Headed
 from trainwright.trainer.data.sources.source import Name, unreadable
-from trainwright.trainer.data.sources.tables import Numbers, Table, Texts
+from trainwright.trainer.data.sources.tables import UNREADABLE, Numbers, Texts
+from trainwright.trainer.data.table import transform
 
 if TYPE_CHECKING:
-    import polars as pl
     import pyarrow as pa
 
-BLOCK_BYTES = 1 << 20
-"""Of a file that are parsed together: as many as fit into a core's cache."""
+BLOCKS_BYTES = (1 << 20, 1 << 24, 1 << 30)
+"""Of a file that are parsed together: as many as fit into a core's cache; more where one row takes more."""
 UTF8 = "utf-8-sig"
-UTF16 = re.compile(rb"\xff\xfe[\x09-\x7e]\x00|\xfe\xff\x00[\x09-\x7e]")
-"""Its mark and a first letter."""
+UTF16 = re.compile(rb"\xff\xfe[^\0]|\xfe\xff")
+"""Its mark, and a first letter."""
 DELIMITERS = (",", ";", "\t", "|")
 LINES = 50
-"""In which the delimiter is looked for."""
+"""In which the delimiter is looked for, and whether the first one is a header."""
 EMPTY = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "<NA>", "?"]
 """Cells of numbers that hold none; `transform.MISSING` knows them in any case."""
-ODD = re.compile(r"column #(\d+): (?:Row #\d+: )?CSV conversion error to (?:double|float)")
+ODD = re.compile(r"column #(\d+): (?:Row #\d+: )?CSV conversion error to (?:double|float|int64)")
 
 
-class _File(Table):
+class _File(Headed):
     """A text file of rows."""
 
     name: ClassVar[str] = "csv"
     endings: ClassVar[tuple[str, ...]] = ("csv", "tsv")
+    is_text: ClassVar[bool] = True
     delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None
     """Left out: found in the first lines."""
     encoding: Name | None = None
     """Left out: UTF-8, or UTF-16 with its mark."""
 
     def _encoding(self, path: Path) -> str:
-        with path.open("rb") as file:
-            head = file.read(4)
-        return self.encoding or ("utf-16" if UTF16.match(head) else UTF8)
+        if self.encoding is not None:
+            return self.encoding
+        with transform.unpacked(path) as file:
+            return "utf-16" if UTF16.match(file.read(4)) else UTF8
 
     def _delimiter(self, path: Path) -> str:
-        """Return the delimiter that most of the first lines have as often as the header."""
+        """Return the delimiter that most of the first lines have as often as the header, or as `sep=` says it."""
         if self.delimiter is not None:
             return self.delimiter
-        with path.open(encoding=self._encoding(path), newline="") as file:
-            lines = [line for line in islice(file, LINES) if line.strip()]
+        with transform.opened(path, self._encoding(path)) as file:
+            above, reader = transform.begun(file, {"header": self.header})
+            if above and reader.dialect.delimiter != ",":
+                return str(reader.dialect.delimiter)
+        with transform.opened(path, self._encoding(path)) as file:
+            lines = [line for line in islice(file, above, above + LINES) if line.strip()]
         best = (0.0, ",")
         for delimiter in DELIMITERS:
             widths = [len(row) for row in csv.reader(lines, delimiter=delimiter)]
-            if widths and widths[0] > 1:
-                best = max(best, (widths.count(widths[0]) / len(widths), delimiter), key=lambda found: found[0])
+            width = widths[0] if widths and widths[0] > 1 else 0
+            best = max(best, (widths.count(width) / max(len(widths), 1), delimiter), key=lambda found: found[0])
         return best[1]
 
-    def _start(self, path: Path) -> tuple[list[str], int, str]:
-        """Return the columns' names, the number of lines up to them, and the delimiter."""
-        delimiter = self._delimiter(path)
-        with path.open(encoding=self._encoding(path), newline="") as file:
-            reader = csv.reader(file, delimiter=delimiter)
-            header = next((row for row in reader if any(cell.strip() for cell in row)), None)
-            if header is None:
-                raise _too_short(path, 0)
-            if any("\0" in cell for cell in header):
-                raise _zero_bytes(path)
-            return named(header, path), reader.line_num, delimiter
+    def _lines(self, path: Path) -> Iterator[Line]:
+        """Yield each line that is not blank; the header first, where there is one."""
+        how = self._how(path)
+        with transform.opened(path, how["encoding"]) as file:
+            above, reader = transform.begun(file, how)
+            before = above
+            for cells in reader:
+                if cells:
+                    yield Line(before, above + reader.line_num, cells)
+                before = above + reader.line_num
+
+    def _how(self, path: Path) -> dict[str, Any]:
+        found = {"delimiter": self._delimiter(path), "encoding": self._encoding(path)}
+        return found if self.header is None else found | {"header": self.header}
+
+    def _start(self, path: Path) -> tuple[list[str], int]:
+        """Return the columns' names, and the number of lines above the first row."""
+        lines = list(islice(self._lines(path), LINES))
+        if any("\0" in cell for line in lines[:1] for cell in line.cells):
+            raise faults.zero_bytes(path)
+        return self.started(path, lines)
 
     def _header(self, path: Path) -> list[str]:
         return self._start(path)[0]
@@ -82,134 +103,66 @@ class _File(Table):
         import pyarrow as pa
         from pyarrow import csv as arrow
 
-        header, lines, delimiter = self._start(path)
-        encoding = self._encoding(path).replace(UTF8, "utf8")
-        reading = arrow.ReadOptions(block_size=BLOCK_BYTES, skip_rows=lines, column_names=header, encoding=encoding)
-        parsing = arrow.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+        (header, above), how, done = self._start(path), self._how(path), 0
         kinds = {name: pa.float64() if name in wanted.numbers else pa.string() for name in wanted.names}
+        kinds |= dict.fromkeys(wanted.whole, pa.int64())
         converting = arrow.ConvertOptions(
             column_types=kinds, include_columns=wanted.names, null_values=EMPTY, decimal_point=wanted.decimal
         )
-        try:
-            yield from arrow.open_csv(path, read_options=reading, parse_options=parsing, convert_options=converting)
-        except pa.ArrowInvalid as error:
-            odd = ODD.search(str(error))
-            if odd is None:
-                raise
-            raise OddNumbersError(header[int(odd[1])]) from error
-        self._require_closed_quotes(path, delimiter)
-
-    def _require_closed_quotes(self, path: Path, delimiter: str) -> None:
-        """Check that no cell goes on to the file's end because its quote is never closed. Raises DataError."""
-        with path.open("rb") as file:
-            count = sum(piece.count(b'"') for piece in iter(partial(file.read, BLOCK_BYTES), b""))
-        if count % 2 == 0 and self._encoding(path) != "utf-16":
-            return
-        with path.open(encoding=self._encoding(path), newline="") as file:
-            reader, line = csv.reader(file, delimiter=delimiter, strict=True), 0
+        parsing = arrow.ParseOptions(delimiter=how["delimiter"], newlines_in_values=True)
+        for size in BLOCKS_BYTES:
+            reading = arrow.ReadOptions(
+                block_size=size, skip_rows=above, column_names=header, encoding=how["encoding"].replace(UTF8, "utf8")
+            )
+            skipped = done
             try:
-                for _ in reader:
-                    line = reader.line_num
-            except csv.Error as error:
-                if "unexpected end" in str(error):
-                    raise DataError(
-                        f"{path.name} line {line + 1} opens a quote that is never closed; all after it is one cell.",
-                        remedy='Close the quote, or write one within a cell twice: "a ""quoted"" word".',
-                        details={"line": line + 1},
-                    ) from error
+                with transform.unpacked(path) as file:
+                    source = file if transform.packed(path) else pa.OSFile(str(path))
+                    for batch in arrow.open_csv(source, reading, parsing, converting):
+                        new = batch.slice(min(skipped, batch.num_rows))
+                        skipped -= batch.num_rows - new.num_rows
+                        done += new.num_rows
+                        if new.num_rows:
+                            yield new
+                break
+            except pa.ArrowInvalid as error:
+                odd = ODD.search(str(error))
+                if odd is not None:
+                    raise OddNumbersError(header[int(odd[1])]) from error
+                if "straddling" not in str(error) or size == BLOCKS_BYTES[-1]:
+                    raise
+        faults.require_closed_quotes(path, how, above, done, len(header))
 
     def diagnosed(self, path: Path, error: Exception) -> DataError:
         """Return what is wrong: bytes of another encoding, or a row that is longer or shorter than the header."""
         try:
-            with path.open(encoding=self._encoding(path), newline="") as file:
-                reader = csv.reader(file, delimiter=self._delimiter(path))
-                rows = ((reader.line_num, row) for row in reader if row)
-                header, count = next(rows, (0, []))[1], 1
-                for line, row in rows:
-                    count += 1
-                    if len(row) != len(header):
-                        return DataError(
-                            f"{path.name} line {line} has {len(row)} cells, the header has {len(header)}.",
-                            remedy="Repair the line, or set data.args.delimiter.",
-                        )
+            header, above = self._start(path)
+            count = 0
+            for line in self._lines(path):
+                count += line.line > above
+                if line.line > above and len(line.cells) != len(header):
+                    if line.line > line.above + 1:
+                        faults.require_closed_quotes(path, self._how(path), above, 0, len(header))
+                    return faults.ragged(path, line, header)
         except UnicodeDecodeError:
-            return _wrong_encoding(path, self._encoding(path))
-        except (OSError, LookupError, csv.Error) as problem:
+            return faults.wrong_encoding(path, self._encoding(path))
+        except UNREADABLE as problem:
             return unreadable(path, problem)
-        return _too_short(path, count) if count < 2 else unreadable(path, error)
+        return self.without_rows(path) if not count else unreadable(path, error)
 
     def without_rows(self, path: Path) -> DataError:
         """Return the error for a file that has a header alone."""
-        return _too_short(path, 1)
+        return faults.too_short(path, int(self.is_headed))
 
-    def where(self, path: Path, row: int) -> str:
-        """Return a row's line, where it ends."""
-        with path.open(encoding=self._encoding(path), newline="") as file:
-            reader = csv.reader(file, delimiter=self._delimiter(path))
-            next(islice((one for one in reader if one), row + 1, None), None)
-            return f"{path.name} line {reader.line_num}"
+    def places(self, path: Path) -> Iterator[str]:
+        """Yield the line of each row, where it ends."""
+        above = self._start(path)[1]
+        return (f"{path.name} line {line.line}" for line in self._lines(path) if line.line > above)
 
     def reading(self, path: Path) -> dict[str, Any]:
-        """Return delimiter and encoding."""
-        return {"delimiter": self._delimiter(path), "encoding": self._encoding(path)}
-
-    def _scanned(self, path: Path) -> pl.LazyFrame:
-        """Return the rows, without blank lines, as polars infers their kinds from all of them."""
-        import polars as pl
-
-        header, lines, delimiter = self._start(path)
-        encoding = self._encoding(path)
-        text = path if encoding == UTF8 else io.BytesIO(path.read_text(encoding=encoding).encode())
-        frame = pl.scan_csv(
-            text, separator=delimiter, has_header=False, skip_rows=lines, new_columns=header, null_values=EMPTY,
-            infer_schema_length=None, try_parse_dates=True,
-        )  # fmt: skip
-        return frame.filter(~pl.all_horizontal(pl.all().is_null()))
-
-
-def _zero_bytes(path: Path) -> DataError:
-    with path.open("rb") as file:
-        other = "utf-16-be" if file.read(1) == b"\0" else "utf-16-le"
-    return DataError(
-        f"{path.name} has zero bytes in its header: it is no text in UTF-8, but perhaps UTF-16 without its mark.",
-        remedy=f'Set data.args.encoding to "{other}", or save the file as UTF-8.',
-        details={"changes": {"data.args.encoding": other}},
-    )
-
-
-def _too_short(path: Path, lines: int) -> DataError:
-    return DataError(
-        f"{path.name} has {lines} line(s): a header line and at least one row are needed.",
-        remedy="Point data.args.path at a table with data in it.",
-    )
-
-
-def _wrong_encoding(path: Path, encoding: str) -> DataError:
-    """Return the error for bytes of another encoding, with the line and the encoding that fits."""
-    with path.open("rb") as file:
-        for line, data in enumerate(file, start=1):
-            try:
-                data.decode(encoding)
-            except UnicodeDecodeError as error:
-                return _named_encoding(path, encoding, line, data, error)
-    return DataError(
-        f"{path.name} cannot be read as {encoding}.", remedy='Set data.args.encoding, for example "utf-16".'
-    )
-
-
-def _named_encoding(path: Path, encoding: str, line: int, data: bytes, error: UnicodeDecodeError) -> DataError:
-    for other in ("cp1252", "latin-1"):
-        try:
-            around = data.decode(other)[max(error.start - 12, 0) : error.start + 12].strip()
-        except UnicodeDecodeError:
-            continue
-        return DataError(
-            f"{path.name} cannot be read as {encoding.removesuffix('-sig')}: line {line} has the byte "
-            f"0x{data[error.start]:02x}, which in {other} reads as {around!r}.",
-            remedy=f'Set data.args.encoding to "{other}" if that is what it says, or save the file as UTF-8.',
-            details={"line": line, "changes": {"data.args.encoding": other}},
-        )
-    return DataError(f"{path.name} line {line} is no {encoding}.", remedy="Save the file as UTF-8.")
+        """Return delimiter, encoding, and what the configuration says of the header."""
+        said = {"names": self._header(path), "header": self.header or 0} if self.names or self.header == 0 else {}
+        return self._how(path) | said
 
 
 class CsvTexts(_File, Texts):

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sources.cells import Wanted, named
 from trainwright.trainer.data.sources.tables import Numbers, Table, Texts
+from trainwright.trainer.data.table import transform
 from trainwright.trainer.data.table.schema import ROWS
 
 if TYPE_CHECKING:
-    import polars as pl
     import pyarrow as pa
 
 ROWS_AT_ONCE = 1 << 13
@@ -65,14 +65,9 @@ class _File(Table):
             columns = [_column([record.get(name) for _, record in some]) for name in names]
             yield pa.RecordBatch.from_arrays(columns, names=names)
 
-    def where(self, path: Path, row: int) -> str:
-        """Return a row's line."""
-        return f"{path.name} line {next(islice(_records(path), row, None))[0]}"
-
-    def _scanned(self, path: Path) -> pl.LazyFrame:
-        import polars as pl
-
-        return pl.scan_ndjson(path, infer_schema_length=None)
+    def places(self, path: Path) -> Iterator[str]:
+        """Yield the line of each row."""
+        return (f"{path.name} line {line}" for line, _ in _records(path))
 
 
 def _parsed(path: Path, header: list[str]) -> Iterator[pa.RecordBatch]:
@@ -96,7 +91,7 @@ def _parsed(path: Path, header: list[str]) -> Iterator[pa.RecordBatch]:
         return
     schema = pa.schema([(name, getattr(pa, str(kind))()) for name, kind in types.items()])
     parsing = arrow.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
-    with path.open("rb") as file, arrow.open_json(file, parse_options=parsing) as batches:
+    with transform.unpacked(path) as file, arrow.open_json(file, parse_options=parsing) as batches:
         yield from batches
 
 
@@ -107,7 +102,7 @@ _TYPES = {frozenset({str}): "string", frozenset({int}): "int64", frozenset({int,
 
 def _lines(path: Path) -> int:
     """Return how many lines are not blank."""
-    with path.open("rb") as file:
+    with transform.unpacked(path) as file:
         return sum(not line.isspace() for line in file)
 
 
@@ -115,20 +110,18 @@ def _column(cells: list[Any]) -> pa.Array:
     """Return cells as an array: of one type where they have one, else as text."""
     import pyarrow as pa
 
-    from trainwright.trainer.data.table.transform import text_of
-
     kinds = {type(cell) for cell in cells if cell is not None}
     if kinds <= {int, float} or len(kinds) == 1:
         try:
             return pa.array(cells)
         except (pa.ArrowInvalid, OverflowError):  # whole numbers of more than 64 bits, beside floating ones
             return pa.array([None if cell is None else str(cell) for cell in cells], type=pa.string())
-    return pa.array([text_of(cell) for cell in cells], type=pa.string())
+    return pa.array([transform.text_of(cell) for cell in cells], type=pa.string())
 
 
 def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield line and object of every line that is not blank. Raises DataError for a line that is none."""
-    with path.open(encoding="utf-8-sig") as file:
+    with transform.opened(path) as file:
         for line, content in enumerate(file, start=1):
             if not content.strip():
                 continue

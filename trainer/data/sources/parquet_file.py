@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+    from trainwright.trainer.data.sources.reading import Reading
+
 ROWS_AT_ONCE = 1 << 14
 
 
@@ -43,17 +45,27 @@ class _File(Table):
     columns_at_once: ClassVar[int] = 4
 
     def _header(self, path: Path) -> list[str]:
-        from pyarrow import parquet
-
-        return named(parquet.read_schema(path).names, path)
+        return named(_names(path), path)
 
     def _batches(self, path: Path, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         return (batch.select(wanted.names) for batch in batches(path, wanted.names))
 
-    def _scanned(self, path: Path) -> pl.LazyFrame:
+    def _scanned(self, reading: Reading) -> pl.LazyFrame:
+        """Return the rows, which stay in the files until columns of them are asked for."""
         import polars as pl
 
-        return pl.scan_parquet(path)
+        named = (
+            pl.scan_parquet(path, glob=False).rename(dict(zip(_names(path), reading.header, strict=True)))
+            for path in reading.files
+        )
+        frame = pl.concat(list(named), how="vertical_relaxed")
+        return frame.filter(~pl.int_range(pl.len()).is_in(reading.dropped.tolist())) if len(reading.dropped) else frame
+
+
+def _names(path: Path) -> list[str]:
+    from pyarrow import parquet
+
+    return list(parquet.read_schema(path).names)
 
 
 class ParquetTexts(_File, Texts):

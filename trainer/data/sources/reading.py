@@ -44,7 +44,7 @@ class Reading:
     """Rows without a target that are left out, (dropped,), counted over all files."""
 
     def __post_init__(self) -> None:
-        headers = [self.table.header(path) for path in self.files]
+        headers = [self.table.header_of(path) for path in self.files]
         self.header = headers[0]
         for path, header in zip(self.files, headers, strict=True):
             if header != self.header:
@@ -62,9 +62,11 @@ class Reading:
                     remedy="Name another column with data.args.target.",
                 )
 
-    def batches(self, names: list[str], numbers: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, names: list[str], numbers: Sequence[str] = (), whole: Sequence[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the rows in order, with the columns of these names."""
-        wanted = Wanted(names, frozenset(numbers) - self.texts, self.decimal)
+        wanted = Wanted(names, frozenset(numbers) - self.texts, frozenset(whole), self.decimal)
         row, self.starts = 0, []
         for path in self.files:
             self.starts.append(row)
@@ -111,7 +113,7 @@ class Reading:
         """Return the split of each row that the name of its file says, (rows,). Raises DataError, as `by_names`."""
         each = (self.table.read(path, Wanted(self.header[:1])) for path in self.files)
         counts = [sum(batch.num_rows for batch in batches) for batches in each]
-        return np.delete(by_names(self.table.names(code_root), counts), self.dropped)
+        return np.delete(by_names(self.table.file_names(code_root), counts), self.dropped)
 
     def values(self, name: str) -> Array:
         """Return the cells of one column, (rows,)."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,10 +12,13 @@ from pydantic import Field
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.paths import confine_folder
-from trainwright.trainer.data.sources.cells import files_of
-from trainwright.trainer.data.sources.parquet_file import batches
+from trainwright.trainer.data.sources.cells import Wanted, files_of
+from trainwright.trainer.data.sources.csv_file import CsvTexts
+from trainwright.trainer.data.sources.parquet_file import ParquetTexts
 from trainwright.trainer.data.sources.source import PATH, Files, Name, unreadable
+from trainwright.trainer.data.sources.tables import UNREADABLE, Texts
 from trainwright.trainer.data.sources.text_files import find_files
+from trainwright.trainer.data.table import transform
 
 Row = tuple[str, dict[str, Any]]
 """A row's place, and its columns."""
@@ -47,15 +50,14 @@ class RowFiles(Files):
 
 
 def _of_file(file: Path) -> Iterator[Row]:
-    if file.suffix.lower() in TABLES:
-        yield from _of_table(file)
-        return
-    if file.suffix == ".parquet":
-        yield from _of_parquet(file)
+    endings = {suffix.lower() for suffix in file.suffixes[-2:]}
+    if not endings.isdisjoint((*TABLES, ".parquet")):
+        yield from _of_table(file, ParquetTexts if ".parquet" in endings else CsvTexts)
         return
     try:
-        text = file.read_text(encoding="utf-8-sig")
-        if file.suffix == ".json":
+        with transform.opened(file) as opened:
+            text = opened.read()
+        if ".json" in endings:
             listed = json.loads(text)
             rows = (
                 [("row", row, value) for row, value in enumerate(listed, start=1)] if isinstance(listed, list) else []
@@ -63,7 +65,7 @@ def _of_file(file: Path) -> Iterator[Row]:
         else:
             lines = enumerate(text.split("\n"), start=1)
             rows = [("line", line, _parsed(file, line, content)) for line, content in lines if content.strip()]
-    except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
+    except (*UNREADABLE, RecursionError) as error:
         raise unreadable(file, error) from error
     for unit, number, value in rows:
         if not isinstance(value, dict):
@@ -74,16 +76,14 @@ def _of_file(file: Path) -> Iterator[Row]:
         yield f"{file.name} {unit} {number}", value
 
 
-def _of_table(file: Path) -> Iterator[Row]:
-    """Yield the rows of a table of text, every cell a text; an empty one is left out."""
-    try:
-        with file.open(encoding="utf-8-sig", newline="") as lines:
-            reader = csv.DictReader(lines, delimiter="\t" if file.suffix.lower() == ".tsv" else ",", strict=True)
-            for row in reader:
-                cells = {name: cell for name, cell in row.items() if isinstance(name, str) and cell}
-                yield f"{file.name} line {reader.line_num}", cells
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise unreadable(file, error) from error
+def _of_table(file: Path, kind: type[Texts]) -> Iterator[Row]:
+    """Yield the rows of a table; an empty cell of text is left out."""
+    table = kind(path=file.name, text="*")
+    batches = table.read(file, Wanted(table.header_of(file)))
+    for place, row in zip(
+        table.places(file), chain.from_iterable(batch.to_pylist() for batch in batches), strict=False
+    ):
+        yield place, {name: cell for name, cell in row.items() if cell != ""} if kind is CsvTexts else row
 
 
 def _parsed(file: Path, line: int, content: str) -> Any:
@@ -93,19 +93,6 @@ def _parsed(file: Path, line: int, content: str) -> Any:
         raise DataError(
             f"{file.name} line {line} is no JSON: {str(error)[:120]}.", remedy="Repair or remove the line."
         ) from error
-
-
-def _of_parquet(file: Path) -> Iterator[Row]:
-    from pyarrow import ArrowException
-
-    number = 0
-    try:
-        for batch in batches(file):
-            for row in batch.to_pylist():
-                number += 1
-                yield f"{file.name} row {number}", row
-    except (OSError, ValueError, ArrowException) as error:
-        raise unreadable(file, error) from error
 
 
 def _of_folder(folder: Path) -> Iterator[Row]:

@@ -14,6 +14,7 @@ from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.section import Section
 from trainwright.trainer.data.remote.storage import Storage
 from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.sources.file_kinds import kind_of_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -144,8 +145,10 @@ class Files(Source):
 
 def unreadable(path: Path, error: Exception) -> DataError:
     """Return the error for a file that its reader does not understand."""
+    kind = kind_of_file(path)
+    more = f"; by its first bytes it is {kind.said}" if kind is not None else ""
     return DataError(
-        f"{path.name} cannot be read: {str(error)[:200]}.",
+        f"{path.name} cannot be read: {str(error)[:200]}{more}.",
         remedy="Point data.args.path at a readable file (csv, jsonl: UTF-8 text; npz: written by numpy.savez; parquet: "
         "whole; arrow: a folder of save_to_disk).",
     )

@@ -141,7 +141,7 @@ class _Rows(Query):
         """Return the file of the rows. Raises ConfigurationError, DataError as `fetch_rows`."""
         return [fetch_rows(self, code_root)]
 
-    def names(self, code_root: Path) -> list[str]:  # noqa: ARG002 - of files
+    def file_names(self, code_root: Path) -> list[str]:  # noqa: ARG002 - of files
         """Return a name that says no split."""
         return ["the query"]
 

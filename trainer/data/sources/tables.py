@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-import re
+import csv
 from abc import abstractmethod
 from collections.abc import Iterator
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.base.paths import confine, matches_nothing
+from trainwright.trainer.base.errors import ConfigurationError, DataError
+from trainwright.trainer.base.paths import MOST_NAMED, confine, matching
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.sources.cells import Wanted, files_of, no_rows
+from trainwright.trainer.data.sources.file_kinds import kind_of_file
 from trainwright.trainer.data.sources.source import PATH, Files, Loaded, Name, Source, unreadable
 from trainwright.trainer.data.sources.text_files import Modelling, Tokens
+from trainwright.trainer.data.table.transform import TORN
 
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+    from trainwright.trainer.data.sources.reading import Reading
     from trainwright.trainer.data.splits import Splits
 
 Task = Literal["classification", "regression"]
 Kind = Literal["number", "category", "boolean", "date", "text", "ignore"]
-PATTERN = re.compile(r"[*?\[]")
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, csv.Error, *TORN)
+"""Errors of the libraries that read files."""
 
 
 class Table(Files):
@@ -33,6 +38,9 @@ class Table(Files):
 
     columns_at_once: ClassVar[int] = 1 << 30
     """Columns that are best read together, where a reader keeps much for each."""
+
+    is_text: ClassVar[bool] = False
+    """Whether its cells are text, of no type."""
 
     path: Name | Annotated[list[Name], Field(min_length=1)]
     """A file, a pattern (`rows/*.csv`), or several."""
@@ -51,21 +59,26 @@ class Table(Files):
 
     def files(self, code_root: Path) -> list[Path]:
         """Return the table's files in order. Raises ConfigurationError where one is not there."""
-        return [self.confined(name, code_root) for name in self.names(code_root)]
+        return [self.confined(name, code_root) for name in self.file_names(code_root)]
 
-    def names(self, code_root: Path) -> list[str]:
+    def file_names(self, code_root: Path) -> list[str]:
         """Return the names of `files` as given, or as a pattern finds them. Raises ConfigurationError for none."""
         given = [self.path] if isinstance(self.path, str) else self.path
         return [name for one in given for name in self._matching(one, code_root)]
 
     def _matching(self, path: str, code_root: Path) -> list[str]:
-        if not PATTERN.search(path) or (code_root / path).exists():
-            return [path]
-        absolute = Path(path).is_absolute() or ".." in Path(path).parts
-        found = [] if absolute else sorted(code_root.glob(path))
-        if not found:
-            raise matches_nothing(path, code_root, key=PATH)
-        return [file.relative_to(code_root).as_posix() for file in found]
+        names = matching(path, code_root, key=PATH)
+        own = [name for name in names if self.endings and not _endings(name).isdisjoint(self.endings)]
+        if own and len(own) < len(names):
+            others = [name for name in names if name not in own]
+            better = f"{path}.{Path(own[0]).suffix[1:]}" if path.endswith("*") else None
+            raise ConfigurationError(
+                f"`{PATH}` = {path!r} matches {len(own)} {self.name} and {len(others)} other files: "
+                f"{', '.join(others[:MOST_NAMED])}{', …' if len(others) > MOST_NAMED else ''}.",
+                remedy=f"Match {self.name} alone{f': {better!r}' if better else ''}; or name the files as a list.",
+                details={"changes": {PATH: better}} if better else {},
+            )
+        return names
 
     def confined(self, path: str, code_root: Path) -> Path:
         """Return one of the files. Raises ConfigurationError where it is not there."""
@@ -76,33 +89,26 @@ class Table(Files):
         return files_of(path)
 
     def scan(self, code_root: Path) -> pl.LazyFrame:
-        """Return the rows as they are in the files, without those that are left out."""
-        import polars as pl
-
-        files = self.files(code_root)
-        frame = pl.concat([self._scanned(path) for path in files], how="vertical_relaxed")
-        if not self.drop_without_target:
-            return frame
+        """Return the rows that training reads, in its order, without those that are left out."""
         from trainwright.trainer.data.sources.reading import Reading
 
-        return frame.filter(~pl.int_range(pl.len()).is_in(Reading(self, files).dropped.tolist()))
+        return self._scanned(Reading(self, self.files(code_root)))
 
-    def _scanned(self, path: Path) -> pl.LazyFrame:
-        import polars as pl
-        import pyarrow as pa
+    def _scanned(self, reading: Reading) -> pl.LazyFrame:
+        from trainwright.trainer.data.sources.typed_frame import frame_of
 
-        frame = pl.from_arrow(pa.Table.from_batches(self.read(path, Wanted(self.header(path)))))
-        assert isinstance(frame, pl.DataFrame)  # noqa: S101 - of a table
-        return frame.lazy()
+        return frame_of(reading)
 
-    def header(self, path: Path) -> list[str]:
+    def header_of(self, path: Path) -> list[str]:
         """Return the columns' names. Raises DataError where they cannot be read, or two are equal."""
         from pyarrow import ArrowException
 
         try:
+            if other := self._of_another_content(path):
+                raise other
             return self._header(path)
-        except (OSError, ValueError, KeyError, TypeError, ArrowException) as error:
-            raise self._of_another_kind(path) or self.diagnosed(path, error) from error
+        except (*UNREADABLE, ArrowException) as error:
+            raise self._of_another_ending(path) or self.diagnosed(path, error) from error
 
     def read(self, path: Path, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one of the files in order, with the columns that are wanted.
@@ -115,8 +121,8 @@ class Table(Files):
 
         try:
             yield from self._batches(path, wanted)
-        except (OSError, ValueError, KeyError, TypeError, ArrowException) as error:
-            raise self._of_another_kind(path) or self.diagnosed(path, error) from error
+        except (*UNREADABLE, ArrowException) as error:
+            raise self._of_another_ending(path) or self.diagnosed(path, error) from error
 
     @abstractmethod
     def _header(self, path: Path) -> list[str]:
@@ -130,35 +136,52 @@ class Table(Files):
         """Return what is wrong with a file that cannot be read."""
         return unreadable(path, error)
 
-    def _of_another_kind(self, path: Path) -> DataError | None:
-        """Return the error for a file with the ending of another source, which names that; None for others."""
-        is_own = not self.endings or path.suffix.removeprefix(".").lower() in self.endings
-        if is_own or (other := _reader_of(path.suffix)) is None:
+    def _of_another_content(self, path: Path) -> DataError | None:
+        """Return the error for a file whose first bytes are those of another kind; None for others."""
+        found = kind_of_file(path)
+        if found is None or found.use == self.name or (self.name == "sql" and found.use == "parquet"):
             return None
+        if found.use is not None:
+            return self._read_by(path, found.use, found.said)
+        return DataError(f"{path.name} is {found.said}: it is no {self.name}.", remedy=f"{found.remedy}.")
+
+    def _of_another_ending(self, path: Path) -> DataError | None:
+        """Return the error for an unreadable file with the ending of another source; None for others."""
+        ending = path.suffix.removeprefix(".").lower()
+        kinds = () if not self.endings or ending in self.endings else Numbers.__subclasses__()
+        use = next((kind.name for kind in kinds if ending in kind.endings), None)
+        return None if use is None else self._read_by(path, use, f"a file with the ending of {use}")
+
+    def _read_by(self, path: Path, use: str, said: str) -> DataError:
         args = self.model_dump(mode="json", exclude_unset=True)
+        other = next((kind for kind in Numbers.__subclasses__() if kind.name == use), None)
+        known = ["path"] if other is None else [*other.model_fields, *other.texts.model_fields]
         return DataError(
-            f"{path.name} cannot be read as {self.name}, and its ending is that of {other}.",
-            remedy=f"Set data.use to {other}.",
-            details={"changes": {"data.use": other, "data.args": args}},
+            f"{path.name} is {said}, and cannot be read as {self.name}.",
+            remedy=f"Set data.use to {use}.",
+            details={"changes": {"data.use": use, "data.args": {key: args[key] for key in args if key in known}}},
         )
 
     def without_rows(self, path: Path) -> DataError:
         """Return the error for a file with a header and no rows."""
         return no_rows(path)
 
+    def places(self, path: Path) -> Iterator[str]:
+        """Yield the place of each row: `churn.csv line 3`."""
+        return (f"{path.name} row {row}" for row in count(1))
+
     def where(self, path: Path, row: int) -> str:
-        """Return a row's place: `churn.csv line 3`."""
-        return f"{path.name} row {row + 1}"
+        """Return a row's place."""
+        return next(islice(self.places(path), row, None))
 
     def reading(self, path: Path) -> dict[str, Any]:  # noqa: ARG002 - for text files
         """Return how a text file is read, for those who read it when the model serves."""
         return {}
 
 
-def _reader_of(ending: str) -> str | None:
-    """Return the source of tables that reads files of an ending, if one does; each kind is a class of its own below."""
-    kinds = Table.__subclasses__()
-    return next((kind.name for kind in kinds if ending.removeprefix(".").lower() in kind.endings), None)
+def _endings(name: str) -> set[str]:
+    """Return the last ending of a name, and what stands before one of a compressed file: `rows.csv.gz`."""
+    return {suffix[1:].lower() for suffix in Path(name).suffixes[-2:]}
 
 
 class Texts(Modelling, Table):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from trainwright.trainer.base.errors import ConfigurationError, near_matches
-from trainwright.trainer.base.paths import confine, confine_folder, matches_nothing
+from trainwright.trainer.base.paths import confine, confine_folder, matching
 from trainwright.trainer.base.section import Section
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.sources.source import PATH, Files, Name
@@ -105,10 +105,7 @@ def find_files(path: str | Sequence[str], code_root: Path) -> list[Path]:
     root = code_root.resolve()
     found: list[Path] = []
     for given in [path] if isinstance(path, str) else list(path):
-        names = [str(given)]
-        if any(sign in str(given) for sign in "*?[") and not Path(given).is_absolute():
-            names = sorted(each.relative_to(root).as_posix() for each in root.glob(str(given)) if each.is_file())
-            if not names:
-                raise matches_nothing(str(given), root, key=PATH)
-        found += [confine(name, code_root, key=PATH) for name in names]
+        names = sorted(matching(str(given), root, key=PATH))
+        files = [name for name in names if len(names) == 1 or (root / name).is_file()]
+        found += [confine(name, code_root, key=PATH) for name in files]
     return list(dict.fromkeys(found))

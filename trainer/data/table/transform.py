@@ -8,16 +8,23 @@ It lies beside `schema.json`, and gives the very numbers that training was given
 
 from __future__ import annotations
 
+import bz2
 import csv
+import gzip
+import io
 import json
+import lzma
 import math
 import re
 import sys
+import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date
+from importlib import import_module
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, TextIO
 
 import numpy as np
 
@@ -63,6 +70,10 @@ PLAIN = str.maketrans({"\u2212": "-", "\u00a0": " ", "\u2009": " ", "\u202f": " 
 """Characters of numbers that stand for others: the minus of typesetters, spaces that do not break a line."""
 WORDS = re.compile("[^\x00-/:-@\\[-`{-\x7f\u00a0\u2000-\u206f\u3000-\u3003]+")
 Row = dict[str, Any]
+LINES = 200
+"""First lines, among which a header is looked for."""
+SEP = re.compile(r'"?sep=(.)"?[;,\t]*', re.IGNORECASE)
+csv.field_size_limit(2**31 - 1)  # of the C library's long on every platform: a cell may be a whole document
 EPOCH = date(1970, 1, 1).toordinal()
 
 
@@ -225,29 +236,116 @@ def encode_rows(rows: Iterable[Row], schema: Row) -> np.ndarray[Any, np.dtype[np
     return np.array(found, dtype=np.float32).reshape(-1, width)
 
 
+def _member(path: Path) -> IO[bytes]:
+    """Open the one file of a zip archive. Raises ValueError where it holds none or several."""
+    archive = zipfile.ZipFile(path)
+    names = [one.filename for one in archive.infolist() if not one.is_dir() and not one.filename.startswith("__MACOSX")]
+    if len(names) != 1:
+        raise ValueError(f"it is a zip archive of {len(names)} files ({', '.join(names[:5])}): unpack it")
+    return archive.open(names[0])
+
+
+def _zstd(path: Path) -> IO[bytes]:
+    try:
+        return import_module("compression.zstd").open(path)  # type: ignore[no-any-return]  # from Python 3.14 on
+    except ImportError:
+        pass
+    try:
+        return import_module("pyarrow").input_stream(str(path), compression="zstd")  # type: ignore[no-any-return]
+    except ImportError:
+        raise ValueError("it is compressed by zstd, which this Python cannot read: unpack it (zstd -d)") from None
+
+
+PACKED: dict[bytes, Callable[[Path], Any]] = {
+    b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open, b"\x28\xb5\x2f\xfd": _zstd,
+    b"PK\x03\x04": _member,
+}  # fmt: skip
+"""What opens a compressed file, by its first bytes: endings are often wrong."""
+TORN = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError, NotImplementedError)
+"""Errors of these for files that are cut short, damaged or locked."""
+
+
+def packed(path: Path) -> Callable[[Path], IO[bytes]] | None:
+    """Return what opens a compressed file: gzip, bzip2, xz, zstd, or a zip archive of one file; None for others."""
+    with path.open("rb") as file:
+        head = file.read(6)
+    return next((opens for magic, opens in PACKED.items() if head.startswith(magic)), None)
+
+
+def unpacked(path: Path) -> IO[bytes]:
+    """Open a file's bytes, decompressed."""
+    opens = packed(path)
+    return path.open("rb") if opens is None else opens(path)
+
+
+def opened(path: Path, encoding: str = "utf-8-sig") -> TextIO:
+    """Open a file's text, decompressed as `unpacked` does, with its line ends as they are."""
+    return io.TextIOWrapper(unpacked(path), encoding, newline="")
+
+
+def begun(file: TextIO, how: Row) -> tuple[int, Any]:
+    """Return how many lines of a text table stand above its first row or header, and a reader of cells from there on.
+
+    Above it stand blank lines, Excel's `sep=;`, which names the delimiter, and comments, which begin with #.
+    """
+    lines, above, delimiter = list(islice(file, LINES)), 0, how.get("delimiter") or ","
+    for place, line in enumerate(lines):
+        said = SEP.fullmatch(line.rstrip("\r\n"))
+        if said and not any(one.strip() for one in lines[:place]):
+            delimiter = said[1]
+        elif line.strip() and not (line.startswith("#") and not names_columns(lines[place:], delimiter)):
+            break
+        above = place + 1
+    above = max(above, (how.get("header") or 1) - 1)
+    return above, csv.reader(chain(lines[above:], islice(file, max(above - len(lines), 0), None)), delimiter=delimiter)
+
+
+def names_columns(lines: list[str], delimiter: str) -> bool:
+    """Return whether the first line, which begins with #, is a header: it has a name for each cell of the next one."""
+    rows = list(islice((row for row in csv.reader(lines[:9], delimiter=delimiter) if row), 3))
+    if len(rows) < 2 or not 1 < len(rows[0]) == len(rows[1]) or rows[1][0].startswith("#"):
+        return False
+    if len(rows) > 2 and any(map(is_number, rows[2])) and not any(map(is_number, rows[1])):
+        return False  # the next line is the header
+    return not any(" " in name.lstrip("# ").strip() for name in rows[0])
+
+
+def is_number(cell: str) -> bool:
+    """Return whether a cell is a number as programs write it."""
+    try:
+        return math.isfinite(float(cell)) and "_" not in cell
+    except ValueError:
+        return False
+
+
 def read_rows(path: str | Path, schema: Row) -> Iterator[Row]:
-    """Yield the rows of a CSV file, or of JSON lines, as dicts by column name.
+    """Yield the rows of a CSV file, or of JSON lines, as dicts by column name; either may be compressed.
 
     Raises ValueError for a line that is no row: of JSON no object, of CSV more or fewer cells than the header.
     """
     path = Path(path)
-    if path.suffix in {".jsonl", ".ndjson"}:
+    if not {".jsonl", ".ndjson"}.isdisjoint(path.suffixes):
         yield from _read_objects(path)
         return
-    with path.open(encoding=schema.get("encoding") or "utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=schema.get("delimiter") or ",")
-        lines = (cells for cells in reader if cells)
-        header = [cell.strip() or f"column_{place}" for place, cell in enumerate(next(lines, []), start=1)]
-        if twice := [name for name in header if header.count(name) > 1]:
+    with opened(path, schema.get("encoding") or "utf-8-sig") as file:
+        above, reader = begun(file, schema)
+        lines, names = (cells for cells in reader if cells), schema.get("names")
+        if names is None or schema.get("header"):
+            header = [cell.strip() or f"column_{place}" for place, cell in enumerate(next(lines, []), start=1)]
+            names = names or header
+        if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"it has two columns named {twice[0]!r}")
+        unlabelled = names if schema.get("header") != 0 else [name for name in names if name != schema["target"]]
         for cells in lines:
-            if len(cells) != len(header):
-                raise ValueError(f"line {reader.line_num} has {len(cells)} cells, the header has {len(header)}")
-            yield dict(zip(header, cells, strict=True))
+            known = names if len(cells) == len(names) else unlabelled
+            if len(cells) != len(known):
+                line = above + reader.line_num
+                raise ValueError(f"line {line} has {len(cells)} cells, the header has {len(names)}")
+            yield dict(zip(known, cells, strict=True))
 
 
 def _read_objects(path: Path) -> Iterator[Row]:
-    with path.open(encoding="utf-8-sig") as file:
+    with opened(path) as file:
         for place, line in enumerate(file, start=1):
             if not line.strip():
                 continue
@@ -286,5 +384,5 @@ if __name__ == "__main__":
         main(*sys.argv[1:])
     except UnicodeDecodeError as problem:
         sys.exit(f"{sys.argv[1]}: it is no text in {problem.encoding}; CSV or JSON lines are read ({problem.reason})")
-    except (OSError, ValueError, ImportError, csv.Error) as problem:
+    except (OSError, ValueError, ImportError, csv.Error, *TORN) as problem:
         sys.exit(f"{sys.argv[1]}: {problem}")

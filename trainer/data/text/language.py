@@ -12,6 +12,8 @@ from blake3 import blake3
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.fingerprint import record_split
 from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.sources.file_kinds import kind_of_file
+from trainwright.trainer.data.sources.source import unreadable
 from trainwright.trainer.data.split_methods.rows import Array
 from trainwright.trainer.data.splits import Splits, split_indices
 from trainwright.trainer.data.text.blocks import TokenBlocks, cut_into_blocks
@@ -31,6 +33,8 @@ def _read(path: Path) -> str:
         data = path.read_bytes()
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        if kind_of_file(path) is not None:
+            raise unreadable(path, error) from error
         line = data.count(b"\n", 0, error.start) + 1
         around = data[max(error.start - 12, 0) : error.start + 12].decode("latin-1").strip()
         raise DataError(

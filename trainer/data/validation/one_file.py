@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainwright.trainer.base.errors import ConfigurationError, DataError
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.sources import SOURCES
+from trainwright.trainer.data.sources.file_kinds import kind_of_file
+from trainwright.trainer.data.sources.tables import Table
 from trainwright.trainer.data.validation.check import Context
 from trainwright.trainer.data.validation.expectations import DOCUMENT, Expectations, read_expectations
 from trainwright.trainer.data.validation.report import Report
 from trainwright.trainer.data.validation.validate import validate
 from trainwright.trainer.data.validation.values import kind_of
-
-if TYPE_CHECKING:
-    import polars as pl
-
-READERS = {".csv": "scan_csv", ".tsv": "scan_csv", ".parquet": "scan_parquet", ".jsonl": "scan_ndjson",
-           ".ndjson": "scan_ndjson", ".arrow": "scan_ipc", ".feather": "scan_ipc"}  # fmt: skip
-SOURCES = {".csv": "csv", ".parquet": "parquet", ".jsonl": "jsonl"}
 
 
 def validate_file(path: Path, target: str | None = None, expectations: str | None = None) -> Report:
@@ -31,10 +26,11 @@ def validate_file(path: Path, target: str | None = None, expectations: str | Non
         expectations: a file of expectations beside the data.
 
     Raises:
-        ConfigurationError: an ending that no reader has, no such column, or expectations that cannot be read.
+        ConfigurationError: a kind that no source reads, no such column, or expectations that cannot be read.
         DataError: the file cannot be read.
     """
-    frame = _read(path)
+    source = _source_of(path)
+    frame = source.model_validate({"path": path.name, "text": "*"}).scan(path.parent).collect()
     kinds = {name: kind_of(dtype) for name, dtype in frame.schema.items()}
     if target is not None and target not in kinds:
         raise ConfigurationError(
@@ -49,30 +45,27 @@ def validate_file(path: Path, target: str | None = None, expectations: str | Non
         expectations=known,
         target=target,
         splits=_drawn(frame.height),
-        source=SOURCES.get(path.suffix.lower(), ""),
+        source=source.name,
         options={"path": path.name, **({"target": target} if target else {})},
     )
     return validate(context)
 
 
-def _read(path: Path) -> pl.DataFrame:
-    import polars as pl
-
-    ending = path.suffix.lower()
-    if ending not in READERS:
+def _source_of(path: Path) -> type[Table]:
+    """Return the source that reads a file, by its content or else its ending. Raises ConfigurationError."""
+    tables = {name: kind for name, kind in SOURCES.items() if issubclass(kind, Table) and kind.endings}
+    found = kind_of_file(path)
+    use = found.use if found is not None else None
+    endings = {suffix[1:].lower() for suffix in path.suffixes[-2:]}
+    use = use or next((name for name, kind in tables.items() if not endings.isdisjoint(kind.endings)), None)
+    if use not in tables:
+        known = ", ".join(f".{ending}" for kind in tables.values() for ending in kind.endings)
         raise ConfigurationError(
-            f"{path.name} has the ending {ending!r}; tables end in {', '.join(READERS)}.",
+            f"{path.name} is {found.said if found else 'of an unknown kind'}; tables end in {known}.",
             remedy="Give a file of one of these kinds; a folder of pictures is validated by a project's smoke run.",
             document=DOCUMENT,
         )
-    options = {"separator": "\t"} if ending == ".tsv" else {}
-    try:
-        return getattr(pl, READERS[ending])(path, **options).collect()  # type: ignore[no-any-return]
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise DataError(
-            f"{path.name} cannot be read: {' '.join(str(error).split())[:300]}.",
-            remedy="Correct the named row: each row needs as many cells as the header, in UTF-8.",
-        ) from error
+    return tables[use].form_of({"text": "*"})  # type: ignore[return-value]  # every table has a form for texts
 
 
 def _drawn(rows: int) -> dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]]:

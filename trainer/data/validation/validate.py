@@ -69,8 +69,8 @@ def _made(name: str, make: Callable[[], Iterable[Each]]) -> list[Each]:
         sys.stderr.write("validation: " + "".join(traceback.format_exception(error)))
         raise DataError(
             f"The checks of {name!r} cannot be made: {type(error).__name__}: {' '.join(str(error).split())[:200]}.",
-            remedy=f"Correct the data or the expectation that they read; or leave these checks out, which is recorded: "
-            f"`without: [{name}]` in data.expectations.",
+            remedy="Correct the cells or the expectation that they read. If both are right, the fault is ours: "
+            "report it with the traceback in worker.log.",
             document=DOCUMENT,
             details={"family": name},
         ) from error
@@ -82,10 +82,25 @@ def _values(context: Context, planned: Mapping[str, list[Check]]) -> dict[str, A
 
     try:
         return _one_pass(context, [check for checks in planned.values() for check in checks])
-    except (Exception, pl.exceptions.PanicException):  # of which family, a pass of each alone shows
-        for name, checks in planned.items():
+    except (Exception, pl.exceptions.PanicException):
+        _require_readable(context)
+        for name, checks in planned.items():  # of which family, a pass of each alone shows
             _made(name, partial(_one_pass, context, checks))
         raise
+
+
+def _require_readable(context: Context) -> None:
+    """Check that the rows can be read at all: then a fault is the reader's, and no check's. Raises DataError."""
+    import polars as pl
+
+    try:
+        context.frame.select(pl.all().is_null().sum()).collect(engine="streaming")
+    except (Exception, pl.exceptions.PanicException) as error:
+        raise DataError(
+            f"The rows cannot be read: {type(error).__name__}: {' '.join(str(error).split())[:300]}.",
+            remedy="Correct the file that data.args.path names, or write it anew.",
+            document=DOCUMENT,
+        ) from error
 
 
 def _verdicts(context: Context, family: str, checks: list[Check], values: Mapping[str, Any]) -> list[Verdict]:

@@ -30,7 +30,7 @@ from trainwright.trainer.run.results import Skew
 
 TRANSFORM, SCHEMA = "transform.py", "schema.json"
 ROWS = 256
-READ_AS_TEXT = (".csv", ".tsv", ".jsonl", ".ndjson")
+LINES_OF_JSON = (".jsonl", ".ndjson")
 
 
 def ship_transform(session: Session, folder: Path) -> bool:
@@ -117,7 +117,7 @@ def _raw_rows(session: Session, shipped: dict[str, Any], schema: dict[str, Any])
     assert isinstance(source, Table), "it has a schema"  # noqa: S101
     files = source.files(session.context.code_root)
     reading = Reading(source, files)
-    if all(file.suffix in READ_AS_TEXT for file in files):
+    if source.name == "csv" or all(file.suffix in LINES_OF_JSON for file in files):
         dropped = set(reading.dropped.tolist())
         rows = chain.from_iterable(shipped["read_rows"](file, schema) for file in files)
         return (row for place, row in enumerate(rows) if place not in dropped)
