@@ -90,9 +90,12 @@ class Table(Files):
 
     def scan(self, code_root: Path) -> pl.LazyFrame:
         """Return the rows that training reads, in its order, without those that are left out."""
+        import polars as pl
+
         from trainwright.trainer.data.sources.reading import Reading
 
-        return self._scanned(Reading(self, self.files(code_root)))
+        frame = self._scanned(Reading(self, self.files(code_root)))
+        return frame.with_columns(pl.col(self.target).replace(self.labels)) if self.labels and self.target else frame
 
     def _scanned(self, reading: Reading) -> pl.LazyFrame:
         from trainwright.trainer.data.sources.typed_frame import frame_of

@@ -91,7 +91,7 @@ def inferred(table: Numbers, reading: Reading, split: SplitSection) -> TableSche
     if not cells[table.target]:
         raise table.without_rows(reading.files[0])
     described = table.reading(reading.files[0])
-    mark = table.decimal or decimal_of(list(cells.values())) or ("," if described.get("delimiter") == ";" else None)
+    mark = decimal_of(cells.values(), table.decimal, described.get("delimiter"))
     target = infer_target(table.target, cells[table.target], mark)
     columns = [_column(table, reading, name, cells[name], mark) for name in chosen]
     reading.decimal = "," if any(one.decimal == "," for one in columns) else "."

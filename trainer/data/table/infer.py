@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,14 +68,21 @@ def infer_target(name: str, cells: Sequence[Any], decimal: str | None = None) ->
     return _number(name, texts, decimal) or Column(name, "category", f"{len(set(texts))} different texts")
 
 
-def decimal_of(columns: Sequence[Sequence[Any]]) -> str | None:
-    """Return the decimal mark that columns of cells prove; None where none does, or they differ."""
+def decimal_of(columns: Iterable[Sequence[Any]], said: str | None = None, delimiter: str | None = None) -> str | None:
+    """Return the decimal mark of a table: as the user says, as its columns prove, or as its delimiter suggests.
+
+    None where nothing tells, or columns differ.
+    """
+    if said is not None:
+        return said
     proven = set()
     for cells in columns:
         texts = [cell.strip() for cell in cells[:SOME] if isinstance(cell, str) and ("," in cell or "." in cell)]
         marks = marks_of(texts) if texts else None
         if marks is not None and marks.is_proven and _fits(texts, marks) >= MOSTLY * len(texts):
             proven.add(marks.decimal)
+    if not proven:
+        return "," if delimiter == ";" else None
     return proven.pop() if len(proven) == 1 else None
 
 
