@@ -22,6 +22,8 @@ SOME = 200
 """First cells of a column that other columns' marks are told by."""
 MOST_ODD = 50
 """Different cells that look like numbers of several units, up to which they are categories."""
+EXACT, BEYOND = 2.0**24, 1e19
+"""Whole numbers up to which float32 has each, and beyond which they are amounts rather than names."""
 FEW_ROWS = 20
 """Values from which all of them differing says something."""
 NAMED_ID = re.compile(r"^column_\d+$|^Unnamed|(^|[_\s-])(id|uuid|guid|index|key)$|^(id|uuid|guid)[_\s-]|[a-z](Id|ID)$")
@@ -95,10 +97,12 @@ def _are_compact_dates(cells: Sequence[Any]) -> bool:
 
 
 def _told_apart(column: Column, cells: Sequence[Any]) -> Column:
-    """Return a column of numbers, left out where most of them fall together in 32 bits."""
-    different = set(map(float, cells))
-    kept = len(set(np.array(list(different)).astype(np.float32).tolist())) if max(map(abs, different)) >= 2**24 else 0
-    if not kept or 2 * kept > len(different):
+    """Return a column of numbers, left out where they are whole and most fall together in 32 bits."""
+    different = np.unique(np.array([*map(float, cells)]))
+    if np.abs(different).min() < EXACT or np.abs(different).max() > BEYOND or (different != np.floor(different)).any():
+        return column
+    kept = len(np.unique(different.astype(np.float32)))
+    if 2 * kept > len(different):
         return column
     reason = (
         f"of {len(different)} different numbers float32 tells {kept} apart: an identifier, or write them less exact"
