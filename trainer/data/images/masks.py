@@ -190,9 +190,8 @@ def coding_of(options: Images, listing: Listing, found: Sequence[Seen | None], *
 
 def _understood(coding: Coding, total: Counter[int], reading: str | None) -> dict[str, Any]:
     """Return each value's class and share of the pixels."""
-    names = {value: coding.names[place] for value, place in coding.classes.items()} | dict.fromkeys(
-        coding.ignored, "ignored"
-    )
+    names = dict.fromkeys(coding.ignored, "ignored")
+    names |= {value: coding.names[place] for value, place in coding.classes.items()}
     values = {said(value, coding.of_colors): f"{names[value]}, {share(total, value)}" for value in sorted(total)}
     found: dict[str, Any] = {"masks": dict([*values.items()][:MOST_NAMED])}
     return found | ({"read_as": reading} if reading else {})
@@ -221,8 +220,8 @@ def _colors(options: Images, listing: Listing, found: Sequence[Seen | None], col
     return DataError(
         f"{len(colored)} of {len(found)} masks are coloured, and no table says which class a colour is: "
         f"{_shares(total, True)}; first {listing.masks[colored[0]]}.",
-        remedy=f"Give each class its colour: configure(project, changes={changes}); colours that count in no loss go into "
-        "data.args.ignore."
+        remedy=f"Give each class its colour: configure(project, changes={changes}); colours that count in no loss go "
+        "into data.args.ignore."
         + (" As many colours as these come from smoothing or JPEG: write the masks anew." if len(total) > 99 else ""),
         details={
             "colors": [said(value, True) for value, _ in total.most_common(MOST_NAMED)],
