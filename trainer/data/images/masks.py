@@ -190,9 +190,8 @@ def coding_of(options: Images, listing: Listing, found: Sequence[Seen | None], *
 
 def _understood(coding: Coding, total: Counter[int], reading: str | None) -> dict[str, Any]:
     """Return each value's class and share of the pixels."""
-    names = {value: coding.names[place] for value, place in coding.classes.items()} | dict.fromkeys(
-        coding.ignored, "ignored"
-    )
+    names = dict.fromkeys(coding.ignored, "ignored")
+    names |= {value: coding.names[place] for value, place in coding.classes.items()}
     values = {said(value, coding.of_colors): f"{names[value]}, {share(total, value)}" for value in sorted(total)}
     found: dict[str, Any] = {"masks": dict([*values.items()][:MOST_NAMED])}
     return found | ({"read_as": reading} if reading else {})
@@ -215,17 +214,19 @@ def _colors(options: Images, listing: Listing, found: Sequence[Seen | None], col
     for place in colored:
         total.update(found[place].pixels)  # type: ignore[union-attr]
     names = [*options.class_codes]
-    details: dict[str, Any] = {"colors": [said(value, True) for value, _ in total.most_common(MOST_NAMED)]}
-    if len(names) == len(total) == 2 and 0 in total:
-        details["changes"] = {"data.args.classes": dict(zip(names, ("#000000", said(max(total), True)), strict=True))}
+    fits = len(names) == len(total) == 2 and 0 in total  # black is what lies behind
+    colors = ["#000000", said(max(total), True)] if fits else ["#rrggbb"] * len(names)
+    changes = {"data.args.classes": dict(zip(names, colors, strict=True))}
     return DataError(
         f"{len(colored)} of {len(found)} masks are coloured, and no table says which class a colour is: "
         f"{_shares(total, True)}; first {listing.masks[colored[0]]}.",
-        remedy="Give each class its colour: configure(project, changes={'data.args.classes': {"
-        + ", ".join(f"'{name}': '#rrggbb'" for name in names[:3])
-        + "}}); colours that count in no loss go into data.args.ignore."
-        + (" Colours as many as these come from smoothing or JPEG: write the masks anew." if len(total) > 99 else ""),
-        details=details,
+        remedy=f"Give each class its colour: configure(project, changes={changes}); colours that count in no loss go "
+        "into data.args.ignore."
+        + (" As many colours as these come from smoothing or JPEG: write the masks anew." if len(total) > 99 else ""),
+        details={
+            "colors": [said(value, True) for value, _ in total.most_common(MOST_NAMED)],
+            **({"changes": changes} if fits else {}),
+        },
     )
 
 
