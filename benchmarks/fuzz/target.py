@@ -34,8 +34,10 @@ def main(out: Path, corpus: Path, options: list[str]) -> None:
 
     for name in ("numpy", "polars", "pyarrow.csv", "torch"):  # before the rest is instrumented
         importlib.import_module(name)
-    with atheris.instrument_imports(include=["trainwright.trainer.data", "trainwright.trainer.base"]):
-        importlib.import_module("trainwright.trainer.data.sources")
+    from trainwright.trainer import base, data
+
+    with atheris.instrument_imports(include=[base.__name__, data.__name__]):
+        from trainwright.trainer.data.sources import load_source  # noqa: F401 - to be instrumented
     place = Path(tempfile.mkdtemp(prefix="fuzzing-"))
     for label, name in enumerate(("dark", "light")):
         (place / "photos" / name).mkdir(parents=True)

@@ -12,7 +12,11 @@ from playing import Seen
 
 RIGHT, IN_WORDS, WRONG, UNCLEAR = "right", "refused_in_words", "wrong", "unclear"
 VERDICTS = (RIGHT, IN_WORDS, WRONG, UNCLEAR)
-CRASHED = re.compile(r"Traceback|The worker failed|incident [0-9a-f]{8}|Read the last lines of worker\.log")
+CRASHED = re.compile(
+    r"Traceback|File \"(<string>|.*/src/trainwright/)"
+    r"|The worker failed|incident [0-9a-f]{8}|Read the last lines of worker\.log"
+)
+"""A traceback of the user's own code is none of these."""
 MISLEADING = re.compile(
     r"""Name one of its columns: (sep=|\#|<|PK|version\s|Report|[-\d.]+,)|["']without["']:"""
     r"""|encoding to "[\w-]+" if that"""
