@@ -1,4 +1,4 @@
-"""What is wrong with a table in a text file: its header, its quotes, its encoding, a row of another width."""
+"""Faults of tables in text files: the header, quotes, the encoding, a row of another width."""
 
 from __future__ import annotations
 

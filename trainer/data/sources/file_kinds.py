@@ -1,4 +1,4 @@
-"""What a file is by its first bytes, whatever its ending says, and the source that reads it."""
+"""Kinds of files by their first bytes, whatever their endings say, each with the source that reads it."""
 
 from __future__ import annotations
 
