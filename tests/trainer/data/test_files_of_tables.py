@@ -87,6 +87,7 @@ READ: dict[str, tuple[bytes, dict[str, Any]]] = {
     "a zip of one file": (zipped(rows=PLAIN, **{"__MACOSX/rows": b"\0"}), {}),
     "UTF-8 with its mark": (text().encode("utf-8-sig"), {}),
     "UTF-16 with its mark": (text().encode("utf-16"), {}),
+    "UTF-32 with its mark": (text().encode("utf-32"), {}),
     "UTF-16 in gzip": (gzip.compress(text().encode("utf-16")), {}),
     "UTF-16 without a mark": (text().encode("utf-16-le"), {"encoding": "utf-16-le"}),
     "lines that end in CR": (text(lineterminator="\r").encode(), {}),

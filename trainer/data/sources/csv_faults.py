@@ -37,7 +37,7 @@ class Line(NamedTuple):
 def too_short(path: Path, lines: int) -> DataError:
     """Return the error for a file without a header, or with a header alone."""
     return DataError(
-        f"{path.name} has {lines} line(s): a header line and at least one row are needed.",
+        f"{path.name} has {lines} line(s) and no rows: a header line and at least one row are needed.",
         remedy="Point data.args.path at a table with data in it.",
     )
 

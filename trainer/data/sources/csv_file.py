@@ -32,6 +32,7 @@ BLOCKS_BYTES = (1 << 20, 1 << 24, 1 << 30)
 UTF8 = "utf-8-sig"
 UTF16 = re.compile(rb"\xff\xfe[^\0]|\xfe\xff")
 """Its mark, and a first letter."""
+UTF32 = (b"\xff\xfe\0\0", b"\0\0\xfe\xff")
 DELIMITERS = (",", ";", "\t", "|")
 LINES = 50
 """In which the delimiter is looked for, and whether the first one is a header."""
@@ -55,7 +56,10 @@ class _File(Headed):
         if self.encoding is not None:
             return self.encoding
         with transform.unpacked(path) as file:
-            return "utf-16" if UTF16.match(file.read(4)) else UTF8
+            head = file.read(4)
+        if head in UTF32:
+            return "utf-32"
+        return "utf-16" if UTF16.match(head) else UTF8
 
     def _delimiter(self, path: Path) -> str:
         """Return the delimiter that most of the first lines have as often as the header, or as `sep=` says it."""

@@ -82,7 +82,7 @@ def _of_zip(path: Path) -> FileKind | None:
         names = archive.namelist()
     for member, use in MEMBERS.items():
         if member in names:
-            return FileKind("a spreadsheet" if use else "a Word document", use)
+            return FileKind("a spreadsheet (Excel or OpenDocument)" if use else "a Word document", use)
     if names and all(name.endswith(".npy") for name in names):
         return FileKind("a NumPy archive", "npz")
     return None
