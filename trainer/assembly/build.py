@@ -132,7 +132,7 @@ def user_loss(name: str, function: Any) -> Loss:
     if any(parameter.requires_grad for parameter in held):
         raise ConfigurationError(
             f"loss `{name}` has parameters of its own, which no optimizer of this run holds.",
-            remedy="Make the loss a part of the model and return it from its method `compute_loss`, or from a "
+            remedy="Make the loss a part of the model, whose forward returns it (`returns: loss`), or return it from a "
             "task's `step`; of constants use register_buffer.",
         )
 

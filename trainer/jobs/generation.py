@@ -77,7 +77,7 @@ def _divided(config: TrainingConfig, root: Path) -> dict[str, Any]:
     assert isinstance(table, Texts), "a plan for texts"  # noqa: S101
     files = table.files(root)
     cells = Reading(table, files).cells()
-    targets, names = read_targets(cells, str(table.target), table.wish)
+    targets, names = read_targets(cells, str(table.target), table.asked)
     digests = [sample_digest(text) for text in cells.column(table.text, "data.args.text")]
     rows = split_indices(digests, None if names is None else targets, config.data.split)
     weights = None

@@ -210,6 +210,8 @@ def _is_ours(filename: str) -> bool:
 
 
 def _is_under(filename: str, root: str) -> bool:
+    if not Path(filename).is_absolute():  # "<string>", or a name within a library: not of the folder that we are in
+        return False
     return os.path.realpath(filename).startswith(root) and f"{os.sep}site-packages{os.sep}" not in filename
 
 

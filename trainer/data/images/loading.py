@@ -290,9 +290,9 @@ def _targets(options: Images, listing: Listing, coding: Coding | None) -> tuple[
         return torch.tensor(labels, dtype=torch.float32), listing.classes
     are_numbers = all(isinstance(label, int | float) and not isinstance(label, bool) for label in labels)
     fractions = are_numbers and any(label != math.floor(label) for label in labels)
-    of_loss = options.wish.of_loss if options.target is not None else None  # else folders are classes
-    wish = options.wish.task or ("regression" if fractions else of_loss)
-    if wish == "regression":
+    of_loss = options.asked.of_loss if options.target is not None else None  # else folders are classes
+    asked = options.asked.task or ("regression" if fractions else of_loss)
+    if asked == "regression":
         if not are_numbers:
             odd = next(label for label in labels if isinstance(label, bool | str))
             raise DataError(

@@ -65,7 +65,7 @@ class Npz(Files):
                 "at least one.",
                 remedy="Write the archive again with numpy.savez(path, x=..., y=...).",
             )
-        if self.wish.of_loss == "regression":
+        if self.asked.of_loss == "regression":
             y = y.astype(np.float32, copy=False)
         if y.ndim == 1:
             _require_learnable(path, y)

@@ -68,7 +68,7 @@ def _mapped(reading: Reading, schema: TableSchema) -> Matrix:
     digests = [cache.current().digests.of(path) for path in reading.sources]
     options = reading.table.model_dump(mode="json", exclude={"path"})
     columns = [asdict(one) for one in (*schema.columns, schema.target_column)]
-    found = mapped.mapped([VERSION, digests, options, asdict(reading.table.wish), columns], write)
+    found = mapped.mapped([VERSION, digests, options, asdict(reading.table.asked), columns], write)
     for column in schema.features:
         column.values = found.about["values"][column.name]
     inputs, labels = (found.arrays[name] for name in ("inputs", "targets"))
@@ -83,7 +83,7 @@ def _read(reading: Reading, schema: TableSchema, into: _Memory | _Files) -> tupl
     import pyarrow as pa
 
     while True:
-        encoder, targets = Encoder(schema), TargetColumn(schema.target_column, reading.table.wish)
+        encoder, targets = Encoder(schema), TargetColumn(schema.target_column, reading.table.asked)
         try:
             for batches in _passes(reading, schema, encoder, targets, into):
                 into.count = 0

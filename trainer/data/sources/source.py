@@ -60,7 +60,7 @@ class Loaded:
 
 
 @dataclass(frozen=True)
-class Wish:
+class TargetOptions:
     """What the configuration says of a target."""
 
     task: str | None = None
@@ -93,9 +93,9 @@ class Source(Section):
         return self
 
     @property
-    def wish(self) -> Wish:
+    def asked(self) -> TargetOptions:
         """What the configuration says of the target."""
-        return Wish(getattr(self, "task", None), self._of_loss, getattr(self, "labels", None) or {})
+        return TargetOptions(getattr(self, "task", None), self._of_loss, getattr(self, "labels", None) or {})
 
     @classmethod
     def form_of(cls, args: dict[str, Any]) -> type[Source]:  # noqa: ARG003 - for sources of several forms

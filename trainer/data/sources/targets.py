@@ -11,7 +11,7 @@ import numpy as np
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sources.cells import Cells
-from trainwright.trainer.data.sources.source import Wish
+from trainwright.trainer.data.sources.source import TargetOptions
 from trainwright.trainer.data.table import transform
 from trainwright.trainer.data.table.encode import numbers_of
 from trainwright.trainer.data.table.infer import infer_target
@@ -38,7 +38,7 @@ Where = Callable[[int], str]
 """Returns a row's place in its file."""
 
 
-def read_targets(cells: Cells, target: str, wish: Wish, decimal: str | None = None) -> Targets:
+def read_targets(cells: Cells, target: str, asked: TargetOptions, decimal: str | None = None) -> Targets:
     """Return the targets of a column and, for classification, the class names in order.
 
     Raises:
@@ -49,7 +49,7 @@ def read_targets(cells: Cells, target: str, wish: Wish, decimal: str | None = No
     column = cells.column(target, "data.args.target")
     texts = StringBuilder()  # where `pa.array` would import pandas, to ask whether the list is of its kind
     texts.append_values(["" if cell is None else str(cell) for cell in column])
-    found = TargetColumn(infer_target(target, column[:ROWS], decimal), wish)
+    found = TargetColumn(infer_target(target, column[:ROWS], decimal), asked)
     found.add(texts.finish())
     return found.whole(cells.where)
 
@@ -79,7 +79,7 @@ class TargetColumn:
 
     column: Column
     """As the first rows have it."""
-    wish: Wish
+    asked: TargetOptions
     names: dict[str, int] | None = field(default_factory=dict)
     """Number of each different cell; None: too many."""
     parts: list[Array] = field(default_factory=list)
@@ -100,7 +100,7 @@ class TargetColumn:
     def add(self, column: pa.Array) -> None:
         """Take the next rows' cells."""
         raw, codes = _coded(column)
-        cells = [self.wish.labels.get(cell, cell) for cell in raw]
+        cells = [self.asked.labels.get(cell, cell) for cell in raw]
         met = {cells[code] for code in np.unique(codes).tolist()}
         if self.names is not None and len(self.names.keys() | met) > MAX_CLASSES:
             values = np.array([self._number(cell) for cell in self.names])
@@ -159,7 +159,7 @@ class TargetColumn:
             if len(wrong):
                 raise _no_number(self.target, where(int(wrong[0])), names[found[wrong[0]]], len(wrong))
             return _varied(numbers[found], self.target), None
-        one_each = self.wish.task is None and len(names) > max(FEW, len(found) // 2)
+        one_each = self.asked.task is None and len(names) > max(FEW, len(found) // 2)
         called = {name: _whole(name) if _whole(name) in (self.names or {}) else name for name in names}
         classes = sorted(set(called.values()), key=(lambda one: (self._number(one), one)) if are_numbers else str)
         if one_each or not 2 <= len(classes) <= MAX_CLASSES:
@@ -173,22 +173,22 @@ class TargetColumn:
         Mostly numbers are never classes by a guess, however few cells are none. A loss for classes takes whole numbers
         as such that recur.
         """
-        if self.wish.task is not None:
-            return self.wish.task == "regression"
-        if self.wish.of_loss == "regression":
+        if self.asked.task is not None:
+            return self.asked.task == "regression"
+        if self.asked.of_loss == "regression":
             return True
         are_whole = bool((numbers == np.floor(numbers)).all())
         if len(numbers) <= FEW and (are_whole or not np.isfinite(numbers).all()):
             return False
-        recurs = self.wish.of_loss == "classification" and are_whole and 2 * len(numbers) <= rows
+        recurs = self.asked.of_loss == "classification" and are_whole and 2 * len(numbers) <= rows
         return self.column.kind == "number" and not recurs
 
     def _numbers(self, found: Array, where: Where) -> Targets:
         empty = [row for row, cell in self.bad if cell.lower() in EMPTY]
         if empty:
             raise _empty(self.target, [where(row) for row in empty], int(np.isnan(found).sum()))
-        is_number = self.column.kind == "number" if self.wish.task is None else self.wish.task == "regression"
-        if not is_number and (self.wish.of_loss != "regression" or self.wish.task is not None):
+        is_number = self.column.kind == "number" if self.asked.task is None else self.asked.task == "regression"
+        if not is_number and (self.asked.of_loss != "regression" or self.asked.task is not None):
             raise _wrong_classes(self.target, None, len(found), numeric=not self.bad)
         if self.bad:
             raise _no_number(self.target, where(self.bad[0][0]), self.bad[0][1], int((~np.isfinite(found)).sum()))

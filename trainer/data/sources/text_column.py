@@ -74,7 +74,7 @@ def _texts(table: Cells, name: str) -> list[str]:
 
 def _classified(table: Texts, cells: Cells, split: SplitSection, key: Key, tokenizer: str | Path) -> Splits:
     """Split the texts (equal ones together), then learn the characters from the train split alone."""
-    targets, names = read_targets(cells, str(table.target), table.wish)
+    targets, names = read_targets(cells, str(table.target), table.asked)
     texts = _texts(cells, table.text)
     digests = [sample_digest(text) for text in texts]
     indices = split_indices(digests, None if names is None else targets, split, key)

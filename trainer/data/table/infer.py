@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.table import transform
 from trainwright.trainer.data.table.numerals import OTHER, Marks, marks_of
@@ -98,6 +96,8 @@ def _are_compact_dates(cells: Sequence[Any]) -> bool:
 
 def _told_apart(column: Column, cells: Sequence[Any]) -> Column:
     """Return a column of numbers, left out where they are whole and most fall together in 32 bits."""
+    import numpy as np
+
     different = np.unique(np.array([*map(float, cells)]))
     if np.abs(different).min() < EXACT or np.abs(different).max() > BEYOND or (different != np.floor(different)).any():
         return column
