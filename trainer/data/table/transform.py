@@ -24,9 +24,10 @@ from datetime import date
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "<na>", "?"})
 """Cells that hold no value, in lower case and without the spaces around them."""
@@ -214,6 +215,8 @@ def encode_rows(rows: Iterable[Row], schema: Row) -> np.ndarray[Any, np.dtype[np
 
     Raises ValueError for a cell of another kind, a column that is not there, or a hole where training had none.
     """
+    import numpy as np
+
     rows = list(rows)
     for column in schema["columns"]:
         if rows and not any(column["name"] in row for row in rows):
@@ -365,6 +368,8 @@ def main(given: str, program: str | None = None) -> None:
     if not len(inputs):
         raise ValueError("it has no rows")
     if program is None:
+        import numpy as np
+
         np.save(Path(given).with_suffix(".npy"), inputs)
         sys.stdout.write(f"{Path(given).stem}.npy: {inputs.shape[0]} rows of {inputs.shape[1]} inputs\n")
         return
