@@ -178,10 +178,11 @@ def _check_metrics(work: Work) -> None:
     for metric in work.metrics:
         if task is not None and metric.tasks and task not in metric.tasks:
             fitting = [name for name, other in BUILT_IN_METRICS.items() if task in other.tasks]
-            losses = " (for a number mse, mae or huber)" if "regression" in metric.tasks else ""
+            losses = [name for name, other in LOSSES.items() if other.task in metric.tasks]
             raise ConfigurationError(
-                f"Metric {metric.name} is for {' or '.join(metric.tasks)}, and the loss is for {task}.",
-                remedy=f"Use one of {', '.join(fitting)}, or change the loss{losses}.",
+                f"Metric {metric.name} is for {' or '.join(metric.tasks)}, and the loss is for {task}"
+                f"{f': {work.loss.name}' if work.loss else ''}.",
+                remedy=f"Use one of {', '.join(fitting)}, or change the loss: {', '.join(losses[:4])}.",
             )
         if metric.name == "bits_per_byte" and not hasattr(work.splits.samples["train"], "bytes_per_token"):
             raise ConfigurationError(

@@ -12,6 +12,7 @@ from PIL import Image
 from trainwright.trainer.assembly.build import build_work
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.data.sources import scan_source
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.evidence.data import data_evidence
 from trainwright.trainer.user_code.context import Context
@@ -130,3 +131,10 @@ def test_whole_numbers_beside_pictures_stay_numbers(tmp_path: Path) -> None:
     data = {"use": "images", "args": {"path": "t.csv", "target": "y"}}
     splits = of_config({"model": {"use": "cnn"}, "data": data, **NUMBERS}, tmp_path)
     assert (targets_of(splits), splits.class_names) == (DOSES, None)
+
+
+def test_a_class_called_na_is_one_to_training_and_to_validation(tmp_path: Path) -> None:
+    assert built(tmp_path, ["NA", "EU"] * 20, OF_CLASSES).class_names == ["EU", "NA"]
+    frame = scan_source("csv", {"path": "t.csv", "target": "y"}, tmp_path)
+    assert frame is not None
+    assert frame.collect()["y"].to_list() == ["NA", "EU"] * 20

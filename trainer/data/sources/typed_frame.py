@@ -129,16 +129,17 @@ def _batches(reading: Reading, schema: pa.Schema, written: dict[str, Column]) ->
     numbers = [one.name for one in schema if pa.types.is_floating(one.type) and one.name not in written]
     for batch in reading.batches(reading.header, numbers, whole):
         is_plain = batch.schema.equals(schema) and not reading.table.is_text
-        yield batch if is_plain else _cast(batch, schema, written)
+        yield batch if is_plain else _cast(batch, schema, written, reading.table.target)
 
 
-def _cast(batch: pa.RecordBatch, schema: pa.Schema, written: dict[str, Column]) -> pa.RecordBatch:
+def _cast(batch: pa.RecordBatch, schema: pa.Schema, written: dict[str, Column], target: str | None) -> pa.RecordBatch:
     import pyarrow as pa
 
     columns = []
     for field, cells in zip(schema, batch.columns, strict=True):
         if pa.types.is_string(cells.type):
-            columns.append(_understood(cells, field, written.get(field.name)))
+            is_target = field.name == target
+            columns.append(_understood(cells, field, written.get(field.name), is_target=is_target))
             continue
         try:
             columns.append(cells.cast(field.type))
@@ -149,9 +150,12 @@ def _cast(batch: pa.RecordBatch, schema: pa.Schema, written: dict[str, Column]) 
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _understood(cells: pa.Array, field: pa.Field, column: Column | None) -> pa.Array:
+def _understood(cells: pa.Array, field: pa.Field, column: Column | None, *, is_target: bool) -> pa.Array:
     """Return cells of text with the values that they say. Raises OddNumbersError where one is of another kind."""
     import pyarrow as pa
+
+    if is_target and column is None:  # a class may be called NA
+        return cells
 
     encoded = cells.dictionary_encode()
     try:
