@@ -136,7 +136,8 @@ def _add_data(plan: Plan, reading: Reading, found: dict[str, Any]) -> None:
         counted = (found["data"].get("tokens") or {}).get("counted_by")
         plan.assumed += [f"tokens were counted as {counted}"] if str(counted).startswith("characters") else []
     rows = plan.facts.get("rows", 0)
-    plan.take("data", {"use": use, "args": args}, f"{rows} rows were read", "measured on your rows")
+    split = {"split": data["split"]} if "split" in data else {}
+    plan.take("data", {"use": use, "args": args, **split}, f"{rows} rows were read", "measured on your rows")
     for key in plan.book.keys:
         if key.startswith(OF_DATA) and key.removeprefix(OF_DATA) not in args:
             plan.decide(key)

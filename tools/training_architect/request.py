@@ -131,7 +131,9 @@ def entry_of(key: str, given: Any) -> dict[str, Any]:
             "with code of your own call create_project, then start_training(kind='probe').",
             document="configs/your_code.md",
         )
-    return {"use": use, "args": dict(given.get("args") or {})}
+    beside = {name: value for name, value in given.items() if name not in {"use", "args", "split"}}
+    split = {"split": given["split"]} if given.get("split") else {}
+    return {"use": use, "args": {**beside, **dict(given.get("args") or {})}, **split}
 
 
 def _named(key: str, name: str, known: Any) -> dict[str, Any]:

@@ -31,6 +31,7 @@ HUB = re.compile(
 )
 FILES = {ending: name for name, source in SOURCES.items() for ending in source.endings}
 """Ending of a file to the built-in source that reads it."""
+COMPRESSED = re.compile(r"\.(?:gz|bz2|xz|zst|zip)$", re.IGNORECASE)
 
 
 def from_library(key: str, name: str) -> dict[str, Any]:
@@ -39,7 +40,7 @@ def from_library(key: str, name: str) -> dict[str, Any]:
         return {"model.use": "timm", "model.args": None, "model.args.model": name}
     if key in {"model", "model.use"} and HUB.fullmatch(name):
         return {"model.use": "transformers", "model.args": None, "model.args.hub": name}
-    source = FILES.get(name.rpartition(".")[2].lower())
+    source = FILES.get(COMPRESSED.sub("", name).rpartition(".")[2].lower())
     if key in {"data", "data.use"} and source is not None and "." in name:
         return {"data.use": source, "data.args.path": name}
     return {}

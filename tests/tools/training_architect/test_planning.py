@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from trainwright.tools.training_architect.answers import alternatives_of, plan_answer
@@ -10,7 +12,7 @@ from trainwright.tools.training_architect.estimates import Estimate, less_by_qua
 from trainwright.tools.training_architect.hardware import named_device, probed_device
 from trainwright.tools.training_architect.planning import make_plan
 from trainwright.tools.training_architect.reading import read_task
-from trainwright.tools.training_architect.request import read_request
+from trainwright.tools.training_architect.request import entry_of, read_request
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import flatten, parse_config
@@ -199,3 +201,20 @@ def test_time_by_formula_and_traced_time_go_through_one_roofline():
     recomputed = work_by_formula(plan.facts, {"training.gradient_checkpointing": {}}, rows=32, tokens=250)
     assert recomputed.flops_per_step == pytest.approx(work.flops_per_step * 8 / 6)
     assert step_seconds(work, probed_device({"gpus": [], "ram_bytes": 2**34}), "fp32") is None
+
+
+@pytest.mark.parametrize(
+    ("given", "entry"),
+    [
+        ("rows.csv.gz", {"use": "csv", "args": {"path": "rows.csv.gz"}}),
+        ({"use": "csv", "path": "rows.csv"}, {"use": "csv", "args": {"path": "rows.csv"}}),
+        (
+            {"use": "csv", "args": {"path": "rows.csv"}, "split": {"by": "time", "time": "day"}},
+            {"use": "csv", "args": {"path": "rows.csv"}, "split": {"by": "time", "time": "day"}},
+        ),
+    ],
+)
+def test_a_plan_takes_compressed_files_by_name_and_keeps_all_that_it_is_given(
+    given: Any, entry: dict[str, Any]
+) -> None:
+    assert entry_of("data", given) == entry

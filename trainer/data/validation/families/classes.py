@@ -139,8 +139,8 @@ class Classes(Family):
             value=len(groups), bound=0, count=sum(counts[one] for one in rare),
             rows=rows_of(context, among(context, target, rare)) if rare else [],
             text=f"labels of {target} that differ in case, blanks or punctuation alone: {shown or 'none'}",
-            remedy="Write each class in one way in the file; where they are different classes, name all classes in "
-            "classes.only of data.expectations.",
+            remedy="Write each class in one way in the file, or join them (of a table: data.args.labels, each spelling "
+            "with its class); where they are different classes, name all in classes.only of data.expectations.",
         )  # fmt: skip
 
     def _in_train(self, context: Context, target: str, by_split: Mapping[str, Counter[str]]) -> Verdict:
