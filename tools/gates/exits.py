@@ -97,15 +97,18 @@ def ending(evidence: Records, phase: Phase) -> dict[str, Any]:
     """Return a decision's record of the goal: both goals, the value reached, and the grounds to end below it.
 
     Returns:
-        goal {metric, direction, target}; original_target where the owner revised it; reached; met; accepted_by where
-        the owner accepts the value; concluded: the grounds; certified: False where the training process alone
-        measured the value.
+        goal {metric, direction, target}; original_target where the owner revised it; reached; met; missed_on_test, the
+        test value, where validation rows alone reach the goal; accepted_by where the owner accepts the value;
+        concluded: the grounds; certified: False where the training process alone measured the value.
     """
     value = reached(evidence, phase)
     found: dict[str, Any] = {"goal": evidence.goal, "reached": value, "met": evidence.reaches_goal(value)}
     if evidence.goal != evidence.project.goal:
         found["original_target"] = evidence.project.goal["target"]
         found["revised_by"] = granting(evidence.answers, evidence.settings, "goal")
+    tested = evidence.export.tested_metrics() if phase is Phase.FINALIZATION and evidence.export is not None else {}
+    if found["met"] and evidence.goal_metric in tested and not evidence.reaches_goal(tested[evidence.goal_metric]):
+        found["missed_on_test"] = tested[evidence.goal_metric]
     if not found["met"] and is_accepted(evidence, value):
         found["accepted_by"] = granting(evidence.answers, evidence.settings, "acceptance")
     if phase is Phase.OPTIMIZATION and exit_of(evidence) == "concluded":
@@ -142,8 +145,12 @@ def worded(end: dict[str, Any]) -> str:
     """Describe a decision's record of the goal."""
     goal, value = end["goal"], end["reached"]
     shown = "not measured" if value is None else f"{value:.6g}"
-    sentence = f"Goal {'reached' if end['met'] else 'not reached'}: {shown} of {goal['target']:g}"
+    missed = end.get("missed_on_test")
+    met = "not reached" if not end["met"] else "reached" if missed is None else "reached on validation alone"
+    sentence = f"Goal {met}: {shown} of {goal['target']:g}"
     sentence += f" (validation {goal['metric']}, {'lower' if goal['direction'] == 'minimize' else 'higher'} is better)"
+    if missed is not None:
+        sentence += f"; MISSED on test: {missed:.6g}"
     if end.get("certified") is False:
         sentence += f"; {NOT_EVALUATED}"
     if "original_target" in end:

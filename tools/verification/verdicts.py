@@ -132,7 +132,7 @@ class _Verdict:
             found.append(self._by_version(text) if grown else self._finding(text, counts=self.to_the_letter))
         if "final_values" in self.body and self.body["final_values"] != final_values(self.evidence):
             found.append(self._finding("the final configuration does not follow from the evidence"))
-        if "ending" in self.body and self.body["ending"] != ending(self.evidence, self.phase):
+        if "ending" in self.body and not _is_ending(self.body["ending"], ending(self.evidence, self.phase)):
             found.append(self._finding("how far the project came does not follow from the evidence"))
         if self.body.get("release", derived := sealed_release(self.evidence)) != derived:
             found.append(self._finding(f"release recorded {_short(self.body['release'])}, derived {_short(derived)}"))
@@ -183,6 +183,11 @@ def _same_figures(recorded: dict[str, Any], now: dict[str, Any]) -> bool:
     required = [set(FIGURE.findall(str(side.get("required")))) for side in (recorded, now)]
     is_measured = bool(measured[0]) == bool(measured[1]) and measured[0] <= measured[1]
     return recorded.get("counts") == now["counts"] and is_measured and required[0] <= required[1] | measured[1]
+
+
+def _is_ending(recorded: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Return whether records of the goal are the same; earlier versions did not say that test rows miss it."""
+    return recorded in (now, {key: value for key, value in now.items() if key != "missed_on_test"})
 
 
 def _agree(recorded: dict[str, Any], now: dict[str, Any]) -> bool:

@@ -14,6 +14,7 @@ import pytest
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates import decide  # noqa: F401 - registers the checks
 from trainwright.tools.gates.checklist import CheckLine, load_checklist
+from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.outcomes import CHECKS
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.ledger.events import RunEvaluated
@@ -291,3 +292,17 @@ def test_whether_the_baseline_meets_the_goal_is_said_with_its_value(tmp_path: Pa
     for value, said in ((0.95, "0.95 (met"), (0.5, "0.5 (not met)")):
         evidence.baseline.evaluation = RunEvaluated(run_id="b", splits={"validation": {"metrics": {"accuracy": value}}})
         assert said in CHECKS["optimization.needed"](evidence, LINES["optimization.needed"]).measured
+
+
+@pytest.mark.requirement("PHASE-12", "GATE-6")
+@pytest.mark.parametrize(
+    ("tested", "said"),
+    [(0.95, "Goal reached: 0.95 of 0.9"), (0.7, "Goal reached on validation alone: 0.95 of 0.9")],
+)
+def test_a_goal_that_test_rows_miss_is_said_to_be_missed_there(tested: float, said: str, tmp_path: Path) -> None:
+    evidence = evidence_of(tmp_path)
+    evidence.final.evaluation = RunEvaluated(run_id="final", splits={"validation": {"metrics": {"accuracy": 0.95}}})
+    evidence.export.tested_metrics = lambda: {"accuracy": tested}
+    sentence = verdict(evidence, Phase.FINALIZATION)
+    assert sentence.startswith(said)
+    assert ("; MISSED on test: 0.7" in sentence) == (tested == 0.7)
