@@ -13,8 +13,8 @@ import multiprocessing
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
-from judging import RIGHT, UNCLEAR, VERDICTS, WRONG
 from running import Found, cases, play_some
+from verdicts import RIGHT, UNCLEAR, VERDICTS, WRONG
 
 MOST_UNCLEAR = 0.02
 CHUNKS = 4

@@ -9,9 +9,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from at_planning import Seen, play
 from case import Case
-from judging import UNCLEAR, verdict
-from playing import Seen, play
+from verdicts import UNCLEAR, verdict
 
 KINDS = ("targets", "numbers", "dates", "labels", "files", "pictures", "code", "metrics")
 

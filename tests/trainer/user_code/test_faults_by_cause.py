@@ -96,7 +96,7 @@ FAULTS: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "no loss": ("def loss(o, t): nn.functional.cross_entropy(o, t)", LOSS, "returned None", "return loss"),
     "a loss of its own graph": ("def loss(o, t): return torch.tensor(nn.functional.cross_entropy(o, t).item(), requires_grad=True)", LOSS, "the model's output has a gradient, and the loss has none", "torch.tensor"),
     "a loss that makes one": ("def loss(): return nn.CrossEntropyLoss()", LOSS, "is called as (output, target), and its parameters are ()", "(output, target)"),
-    "a loss with weights": ("class Loss(nn.Module):\n    def __init__(self): super().__init__(); self.w = nn.Parameter(torch.ones(2))\n    def forward(self, o, t): return nn.functional.cross_entropy(o * self.w, t)", {"loss": "mine:Loss"}, "parameters of its own, which no optimizer", "compute_loss"),
+    "a loss with weights": ("class Loss(nn.Module):\n    def __init__(self): super().__init__(); self.w = nn.Parameter(torch.ones(2))\n    def forward(self, o, t): return nn.functional.cross_entropy(o * self.w, t)", {"loss": "mine:Loss"}, "parameters of its own, which no optimizer", "returns: loss"),
     "a metric of one argument": ("def share(outputs): return 1.0", {"metrics": ["mine:share"]}, "metric `share` is called as (outputs, targets), and its parameters are (outputs)", "(outputs, targets)"),
     "a metric that is no function": ("class Share:\n    def compute(self): return 1.0", {"metrics": ["mine:Share"]}, "a Share cannot be called", "__call__"),
 }  # fmt: skip

@@ -18,7 +18,7 @@ from trainwright.trainer.data.sources.tables import Table
 class Headed(Table):
     """A file whose columns are named by one of its lines."""
 
-    header: Annotated[int, Field(ge=0)] | None = None
+    header: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
     """Line of the columns' names, counted from 1; 0: there is none. Left out: the first line that is no comment."""
     names: Annotated[list[Name], Field(min_length=1)] | None = None
     """Names of the columns where the file has no header line, or with `header` other ones than it has."""

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from at_planning import Seen
 from case import EITHER, READ, REFUSED, Case, Column
-from playing import Seen
 
 RIGHT, IN_WORDS, WRONG, UNCLEAR = "right", "refused_in_words", "wrong", "unclear"
 VERDICTS = (RIGHT, IN_WORDS, WRONG, UNCLEAR)
