@@ -15,7 +15,7 @@ import pytest
 from trainwright.trainer.base.errors import DataError
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-NAMES = ("case", "judging", "playing", "running")
+NAMES = ("case", "verdicts", "at_planning", "running")
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def seen(
     data = {"splits": {"train": {"size": 3}}, "class_names": classes, "columns": [], "places": {"size": 0}}
     (folder / "artifacts" / "fixed_rows.json").write_text(json.dumps({"splits": {"validation": split}}))
     (folder / "artifacts" / "data.json").write_text(json.dumps(data))
-    return inputs["playing"].Seen(texts, refused, folder)
+    return inputs["at_planning"].Seen(texts, refused, folder)
 
 
 def case(inputs: dict[str, ModuleType], **right: Any) -> Any:
@@ -86,13 +86,13 @@ def test_what_was_taken_is_right_only_if_everything_is_as_written(
 ) -> None:
     found = seen(inputs, tmp_path, texts=["completed"])
     one = case(inputs, columns=column(inputs, *doses), **right)
-    assert inputs["judging"].verdict(one, found)[0] == expected
+    assert inputs["verdicts"].verdict(one, found)[0] == expected
 
 
 def test_a_number_that_became_a_class_is_wrong(inputs: dict[str, ModuleType], tmp_path: Path) -> None:
     found = seen(inputs, tmp_path, texts=["completed"], classes=["10", "20"])
     one = case(inputs, columns=column(inputs, 10, 20, 10), target="number")
-    assert inputs["judging"].verdict(one, found) == ("wrong", "the target is classes (2: 10, 20) instead of a number")
+    assert inputs["verdicts"].verdict(one, found) == ("wrong", "the target is classes (2: 10, 20) instead of a number")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_refusal_counts_by_its_words(
     inputs: dict[str, ModuleType], tmp_path: Path, text: str, may: str, expected: str
 ) -> None:
     one = case(inputs, may=may, words=("gzip",))
-    assert inputs["judging"].verdict(one, seen(inputs, tmp_path, texts=[text], refused=text))[0] == expected
+    assert inputs["verdicts"].verdict(one, seen(inputs, tmp_path, texts=[text], refused=text))[0] == expected
 
 
 def test_fuzzing_keeps_the_smallest_input_of_each_crash_and_of_lost_rows(tmp_path: Path) -> None:

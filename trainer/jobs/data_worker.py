@@ -125,12 +125,13 @@ def _wait(pid: int, reading: int, stop: StopRequest) -> dict[str, Any] | None:
     while True:
         if stop.asked:
             raise Abandoned
+        has_ended = _has_ended(pid)  # asked first: what it wrote before it ended is there by now
         ready, _, _ = select.select([reading], [], [], POLL_SECONDS)
         part = os.read(reading, 1 << 16) if ready else b""
         received += part
         if received.endswith(b"\n") or len(received) > MOST_BYTES:
             break
-        if not part and (ready or _has_ended(pid)):
+        if not part and (ready or has_ended):
             return None
     try:
         answer = json.loads(received)
