@@ -146,8 +146,10 @@ class Copy:
     def close(self) -> None:
         """End the process that tests are forked off."""
         assert self.process.stdin is not None
+        assert self.process.stdout is not None
         self.process.stdin.close()
         self.process.wait()
+        self.process.stdout.close()
 
 
 def _write_files(folder: Path, commit: str | None) -> None:
