@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from trainwright.trainer.base.errors import TrainwrightError, UserCodeError
 from trainwright.trainer.data.loader import BatchLoader
+from trainwright.trainer.data.own_samples import holds_none
 from trainwright.trainer.data.tensors import batch_size
 from trainwright.trainer.objectives.supervised import describe, split_batch
 from trainwright.trainer.user_code.entries import parameters_of
@@ -131,8 +132,10 @@ def _with_graph(call: FirstCall) -> Cause:
 
 
 def _not_stackable(call: FirstCall) -> Cause:
+    if any(map(holds_none, call.items())):
+        return "A sample of the first batch has None as one of its values.", "Leave such samples out of the data set."
     for name, value in parts_of(call.items()[0]):
-        if value is None or not isinstance(value, STACKABLE):
+        if not isinstance(value, STACKABLE):
             return (
                 f"A batch cannot be made of {name}: it is {_kind(value)}.",
                 "Return tensors from __getitem__: of a picture torchvision's to_tensor(image), or "

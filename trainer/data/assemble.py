@@ -27,7 +27,7 @@ from trainwright.trainer.data.images.samples import ImageSamples
 from trainwright.trainer.data.images.splits import picture_parts, picture_splits
 from trainwright.trainer.data.leaks.copies import without_copies
 from trainwright.trainer.data.order import Part
-from trainwright.trainer.data.own_samples import no_sample, not_a_data_set, require_sound
+from trainwright.trainer.data.own_samples import holds_none, no_sample, not_a_data_set, require_sound
 from trainwright.trainer.data.preprocessing import Preprocessing, Unfitted, restored
 from trainwright.trainer.data.sections import LEAVE_COPIES, SplitSection
 from trainwright.trainer.data.sources.source import Loaded
@@ -269,8 +269,8 @@ def _read_all(samples: Any, section: SplitSection) -> tuple[list[str], list[int]
             clock.next_call()
             seeding.seed_sample(section.seed, 0, index)
             sample = samples[index]
-            if sample is None:
-                raise no_sample(index, "the data", samples)
+            if holds_none(sample):
+                raise no_sample(index, "the data", samples, sample)
             with clock.paused():
                 digests.append(sample_digest(sample))
                 label = label_of(sample)

@@ -69,10 +69,19 @@ def not_a_data_set(data: Any, name: str) -> DataError | None:
     return None
 
 
-def no_sample(index: int, name: str, samples: Any) -> UserCodeError:
-    """Return the error for a sample that is None, where nothing of the user's makes a batch without it."""
+def holds_none(sample: Any) -> bool:
+    """Return whether a sample is None, or one of its values is."""
+    values = (
+        sample.values() if isinstance(sample, Mapping) else sample if isinstance(sample, tuple | list) else (sample,)
+    )
+    return any(value is None for value in values)
+
+
+def no_sample(index: int, name: str, samples: Any, sample: Any = None) -> UserCodeError:
+    """Return the error for a sample that is or holds None, where nothing of the user's makes a batch without it."""
+    what = "is None" if sample is None else "has None as one of its values"
     return UserCodeError(
-        f"Sample {index} of {name} is None: {_reader(samples)} returned nothing for it.",
+        f"Sample {index} of {name} {what}: {_reader(samples)} returned nothing for it.",
         remedy="Return the sample on every path through the code. Leave out what cannot be read where the list of "
         "samples is made (__init__), or in a `collate` of a task.",
         details={"samples": [index]},

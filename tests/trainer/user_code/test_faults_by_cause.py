@@ -57,6 +57,7 @@ FAULTS: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "a stream in place": (rows("__iter__(self):\n        for x, y in self.rows:\n            x *= 2; yield x, y", "rows = [Rows()[i] for i in range(40)]", "Stream"), {}, "Mine.__iter__ changes the data set in place", "clone()"),
     "a stream of one reading": (rows("__iter__(self): return self.all", "all = iter([Rows()[i] for i in range(40)])", "Stream"), {}, "same iterator each time", "yield"),
     "nothing": (rows(f"{READ}\n        if i != 7: return self.x[i], self.y[i]"), {}, "Sample 7 of the data is None", "on every path"),
+    "no target in one sample": (rows(f"{READ}\n        return self.x[i], None if i == 7 else self.y[i]"), {}, "Sample 7 of the data has None as one of its values", "on every path"),
     "a length of parts": (rows("__len__(self): return 40 / 1"), {}, "`__len__` of Mine returned 40.0", "//"),
     "a length that is a property": (rows("n(self): return 40", "__len__ = property(lambda self: 40)"), {}, "`__len__` of Mine is no method", "def __len__"),
     "one sample too many": (rows("__len__(self): return 41"), {}, "sample 40 is not there", "__len__"),
