@@ -59,6 +59,7 @@ PARTS = (
         'test AREA="server/dashboard/test_browser.py server/dashboard/test_app.py tools/integrations/test_clients.py"',
         30, debian=BROWSER,
     ),
+    Part("gpu", "the lane of a GPU, rehearsed on the CPU", "gpu REHEARSE=1 MINUTES=30", 40, counts=False),
     Part("extras", "every optional extra resolves beside the rest", "extras", 20),
     Part("lowest", "quick tests and contracts on the lowest versions", "lowest", 60, counts=False),
     Part(

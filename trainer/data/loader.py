@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, default_collate
 
 from trainwright.trainer.base import seeding
@@ -186,7 +187,8 @@ class BatchLoader:
             return self._stream(epoch, offset)
         plan = Plan(self._order(epoch), self.batch_size or 1, range(offset, len(self)), self.share)
         if isinstance(self.samples, InMemory) and self.collate is None and self.batch_size is not None:
-            return map(self.samples.gather, plan)
+            batches = map(self.samples.gather, plan)
+            return map(partial(tree_map_only, Tensor, Tensor.pin_memory), batches) if self.pin_memory else batches
         return self._loaded(plan, epoch)
 
     def is_spare(self, batch: int) -> bool:

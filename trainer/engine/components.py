@@ -68,8 +68,19 @@ class OptimizerStates:
         """Load each optimizer's state."""
         for name, optimizer in self.optimizers.items():
             optimizer.load_state_dict(state[name])
+            _return_products(optimizer)
         if self.channels_last:
             match_layout(self.optimizers.values())
+
+
+def _return_products(optimizer: Optimizer) -> None:
+    """Put NAdam's products beside their steps: torch makes both on the CPU, and loads the products onto the GPU.
+
+    There each step would wait for them.
+    """
+    for values in optimizer.state.values():
+        if "mu_product" in values:
+            values["mu_product"] = values["mu_product"].to(values["step"].device)
 
 
 @dataclass(frozen=True)

@@ -78,12 +78,12 @@ class Traced:
     state_bytes: int
 
 
-def trace(config: TrainingConfig, code_root: Path, folder: Path, *, fused: bool = False) -> Traced:
+def trace(config: TrainingConfig, code_root: Path, folder: Path, *, on_gpu: bool = False) -> Traced:
     """Assemble the configuration and follow its first updates.
 
     Args:
         folder: for what an assembly writes.
-        fused: whether optimizers update in fused kernels, as on a GPU, where they have them.
+        on_gpu: whether optimizers (fused ones), attention and products take what a GPU's kernels take.
 
     Raises:
         ConfigurationError: a step depends on values that fake tensors do not have. And the errors of assembling.
@@ -96,9 +96,9 @@ def trace(config: TrainingConfig, code_root: Path, folder: Path, *, fused: bool 
         with group:
             with Answers(), fake.convertible():  # type: ignore[no-untyped-call]
                 session = _assembled(plain, code_root, folder, building, processes)
-            if fused:
+            if on_gpu:
                 _fuse(session)
-            return _followed(session, building)
+            return _followed(session, building, on_gpu=on_gpu)
     except fake.UNTRACEABLE as error:
         raise untraceable(error) from error
 
@@ -162,11 +162,11 @@ def _fuse(session: Session) -> None:
                 group.update(fused=True, foreach=None)
 
 
-def _followed(session: Session, building: Imagined) -> Traced:
+def _followed(session: Session, building: Imagined, *, on_gpu: bool) -> Traced:
     micro_batches = session.config.training.accumulation_steps
     real = largest_batch(session)
     phase = Phase()
-    tracker = Tracker(building.mode, phase.now)
+    tracker = Tracker(building.mode, phase.now, on_gpu=on_gpu)
     tracker.know(session.model, session.optimizers.values(), session.parameters)
     watched = Watched(session.objective, tracker)
     session.objective = watched

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import flop_registry
 
+from trainwright.trainer.estimation.gpu_kernels import Workspaces, gpu_attention
 from trainwright.trainer.estimation.workspace import workspace
 
 UNTRACEABLE = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException)
@@ -161,11 +162,13 @@ class Tracker(MemTracker):  # type: ignore[no-untyped-call]
         assumed: assumptions that had to be made, in words.
         is_planning: whether a DTensor plans an operation, on fake tensors of full size; nothing is counted.
         phase_of: called when the peak grows; its answer is kept as `peak_phase`.
+        workspaces: those of a GPU's kernels, in whose place they are followed; None: the CPU's kernels are meant.
     """
 
-    def __init__(self, mode: FakeTensorMode, phase_of: Callable[[Tracker], str]) -> None:
+    def __init__(self, mode: FakeTensorMode, phase_of: Callable[[Tracker], str], *, on_gpu: bool = False) -> None:
         super().__init__()
         self.mode = mode
+        self.workspaces = Workspaces() if on_gpu else None
         self.counted, self.assumed = Counted(), set[str]()
         self.phase_of, self.peak_phase, self._highest = phase_of, "", 0
         self.is_planning = False
@@ -216,7 +219,9 @@ class Tracker(MemTracker):  # type: ignore[no-untyped-call]
             return tree_map_only(FakeTensor, self._as_activation, found[0])
         if self._is_accumulation(func, args):
             func = aten.add_.Tensor
-        with self._holding(workspace(func, args)):
+        if self.workspaces is not None:
+            self._hold(self.workspaces.taken(func))
+        with self._holding(0 if self.workspaces is not None else workspace(func, args)):
             result = super().__torch_dispatch__(func, types, args, kwargs)  # type: ignore[no-untyped-call]
         self._count(func, args, kwargs or {}, result)
         highest = sum(self._peak_mem.values())
@@ -260,12 +265,14 @@ class Tracker(MemTracker):  # type: ignore[no-untyped-call]
         if not size:
             yield
             return
-        present = self._curr_mem_snap[CPU]
-        for key, change in ((_MemRefType.TEMP, size), ("Total", size)):
-            present[key] += change
+        self._hold(size)
         yield
+        self._hold(-size)
+
+    def _hold(self, size: int) -> None:
+        present = self._curr_mem_snap[CPU]
         for key in (_MemRefType.TEMP, "Total"):
-            present[key] -= size
+            present[key] += size
 
     def _is_accumulation(self, func: Any, args: Any) -> bool:
         """Return whether autograd adds to a gradient: into a new tensor here, for fake ones; in place in a real run."""
@@ -364,7 +371,7 @@ def inside(tracker: Tracker) -> Iterator[None]:
 
     ShardingPropagator._propagate_tensor_meta_non_cached = plan  # type: ignore[method-assign]
     try:
-        with tracker.mode, tracker:
+        with gpu_attention() if tracker.workspaces is not None else nullcontext(), tracker.mode, tracker:
             yield
     finally:
         ShardingPropagator._propagate_tensor_meta_non_cached = planned  # type: ignore[method-assign]

@@ -13,8 +13,6 @@ PAIRS = (
     "bert 4 M / SGD, momentum", "resnet-20 w64 / full bf16, AdamW", "mlp 9 M / full fp32, AdamW",
 )  # fmt: skip
 MEMORY = ROOT / "benchmarks" / "memory"
-CUBLAS_BYTES = 32 << 20
-"""Of cuBLAS' workspace under the launch environment, which the allocator counts and the estimate has in its context."""
 
 
 @check("memory_estimate", 240, alone=True)
@@ -33,7 +31,7 @@ def memory_estimate(lane: Lane) -> None:
         config = parse_config(lane.config(pair.config))
         (folder := lane.folder / pair.name.replace("/", "-")).mkdir()
         found = estimate(config, lane.folder, folder, device_kind=lane.device).memory
-        bound = found.peak_bytes - CONTEXT_BYTES[lane.device] + (CUBLAS_BYTES if lane.on_card else 0)
+        bound = found.peak_bytes - CONTEXT_BYTES[lane.device]
         traced = bound - found.parts["margin"]
         measured = _peak(lane, pair.name, pair.config) if lane.on_card else _peak_on_cpu(lane, pair.config)
         errors[pair.name], room = (100 * (each / measured - 1) for each in (traced, bound))

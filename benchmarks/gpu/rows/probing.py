@@ -31,7 +31,7 @@ def probe(lane: Lane) -> None:
     lane.figures |= {
         "step_ms": found.profile.step_ms, "phases_percent": found.profile.phases_percent,
         "bottleneck": found.profile.bottleneck.phase, "suggested_batch": found.batch_size.suggested,
-        "suggested_rate": found.learning_rate.suggested,
+        "suggested_rate": found.learning_rate.suggested, "tried": tried, "ended": found.batch_size.why,
     }  # fmt: skip
     assert found.profile.bottleneck.phase
     assert abs(sum(found.profile.phases_percent.values()) - 100) < 1

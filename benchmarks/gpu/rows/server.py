@@ -129,8 +129,8 @@ def shared_card(lane: Lane) -> None:
 
 
 def _overlapping(runs: Iterable[Any]) -> int:
-    """Return how many runs began before the one that had begun before them ended."""
-    events = [list(run.events()) for run in runs]
+    """Return how many runs began before the one that had begun before them ended; one that never began counts not."""
+    events = [told for run in runs if (told := list(run.events()))]
     spans = sorted((each[0].time, each[-1].time) for each in events)
     return sum(later[0] < one[1] for one, later in itertools.pairwise(spans))
 

@@ -115,6 +115,13 @@ def test_memory_that_runs_out_at_one_size_ends_the_search_and_not_the_run(tmp_pa
     assert killed == {"failure": "memory ran out"}
 
 
+@pytest.mark.requirement("TUNE-6")
+def test_a_larger_size_is_tried_in_the_same_process_from_the_start_of_an_epoch(open_session: Any) -> None:
+    session = open_session(DIGITS)
+    tried = [sizes._tried(session, size)["samples_per_second"] for size in (32, 256)]
+    assert all(each > 0 for each in tried), "a GPU's tries share a process, and 256 has fewer batches than 32 took"
+
+
 WIDE = """
 import torch
 from torch import nn

@@ -104,6 +104,7 @@ def _tried(session: Session, size: int) -> dict[str, Any]:
     session.train_loader = replace(
         session.train_loader, batch_size=size, num_workers=0, persistent_workers=False, _kept=None
     )
+    session.progress.batch = 0  # at a larger size an epoch has fewer batches than an earlier try took
     if session.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(session.device)
     try:
