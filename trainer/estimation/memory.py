@@ -28,9 +28,8 @@ LEAST_MARGIN_BYTES = 2**16
 CONTEXT_BYTES = {"cpu": 0, "cuda": 512 * 2**20}
 """A CUDA context, which no allocator sees."""
 ON_GPU = (
-    "traced with the CPU's kernels, and attention as a GPU's would keep it: on an H200 within 5 % of the allocator's peak "
-    "for nine small models of ten, and 15 % below it for grouped-query attention in fp32 (docs/gpu.md); the context is a "
-    "published figure"
+    "attention is traced as a GPU's kernels keep it: on an H200 within 5 % of the allocator's peak for nine small "
+    "models of ten, and 15 % below it for grouped-query attention in fp32 (docs/gpu.md); the context is published"
 )
 
 QUANTISED = "quantised weights by the sizes of bitsandbytes' layers, which were not measured here"
