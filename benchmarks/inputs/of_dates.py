@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta, timezone
 
-from case import EITHER, ROWS, Case, Column, numbers, signal
+from case import EITHER, REFUSED, ROWS, Case, Column, numbers, signal
 from tables import table
 from writing import arrow, lines
 
@@ -109,7 +109,7 @@ CASES = [
     dated("month-first", "akoumjian/datefinder#78", "%m/%d/%Y"),
     dated("day-first", "akoumjian/datefinder#78", "%d/%m/%Y"),
     dated("ambiguous", "gbif/pipelines#228", "", column=Column(AMBIGUOUS, [None] * ROWS, ()),
-          named=("month/day/year|day/month/year|day first|month first", "when")),
+          may=REFUSED, words=("when", "month/day/year|day/month/year|day first|month first")),
     dated("settled-by-the-last-rows", "dateutil/dateutil#1224", "",
           column=Column([swapped(row) for row in range(ROWS)], [((date(m.year, m.month, min(m.day,
           12) if row < 100 else 28) - date(1970, 1, 1)).days, ANY_TIME) for row, m in enumerate(MOMENTS)], ("date",))),

@@ -53,6 +53,10 @@ class DataVersion(BaseModel):
     licence: str | None = None
     licence_from: str | None = None
     class_names: list[str] | None = None
+    understood: dict[str, Any] = {}
+    """What target, pictures and masks were taken for."""
+    columns: list[dict[str, str]] | None = None
+    """Of a table: name, kind and why of each column."""
     feature_names: list[str] | None = None
     categories: dict[str, list[str]] = {}
     profile: Profile = Profile()
@@ -127,6 +131,8 @@ def _version(number: int, run_id: str, seen_at: str, data: Data, run: Sealed) ->
         licence=origin.licence,
         licence_from=origin.licence_from,
         class_names=data.class_names,
+        understood=data.understood,
+        columns=data.columns,
         feature_names=data.feature_names,
         categories=data.categories,
         profile=run.part(Profile),

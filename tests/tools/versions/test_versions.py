@@ -55,6 +55,8 @@ class Project:
                 splits={"train": train, "test": {"size": 5, "fingerprint": "x"}},
                 feature_names=NAMES,
                 class_names=["stays", "leaves"],
+                understood={"target": "churned: 2 classes"},
+                columns=[{"name": "age", "kind": "number", "reason": "the first 200 cells are numbers in years"}],
                 files={"churn.csv": fingerprint},
                 categories={"plan": ["basic", "plus"]},
             )
@@ -104,7 +106,9 @@ def test_the_card_has_source_rows_columns_licence_digests_and_parent(project: An
     versions = data_versions(project, project, "churn")
     first, second = (card_of(project, project, "churn", versions, version) for version in versions)
     for line in ("| licence | CC-BY-4.0 (by data.licence) |", "| source | csv |", "| rows | 205 |",
-                 "| churn.csv | blake3:1 | md5:ab |", "| plan | 0 | basic 100 % |"):  # fmt: skip
+                 "| churn.csv | blake3:1 | md5:ab |", "| plan | 0 | basic 100 % |",
+                 "| target, as understood | churned: 2 classes |",
+                 "| age | number | the first 200 cells are numbers in years |"):  # fmt: skip
         assert line in first, first
     assert "| version | v2, after v1 |" in second
     assert "## From v1 to v2" in second

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from trainwright.trainer.assembly.build import build_work
+from trainwright.trainer.assembly.raw_splits import raw_splits_of
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.sources import scan_source
@@ -47,6 +48,14 @@ def test_few_whole_numbers_stay_numbers_where_loss_or_metrics_are_for_numbers(
     splits = built(tmp_path, DOSES * 20, wants)
     assert (targets_of(splits), splits.class_names) == (DOSES, None)
     assert str(data_evidence(splits, tmp_path).understood["target"]).startswith("y: a number from 0 to 100, mean ")
+
+
+def test_the_rows_that_a_program_is_judged_by_have_the_targets_that_it_learned(tmp_path: Path) -> None:
+    built(tmp_path, DOSES * 20, NUMBERS)
+    data = {"use": "csv", "args": {"path": "t.csv", "target": "y"}}
+    raw = raw_splits_of(TrainingConfig.model_validate({"model": {"use": "mlp"}, "data": data, **NUMBERS}), tmp_path)
+    seen = {float(raw.samples["train"][row][1]) for row in range(len(raw.samples["train"]))}
+    assert sorted(seen) == DOSES
 
 
 @pytest.mark.parametrize("wants", [OF_CLASSES, {"loss": "own.py:gap", "metrics": ["accuracy"]}])

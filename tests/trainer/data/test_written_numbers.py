@@ -150,3 +150,13 @@ def test_a_cell_that_is_no_date_among_dates_is_named_by_its_line(odd: str, why: 
 def test_days_with_a_time_in_some_rows_have_midnight_in_the_others(tmp_path: Path) -> None:
     loaded = table(tmp_path, ["2024-01-01", "2024-01-01 10:00"])
     assert loaded.samples.base[0][:2, :2].tolist() == [[19723, 0], [19723, 36000]]
+
+
+def test_days_that_no_cell_tells_from_months_are_asked_about(tmp_path: Path) -> None:
+    cells = ["03/04/2024", "05/01/2024 "]
+    with pytest.raises(DataError, match="'03/04/2024', tells whether the day or the month comes first") as asked:
+        table(tmp_path, cells)
+    assert "data.args.day_first" in str(asked.value.remedy)
+    assert table(tmp_path, cells, day_first=True).samples.base[0][0, 0] == 19816, "the third of April"
+    assert table(tmp_path, cells, day_first=False).samples.base[0][0, 0] == 19786, "the fourth of March"
+    assert table(tmp_path, [*cells, "31/01/2024"]).samples.base[0][0, 0] == 19816, "which the last cell tells"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -313,6 +315,38 @@ def test_the_rows_are_signed_by_a_key_that_the_worker_then_forgets(
     for forgotten in ("seed", "rows_public", "rows_draw"):
         with pytest.raises(ValueError, match="32 bytes"):
             getattr(run.key, forgotten)
+
+
+def test_an_answer_is_read_though_its_writer_has_ended_by_the_time_that_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from trainwright.trainer.jobs import data_worker
+    from trainwright.trainer.supervision.stop import StopRequest
+
+    reading, writing = os.pipe()
+    start, going = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        os.read(start, 1)
+        os.write(writing, b'{"rows": 1}\n')
+        os._exit(0)
+    os.close(writing)
+
+    def has_ended(_: int) -> bool:
+        """It answers and ends at this very moment."""
+        os.write(going, b"x")
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT) is not None
+
+    monkeypatch.setattr(data_worker, "_has_ended", has_ended)
+    monkeypatch.setattr(data_worker, "POLL_SECONDS", 0.01)
+    try:
+        assert data_worker._wait(pid, reading, StopRequest(tmp_path / "stop")) == {"rows": 1}
+    finally:
+        os.waitpid(pid, 0)
+        for end in (reading, start, going):
+            os.close(end)
 
 
 def test_of_several_processes_the_first_fixes_the_rows(smoke: Smoke) -> None:

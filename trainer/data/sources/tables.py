@@ -224,6 +224,8 @@ class Numbers(Table):
     """Kind of columns, where it is not to be inferred: number, category, boolean, date, text, ignore."""
     decimal: Literal[".", ","] | None = None
     """Decimal mark of numbers in text, where the cells leave it open; left out: found in them."""
+    day_first: bool | None = None
+    """Whether 03/04/2024 is the third of April, where no cell tells; left out: asked then."""
     standardize: bool = True
     """Of a table of numbers without holes; others are always scaled."""
 

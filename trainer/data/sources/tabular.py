@@ -120,10 +120,16 @@ def _column(table: Numbers, reading: Reading, name: str, cells: list[Any], mark:
     if nested is not None:
         return Column(name, "ignore", f"its cells are of type {nested.__name__}")
     if kind is not None:
-        return forced(name, kind, cells, mark)
-    found = infer(name, cells, named=table.features is not None, decimal=mark)
+        return forced(name, kind, cells, mark, table.day_first)
+    found = infer(name, cells, named=table.features is not None, decimal=mark, day_first=table.day_first)
     if found.reason.startswith("no value") and len(cells) >= ROWS:
-        return infer(name, _first_values(reading, name), named=table.features is not None, decimal=mark)
+        return infer(
+            name,
+            _first_values(reading, name),
+            named=table.features is not None,
+            decimal=mark,
+            day_first=table.day_first,
+        )
     return found
 
 

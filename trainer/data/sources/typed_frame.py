@@ -7,11 +7,13 @@ dates; else text. Rows are in memory; of large files they are written into the d
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.base.canonical import digest_json
+from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data import cache
 from trainwright.trainer.data.sources.cells import OddNumbersError
 from trainwright.trainer.data.table import transform
@@ -34,7 +36,7 @@ TRUTHS = {"true", "false"}
 
 
 def frame_of(reading: Reading) -> pl.LazyFrame:
-    """Return the rows of a table, without those that are left out. Raises as `Reading.batches` and `infer`."""
+    """Return the rows of a table, without those that are left out. Raises as `Reading.batches`."""
     import polars as pl
     import pyarrow as pa
 
@@ -74,7 +76,11 @@ def _written_ones(reading: Reading, kinds: dict[str, pa.DataType]) -> dict[str, 
         return {}
     table, heads = reading.table, reading.head(list(kinds))
     mark = decimal_of(heads.values(), getattr(table, "decimal", None), table.reading(reading.files[0]).get("delimiter"))
-    found = {name: infer(name, heads[name], named=True, decimal=mark) for name in texts}
+    day_first = getattr(table, "day_first", None)
+    found: dict[str, Column] = {}
+    for name in texts:
+        with suppress(DataError):  # what nothing settles stays text here, and is asked by who trains on it
+            found[name] = infer(name, heads[name], named=True, decimal=mark, day_first=day_first)
     types = {"number": pa.float64(), "date": pa.date32(), "boolean": pa.bool_()}
     for name, column in list(found.items()):
         is_truth = {str(cell).strip().lower() for cell in heads[name]} <= TRUTHS | transform.MISSING

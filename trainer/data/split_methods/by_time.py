@@ -76,13 +76,13 @@ def instants(values: Array, column: str) -> Array:
 
 
 def _dated(column: str, texts: list[str]) -> list[float]:
-    """Return dates in seconds since 1970, read as a feature's are; empty where some are none."""
-    found = infer(column, texts, named=True)
-    if found.kind != "date":
-        return []
+    """Return dates in seconds since 1970, read as a feature's are; empty where some are none, or leave it open."""
     try:
+        found = infer(column, texts, named=True)
+        if found.kind != "date":
+            return []
         parts = [transform.encode(text, found.plan()) for text in texts]
-    except ValueError:
+    except (ValueError, DataError):
         return []
     return [days * SECONDS_A_DAY + (rest[0] if rest else 0.0) for days, *rest in parts]
 

@@ -33,7 +33,9 @@ ZONE = re.compile(r":\d{2}(?:\.\d+)? ?(Z|UTC|GMT|[-+]\d{2}:?(?:\d{2})?)(?:\[[\w/
 PAIRS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"})
 
 
-def infer(name: str, cells: Sequence[Any], *, named: bool, decimal: str | None = None) -> Column:
+def infer(
+    name: str, cells: Sequence[Any], *, named: bool, decimal: str | None = None, day_first: bool | None = None
+) -> Column:
     """Return a column as its first cells have it.
 
     Args:
@@ -41,9 +43,10 @@ def infer(name: str, cells: Sequence[Any], *, named: bool, decimal: str | None =
         cells: as read, numbers and texts.
         named: whether the caller named it as a feature, so that it is not left out as an identifier.
         decimal: the decimal mark that the user says or other columns have, for what the column leaves open.
+        day_first: whether the user says that 03/04/2024 is the third of April.
 
     Raises:
-        DataError: nothing tells its decimal mark from that of thousands.
+        DataError: nothing tells its decimal mark from that of thousands, or its days from its months.
     """
     if _are_compact_dates(cells):
         return Column(name, "date", "dates written yearmonthday", format="yearmonthday")
@@ -57,7 +60,7 @@ def infer(name: str, cells: Sequence[Any], *, named: bool, decimal: str | None =
     found = None if of_booleans or _are_codes(texts) else _number(name, texts, decimal)
     if found is not None:
         return found if named else _identity(found, texts)
-    return _boolean(name, texts) or _date(name, texts) or _words(name, texts, named=named)
+    return _boolean(name, texts) or _date(name, texts, day_first) or _words(name, texts, named=named)
 
 
 def infer_target(name: str, cells: Sequence[Any], decimal: str | None = None) -> Column:
@@ -133,7 +136,9 @@ def _are_codes(texts: Sequence[str]) -> bool:
     return any(map(CODE.fullmatch, texts)) and len({len(text) for text in texts}) == 1 and all(map(str.isdigit, texts))
 
 
-def forced(name: str, kind: Kind, cells: Sequence[Any], decimal: str | None = None) -> Column:
+def forced(
+    name: str, kind: Kind, cells: Sequence[Any], decimal: str | None = None, day_first: bool | None = None
+) -> Column:
     """Return a column of the kind that the configuration says, read as its first cells allow. Raises as `infer`."""
     texts = [text for text in map(transform.text_of, cells) if text is not None]
     said = "as configured"
@@ -141,7 +146,7 @@ def forced(name: str, kind: Kind, cells: Sequence[Any], decimal: str | None = No
         marks = marks_of(texts) or Marks(decimal or ".")
         return _with_marks(name, said, marks.settled(decimal))
     if kind == "date":
-        dated = _date(name, texts, least=0.5)
+        dated = _date(name, texts, day_first, least=0.5)
         return Column(name, kind, said, dated.width if dated else 1, dated.format if dated else "year-month-day")
     return Column(name, kind, said, width=BUCKETS if kind == "text" else 1)
 
@@ -209,7 +214,7 @@ def _ambiguous(name: str, cell: str) -> DataError:
     )
 
 
-def _date(name: str, texts: list[str], least: float = MOSTLY) -> Column | None:
+def _date(name: str, texts: list[str], day_first: bool | None, least: float = MOSTLY) -> Column | None:
     """Return a column of dates in the one form that all fit, else in that which most do; the others are errors then."""
     counts = Counter(texts)
     fits: dict[tuple[int, str], int] = {}
@@ -219,7 +224,8 @@ def _date(name: str, texts: list[str], least: float = MOSTLY) -> Column | None:
                 if (width, form) not in fits:
                     fits[width, form] = _dated(counts, form, width)
                 if fits[width, form] and fits[width, form] >= share * len(texts):
-                    return _of_form(name, form, width, counts, fits[width, form])
+                    settled = _settled(name, form, width, counts, day_first)
+                    return _of_form(name, settled, width, counts, fits[width, form])
     return None
 
 
@@ -231,15 +237,26 @@ def _dated(counts: Counter[str], form: str, width: int) -> int:
     return sum(count for text, count in counts.items() if _is("date", text, format=form, width=width))
 
 
+def _settled(name: str, form: str, width: int, counts: Counter[str], day_first: bool | None) -> str:
+    """Return the form of dates of which no cell tells days from months, as the user says. Raises DataError."""
+    other = "month/day/year"
+    if form != "day/month/year" or not all(_is("date", text, format=other, width=width) for text in counts):
+        return form
+    if day_first is None:
+        cell = next(iter(counts))
+        raise DataError(
+            f"Column {name!r}: no date, such as {cell!r}, tells whether the day or the month comes first.",
+            remedy="Say it: data.args.day_first true reads day/month/year, false month/day/year.",
+            details={"column": name},
+        )
+    return form if day_first else other
+
+
 def _of_form(name: str, form: str, width: int, counts: Counter[str], fits: int) -> Column:
     time = f" with a time of day{_zones(set(counts))}" if width == 2 else ""
-    either = form == "day/month/year" and all(
-        _is("date", text, format="month/day/year", width=width) for text in counts
-    )
-    doubt = "; month/day/year would fit too" if either else ""
     total = sum(counts.values())
     some = "" if fits == total else f"{fits} of the first {total} values are "
-    return Column(name, "date", f"{some}dates written {form}{time}{doubt}", width, form)
+    return Column(name, "date", f"{some}dates written {form}{time}", width, form)
 
 
 def _zones(texts: set[str]) -> str:
