@@ -96,6 +96,8 @@ def test_another_column_settles_a_mark(other: str, number: float, tmp_path: Path
         (["01067", "99310"], "category", "2 different texts"),
         (["12a", "3b", "7c"], "category", "of several units"),
         (["1.2.3", "1.10.0"], "category", "2 different texts"),
+        (["Mayfield 2 6909", "Marston 12 2642"], "text", "free text"),
+        (["Decker 2, 1909", "Augustin 12, 2642"], "text", "free text"),
         ([f"{n:02}.01.24" for n in range(1, 29)] * 2, "category", "years of two digits"),
         (
             [f"{n:02}/13/2024" for n in range(1, 13)] + [f"{n + 12}/01/2024" for n in range(1, 13)],
@@ -150,3 +152,21 @@ def test_a_cell_that_is_no_date_among_dates_is_named_by_its_line(odd: str, why: 
 def test_days_with_a_time_in_some_rows_have_midnight_in_the_others(tmp_path: Path) -> None:
     loaded = table(tmp_path, ["2024-01-01", "2024-01-01 10:00"])
     assert loaded.samples.base[0][:2, :2].tolist() == [[19723, 0], [19723, 36000]]
+
+
+def test_numbers_of_a_type_are_themselves_beside_decimal_commas(tmp_path: Path) -> None:
+    rows = [{"a": "1.234,5", "b": 1.125, "y": 2.125 + n % 2} for n in range(40)]
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    loaded = load("jsonl", tmp_path / "t.jsonl", target="y", task="regression")
+    assert loaded.samples.base[0][0].tolist() == [1234.5, 1.125]
+    assert loaded.samples.base[1][:2].tolist() == [2.125, 3.125]
+    served = transform.encode_rows(
+        [{"a": cell, "b": 2.125} for cell in (1.125, 12.5, "12,5")], loaded.schema.shipped({})
+    )
+    assert served.tolist() == [[1.125, 2.125], [12.5, 2.125], [12.5, 2.125]]
+
+
+@pytest.mark.parametrize(("first", "later"), [("45%", "0.45"), ("45%", "45"), ("12 kg", "12 g"), ("1.5", "1,5")])
+def test_a_later_cell_of_another_unit_or_mark_is_named(first: str, later: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=f"line 10001, column 'a': '{later}' is no finite number"):
+        table(tmp_path, [first] * 10_000 + [later], times=1)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.base.errors import DataError, near
 from trainwright.trainer.data.sources.cells import Cells
 from trainwright.trainer.data.sources.source import TargetOptions
 from trainwright.trainer.data.table import transform
@@ -17,6 +18,7 @@ from trainwright.trainer.data.table.encode import numbers_of
 from trainwright.trainer.data.table.infer import infer_target
 from trainwright.trainer.data.table.numerals import marks_of
 from trainwright.trainer.data.table.schema import ROWS, Column
+from trainwright.trainer.data.table.transform import MISSING
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,8 +30,7 @@ NAMED = 5
 """Rows that an error names."""
 JOINED = 256
 """Parts that are held before they are joined into one array."""
-EMPTY = frozenset({"", "nan", "null", "none", "na", "n/a"})
-"""Cells, in lower case, that are no target where the others are numbers; text has classes of these names."""
+WHOLE = re.compile(r"[-+]?\d+\.0")
 
 Array = np.ndarray[Any, Any]
 Targets = tuple[Array, list[str] | None]
@@ -64,7 +65,7 @@ def rows_without(columns: Iterable[pa.Array]) -> tuple[Array, int]:
     row, are_numbers = 0, True
     for column in columns:
         names, codes = _coded(column)
-        is_word = np.array([name.lower() in EMPTY for name in names])
+        is_word = np.array([name.lower() in MISSING for name in names])
         is_text = np.array([marks_of([name]) is None for name in names]) & ~is_word
         are_numbers = are_numbers and not is_text[codes].any()
         empty.append(row + np.flatnonzero(np.array([not name for name in names])[codes]))
@@ -87,6 +88,8 @@ class TargetColumn:
     bad: list[tuple[int, str]] = field(default_factory=list)
     """Rows that are no numbers, with their cells, once cells are too many to be classes."""
     rows: int = 0
+    spelled: set[str] = field(default_factory=set)
+    """Cells that are other spellings of a class."""
 
     def __post_init__(self) -> None:
         self.plan = self.column.plan()
@@ -100,6 +103,7 @@ class TargetColumn:
     def add(self, column: pa.Array) -> None:
         """Take the next rows' cells."""
         raw, codes = _coded(column)
+        self.spelled |= self.asked.labels.keys() & raw
         cells = [self.asked.labels.get(cell, cell) for cell in raw]
         met = {cells[code] for code in np.unique(codes).tolist()}
         if self.names is not None and len(self.names.keys() | met) > MAX_CLASSES:
@@ -135,6 +139,7 @@ class TargetColumn:
         if self.names is None:
             return self._numbers(found, where)
         self._require_filled(found, where)
+        self._require_spellings()
         return self._decided(found, where)
 
     @property
@@ -144,11 +149,21 @@ class TargetColumn:
 
     def _require_filled(self, found: Array, where: Where) -> None:
         names = self.names or {}
-        numbers = all(not math.isnan(self._number(name)) or name.lower() in EMPTY for name in names)
-        empty = [code for name, code in names.items() if not name or (numbers and name.lower() in EMPTY)]
+        numbers = all(not math.isnan(self._number(name)) or name.lower() in MISSING for name in names)
+        empty = [code for name, code in names.items() if not name or (numbers and name.lower() in MISSING)]
         rows: Array = np.flatnonzero(np.isin(found, empty)) if empty else found[:0]
         if len(rows):
             raise _empty(self.target, [where(int(row)) for row in rows[:NAMED]], len(rows))
+
+    def _require_spellings(self) -> None:
+        """Check that no spelling that the labels join is there in another form only."""
+        others = [name for name in self.names or () if name not in self.asked.labels.values()]
+        for name in self.asked.labels.keys() - self.spelled:
+            if meant := near(name, others):
+                raise DataError(
+                    f"data.args.labels has {name!r}, and no row has it as its target {self.target!r}.",
+                    remedy=f"Write the spelling as the cells have it ({', '.join(map(repr, meant))}), or leave it out.",
+                )
 
     def _decided(self, found: Array, where: Where) -> Targets:
         names = list(self.names or {})
@@ -184,7 +199,7 @@ class TargetColumn:
         return self.column.kind == "number" and not recurs
 
     def _numbers(self, found: Array, where: Where) -> Targets:
-        empty = [row for row, cell in self.bad if cell.lower() in EMPTY]
+        empty = [row for row, cell in self.bad if cell.lower() in MISSING]
         if empty:
             raise _empty(self.target, [where(row) for row in empty], int(np.isnan(found).sum()))
         is_number = self.column.kind == "number" if self.asked.task is None else self.asked.task == "regression"
@@ -240,7 +255,7 @@ def _no_number(target: str, place: str, cell: str, count: int) -> DataError:
 
 def _whole(name: str) -> str:
     """Return 1 for 1.0: one class, written in two ways."""
-    return name[:-2] if name.endswith(".0") else name
+    return name[:-2] if WHOLE.fullmatch(name) else name
 
 
 def _wrong_classes(target: str, names: list[str] | None, rows: int, *, numeric: bool) -> DataError:

@@ -45,6 +45,7 @@ def infer(name: str, cells: Sequence[Any], *, named: bool, decimal: str | None =
     Raises:
         DataError: nothing tells its decimal mark from that of thousands.
     """
+    decimal = _mark(cells, decimal)
     if _are_compact_dates(cells):
         return Column(name, "date", "dates written yearmonthday", format="yearmonthday")
     if _are_plain_numbers(cells, decimal) and (named or not NAMED_ID.search(name)):
@@ -62,6 +63,7 @@ def infer(name: str, cells: Sequence[Any], *, named: bool, decimal: str | None =
 
 def infer_target(name: str, cells: Sequence[Any], decimal: str | None = None) -> Column:
     """Return a target as its first cells have it: numbers, with their marks, or a category. Raises as `infer`."""
+    decimal = _mark(cells, decimal)
     if _are_plain_numbers(cells, decimal):
         return Column(name, "number", f"the first {len(cells)} cells are numbers")
     texts = [text for text in map(transform.text_of, cells) if text is not None]
@@ -84,6 +86,11 @@ def decimal_of(columns: Iterable[Sequence[Any]], said: str | None = None, delimi
     if not proven:
         return "," if delimiter == ";" else None
     return proven.pop() if len(proven) == 1 else None
+
+
+def _mark(cells: Sequence[Any], decimal: str | None) -> str | None:
+    """Return the decimal mark of cells, which are text: numbers of a type have a point."""
+    return decimal if any(isinstance(cell, str) for cell in cells) else "."
 
 
 def _are_compact_dates(cells: Sequence[Any]) -> bool:
@@ -138,6 +145,7 @@ def forced(name: str, kind: Kind, cells: Sequence[Any], decimal: str | None = No
     texts = [text for text in map(transform.text_of, cells) if text is not None]
     said = "as configured"
     if kind == "number":
+        decimal = _mark(cells, decimal)
         marks = marks_of(texts) or Marks(decimal or ".")
         return _with_marks(name, said, marks.settled(decimal))
     if kind == "date":
