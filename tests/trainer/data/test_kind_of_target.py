@@ -32,7 +32,7 @@ def built(folder: Path, targets: list[Any], wants: dict[str, Any], **args: Any) 
 
 
 def of_config(config: dict[str, Any], folder: Path) -> Splits:
-    (folder / "own.py").write_text("def gap(output, target):\n    return ((output - target) ** 2).mean()\n")
+    (folder / "own.py").write_text("def gap(output, target):\n    return ((output - target) ** 2).mean()\nfar = gap\n")
     return build_work(TrainingConfig.model_validate(config), folder, Context(1, folder, "cpu")).splits
 
 
@@ -54,6 +54,19 @@ def test_they_are_classes_where_these_are_for_classes(wants: dict[str, Any], tmp
     splits = built(tmp_path, DOSES * 20, wants)
     assert splits.class_names == ["0", "10", "50", "100"]
     assert data_evidence(splits, tmp_path).understood["target"] == "y: 4 classes"
+
+
+@pytest.mark.parametrize("metrics", [[], ["own.py:far"]])
+def test_classes_that_may_be_numbers_are_asked_about_where_loss_and_metrics_leave_it_open(
+    metrics: list[str], tmp_path: Path
+) -> None:
+    own: dict[str, Any] = {"loss": "own.py:gap", "metrics": metrics}
+    with pytest.raises(ConfigurationError, match=r"The target is 0, 10, 50, 100: the loss is your own") as asked:
+        built(tmp_path, DOSES * 20, own)
+    assert "data.args.task regression, or classification" in str(asked.value.remedy)
+    assert targets_of(built(tmp_path, DOSES * 20, own, task="regression")) == DOSES
+    assert targets_of(built(tmp_path, DOSES * 20, own, task="classification")) == [0, 1, 2, 3]
+    assert targets_of(built(tmp_path, [0, 1] * 20, own)) == [0, 1]
 
 
 def test_many_whole_numbers_that_recur_are_classes_for_a_loss_of_classes(tmp_path: Path) -> None:

@@ -80,6 +80,25 @@ def test_a_mark_that_nothing_settles_is_asked_about_with_both_readings(cells: li
     assert by_point.item() == 1234
 
 
+@pytest.mark.parametrize(("later", "readings"), [("1.234", (1.234, 1234)), ("1,234", (1234, 1.234))])
+def test_a_mark_in_later_rows_than_those_that_kinds_are_inferred_from_is_asked_about(
+    later: str, readings: tuple[float, float], tmp_path: Path
+) -> None:
+    cells = [f"{n % 900}" for n in range(10_000)] + [later]
+    with pytest.raises(DataError, match=rf"line 10001, column 'a': '{later}' may be 1234 or 1\.234"):
+        table(tmp_path, cells, times=1)
+    for decimal, number in zip(".,", readings, strict=True):
+        loaded = table(tmp_path, cells, times=1, decimal=decimal)
+        assert loaded.samples.base[0][-1, 0].item() == pytest.approx(number)
+        rows = [{"b": n % 900, "y": cell} for n, cell in enumerate(cells)]
+        (tmp_path / "y.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        of_target = load("jsonl", tmp_path / "y.jsonl", target="y", task="regression", decimal=decimal)
+        assert of_target.samples.base[1][-1].item() == pytest.approx(number)
+    with pytest.raises(DataError, match=f"line 10001: the target 'y' is read as a number, and '{later}'") as asked:
+        load("jsonl", tmp_path / "y.jsonl", target="y", task="regression")
+    assert "data.args.decimal" in asked.value.remedy
+
+
 @pytest.mark.parametrize(("other", "number"), [("0,5", 1.234), ("0.5", 1234)])
 def test_another_column_settles_a_mark(other: str, number: float, tmp_path: Path) -> None:
     rows = [{"a": "1,234", "c": other, "y": f"{n % 2}"} for n in range(40)]

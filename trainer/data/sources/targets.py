@@ -202,8 +202,7 @@ class TargetColumn:
         empty = [row for row, cell in self.bad if cell.lower() in MISSING]
         if empty:
             raise _empty(self.target, [where(row) for row in empty], int(np.isnan(found).sum()))
-        is_number = self.column.kind == "number" if self.asked.task is None else self.asked.task == "regression"
-        if not is_number and (self.asked.of_loss != "regression" or self.asked.task is not None):
+        if not self._is_number(found, len(found)):
             raise _wrong_classes(self.target, None, len(found), numeric=not self.bad)
         if self.bad:
             raise _no_number(self.target, where(self.bad[0][0]), self.bad[0][1], int((~np.isfinite(found)).sum()))
@@ -247,7 +246,8 @@ def _no_number(target: str, place: str, cell: str, count: int) -> DataError:
     return DataError(
         f"{place}: the target {target!r} is read as a number, and {cell[:40]!r} is not a finite number "
         f"({count} row(s)).",
-        remedy="Correct the cell; an empty one is left out with data.args.drop_without_target. If the target is "
+        remedy="Correct the cell, or where its mark is meant, say data.args.decimal; an empty one is left out with "
+        "data.args.drop_without_target. If the target is "
         "classes: data.args.task classification, with loss cross_entropy and metrics like accuracy.",
         details={"rows": [place], "count": count},
     )

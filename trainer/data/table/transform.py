@@ -65,6 +65,7 @@ TIME = (
     r"(?: ?(?:Z|UTC|GMT|(?P<z>[-+]\d{2}:?(?:\d{2})?))(?:\[[\w/+-]+\])?)?)?"
 )
 """A time of day, midnight where a date has none; with an offset it is moved to UTC."""
+EITHER = "a thousand or a decimal, which no number of training tells"
 CURRENCY = r"[A-Z]{0,3}[$\u20ac\u00a3\u00a5\u20b9\u20bd\u20a9\u20ba\u20b4\u20aa\u20ab\u0e3f\u00a2]|[A-Z]{3}"
 NUMBER = re.compile(
     rf"(?P<open>\()?(?P<sign>[-+])?(?P<before>{CURRENCY})? ?(?P<inner>[-+])?(?P<digits>(?:\d[\d.,'\u2019 ]*|[.,]\d)\d*)"
@@ -97,8 +98,9 @@ def text_of(cell: Any) -> str | None:
 
 def number(text: str, column: Row) -> list[float]:
     """Return a finite number, read by the column's marks: its decimal mark, that of thousands, its unit."""
-    marks = column.get("decimal") == "," or column.get("thousands") or column.get("unit") == "%"
-    found = math.nan if marks else _float(text)
+    if column.get("decimal", ".") is None and re.fullmatch(r"[-+]?[1-9]\d{0,2}[.,]\d{3}", text):
+        raise ValueError(EITHER)
+    found = math.nan if column.get("decimal") == "," or column.get("unit") == "%" else _float(text)
     if math.isnan(found):
         found = _written(text.translate(PLAIN), column)
     if not math.isfinite(found):
