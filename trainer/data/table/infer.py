@@ -94,7 +94,7 @@ def _plain(name: str, cells: Sequence[Any], decimal: str | None) -> Column:
     is_open = decimal is None and all(SMALL.fullmatch(cell.strip()) for cell in cells)
     mark, thousands = (None, None) if is_open else (".", OTHER["."] if decimal == "." else None)
     reason = f"the first {len(cells)} cells are numbers"
-    return Column(name, "number", reason, decimal=mark, thousands=thousands, takes_numbers=not is_open)
+    return Column(name, "number", reason, decimal=mark, thousands=thousands, takes_numbers=True)
 
 
 def _mark(cells: Sequence[Any], decimal: str | None) -> str | None:
