@@ -29,7 +29,7 @@ def load_built_in(config: TrainingConfig, code_root: Path) -> Loaded | Splits:
     if said is not None and wanted is not None and said != wanted:
         raise _contradiction(config, f"data.args.task is {said}", wanted)
     found = load_source(section.use, section.args, code_root, section.split, wanted)
-    if wanted is None and _name_of(config.loss) not in LOSSES and said is None:
+    if wanted is None and getattr(config.loss, "use", config.loss) not in LOSSES and said is None:
         _require_plain_classes(found.class_names or [])
     return found
 
@@ -37,10 +37,9 @@ def load_built_in(config: TrainingConfig, code_root: Path) -> Loaded | Splits:
 def _require_plain_classes(names: list[str]) -> None:
     """Refuse classes that are numbers, and not those that they are numbered by, where nothing says which is meant."""
     if names and all(map(is_number, names)) and names != [str(place) for place in range(len(names))]:
-        few = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
         raise ConfigurationError(
-            f"The target is {few}: the loss is your own, no metric says whether these are numbers or classes, and as "
-            f"classes it would be given 0 to {len(names) - 1} for them.",
+            f"The target is {', '.join(names[:5])}{', …' * (len(names) > 5)}: nothing says whether these are numbers "
+            f"or classes, which your own loss would be given as 0 to {len(names) - 1}.",
             remedy="Say which: data.args.task regression, or classification; or metrics like mae, or like accuracy.",
         )
 
@@ -50,7 +49,7 @@ def wanted_target(config: TrainingConfig) -> str | None:
 
     None where they leave it open; a loss that is left out says nothing.
     """
-    loss = _name_of(config.loss)
+    loss = getattr(config.loss, "use", config.loss)
     if loss in LOSSES and "loss" in config.model_fields_set:
         return LOSSES[loss].task if LOSSES[loss].task in {NUMBERS, CLASSES} else None
     of_metrics = {tasks for tasks in map(_tasks_of, config.metrics) if tasks}
@@ -59,12 +58,8 @@ def wanted_target(config: TrainingConfig) -> str | None:
     return CLASSES if of_metrics and all(NUMBERS not in tasks for tasks in of_metrics) else None
 
 
-def _name_of(part: str | Entry) -> str:
-    return part if isinstance(part, str) else part.use
-
-
 def _tasks_of(metric: str | Entry) -> frozenset[str]:
-    name = _name_of(metric)
+    name = getattr(metric, "use", metric)
     return frozenset(BUILT_IN_METRICS[name].tasks) if name in BUILT_IN_METRICS else frozenset()
 
 
@@ -75,14 +70,14 @@ def require_numbers(config: TrainingConfig, splits: Splits) -> None:
         ConfigurationError: with both ways out.
     """
     names = splits.class_names
-    if names is None or wanted_target(config) != NUMBERS:
-        return
-    more = ", …" if len(names) > 5 else ""
-    raise _contradiction(config, f"The target is {len(names)} classes ({', '.join(names[:5])}{more})", NUMBERS)
+    if names is not None and wanted_target(config) == NUMBERS:
+        raise _contradiction(
+            config, f"The target is {len(names)} classes ({', '.join(names[:5])}{', …' * (len(names) > 5)})", NUMBERS
+        )
 
 
 def _contradiction(config: TrainingConfig, said: str, wanted: str) -> ConfigurationError:
-    loss = _name_of(config.loss)
+    loss = getattr(config.loss, "use", config.loss)
     of_loss = f"loss {loss} is" if loss in LOSSES and "loss" in config.model_fields_set else "the metrics are"
     other = {"loss": "cross_entropy", "metrics": ["accuracy"]}
     numbers = {"loss": "mse", "metrics": ["mae", "r2"], "target_scaling": "standardize"}

@@ -61,7 +61,7 @@ def test_classes_that_may_be_numbers_are_asked_about_where_loss_and_metrics_leav
     metrics: list[str], tmp_path: Path
 ) -> None:
     own: dict[str, Any] = {"loss": "own.py:gap", "metrics": metrics}
-    with pytest.raises(ConfigurationError, match=r"The target is 0, 10, 50, 100: the loss is your own") as asked:
+    with pytest.raises(ConfigurationError, match=r"The target is 0, 10, 50, 100: nothing says whether") as asked:
         built(tmp_path, DOSES * 20, own)
     assert "data.args.task regression, or classification" in str(asked.value.remedy)
     assert targets_of(built(tmp_path, DOSES * 20, own, task="regression")) == DOSES

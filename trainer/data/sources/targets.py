@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -30,7 +29,6 @@ NAMED = 5
 """Rows that an error names."""
 JOINED = 256
 """Parts that are held before they are joined into one array."""
-WHOLE = re.compile(r"[-+]?\d+\.0")
 
 Array = np.ndarray[Any, Any]
 Targets = tuple[Array, list[str] | None]
@@ -89,7 +87,6 @@ class TargetColumn:
     """Rows that are no numbers, with their cells, once cells are too many to be classes."""
     rows: int = 0
     spelled: set[str] = field(default_factory=set)
-    """Cells that are other spellings of a class."""
 
     def __post_init__(self) -> None:
         self.plan = self.column.plan()
@@ -142,26 +139,21 @@ class TargetColumn:
         self._require_spellings()
         return self._decided(found, where)
 
-    @property
-    def target(self) -> str:
-        """Name of the column."""
-        return self.column.name
-
     def _require_filled(self, found: Array, where: Where) -> None:
         names = self.names or {}
         numbers = all(not math.isnan(self._number(name)) or name.lower() in MISSING for name in names)
         empty = [code for name, code in names.items() if not name or (numbers and name.lower() in MISSING)]
         rows: Array = np.flatnonzero(np.isin(found, empty)) if empty else found[:0]
         if len(rows):
-            raise _empty(self.target, [where(int(row)) for row in rows[:NAMED]], len(rows))
+            raise _empty(self.column.name, [where(int(row)) for row in rows[:NAMED]], len(rows))
 
     def _require_spellings(self) -> None:
         """Check that no spelling that the labels join is there in another form only."""
-        others = [name for name in self.names or () if name not in self.asked.labels.values()]
+        others = (self.names or {}).keys() - self.asked.labels.values()
         for name in self.asked.labels.keys() - self.spelled:
             if meant := near(name, others):
                 raise DataError(
-                    f"data.args.labels has {name!r}, and no row has it as its target {self.target!r}.",
+                    f"data.args.labels has {name!r}, and no row has it as its target {self.column.name!r}.",
                     remedy=f"Write the spelling as the cells have it ({', '.join(map(repr, meant))}), or leave it out.",
                 )
 
@@ -172,13 +164,14 @@ class TargetColumn:
         if self._is_number(numbers, len(found)):
             wrong = np.flatnonzero(~np.isfinite(numbers)[found])
             if len(wrong):
-                raise _no_number(self.target, where(int(wrong[0])), names[found[wrong[0]]], len(wrong))
-            return _varied(numbers[found], self.target), None
+                raise _no_number(self.column.name, where(int(wrong[0])), names[found[wrong[0]]], len(wrong))
+            return _varied(numbers[found], self.column.name), None
         one_each = self.asked.task is None and len(names) > max(FEW, len(found) // 2)
-        called = {name: _whole(name) if _whole(name) in (self.names or {}) else name for name in names}
+        whole = {f"{name}.0": name for name in names if name.isdigit()}  # one class, written in two ways
+        called = {name: whole.get(name, name) for name in names}
         classes = sorted(set(called.values()), key=(lambda one: (self._number(one), one)) if are_numbers else str)
         if one_each or not 2 <= len(classes) <= MAX_CLASSES:
-            raise _wrong_classes(self.target, classes, len(found), numeric=are_numbers)
+            raise _wrong_classes(self.column.name, classes, len(found), numeric=are_numbers)
         labels = {name: label for label, name in enumerate(classes)}
         return np.array([labels[called[name]] for name in names], dtype=np.int64)[found], classes
 
@@ -201,12 +194,12 @@ class TargetColumn:
     def _numbers(self, found: Array, where: Where) -> Targets:
         empty = [row for row, cell in self.bad if cell.lower() in MISSING]
         if empty:
-            raise _empty(self.target, [where(row) for row in empty], int(np.isnan(found).sum()))
+            raise _empty(self.column.name, [where(row) for row in empty], int(np.isnan(found).sum()))
         if not self._is_number(found, len(found)):
-            raise _wrong_classes(self.target, None, len(found), numeric=not self.bad)
+            raise _wrong_classes(self.column.name, None, len(found), numeric=not self.bad)
         if self.bad:
-            raise _no_number(self.target, where(self.bad[0][0]), self.bad[0][1], int((~np.isfinite(found)).sum()))
-        return _varied(found, self.target), None
+            raise _no_number(self.column.name, where(self.bad[0][0]), self.bad[0][1], int((~np.isfinite(found)).sum()))
+        return _varied(found, self.column.name), None
 
 
 def _coded(column: pa.Array) -> tuple[list[str], Array]:
@@ -251,11 +244,6 @@ def _no_number(target: str, place: str, cell: str, count: int) -> DataError:
         "classes: data.args.task classification, with loss cross_entropy and metrics like accuracy.",
         details={"rows": [place], "count": count},
     )
-
-
-def _whole(name: str) -> str:
-    """Return 1 for 1.0: one class, written in two ways."""
-    return name[:-2] if WHOLE.fullmatch(name) else name
 
 
 def _wrong_classes(target: str, names: list[str] | None, rows: int, *, numeric: bool) -> DataError:

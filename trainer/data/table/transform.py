@@ -39,8 +39,7 @@ MONTHS = {
          "march märz mrz mars marzo março maart mrt", "april aprile avril abril", "mayo mai maio maggio mei",
          "june juni juin junio junho giugno", "july juli juillet julio julho luglio", "augustus août aout agosto",
          "september septembre septiembre settembre setembro", "october octobre octubre oktober ottobre outubro",
-         "november novembre noviembre novembro", "december décembre diciembre dicembre dezember dezembro"),
-        start=1,
+         "november novembre noviembre novembro", "december décembre diciembre dicembre dezember dezembro"), start=1,
     )
     for name in names.split()
     for length in range(4 if name.startswith("jui") else 3, len(name) + 1)
