@@ -10,6 +10,7 @@ from trainwright.trainer.config.schema import TrainingConfig
 from trainwright.trainer.data.sources import load_source
 from trainwright.trainer.data.sources.source import Loaded
 from trainwright.trainer.data.splits import Splits
+from trainwright.trainer.data.table.transform import is_number
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS
 
@@ -27,7 +28,20 @@ def load_built_in(config: TrainingConfig, code_root: Path) -> Loaded | Splits:
     wanted, said = wanted_target(config), section.args.get("task")
     if said is not None and wanted is not None and said != wanted:
         raise _contradiction(config, f"data.args.task is {said}", wanted)
-    return load_source(section.use, section.args, code_root, section.split, wanted)
+    found = load_source(section.use, section.args, code_root, section.split, wanted)
+    if wanted is None and getattr(config.loss, "use", config.loss) not in LOSSES and said is None:
+        _require_plain_classes(found.class_names or [])
+    return found
+
+
+def _require_plain_classes(names: list[str]) -> None:
+    """Refuse classes that are numbers, and not those that they are numbered by, where nothing says which is meant."""
+    if names and all(map(is_number, names)) and names != [str(place) for place in range(len(names))]:
+        raise ConfigurationError(
+            f"The target is {', '.join(names[:5])}{', …' * (len(names) > 5)}: nothing says whether these are numbers "
+            f"or classes, which your own loss would be given as 0 to {len(names) - 1}.",
+            remedy="Say which: data.args.task regression, or classification; or metrics like mae, or like accuracy.",
+        )
 
 
 def wanted_target(config: TrainingConfig) -> str | None:
@@ -35,7 +49,7 @@ def wanted_target(config: TrainingConfig) -> str | None:
 
     None where they leave it open; a loss that is left out says nothing.
     """
-    loss = config.loss if isinstance(config.loss, str) else config.loss.use
+    loss = getattr(config.loss, "use", config.loss)
     if loss in LOSSES and "loss" in config.model_fields_set:
         return LOSSES[loss].task if LOSSES[loss].task in {NUMBERS, CLASSES} else None
     of_metrics = {tasks for tasks in map(_tasks_of, config.metrics) if tasks}
@@ -45,7 +59,7 @@ def wanted_target(config: TrainingConfig) -> str | None:
 
 
 def _tasks_of(metric: str | Entry) -> frozenset[str]:
-    name = metric if isinstance(metric, str) else metric.use
+    name = getattr(metric, "use", metric)
     return frozenset(BUILT_IN_METRICS[name].tasks) if name in BUILT_IN_METRICS else frozenset()
 
 
@@ -56,14 +70,14 @@ def require_numbers(config: TrainingConfig, splits: Splits) -> None:
         ConfigurationError: with both ways out.
     """
     names = splits.class_names
-    if names is None or wanted_target(config) != NUMBERS:
-        return
-    more = ", …" if len(names) > 5 else ""
-    raise _contradiction(config, f"The target is {len(names)} classes ({', '.join(names[:5])}{more})", NUMBERS)
+    if names is not None and wanted_target(config) == NUMBERS:
+        raise _contradiction(
+            config, f"The target is {len(names)} classes ({', '.join(names[:5])}{', …' * (len(names) > 5)})", NUMBERS
+        )
 
 
 def _contradiction(config: TrainingConfig, said: str, wanted: str) -> ConfigurationError:
-    loss = config.loss if isinstance(config.loss, str) else config.loss.use
+    loss = getattr(config.loss, "use", config.loss)
     of_loss = f"loss {loss} is" if loss in LOSSES and "loss" in config.model_fields_set else "the metrics are"
     other = {"loss": "cross_entropy", "metrics": ["accuracy"]}
     numbers = {"loss": "mse", "metrics": ["mae", "r2"], "target_scaling": "standardize"}

@@ -33,7 +33,7 @@ def built(folder: Path, targets: list[Any], wants: dict[str, Any], **args: Any) 
 
 
 def of_config(config: dict[str, Any], folder: Path) -> Splits:
-    (folder / "own.py").write_text("def gap(output, target):\n    return ((output - target) ** 2).mean()\n")
+    (folder / "own.py").write_text("def gap(output, target):\n    return ((output - target) ** 2).mean()\nfar = gap\n")
     return build_work(TrainingConfig.model_validate(config), folder, Context(1, folder, "cpu")).splits
 
 
@@ -65,6 +65,19 @@ def test_they_are_classes_where_these_are_for_classes(wants: dict[str, Any], tmp
     assert data_evidence(splits, tmp_path).understood["target"] == "y: 4 classes"
 
 
+@pytest.mark.parametrize("metrics", [[], ["own.py:far"]])
+def test_classes_that_may_be_numbers_are_asked_about_where_loss_and_metrics_leave_it_open(
+    metrics: list[str], tmp_path: Path
+) -> None:
+    own: dict[str, Any] = {"loss": "own.py:gap", "metrics": metrics}
+    with pytest.raises(ConfigurationError, match=r"The target is 0, 10, 50, 100: nothing says whether") as asked:
+        built(tmp_path, DOSES * 20, own)
+    assert "data.args.task regression, or classification" in str(asked.value.remedy)
+    assert targets_of(built(tmp_path, DOSES * 20, own, task="regression")) == DOSES
+    assert targets_of(built(tmp_path, DOSES * 20, own, task="classification")) == [0, 1, 2, 3]
+    assert targets_of(built(tmp_path, [0, 1] * 20, own)) == [0, 1]
+
+
 def test_many_whole_numbers_that_recur_are_classes_for_a_loss_of_classes(tmp_path: Path) -> None:
     assert len(built(tmp_path, [*range(60)] * 4, OF_CLASSES).class_names or ()) == 60
 
@@ -89,6 +102,31 @@ def test_spellings_of_a_class_are_joined_where_that_is_said(tmp_path: Path) -> N
     joined = built(tmp_path, cells, OF_CLASSES, labels={"yes.": "yes", "No": "no"})
     assert joined.class_names == ["no", "yes"]
     assert targets_of(joined) == [0, 1]
+
+
+def test_a_spelling_that_no_row_has_is_named_where_another_is_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="labels has 'YES', and no row has it") as refused:
+        built(tmp_path, ["Yes", "no", "yes"] * 20, OF_CLASSES, labels={"YES": "yes"})
+    assert "'Yes'" in str(refused.value.remedy)
+    assert built(tmp_path, ["yes", "no"] * 20, OF_CLASSES, labels={"yes.": "yes"}).class_names == ["no", "yes"]
+
+
+@pytest.mark.parametrize("cells", [["1", " 2 ", "3"], ["true", " false "]])
+def test_validation_joins_the_spellings_that_training_joins(cells: list[str], tmp_path: Path) -> None:
+    name = cells[1].strip()
+    splits = built(tmp_path, cells * 20, OF_CLASSES, labels={name: "other"})
+    frame = scan_source("csv", {"path": "t.csv", "target": "y", "labels": {name: "other"}}, tmp_path)
+    assert frame is not None
+    assert sorted(set(frame.collect()["y"])) == splits.class_names == sorted({*cells, "other"} - {cells[1]})
+
+
+@pytest.mark.parametrize("mark", ["?", "#N/A", "null"])
+def test_a_mark_of_a_missing_value_is_no_number_and_no_class_of_numbers(mark: str, tmp_path: Path) -> None:
+    for wants in (NUMBERS, OF_CLASSES):
+        with pytest.raises(DataError, match="the target 'y' is empty") as refused:
+            built(tmp_path, [1, mark, 2] * 20, wants)
+        changes = {key.removeprefix("data.args."): value for key, value in refused.value.details["changes"].items()}
+        assert len(built(tmp_path, [1, mark, 2] * 20, wants, **changes).skipped) == 20
 
 
 def test_words_are_no_target_of_a_loss_for_numbers(tmp_path: Path) -> None:
@@ -117,6 +155,8 @@ def test_a_class_for_every_row_is_none(cells: list[str], named: str, tmp_path: P
 
 def test_one_and_one_point_nought_are_one_class(tmp_path: Path) -> None:
     assert built(tmp_path, ["1", "2", "1.0", "2.0"] * 20, OF_CLASSES).class_names == ["1", "2"]
+    versions = ["v1", "v1.0", "1.10", "1.10.0"]
+    assert built(tmp_path, versions * 20, OF_CLASSES).class_names == sorted(versions)
 
 
 def test_classes_of_a_shipped_data_set_are_no_numbers(tmp_path: Path) -> None:

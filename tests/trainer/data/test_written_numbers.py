@@ -80,6 +80,27 @@ def test_a_mark_that_nothing_settles_is_asked_about_with_both_readings(cells: li
     assert by_point.item() == 1234
 
 
+@pytest.mark.parametrize(
+    ("later", "readings"), [("1.234", (1.234, 1234)), ("1.000", (1, 1000)), ("1,234", (1234, 1.234))]
+)
+def test_a_mark_in_later_rows_than_those_that_kinds_are_inferred_from_is_asked_about(
+    later: str, readings: tuple[float, float], tmp_path: Path
+) -> None:
+    cells = [f"{n % 900}" for n in range(10_000)] + [later]
+    with pytest.raises(DataError, match=rf"line 10001, column 'a': '{later}' may be \d+ or \d\.\d+"):
+        table(tmp_path, cells, times=1)
+    for decimal, number in zip(".,", readings, strict=True):
+        loaded = table(tmp_path, cells, times=1, decimal=decimal)
+        assert loaded.samples.base[0][-1, 0].item() == pytest.approx(number)
+        rows = [{"b": n % 900, "y": cell} for n, cell in enumerate(cells)]
+        (tmp_path / "y.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        of_target = load("jsonl", tmp_path / "y.jsonl", target="y", task="regression", decimal=decimal)
+        assert of_target.samples.base[1][-1].item() == pytest.approx(number)
+    with pytest.raises(DataError, match=f"line 10001: the target 'y' is read as a number, and '{later}'") as asked:
+        load("jsonl", tmp_path / "y.jsonl", target="y", task="regression")
+    assert "data.args.decimal" in asked.value.remedy
+
+
 @pytest.mark.parametrize(("other", "number"), [("0,5", 1.234), ("0.5", 1234)])
 def test_another_column_settles_a_mark(other: str, number: float, tmp_path: Path) -> None:
     rows = [{"a": "1,234", "c": other, "y": f"{n % 2}"} for n in range(40)]
@@ -96,6 +117,8 @@ def test_another_column_settles_a_mark(other: str, number: float, tmp_path: Path
         (["01067", "99310"], "category", "2 different texts"),
         (["12a", "3b", "7c"], "category", "of several units"),
         (["1.2.3", "1.10.0"], "category", "2 different texts"),
+        (["Mayfield 2 6909", "Marston 12 2642"], "text", "free text"),
+        (["Decker 2, 1909", "Augustin 12, 2642"], "text", "free text"),
         ([f"{n:02}.01.24" for n in range(1, 29)] * 2, "category", "years of two digits"),
         (
             [f"{n:02}/13/2024" for n in range(1, 13)] + [f"{n + 12}/01/2024" for n in range(1, 13)],
@@ -160,3 +183,21 @@ def test_days_that_no_cell_tells_from_months_are_asked_about(tmp_path: Path) -> 
     assert table(tmp_path, cells, day_first=True).samples.base[0][0, 0] == 19816, "the third of April"
     assert table(tmp_path, cells, day_first=False).samples.base[0][0, 0] == 19786, "the fourth of March"
     assert table(tmp_path, [*cells, "31/01/2024"]).samples.base[0][0, 0] == 19816, "which the last cell tells"
+
+
+def test_numbers_of_a_type_are_themselves_beside_decimal_commas(tmp_path: Path) -> None:
+    rows = [{"a": "1.234,5", "b": 1.125, "y": 2.125 + n % 2} for n in range(40)]
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    loaded = load("jsonl", tmp_path / "t.jsonl", target="y", task="regression")
+    assert loaded.samples.base[0][0].tolist() == [1234.5, 1.125]
+    assert loaded.samples.base[1][:2].tolist() == [2.125, 3.125]
+    served = transform.encode_rows(
+        [{"a": cell, "b": 2.125} for cell in (1.125, 12.5, "12,5")], loaded.schema.shipped({})
+    )
+    assert served.tolist() == [[1.125, 2.125], [12.5, 2.125], [12.5, 2.125]]
+
+
+@pytest.mark.parametrize(("first", "later"), [("45%", "0.45"), ("45%", "45"), ("12 kg", "12 g"), ("1.5", "1,5")])
+def test_a_later_cell_of_another_unit_or_mark_is_named(first: str, later: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=f"line 10001, column 'a': '{later}' is no finite number"):
+        table(tmp_path, [first] * 10_000 + [later], times=1)

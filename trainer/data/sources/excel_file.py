@@ -47,9 +47,8 @@ class _File(Headed):
             raise ValueError(str(error).splitlines()[0]) from error
         names = list(book.sheet_names)
         if self.sheet is None and len(names) > 1:
-            names = [name for name in names if book.load_sheet(name, header_row=None, n_rows=1).total_height] or names[
-                :1
-            ]
+            filled = [name for name in names if book.load_sheet(name, header_row=None, n_rows=1).total_height]
+            names = filled or names[:1]
         wanted = self.sheet or names[0]
         if wanted not in names or (self.sheet is None and len(names) > 1):
             meant = near(wanted, names) if self.sheet else names

@@ -118,7 +118,8 @@ def _encoded(
     starts = np.cumsum([0, *(column.width for column in columns)]).tolist()
     places = {column.name: (start, column) for start, column in zip(starts, columns, strict=False)}
     plain = [column.name for column in columns if column.takes_numbers and column.name in names]
-    for batch in reading.batches(names, plain):
+    whole = [name for name in plain if places[name][1].decimal is None and name not in reading.texts]
+    for batch in reading.batches(names, plain, whole):
         block = into.block(batch.num_rows)
         try:
             for name, cells in zip(names, batch.columns, strict=True):

@@ -15,7 +15,9 @@ from trainwright.trainer.data.sources.cells import Cells, Wanted, no_rows
 from trainwright.trainer.data.sources.targets import rows_without
 from trainwright.trainer.data.split_methods.given import by_names
 from trainwright.trainer.data.table.encode import CellError
+from trainwright.trainer.data.table.infer import ambiguous
 from trainwright.trainer.data.table.schema import ROWS
+from trainwright.trainer.data.table.transform import EITHER
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -159,6 +161,8 @@ def named_cell(error: CellError, reading: Reading, first: int) -> DataError:
     """Return the error for cells of another kind than their column, in a batch whose first row is `first`."""
     places = [reading.where(first + row) for row in error.rows]
     name, kind = error.column.name, error.column.kind
+    if error.problem == EITHER:
+        return ambiguous(name, str(error.cell), f"{places[0]}, column")
     other = "category" if kind != "category" else "text"
     more = f" ({error.count} in these rows: {', '.join(places)})" if error.count > 1 else ""
     return DataError(

@@ -95,7 +95,9 @@ class Table(Files):
         from trainwright.trainer.data.sources.reading import Reading
 
         frame = self._scanned(Reading(self, self.files(code_root)))
-        return frame.with_columns(pl.col(self.target).replace(self.labels)) if self.labels and self.target else frame
+        if not self.labels or not self.target:
+            return frame
+        return frame.with_columns(pl.col(self.target).cast(pl.String).str.strip_chars().replace(self.labels))
 
     def _scanned(self, reading: Reading) -> pl.LazyFrame:
         from trainwright.trainer.data.sources.typed_frame import frame_of

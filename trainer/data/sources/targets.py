@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.base.errors import DataError, near
 from trainwright.trainer.data.sources.cells import Cells
 from trainwright.trainer.data.sources.source import TargetOptions
 from trainwright.trainer.data.table import transform
@@ -17,6 +17,7 @@ from trainwright.trainer.data.table.encode import numbers_of
 from trainwright.trainer.data.table.infer import infer_target
 from trainwright.trainer.data.table.numerals import marks_of
 from trainwright.trainer.data.table.schema import ROWS, Column
+from trainwright.trainer.data.table.transform import MISSING
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,8 +29,6 @@ NAMED = 5
 """Rows that an error names."""
 JOINED = 256
 """Parts that are held before they are joined into one array."""
-EMPTY = frozenset({"", "nan", "null", "none", "na", "n/a"})
-"""Cells, in lower case, that are no target where the others are numbers; text has classes of these names."""
 
 Array = np.ndarray[Any, Any]
 Targets = tuple[Array, list[str] | None]
@@ -64,7 +63,7 @@ def rows_without(columns: Iterable[pa.Array]) -> tuple[Array, int]:
     row, are_numbers = 0, True
     for column in columns:
         names, codes = _coded(column)
-        is_word = np.array([name.lower() in EMPTY for name in names])
+        is_word = np.array([name.lower() in MISSING for name in names])
         is_text = np.array([marks_of([name]) is None for name in names]) & ~is_word
         are_numbers = are_numbers and not is_text[codes].any()
         empty.append(row + np.flatnonzero(np.array([not name for name in names])[codes]))
@@ -87,6 +86,7 @@ class TargetColumn:
     bad: list[tuple[int, str]] = field(default_factory=list)
     """Rows that are no numbers, with their cells, once cells are too many to be classes."""
     rows: int = 0
+    spelled: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.plan = self.column.plan()
@@ -100,6 +100,7 @@ class TargetColumn:
     def add(self, column: pa.Array) -> None:
         """Take the next rows' cells."""
         raw, codes = _coded(column)
+        self.spelled |= self.asked.labels.keys() & raw
         cells = [self.asked.labels.get(cell, cell) for cell in raw]
         met = {cells[code] for code in np.unique(codes).tolist()}
         if self.names is not None and len(self.names.keys() | met) > MAX_CLASSES:
@@ -135,20 +136,26 @@ class TargetColumn:
         if self.names is None:
             return self._numbers(found, where)
         self._require_filled(found, where)
+        self._require_spellings()
         return self._decided(found, where)
-
-    @property
-    def target(self) -> str:
-        """Name of the column."""
-        return self.column.name
 
     def _require_filled(self, found: Array, where: Where) -> None:
         names = self.names or {}
-        numbers = all(not math.isnan(self._number(name)) or name.lower() in EMPTY for name in names)
-        empty = [code for name, code in names.items() if not name or (numbers and name.lower() in EMPTY)]
+        numbers = all(not math.isnan(self._number(name)) or name.lower() in MISSING for name in names)
+        empty = [code for name, code in names.items() if not name or (numbers and name.lower() in MISSING)]
         rows: Array = np.flatnonzero(np.isin(found, empty)) if empty else found[:0]
         if len(rows):
-            raise _empty(self.target, [where(int(row)) for row in rows[:NAMED]], len(rows))
+            raise _empty(self.column.name, [where(int(row)) for row in rows[:NAMED]], len(rows))
+
+    def _require_spellings(self) -> None:
+        """Check that no spelling that the labels join is there in another form only."""
+        others = (self.names or {}).keys() - self.asked.labels.values()
+        for name in self.asked.labels.keys() - self.spelled:
+            if meant := near(name, others):
+                raise DataError(
+                    f"data.args.labels has {name!r}, and no row has it as its target {self.column.name!r}.",
+                    remedy=f"Write the spelling as the cells have it ({', '.join(map(repr, meant))}), or leave it out.",
+                )
 
     def _decided(self, found: Array, where: Where) -> Targets:
         names = list(self.names or {})
@@ -157,13 +164,14 @@ class TargetColumn:
         if self._is_number(numbers, len(found)):
             wrong = np.flatnonzero(~np.isfinite(numbers)[found])
             if len(wrong):
-                raise _no_number(self.target, where(int(wrong[0])), names[found[wrong[0]]], len(wrong))
-            return _varied(numbers[found], self.target), None
+                raise _no_number(self.column.name, where(int(wrong[0])), names[found[wrong[0]]], len(wrong))
+            return _varied(numbers[found], self.column.name), None
         one_each = self.asked.task is None and len(names) > max(FEW, len(found) // 2)
-        called = {name: _whole(name) if _whole(name) in (self.names or {}) else name for name in names}
+        whole = {f"{name}.0": name for name in names if name.isdigit()}  # one class, written in two ways
+        called = {name: whole.get(name, name) for name in names}
         classes = sorted(set(called.values()), key=(lambda one: (self._number(one), one)) if are_numbers else str)
         if one_each or not 2 <= len(classes) <= MAX_CLASSES:
-            raise _wrong_classes(self.target, classes, len(found), numeric=are_numbers)
+            raise _wrong_classes(self.column.name, classes, len(found), numeric=are_numbers)
         labels = {name: label for label, name in enumerate(classes)}
         return np.array([labels[called[name]] for name in names], dtype=np.int64)[found], classes
 
@@ -184,15 +192,14 @@ class TargetColumn:
         return self.column.kind == "number" and not recurs
 
     def _numbers(self, found: Array, where: Where) -> Targets:
-        empty = [row for row, cell in self.bad if cell.lower() in EMPTY]
+        empty = [row for row, cell in self.bad if cell.lower() in MISSING]
         if empty:
-            raise _empty(self.target, [where(row) for row in empty], int(np.isnan(found).sum()))
-        is_number = self.column.kind == "number" if self.asked.task is None else self.asked.task == "regression"
-        if not is_number and (self.asked.of_loss != "regression" or self.asked.task is not None):
-            raise _wrong_classes(self.target, None, len(found), numeric=not self.bad)
+            raise _empty(self.column.name, [where(row) for row in empty], int(np.isnan(found).sum()))
+        if not self._is_number(found, len(found)):
+            raise _wrong_classes(self.column.name, None, len(found), numeric=not self.bad)
         if self.bad:
-            raise _no_number(self.target, where(self.bad[0][0]), self.bad[0][1], int((~np.isfinite(found)).sum()))
-        return _varied(found, self.target), None
+            raise _no_number(self.column.name, where(self.bad[0][0]), self.bad[0][1], int((~np.isfinite(found)).sum()))
+        return _varied(found, self.column.name), None
 
 
 def _coded(column: pa.Array) -> tuple[list[str], Array]:
@@ -232,15 +239,11 @@ def _no_number(target: str, place: str, cell: str, count: int) -> DataError:
     return DataError(
         f"{place}: the target {target!r} is read as a number, and {cell[:40]!r} is not a finite number "
         f"({count} row(s)).",
-        remedy="Correct the cell; an empty one is left out with data.args.drop_without_target. If the target is "
+        remedy="Correct the cell, or where its mark is meant, say data.args.decimal; an empty one is left out with "
+        "data.args.drop_without_target. If the target is "
         "classes: data.args.task classification, with loss cross_entropy and metrics like accuracy.",
         details={"rows": [place], "count": count},
     )
-
-
-def _whole(name: str) -> str:
-    """Return 1 for 1.0: one class, written in two ways."""
-    return name[:-2] if name.endswith(".0") else name
 
 
 def _wrong_classes(target: str, names: list[str] | None, rows: int, *, numeric: bool) -> DataError:

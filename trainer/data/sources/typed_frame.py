@@ -42,6 +42,9 @@ def frame_of(reading: Reading) -> pl.LazyFrame:
 
     kinds = _first_kinds(reading)
     written = _written_ones(reading, kinds) if reading.table.is_text else {}
+    if reading.table.is_text and reading.table.labels and reading.table.target in kinds:
+        kinds[reading.table.target] = pa.string()  # labels are of cells as they are
+        written.pop(reading.table.target, None)
     if sum(path.stat().st_size for path in reading.sources) > MOST_IN_MEMORY_BYTES:
         return pl.scan_parquet(_cached(reading, kinds, written), glob=False)
     schema, batches = _read(reading, kinds, written, list)

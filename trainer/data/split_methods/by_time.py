@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 
@@ -59,20 +58,20 @@ def instants(values: Array, column: str) -> Array:
     if values.dtype.kind == "M":
         return values.astype("datetime64[us]").astype(np.float64) / 1e6
     texts, places = np.unique(values.astype(str), return_inverse=True)
-    try:
-        numbers = [_instant(text.strip()) for text in texts]
-    except ValueError:
-        if numbers := _dated(column, texts.tolist()):
-            return np.array(numbers)[places.reshape(-1)]
-        wrong = [row for row, value in enumerate(values) if _is_wrong(str(value).strip())]
+    numbers = np.array([_instant(text.strip()) for text in texts])
+    if np.isnan(numbers).any():
+        numbers = np.array(_dated(column, texts.tolist()) or numbers)
+    found: Array = numbers[places.reshape(-1)]
+    wrong = np.flatnonzero(np.isnan(found)).tolist()
+    if wrong:
         named = ", ".join(f"row {row} {str(values[row])[:30]!r}" for row in wrong[:MOST_NAMED])
         raise DataError(
             f"Column {column!r}, by which the data are split, has values that are neither dates nor numbers: {named} "
             "(rows counted from 0).",
             remedy="Write them as 2026-11-23 or 2026-11-23T14:05:00, or as numbers.",
             details={"column": column, "rows": wrong[:20]},
-        ) from None
-    return np.array(numbers)[places.reshape(-1)]
+        )
+    return found
 
 
 def _dated(column: str, texts: list[str]) -> list[float]:
@@ -88,19 +87,14 @@ def _dated(column: str, texts: list[str]) -> list[float]:
 
 
 def _instant(text: str) -> float:
+    """Return a number, or an ISO date in seconds since 1970; NaN for anything else."""
     try:
         number = float(text)
+        return number if math.isfinite(number) else math.nan
     except ValueError:
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
-    if not math.isfinite(number):
-        raise ValueError(f"{text} is no time")
-    return number
-
-
-def _is_wrong(text: Any) -> bool:
+        pass
     try:
-        _instant(text)
+        found = datetime.fromisoformat(text)
     except ValueError:
-        return True
-    return False
+        return math.nan
+    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()

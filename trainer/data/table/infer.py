@@ -26,6 +26,7 @@ FEW_ROWS = 20
 """Values from which all of them differing says something."""
 NAMED_ID = re.compile(r"^column_\d+$|^Unnamed|(^|[_\s-])(id|uuid|guid|index|key)$|^(id|uuid|guid)[_\s-]|[a-z](Id|ID)$")
 CODE = re.compile(r"^0\d{3,}$", re.MULTILINE)
+SMALL = re.compile(r"[-+]?\d{1,3}")
 THREE = re.compile(r"[-+]?[1-9]\d{0,2}\.\d{3}")
 SHORT_DATE = re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{2}")
 COMPACT = re.compile(r"(?:19|20)\d{6}")
@@ -48,10 +49,11 @@ def infer(
     Raises:
         DataError: nothing tells its decimal mark from that of thousands, or its days from its months.
     """
+    decimal = _mark(cells, decimal)
     if _are_compact_dates(cells):
         return Column(name, "date", "dates written yearmonthday", format="yearmonthday")
     if _are_plain_numbers(cells, decimal) and (named or not NAMED_ID.search(name)):
-        plain = Column(name, "number", f"the first {len(cells)} cells are numbers", takes_numbers=True)
+        plain = _plain(name, cells, decimal)
         return plain if named else _told_apart(plain, cells)
     texts = [text for text in map(transform.text_of, cells) if text is not None]
     if not texts:
@@ -65,8 +67,9 @@ def infer(
 
 def infer_target(name: str, cells: Sequence[Any], decimal: str | None = None) -> Column:
     """Return a target as its first cells have it: numbers, with their marks, or a category. Raises as `infer`."""
+    decimal = _mark(cells, decimal)
     if _are_plain_numbers(cells, decimal):
-        return Column(name, "number", f"the first {len(cells)} cells are numbers")
+        return _plain(name, cells, decimal)
     texts = [text for text in map(transform.text_of, cells) if text is not None]
     return _number(name, texts, decimal) or Column(name, "category", f"{len(set(texts))} different texts")
 
@@ -87,6 +90,19 @@ def decimal_of(columns: Iterable[Sequence[Any]], said: str | None = None, delimi
     if not proven:
         return "," if delimiter == ";" else None
     return proven.pop() if len(proven) == 1 else None
+
+
+def _plain(name: str, cells: Sequence[Any], decimal: str | None) -> Column:
+    """Return a column of plain numbers; with its mark left open where all are whole and below a thousand."""
+    is_open = decimal is None and all(SMALL.fullmatch(cell.strip()) for cell in cells)
+    mark, thousands = (None, None) if is_open else (".", OTHER["."] if decimal == "." else None)
+    reason = f"the first {len(cells)} cells are numbers"
+    return Column(name, "number", reason, decimal=mark, thousands=thousands, takes_numbers=True)
+
+
+def _mark(cells: Sequence[Any], decimal: str | None) -> str | None:
+    """Return the decimal mark of cells, which are text: numbers of a type have a point."""
+    return decimal if any(isinstance(cell, str) for cell in cells) else "."
 
 
 def _are_compact_dates(cells: Sequence[Any]) -> bool:
@@ -143,6 +159,7 @@ def forced(
     texts = [text for text in map(transform.text_of, cells) if text is not None]
     said = "as configured"
     if kind == "number":
+        decimal = _mark(cells, decimal)
         marks = marks_of(texts) or Marks(decimal or ".")
         return _with_marks(name, said, marks.settled(decimal))
     if kind == "date":
@@ -180,7 +197,7 @@ def _fits(texts: list[str], marks: Marks) -> int:
 def _with_marks(name: str, reason: str, marks: Marks) -> Column:
     """Return a column of numbers; a reader may parse them itself where it knows all of their marks."""
     if marks.doubt is not None:
-        raise _ambiguous(name, marks.doubt)
+        raise ambiguous(name, marks.doubt)
     is_simple = marks.unit is None and (marks.thousands is None or not marks.is_proven)
     return Column(
         name, "number", reason, decimal=marks.decimal, thousands=marks.thousands, unit=marks.unit,
@@ -203,11 +220,12 @@ def _boolean(name: str, texts: list[str]) -> Column | None:
     return None
 
 
-def _ambiguous(name: str, cell: str) -> DataError:
+def ambiguous(name: str, cell: str, place: str = "Column") -> DataError:
+    """Return the error for a number whose mark may be that of decimals or of thousands."""
     mark = "," if "," in cell else "."
     large, small = cell.replace(mark, ""), cell.replace(mark, ".")
     return DataError(
-        f"Column {name!r}: {cell!r} may be {large} or {small}, and nothing in the table tells a decimal mark from one "
+        f"{place} {name!r}: {cell!r} may be {large} or {small}, and nothing in the table tells a decimal mark from one "
         "of thousands.",
         remedy=f'Say the decimal mark: data.args.decimal "{OTHER[mark]}" reads {large}, "{mark}" reads {small}.',
         details={"column": name},

@@ -24,7 +24,8 @@ class Column:
     """Inputs that it becomes."""
     format: str | None = None
     """Of dates, by its name in `transform.DATES`."""
-    decimal: str = "."
+    decimal: str | None = "."
+    """None: its first cells are whole and below 1,000, so that 1.234 may be a thousand."""
     thousands: str | None = None
     unit: str | None = None
     """Sign or unit at a number, which is left off."""

@@ -33,14 +33,18 @@ MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "<na>", "?"
 """Cells that hold no value, in lower case and without the spaces around them."""
 TRUE, FALSE = frozenset({"true", "yes", "t", "y", "1"}), frozenset({"false", "no", "f", "n", "0"})
 MONTHS = {
-    name: number
+    name[:length]: number
     for number, names in enumerate(
-        ("jan gen ene", "feb fev fév", "mar mär mrt", "apr avr abr", "may mai mei mag", "juin jun giu", "juil jul lug",
-         "aug ago aoû", "sep set", "oct okt out ott", "nov", "dec dez déc dic"), start=1,
+        ("january januar jänner janvier enero gennaio janeiro", "february februar febrero febbraio février fevereiro",
+         "march märz mrz mars marzo março maart mrt", "april aprile avril abril", "mayo mai maio maggio mei",
+         "june juni juin junio junho giugno", "july juli juillet julio julho luglio", "augustus août aout agosto",
+         "september septembre septiembre settembre setembro", "october octobre octubre oktober ottobre outubro",
+         "november novembre noviembre novembro", "december décembre diciembre dicembre dezember dezembro"), start=1,
     )
     for name in names.split()
+    for length in range(4 if name.startswith("jui") else 3, len(name) + 1)
 }  # fmt: skip
-"""Number of a month by how its name begins: English, German, French, Spanish, Italian, Portuguese, Dutch."""
+"""Number of a month by its name, or its first letters: English, German, French, Spanish, Italian, Portuguese, Dutch."""
 _MONTH = r"(?P<b>[^\W\d_]{3,10})\.?"
 _WEEKDAY = r"(?:[^\W\d_]{2,10}\.?,? )?"
 DATES = {
@@ -60,6 +64,7 @@ TIME = (
     r"(?: ?(?:Z|UTC|GMT|(?P<z>[-+]\d{2}:?(?:\d{2})?))(?:\[[\w/+-]+\])?)?)?"
 )
 """A time of day, midnight where a date has none; with an offset it is moved to UTC."""
+EITHER = "a thousand or a decimal, which no number of training tells"
 CURRENCY = r"[A-Z]{0,3}[$\u20ac\u00a3\u00a5\u20b9\u20bd\u20a9\u20ba\u20b4\u20aa\u20ab\u0e3f\u00a2]|[A-Z]{3}"
 NUMBER = re.compile(
     rf"(?P<open>\()?(?P<sign>[-+])?(?P<before>{CURRENCY})? ?(?P<inner>[-+])?(?P<digits>(?:\d[\d.,'\u2019 ]*|[.,]\d)\d*)"
@@ -92,7 +97,9 @@ def text_of(cell: Any) -> str | None:
 
 def number(text: str, column: Row) -> list[float]:
     """Return a finite number, read by the column's marks: its decimal mark, that of thousands, its unit."""
-    found = _float(text) if column.get("decimal") != "," and not column.get("thousands") else math.nan
+    if column.get("decimal", ".") is None and re.fullmatch(r"[-+]?[1-9]\d{0,2}[.,]\d{3}", text):
+        raise ValueError(EITHER)
+    found = math.nan if column.get("decimal") == "," or column.get("unit") == "%" else _float(text)
     if math.isnan(found):
         found = _written(text.translate(PLAIN), column)
     if not math.isfinite(found):
@@ -115,7 +122,9 @@ def _written(text: str, column: Row) -> float:
     units = {unit for unit in (found["before"], found["after"]) if unit}
     signs = [sign for sign in (found["sign"], found["inner"], found["behind"]) if sign]
     in_brackets = found["open"] is not None
-    if units - {column.get("unit")} or len(signs) + in_brackets > 1 or in_brackets != (found["close"] is not None):
+    if units - {column.get("unit")} or (column.get("unit") == "%" and not units):  # 0.45 beside 45%: nobody knows
+        return math.nan
+    if len(signs) + in_brackets > 1 or in_brackets != (found["close"] is not None):
         return math.nan
     decimal, thousands = column.get("decimal") or ".", column.get("thousands")
     whole, point, rest = found["digits"].rstrip().partition(decimal)
@@ -124,6 +133,8 @@ def _written(text: str, column: Row) -> float:
         if re.fullmatch(rf"\d{{1,3}}(?:{mark}\d{{2,3}})*{mark}\d{{3}}", whole) is None:
             return math.nan
         whole = whole.replace(thousands, "")
+    if decimal == "," and re.fullmatch(r"\d{1,3}\.\d{3}", whole):  # a thousand, or written by another rule
+        return math.nan
     size = _float(whole + (f".{rest}" if point else "") + (found["power"] or ""))
     return -size if in_brackets or "-" in signs else size
 
@@ -162,7 +173,7 @@ def _day(parts: dict[str, str | None]) -> date:
             raise ValueError("no day of its year")
         return found
     name = (parts.get("b") or "").lower()
-    month = MONTHS.get(name[:3]) or MONTHS.get(name[:4]) if name else int(parts["m"] or 0)
+    month = MONTHS.get(name) if name else int(parts["m"] or 0)
     if month is None:
         raise ValueError("no name of a month")
     return date(year, month, int(parts["d"] or 0))
@@ -207,7 +218,11 @@ KINDS: dict[str, Callable[[str, Row], list[float]]] = {
 def encode(cell: Any, column: Row) -> list[float]:
     """Return a cell as numbers, NaN where it holds no value. Raises ValueError for one of another kind."""
     text = text_of(cell)
-    return [math.nan] * column["width"] if text is None else KINDS[column["kind"]](text, column)
+    if text is None:
+        return [math.nan] * column["width"]
+    if column["kind"] == "number" and not isinstance(cell, str):
+        return number(text, {})  # marks are of what people write
+    return KINDS[column["kind"]](text, column)
 
 
 def encode_rows(rows: Iterable[Row], schema: Row) -> np.ndarray[Any, np.dtype[np.float32]]:
