@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -166,42 +166,42 @@ def _begins_anew(samples: Any, name: str) -> None:
     """Refuse a stream that can be read once only: it returns one iterator, which goes on where it was."""
     if not isinstance(samples, IterableDataset) or iter(samples) is not iter(samples):
         return
-    try:
-        begins = sample_digest(_read(samples, 0)) == sample_digest(_read(samples, 0))
-    except StopIteration:
-        begins = False
-    if not begins:
-        raise UserCodeError(
-            f"`__iter__` of {type(samples).__name__} ({name}) returns the same iterator each time: the first epoch "
-            "uses it up.",
-            remedy="Begin anew in __iter__: write it as a generator (`yield`), or return iter(self.rows).",
-        )
+    with suppress(StopIteration):
+        if sample_digest(_read(samples, 0)) == sample_digest(_read(samples, 0)):
+            return
+    raise UserCodeError(
+        f"`__iter__` of {type(samples).__name__} ({name}) returns the same iterator each time: the first epoch uses it "
+        "up.",
+        remedy="Begin anew in __iter__: write it as a generator (`yield`), or return iter(self.rows).",
+    )
 
 
 def _keeps_its_samples(samples: Any, name: str) -> None:
-    """Refuse a data set that reading a sample changes."""
+    """Refuse a data set that reading a sample changes, or that has no last one."""
     if not isinstance(samples, IterableDataset) and not len(samples):
         return
     try:
         first = _read(samples, 0)
-        digest, before = sample_digest(first), _kept(samples)  # with what the first reading put into a cache
-        _read(samples, 0 if isinstance(samples, IterableDataset) else min(1, len(samples) - 1))
+        digest = sample_digest(first)
+        before: list[tuple[str, Any, Any]] | None = _kept(samples)  # with what the first reading put into a cache
     except (TrainwrightError, IndexError, KeyError, StopIteration):
-        return  # which reading all of them names
+        before = None  # reading all of them names this one
+    _holds_its_last(samples, name)
+    if before is None:
+        return
     again, is_shared = "", sample_digest(first) != digest
     try:
         _read(samples, 0, draw=1)  # what one draw sets in place stays beside what the next sets
-        again = "" if sample_digest(_read(samples, 0)) == digest else "has other values"
+        again = "has other values" if sample_digest(_read(samples, 0)) != digest else ""
     except Exception as error:  # noqa: BLE001 - the first reading raised nothing
         again = f"raises {type(error).__name__}: {str(error)[:100]}"
-    is_shared = is_shared or sample_digest(first) != digest
-    if not again and not is_shared:
-        return
-    changed = _put_back(before)
+    is_shared, changed = is_shared or sample_digest(first) != digest, _put_back(before)
     if again == "has other values" and not is_shared:
         once, _ = sample_digest(_read(samples, 0)), _put_back(before)
         if not changed or sample_digest(_read(samples, 0)) != once:
             return  # the data put back, it differs all the same: by a generator of its own, told by `notes_on_draws`
+    if not again and not is_shared:
+        return
     raise UserCodeError(
         f"Sample 0 of the {name} split, read a second time under the same seed, {again or 'is the one read before'}: "
         f"{_reader(samples)} changes the data set in place{f' ({changed[0]})' if changed else ''}, so that it is "
@@ -212,9 +212,7 @@ def _keeps_its_samples(samples: Any, name: str) -> None:
     )
 
 
-PROBES: tuple[Callable[[Any, str], None], ...] = (
-    _whole_length, _defines_reading, _begins_anew, _keeps_its_samples, _holds_its_last,
-)  # fmt: skip
+PROBES: tuple[Callable[[Any, str], None], ...] = (_whole_length, _defines_reading, _begins_anew, _keeps_its_samples)
 
 
 def _reader(samples: Any) -> str:
@@ -229,34 +227,23 @@ def _read(samples: Any, index: int, draw: int = 0) -> Any:
     return next(iter(samples)) if isinstance(samples, IterableDataset) else samples[index]
 
 
-@dataclass
-class _Held:
-    """A tensor or array of a data set, and what it was."""
-
-    place: str
-    value: Any
-    mark: str
-    copy: Any
-
-
-def _kept(samples: Any) -> list[_Held]:
+def _kept(samples: Any) -> list[tuple[str, Any, Any]]:
     """Return the first tensors and arrays of a data set with copies, of one that is too large of its first rows."""
     held, room = [], MOST_BYTES
     for place, value in _within(samples):
         part = value[: max(1, room * len(value) // max(value.nbytes, 1))] if value.ndim else value
         if part.nbytes <= room:
             room -= part.nbytes
-            copy = part.detach().clone() if isinstance(part, Tensor) else part.copy()
-            held.append(_Held(place, part, sample_digest(part), copy))
+            held.append((place, part, part.detach().clone() if isinstance(part, Tensor) else part.copy()))
     return held
 
 
-def _put_back(before: list[_Held]) -> list[str]:
+def _put_back(before: list[tuple[str, Any, Any]]) -> list[str]:
     """Write back what was changed in place; return the attributes that hold it."""
-    changed = [one for one in before if sample_digest(one.value) != one.mark]
-    for one in changed:
-        (one.value.detach() if isinstance(one.value, Tensor) else one.value)[...] = one.copy
-    return sorted({f"self.{one.place}" for one in changed})
+    changed = [each for each in before if sample_digest(each[1]) != sample_digest(each[2])]
+    for _, value, copy in changed:
+        (value.detach() if isinstance(value, Tensor) else value)[...] = copy
+    return sorted({f"self.{place}" for place, _, _ in changed})
 
 
 def _within(samples: Any) -> Iterator[tuple[str, Any]]:
