@@ -75,15 +75,9 @@ class Classes(Family):
         )
         remedy = "Choose another target (data.args.target), or bring rows of other classes."
         return self._verdict(
-            target,
-            "target_varies",
-            "error",
-            passed=len(counts) > 1,
-            value=len(counts),
-            bound=2,
-            text=told,
+            target, "target_varies", "error", passed=len(counts) > 1, value=len(counts), bound=2, text=told,
             remedy=remedy,
-        )
+        )  # fmt: skip
 
     def _balanced(self, context: Context, target: str, counts: dict[str, int]) -> Verdict:
         given = context.expectations.classes.balance_at_least
@@ -95,16 +89,9 @@ class Classes(Family):
         remedy = "Select by a metric that sees rare classes (f1_macro, balanced accuracy), weigh the loss "
         remedy += "(configs/losses.md), or bring more rows of the rare class."
         return self._verdict(
-            target,
-            "balance",
-            severity,
-            passed=found >= bound,
-            value=round(found, 6),
-            bound=bound,
-            text=told,
-            remedy=remedy,
-            details={"classes": dict(list(counts.items())[:50])},
-        )
+            target, "balance", severity, passed=found >= bound, value=round(found, 6), bound=bound, text=told,
+            remedy=remedy, details={"classes": dict(list(counts.items())[:50])},
+        )  # fmt: skip
 
     def _enough(self, context: Context, target: str, counts: dict[str, int]) -> Verdict:
         given = context.expectations.classes.samples_at_least
@@ -116,17 +103,9 @@ class Classes(Family):
         remedy = "Bring more rows of these classes, join them with others, or drop them."
         rows = rows_of(context, among(context, target, list(few))) if few else []
         return self._verdict(
-            target,
-            "class_rows",
-            severity,
-            passed=not few,
-            value=min(counts.values()),
-            bound=bound,
-            count=sum(few.values()),
-            rows=rows,
-            text=told,
-            remedy=remedy,
-        )
+            target, "class_rows", severity, passed=not few, value=min(counts.values()), bound=bound,
+            count=sum(few.values()), rows=rows, text=told, remedy=remedy,
+        )  # fmt: skip
 
     def _told_apart(self, context: Context, target: str, counts: dict[str, int]) -> Verdict:
         """Check that no two labels are one but for case, signs around them, or how a number is written."""
@@ -178,17 +157,9 @@ class Classes(Family):
         remedy = "Correct these labels, or add the class to classes.only (recorded as loosened)."
         rows = rows_of(context, bad) if count else []
         return self._verdict(
-            target,
-            "labels",
-            "error",
-            passed=not count,
-            value=count,
-            bound=0,
-            count=count,
-            rows=rows,
-            text=told,
+            target, "labels", "error", passed=not count, value=count, bound=0, count=count, rows=rows, text=told,
             remedy=remedy,
-        )
+        )  # fmt: skip
 
 
 def _plain(label: str) -> str:
