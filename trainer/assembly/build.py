@@ -121,19 +121,24 @@ def build_loss(config: TrainingConfig, code_root: Path) -> Loss:
     return user_loss(entry.use, _with_arguments(function, entry.args))
 
 
-def user_loss(name: str, function: Any) -> Loss:
+def user_loss(name: str, function: Any, model: nn.Module | None = None) -> Loss:
     """Wrap the user's loss so that a value that is no mean over the batch is reported by what it is.
+
+    A part of `model` has parameters that are trained, and a network in eval mode has none that should be.
 
     Raises:
         ConfigurationError: it cannot be called with (output, target), or has parameters that nothing would train.
     """
     require_parameters(function, f"loss `{name}`", "output", "target")
-    held = function.parameters() if isinstance(function, nn.Module) else ()
-    if any(parameter.requires_grad for parameter in held):
+    parts = [part for part in function.modules() if part.training] if isinstance(function, nn.Module) else []
+    trained = {id(parameter) for parameter in model.parameters()} if model is not None else set()
+    held = [parameter for part in parts for parameter in part.parameters(recurse=False) if parameter.requires_grad]
+    if any(id(parameter) not in trained for parameter in held):
         raise ConfigurationError(
             f"loss `{name}` has parameters of its own, which no optimizer of this run holds.",
             remedy="Make the loss a part of the model, whose forward returns it (`returns: loss`), or return it from a "
-            "task's `step`; of constants use register_buffer.",
+            "task's `step`. Of constants use register_buffer; a network that only measures is made by .eval() or "
+            ".requires_grad_(False).",
         )
 
     def compute(output: Any, target: Any) -> Tensor:
@@ -273,7 +278,7 @@ def build_task(config: TrainingConfig, code_root: Path, context: Context, loss: 
     return Work(
         model=given["model"],
         splits=splits,
-        loss=_loss(given.get("loss"), loss),
+        loss=_loss(given.get("loss"), loss, given["model"]),
         metrics=[*metrics, *_metrics(given.get("metrics"), code_root)],
         batch_size=given.get("batch_size", config.loader.batch_size),
         shuffle=bool(given.get("shuffle", True)),
@@ -342,7 +347,7 @@ def _check_keys(given: Any, what: str) -> None:
         )
 
 
-def _loss(given: Any, configured: Loss) -> Loss:
+def _loss(given: Any, configured: Loss, model: nn.Module) -> Loss:
     if given is None:
         return configured
     if isinstance(given, str) and given in LOSSES:
@@ -351,7 +356,7 @@ def _loss(given: Any, configured: Loss) -> Loss:
         raise ConfigurationError(
             f"The task's `loss` is {given!r}.", remedy=f"Return a callable, or one of {', '.join(LOSSES)}."
         )
-    return user_loss(_name_of(given), given)
+    return user_loss(_name_of(given), given, model)
 
 
 def user_metric(name: str, function: Any, code_root: Path) -> Metric:

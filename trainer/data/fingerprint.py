@@ -74,8 +74,10 @@ class SplitRecord:
 EMPTY = SplitRecord(size=0, digests=[], sampled=False)
 
 
-def record_split(samples: Any, seed: int, split: str = "train") -> SplitRecord:
+def record_split(samples: Any, seed: int, split: str = "train", most: int = MAX_SAMPLES_READ) -> SplitRecord:
     """Read a split's samples (all, or MAX_SAMPLES_READ drawn at random, always the same ones) and describe them.
+
+    Of these, only the first `most` are read.
 
     Random augmentation is keyed to (seed, split, 0, index), so that the record of a split is the same each time.
     Samples in memory as tensors are described as arrays, all of them except for their sketches.
@@ -88,9 +90,9 @@ def record_split(samples: Any, seed: int, split: str = "train") -> SplitRecord:
             return samples.record()
     key = seeding.of_split(seeding.SPLITS.index(split))
     if isinstance(samples, torch.utils.data.IterableDataset):
-        return _record_stream(samples, seed, key)
+        return _record_stream(samples, seed, key, most)
     size = len(samples)
-    chosen = _chosen(size).tolist()
+    chosen = _chosen(size)[:most].tolist()
     record = SplitRecord(size, [], sampled=len(chosen) < size)
     with seeding.preserved(), clock.each_call_alone():
         each = samples.each(chosen) if isinstance(samples, InMemory) else _keyed(samples, chosen, seed, key)
@@ -134,22 +136,22 @@ def _keyed(samples: Any, indices: list[int], seed: int, key: tuple[int, ...]) ->
         yield samples[index]
 
 
-def _record_stream(samples: Any, seed: int, key: tuple[int, ...]) -> SplitRecord:
-    """Record a stream's samples, at most MAX_SAMPLES_READ. Raises DataError when their number is not its length."""
+def _record_stream(samples: Any, seed: int, key: tuple[int, ...], most: int) -> SplitRecord:
+    """Record a stream's samples, at most so many. Raises DataError when their number is not its length."""
     size = len(samples) if hasattr(samples, "__len__") else None
-    record = SplitRecord(size or 0, [], sampled=size is None or size > MAX_SAMPLES_READ)
+    record = SplitRecord(size or 0, [], sampled=size is None or size > most)
     with seeding.preserved(), clock.each_call_alone():
         seeding.seed_sample(seed, 0, *key)
         for number, sample in enumerate(samples):
             if number == size:
                 raise uneven_stream(samples, f"yields more than {size} samples")
-            if number == MAX_SAMPLES_READ:
+            if number == most:
                 break
             with clock.paused():
                 record.note(number, sample)
             clock.next_call()
     read = len(record.digests)
-    if size is not None and read < min(size, MAX_SAMPLES_READ):
+    if size is not None and read < min(size, most):
         raise uneven_stream(samples, f"ends after {read} samples")
     return record
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 import numpy as np
-from blake3 import blake3
+import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
@@ -17,9 +20,9 @@ from trainwright.trainer.data.tensors import InMemory
 from trainwright.trainer.user_code.clock import clock
 
 MOST_HELD = 1 << 12
-"""Values of a data set's lists and dicts that are watched for changes in place."""
+"""Values of a data set, its lists and dicts that are watched for changes in place."""
 MOST_BYTES = 1 << 26
-"""Of its arrays."""
+"""Of its tensors and arrays."""
 MOST_PARTS = 6
 """Splits or arrays that a function may have meant to return side by side."""
 
@@ -47,7 +50,8 @@ def not_a_data_set(data: Any, name: str) -> DataError | None:
         )
     if several and all(hasattr(part, "shape") and len(part.shape) for part in data):
         rows = [len(part) for part in data]
-        if len(data) > 2 or rows[0] != rows[1]:
+        is_samples = isinstance(data, list) and len({tuple(part.shape) for part in data}) == 1  # a few, without targets
+        if rows[0] != rows[1] or (len(data) > 2 and not is_samples):
             return DataError(
                 f"`{name}` is a {kind} of {len(data)} arrays with {', '.join(map(str, rows))} rows; a pair (x, y) has "
                 "equally many.",
@@ -152,50 +156,63 @@ def _missing(samples: Any, index: int) -> str | None:
     try:
         _read(samples, index)
     except (IndexError, KeyError) as error:
-        return f"{type(error).__name__}: {str(error)[:100]}"
+        if isinstance(error, IndexError) or error.args == (index,):  # another key is one that its own code lacks
+            return f"{type(error).__name__}: {str(error)[:100]}"
+        raise
     return None
 
 
 def _begins_anew(samples: Any, name: str) -> None:
-    """Refuse a stream that can be read once only."""
-    if isinstance(samples, IterableDataset) and iter(samples) is iter(samples):
-        raise UserCodeError(
-            f"`__iter__` of {type(samples).__name__} ({name}) returns the same iterator each time: the first epoch "
-            "uses it up.",
-            remedy="Begin anew in __iter__: write it as a generator (`yield`), or return iter(self.rows).",
-        )
+    """Refuse a stream that can be read once only: it returns one iterator, which goes on where it was."""
+    if not isinstance(samples, IterableDataset) or iter(samples) is not iter(samples):
+        return
+    with suppress(StopIteration):
+        if sample_digest(_read(samples, 0)) == sample_digest(_read(samples, 0)):
+            return
+    raise UserCodeError(
+        f"`__iter__` of {type(samples).__name__} ({name}) returns the same iterator each time: the first epoch uses it "
+        "up.",
+        remedy="Begin anew in __iter__: write it as a generator (`yield`), or return iter(self.rows).",
+    )
 
 
 def _keeps_its_samples(samples: Any, name: str) -> None:
-    """Refuse a data set that reading a sample changes."""
+    """Refuse a data set that reading a sample changes, or that has no last one."""
     if not isinstance(samples, IterableDataset) and not len(samples):
         return
-    before = _marks(samples)
     try:
         first = _read(samples, 0)
         digest = sample_digest(first)
+        before: list[tuple[str, Any, Any]] | None = _kept(samples)  # with what the first reading put into a cache
     except (TrainwrightError, IndexError, KeyError, StopIteration):
-        return  # which reading all of them names
-    changed = _changed(before, samples)
+        before = None  # reading all of them names this one
+    _holds_its_last(samples, name)
+    if before is None:
+        return
+    again, is_shared = "", sample_digest(first) != digest
     try:
-        again = None if sample_digest(_read(samples, 0)) == digest else "has other values"
+        _read(samples, 0, draw=1)  # what one draw sets in place stays beside what the next sets
+        again = "has other values" if sample_digest(_read(samples, 0)) != digest else ""
     except Exception as error:  # noqa: BLE001 - the first reading raised nothing
         again = f"raises {type(error).__name__}: {str(error)[:100]}"
-    if again is None or not (changed or sample_digest(first) != digest or again.startswith("raises")):
+    is_shared, changed = is_shared or sample_digest(first) != digest, _put_back(before)
+    if again == "has other values" and not is_shared:
+        once, _ = sample_digest(_read(samples, 0)), _put_back(before)
+        if not changed or sample_digest(_read(samples, 0)) != once:
+            return  # the data put back, it differs all the same: by a generator of its own, told by `notes_on_draws`
+    if not again and not is_shared:
         return
-    what = f" ({changed[0]})" if changed else ""
     raise UserCodeError(
-        f"Sample 0 of the {name} split, read a second time under the same seed, {again}: {_reader(samples)} changes "
-        f"the data set in place{what}, so that it is another one after each reading.",
+        f"Sample 0 of the {name} split, read a second time under the same seed, {again or 'is the one read before'}: "
+        f"{_reader(samples)} changes the data set in place{f' ({changed[0]})' if changed else ''}, so that it is "
+        "another one after each reading.",
         remedy="Change a copy: x = self.x[index].clone() (of arrays .copy(), of dicts dict(row)), or write "
         "x = x + noise in place of x += noise.",
         details={"split": name, "changed": changed},
     )
 
 
-PROBES: tuple[Callable[[Any, str], None], ...] = (
-    _whole_length, _defines_reading, _begins_anew, _keeps_its_samples, _holds_its_last,
-)  # fmt: skip
+PROBES: tuple[Callable[[Any, str], None], ...] = (_whole_length, _defines_reading, _begins_anew, _keeps_its_samples)
 
 
 def _reader(samples: Any) -> str:
@@ -204,41 +221,46 @@ def _reader(samples: Any) -> str:
     return f"{type(samples).__name__}.{'__iter__' if isinstance(samples, IterableDataset) else '__getitem__'}"
 
 
-def _read(samples: Any, index: int) -> Any:
+def _read(samples: Any, index: int, draw: int = 0) -> Any:
     clock.next_call()
-    seeding.seed_sample(0, 0, index)
+    seeding.seed_sample(draw, 0, index)
     return next(iter(samples)) if isinstance(samples, IterableDataset) else samples[index]
 
 
-def _changed(before: Mapping[tuple[str, int], Any], samples: Any) -> list[str]:
-    after = _marks(samples)
-    return sorted({f"self.{key[0]}" for key, mark in before.items() if key in after and after[key] != mark})
-
-
-def _marks(samples: Any) -> dict[tuple[str, int], Any]:
-    """Return a mark of each tensor and array that a data set holds, which changes when it is changed in place."""
-    held: dict[tuple[str, int], Any] = {}
-    room = MOST_BYTES
-    for place, value in _held(samples, "", 0):
-        if len(held) == MOST_HELD:
-            break
-        if isinstance(value, Tensor):
-            held[place, len(held)] = value._version
-        elif value.nbytes <= room and value.dtype != object:
-            room -= value.nbytes
-            held[place, len(held)] = blake3(value.tobytes()).digest()
+def _kept(samples: Any) -> list[tuple[str, Any, Any]]:
+    """Return the first tensors and arrays of a data set with copies, of one that is too large of its first rows."""
+    held, room = [], MOST_BYTES
+    for place, value in _within(samples):
+        part = value[: max(1, room * len(value) // max(value.nbytes, 1))] if value.ndim else value
+        if part.nbytes <= room:
+            room -= part.nbytes
+            held.append((place, part, part.detach().clone() if isinstance(part, Tensor) else part.copy()))
     return held
 
 
-def _held(value: Any, place: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """Yield the tensors and arrays of an object with the attribute that leads to them."""
-    if isinstance(value, Tensor | np.ndarray):
-        yield place, value
-    elif depth > 3:
-        return
-    elif isinstance(value, Mapping | list | tuple):
-        for item in list(value.values() if isinstance(value, Mapping) else value)[:MOST_HELD]:
-            yield from _held(item, place, depth + 1)
-    elif isinstance(value, Dataset):
-        for name, item in vars(value).items():
-            yield from _held(item, name, depth + 1)
+def _put_back(before: list[tuple[str, Any, Any]]) -> list[str]:
+    """Write back what was changed in place; return the attributes that hold it."""
+    changed = [each for each in before if sample_digest(each[1]) != sample_digest(each[2])]
+    for _, value, copy in changed:
+        (value.detach() if isinstance(value, Tensor) else value)[...] = copy
+    return sorted({f"self.{place}" for place, _, _ in changed})
+
+
+def _within(samples: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the tensors and arrays among the first MOST_HELD values of a data set, each with its attribute.
+
+    Of containers only Python's own are looked into: the values of another mapping may be read from a file.
+    """
+    waiting = deque([("", samples)])
+    for _ in range(MOST_HELD):
+        if not waiting:
+            return
+        place, value = waiting.popleft()
+        room = MOST_HELD - len(waiting)
+        if isinstance(value, Tensor | np.ndarray):
+            if value.layout == torch.strided if isinstance(value, Tensor) else not value.dtype.hasobject:
+                yield place, value
+        elif isinstance(value, dict | list | tuple):
+            waiting.extend((place, item) for item in islice(value.values() if isinstance(value, dict) else value, room))
+        elif value is samples or isinstance(value, Dataset):
+            waiting.extend((place or name, item) for name, item in getattr(value, "__dict__", {}).items())

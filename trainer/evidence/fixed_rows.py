@@ -19,12 +19,13 @@ from torch.utils.data import IterableDataset
 from trainwright.trainer.assembly.loaders import held_out_seed
 from trainwright.trainer.assembly.raw_splits import RawSplits
 from trainwright.trainer.base import seeding
-from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.base.errors import DataError, UserCodeError
 from trainwright.trainer.base.section import Entry
 from trainwright.trainer.data import rows
 from trainwright.trainer.data.fingerprint import record_split
 from trainwright.trainer.data.loader import announce_epoch
 from trainwright.trainer.data.plain_values import KINDS, PlainSample, input_name, plain_sample, plain_tensor
+from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import InMemory, TensorSamples, known_targets
 from trainwright.trainer.data.text.blocks import TokenBlocks
 from trainwright.trainer.evidence.array_file import ArrayFile, shapes_beside
@@ -34,10 +35,13 @@ from trainwright.trainer.objectives.supervised import measure_targets
 from trainwright.trainer.run import RunDirectory, RunSpecification
 from trainwright.trainer.run.artifacts import ROWS, Array, FixedRows, FixedSplit
 from trainwright.trainer.user_code.clock import clock
+from trainwright.trainer.user_code.context import SEEDED, TASK_DATA_SEED
 from trainwright.trainer.user_code.entries import is_entry
 from trainwright.trainer.user_code.guard import user_code
 
 SPLITS = ("validation", "test")
+FIRST = 64
+"""Train samples by which data are known again."""
 TAKEN = ("target", "chosen")
 """Arrays beside the inputs, whose file names no input may have."""
 Chosen = np.ndarray[Any, np.dtype[np.int64]] | None
@@ -76,6 +80,26 @@ def write_fixed_rows(run: RunDirectory, specification: RunSpecification, raw: Ra
         with user_code("Reading the targets of the train split", root):
             scaling = measure_targets(raw.samples["train"], raw.data_seed).as_dict()
     return FixedRows(splits=splits, target_scaling=scaling, train_counts=_train_counts(raw, specification))
+
+
+def first_samples(specification: RunSpecification, raw: RawSplits) -> list[str]:
+    """Return the digests of the first train samples of the user's code, before any other is read; else none."""
+    config = specification.config
+    if config.trainer is not None or (config.data is not None and not is_entry(config.data.use)):
+        return []
+    seed = TASK_DATA_SEED if config.data is None else config.data.split.seed
+    with user_code("Reading samples of train", Path(specification.code_root)):
+        return record_split(raw.samples["train"], seed, most=FIRST).digests[:FIRST]
+
+
+def require_same_samples(run: RunDirectory, splits: Splits) -> None:
+    """Refuse data that differ from those of the process that fixed the rows. Raises UserCodeError."""
+    first = run.part(FixedRows).first
+    if first and first != splits.records["train"].digests[:FIRST]:
+        raise UserCodeError(
+            "The data are others in each process that reads them: the first train samples differed between two.",
+            remedy=f"Your code draws their order or their values without a seed. {SEEDED}",
+        )
 
 
 def _train_counts(raw: RawSplits, specification: RunSpecification) -> list[list[float]]:

@@ -26,6 +26,7 @@ from trainwright.trainer.run.environment import digest_of_versions
 from trainwright.trainer.run.evidence import BestEpoch, Environment, Resolved, Summary
 from trainwright.trainer.strategies.group import present
 from trainwright.trainer.supervision.sampling import SystemSampler
+from trainwright.trainer.user_code.context import SEEDED
 from trainwright.trainer.user_code.entries import PRIVATE
 
 _OF_SEVERAL = tuple(f"distributed.{key}" for key in ("strategy", "deepspeed", "backend", "batch_norm", "restarts"))
@@ -38,7 +39,7 @@ _OF_UPDATES = (
     "weight_averaging.anneal_epochs",
 )
 """Of the engine's updates: a user's train_step does not use them."""
-_KEEP_DATA = "Data must not depend on context.seed, which differs between runs: draw it from context.data_seed. "
+_KEEP_DATA = f"Data must not depend on context.seed (but context.data_seed), nor on draws without a seed. {SEEDED} "
 
 
 def _apart(products: Mapping[str, list[str]], most: int = 20) -> list[str]:

@@ -24,7 +24,7 @@ from pydantic import ValidationError
 
 from trainwright.trainer.assembly.raw_splits import build_raw_splits
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.evidence.fixed_rows import digested, write_fixed_rows
+from trainwright.trainer.evidence.fixed_rows import digested, first_samples, write_fixed_rows
 from trainwright.trainer.evidence.validation import require_valid, validation_of
 from trainwright.trainer.jobs.ranks import die_with
 from trainwright.trainer.run import Failure, RunDirectory, RunKind, RunSpecification
@@ -196,8 +196,10 @@ def _written(run: RunDirectory, specification: RunSpecification, draw: int) -> d
     validation, root = Validation(), Path(specification.code_root)
     try:
         raw = build_raw_splits(specification)
+        first = first_samples(specification, raw)
         validation = validation_of(specification.config, root, raw.samples, raw.data_seed)
-        return _both(write_fixed_rows(run, specification, raw, draw), validation)
+        rows = write_fixed_rows(run, specification, raw, draw)
+        return _both(rows.model_copy(update={"first": first} if first else {}), validation)
     except BaseException as error:  # noqa: BLE001 - the run goes on, and meets the same error
         sys.stderr.write("rows: " + "".join(traceback.format_exception(error)))
         problem = _problem(error)

@@ -25,6 +25,7 @@ from trainwright.trainer.engine.trackers import trackers_of
 from trainwright.trainer.evidence.data import data_evidence
 from trainwright.trainer.evidence.determinism_probe import run_probes
 from trainwright.trainer.evidence.environment import code_evidence, environment_evidence
+from trainwright.trainer.evidence.fixed_rows import require_same_samples
 from trainwright.trainer.evidence.looked_at import looked_at_evidence
 from trainwright.trainer.evidence.origin import origin_evidence
 from trainwright.trainer.evidence.profile import profile_evidence
@@ -220,6 +221,7 @@ def open_session(
     run.write_evidence(data)
     run.write_evidence(code)
     if specification.kind is RunKind.SMOKE:
+        require_same_samples(run, session.work.splits)
         seed, is_batched = session.context.data_seed, session.work.batch_size is None
         run.write_evidence(looked_at_evidence(session.work.splits, seed, is_batched=is_batched))
         run.write_evidence(profile_evidence(session.work.splits))

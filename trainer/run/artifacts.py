@@ -60,6 +60,8 @@ class FixedRows(Part, file="fixed_rows"):
 
     Only where the loss has weights that are measured by them.
     """
+    first: list[str] = []
+    """Digests of the first train samples of the user's code, as the process that fixed the rows read them."""
     seconds: float = 0.0
     """What fixing them cost the run."""
     validation: str | None = None

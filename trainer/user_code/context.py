@@ -12,6 +12,8 @@ from trainwright.trainer.base.paths import confine, confine_folder
 TASK_DATA_SEED = 0
 """The seed of the data of every task. Data of `data.use` has another one, `data.split.seed`."""
 
+SEEDED = "Seed what draws them: np.random.default_rng(0).permutation(n), random.Random(0), manual_seed(0) in torch."
+
 
 @dataclass
 class Context:

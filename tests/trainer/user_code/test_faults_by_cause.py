@@ -51,6 +51,9 @@ LOSS = {"loss": "mine:loss"}
 FAULTS: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "added in place": (rows(f"{READ}\n        x = self.x[i]; x += torch.randn(4); return x, self.y[i]"), {}, "Mine.__getitem__ changes the data set in place (self.x)", "clone()"),
     "scaled in place, and copied": (rows(f"{READ}\n        self.x[i] *= 2; return self.x[i].clone(), self.y[i]"), {}, "in place (self.x)", "clone()"),
+    "erased in place": (rows(f"{READ}\n        self.x[i, int(torch.randint(4, ()))] = 0; return self.x[i].clone(), self.y[i]"), {}, "in place (self.x)", "clone()"),
+    "one buffer for all": (rows(f"{READ}\n        self.b[:] = self.x[i]; return self.b, self.y[i]", "b = torch.zeros(4)"), {}, "is the one read before: Mine.__getitem__", "clone()"),
+    "in place, of no Dataset": (rows(f"{READ}\n        self.x[i] *= 2; return self.x[i].clone(), self.y[i]").replace("(torch.utils.data.Dataset)", ""), {}, "in place (self.x)", "clone()"),
     "arrays in place": (rows(f"{READ}\n        self.a[i] *= 2; return torch.tensor(self.a[i]), self.y[i]", "a = Rows().x.numpy()\n    def __init__(self): super().__init__(); self.a = self.x.numpy()"), {}, "in place (self.", ".copy()"),
     "a dict changed": (rows(f"{READ}\n        self.rows[i]['x'] = self.rows[i]['x'] * 2; return self.rows[i]", "rows = [{'x': x, 'label': y} for x, y in zip(Rows().x, Rows().y)]"), {}, "in place", "dict(row)"),
     "a dict emptied": (rows(f"{READ}\n        return self.x[i], self.rows[i].pop('y')", "rows = [{'y': y} for y in Rows().y]"), {}, "read a second time under the same seed, raises KeyError", "copy"),
@@ -61,6 +64,7 @@ FAULTS: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "a length of parts": (rows("__len__(self): return 40 / 1"), {}, "`__len__` of Mine returned 40.0", "//"),
     "a length that is a property": (rows("n(self): return 40", "__len__ = property(lambda self: 40)"), {}, "`__len__` of Mine is no method", "def __len__"),
     "one sample too many": (rows("__len__(self): return 41"), {}, "sample 40 is not there", "__len__"),
+    "a key that its code lacks": (rows(f"{READ}\n        return self.x[i], {{0: 0}}[i // 39]"), {}, "raised KeyError: 1", "traceback"),
     "no way of reading": ("class Mine(torch.utils.data.Dataset):\n    def __len__(self): return 40\ndef data(): return Mine()", {}, "defines no `__getitem__`", "def __getitem__"),
     "two data sets": (f"{SET}\ndef data(): return Rows(), Rows()", {}, "a tuple of 2 data sets", '"validation"'),
     "arrays of two lengths": (f"{SET}\ndef data(): return Rows().x, Rows().y[1:]", {}, "2 arrays with 40, 39 rows", "TensorDataset"),
@@ -120,6 +124,31 @@ def test_a_fault_is_named_by_its_cause_before_training(fault: str, ended_here: A
     assert status.step == 0
     about_targets = "targets" in failure.message.partition(",")[0]
     assert not (about_targets and "last layer" in failure.remedy)
+
+
+CRITERION = "class Loss(nn.Module):\n    def __init__(self): super().__init__(); self.layer = nn.Linear(2, 2)\n    def forward(self, o, t): return nn.functional.cross_entropy(self.layer(o), t)\n"
+OF_A_TASK = f"{SET}\ndef build(config): return {{'model': Net(), 'train': Mine(), 'validation': Mine()}}"
+RIGHT: dict[str, tuple[str, dict[str, Any]]] = {
+    "a cache in a tensor, and draws of its own": (rows(f"{READ}\n        self.c[i] = self.x[i]; return self.c[i] + torch.randn(4, generator=self.g), self.y[i]", "def __init__(self): super().__init__(); self.c, self.g = torch.zeros(40, 4), torch.Generator()"), {}),
+    "draws keyed to a sample, and a count": (rows(f"{READ}\n        self.n[i] += 1; return self.x[i] + torch.randn(4), self.y[i]", "n = torch.zeros(40)"), {}),
+    "a mapping whose values are in a file": (rows(f"{READ} return self.file[i]", "class File(collections.UserDict):\n        def values(self): raise MemoryError\n    file = File(enumerate(Rows()))").replace("\nclass", "\nimport collections\nclass", 1), {}),
+    "computed without a graph": (rows(f"{READ} return self.x[i].clone(), self.y[i]", "@torch.inference_mode()\n    def __init__(self): super().__init__()"), {}),
+    "a stream that sets itself back": (rows("__iter__(self): self.at = iter([Rows()[i] for i in range(40)]); return self", "def __next__(self): return next(self.at)", "Stream") + OF_A_TASK, TASK),
+    "statistics of the batch": ("class Net(Net):\n    def __init__(self): super().__init__(); self.layers.insert(1, nn.BatchNorm1d(8, track_running_stats=False))", {}),
+    "pairs of a batch": ("class Net(Net):\n    def forward(self, x):\n        assert len(x) > 1\n        return super().forward(x)", {}),
+    "neighbours in a batch": ("class Net(Net):\n    def forward(self, x): return super().forward(x[torch.cdist(x, x).topk(3, largest=False).indices].mean(1))", {}),
+    "a loss that is a part of the model": (f"{CRITERION}{SET}\ndef build(config):\n    model = Net(); model.criterion = Loss()\n    return {{'model': model, 'train': Rows(), 'validation': Rows(), 'loss': model.criterion}}", TASK),
+    "a loss by a network that is not trained": (CRITERION.replace("Linear(2, 2)", "Linear(2, 2).eval()"), {"loss": "mine:Loss"}),
+    "a few samples without targets": ("class Net(Net):\n    def forward(self, x): return {'loss': super().forward(x).square().mean()}\ndef data(): return {'train': [*torch.ones(40, 4)], 'validation': [*torch.ones(3, 4)]}", {"returns": "loss"}),
+}  # fmt: skip
+
+
+@pytest.mark.requirement("TRAIN-1", "PIPE-2")
+@pytest.mark.parametrize("program", RIGHT)
+def test_a_program_that_is_right_is_not_refused(program: str, ended_here: Any) -> None:
+    code, changes = RIGHT[program]
+    run = ended_here(code, {**({} if "task" in changes else PARTS), **changes}, kind=RunKind.SMOKE, max_steps=2)
+    assert run.status().state is RunState.COMPLETED, run.status().failure
 
 
 TAKEN = {

@@ -176,16 +176,26 @@ def coding_of(options: Images, listing: Listing, found: Sequence[Seen | None], *
         if top in HIGHEST and total.keys() == {0, top}:
             codes, ignored = dict(zip(codes, ([0], [top]), strict=True)), []
             reading = f"all masks have 0 and {top} alone: {top} is class 1, {[*codes][1]!r}"
-    coding = Coding(
-        {code: place for place, of in enumerate(codes.values()) for code in of},
-        [*codes],
-        frozenset(ignored),
-        options.of_colors,
-        as_stored,
-    )
+        kinds = [one.pixels.keys() for one in found if one is not None]
+        if {0, 1} in kinds and {0, 255} in kinds and not any({1, 255} <= one for one in kinds):
+            raise _written_twice([*codes], kinds)
+    classes = {code: place for place, of in enumerate(codes.values()) for code in of}
+    coding = Coding(classes, [*codes], frozenset(ignored), options.of_colors, as_stored)
     _require_known(options, listing, found, coding, total)
     _require_classes(options, coding, total)
     return replace(coding, understood=_understood(coding, total, reading))
+
+
+def _written_twice(names: list[str], kinds: list[Any]) -> DataError:
+    """Return the error for masks of which some may have the object as 1 and others as 255, which is ignored."""
+    changes = {"data.args.classes": {names[0]: 0, names[1]: [1, 255]}}
+    return DataError(
+        f"{kinds.count({0, 1})} of {len(kinds)} masks have 0 and 1, {kinds.count({0, 255})} have 0 and 255, and none "
+        f"both 1 and 255: it is {names[1]!r} written otherwise, or ignored.",
+        remedy=f"Where 255 is {names[1]!r}: configure(project, changes={changes}); where it is ignored: "
+        "configure(project, changes={'data.args.ignore': 255}).",
+        details={"changes": changes},
+    )
 
 
 def _understood(coding: Coding, total: Counter[int], reading: str | None) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def drawn_as_stored(options: Images, listing: Listing, looks: Sequence[Look], ma
     votes = Counter(_vote(looks[place], masks[place]) for place in doubtful)
     as_stored = options.masks_drawn == "stored" or (options.masks_drawn is None and votes["stored"] > votes["upright"])
     for place in whole:
-        stored = as_stored and place in {*doubtful}
+        stored = as_stored and looks[place].orientation != 1 and masks[place].orientation == 1
         _require_size(listing, place, _size(looks[place], stored=stored), masks[place], stored=stored)
     if options.masks_drawn is None and votes[None] and not (votes["stored"] or votes["upright"]):
         named = [listing.names[place] for place in doubtful if _vote(looks[place], masks[place]) is None]

@@ -259,3 +259,16 @@ def test_a_mask_of_another_size_is_named_with_its_picture(tmp_path: Path) -> Non
     Image.new("L", (4, 8)).save(root / "masks" / "5.png")
     with pytest.raises(DataError, match=r"5.png is 8 x 8 pixels high and wide, its mask 5.png 8 x 4"):
         splits_of(root, NAMES, size=4)
+
+
+def test_an_object_that_some_masks_have_as_1_and_others_as_255_is_not_ignored_in_these(tmp_path: Path) -> None:
+    root = write(tmp_path, squares(1, 0))
+    for number in range(5):
+        Image.fromarray(squares(255, 0)).save(root / f"masks/{number}.png")
+    with pytest.raises(DataError, match="7 of 12 masks have 0 and 1, 5 have 0 and 255, and none both") as raised:
+        splits_of(root, NAMES)
+    (classes,) = raised.value.details["changes"].values()
+    assert splits_of(root, classes).understood["masks"]["255"] == "road, 10.4 %"
+    assert splits_of(root, NAMES, ignore=255).understood["masks"]["255"] == "ignored, 10.4 %"
+    Image.fromarray(np.array([[0, 1, 255, 0] * 2] * 8, np.uint8)).save(root / "masks/7.png")
+    assert splits_of(root, NAMES).understood["masks"]["255"].startswith("ignored"), "a border, beside the object"

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.data.split_methods.at_random import deal
 from trainwright.trainer.data.validation import Context, Report, Verdict, repeats
 from trainwright.trainer.data.validation import validate as validate_module
 from trainwright.trainer.data.validation.expectations import parse_expectations
@@ -158,6 +159,19 @@ def test_classes_that_train_never_has_are_an_error_that_names_the_split_and_what
     assert "'yes.' (10 in test; train has 'yes'), 'maybe' (2 in validation)" in found.text
     assert found.rows[:2] == [48, 49]
     assert verdict(report_of(cells, target="y", splits={"train": np.arange(60)}), "y.classes_in_train").passed
+
+
+def test_a_few_rows_of_rare_classes_that_a_split_left_out_of_train_are_a_warning():
+    rare = [f"rare {number}" for number in range(20)]
+    labels = ["no", "yes"] * 140 + rare
+    codes = deal(300, np.unique(labels, return_inverse=True)[1], [0.7, 0.15, 0.15], 42)
+    splits = {name: np.flatnonzero(codes == number) for number, name in enumerate(("train", "validation", "test"))}
+    cells = {"x": range(300), "y": labels}
+    found = verdict(report_of(cells, target="y", splits=splits), "y.classes_in_train")
+    assert not found.passed
+    assert not found.stops, found.text
+    cells["y"] = [*labels[:280], *["Yes." if number in splits["test"] else "no" for number in range(280, 300)]]
+    assert verdict(report_of(cells, target="y", splits=splits), "y.classes_in_train").stops, "train spells it otherwise"
 
 
 @pytest.mark.parametrize("given", [{"is_sample": True}, {"task": "regression"}])

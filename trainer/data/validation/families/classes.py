@@ -21,6 +21,8 @@ FIRST = 100_000
 """Rows that show first whether the target is one of classes."""
 BALANCE = 0.02
 """The rarest class's rows over the most frequent one's, below which a warning is worth it."""
+RARE = 0.1
+"""Share of the held-out rows up to which classes that train lacks are a warning."""
 FEW = 5
 """Rows of a class: with fewer, some split may have none."""
 SPLIT = "__split__"
@@ -73,15 +75,9 @@ class Classes(Family):
         )
         remedy = "Choose another target (data.args.target), or bring rows of other classes."
         return self._verdict(
-            target,
-            "target_varies",
-            "error",
-            passed=len(counts) > 1,
-            value=len(counts),
-            bound=2,
-            text=told,
+            target, "target_varies", "error", passed=len(counts) > 1, value=len(counts), bound=2, text=told,
             remedy=remedy,
-        )
+        )  # fmt: skip
 
     def _balanced(self, context: Context, target: str, counts: dict[str, int]) -> Verdict:
         given = context.expectations.classes.balance_at_least
@@ -93,16 +89,9 @@ class Classes(Family):
         remedy = "Select by a metric that sees rare classes (f1_macro, balanced accuracy), weigh the loss "
         remedy += "(configs/losses.md), or bring more rows of the rare class."
         return self._verdict(
-            target,
-            "balance",
-            severity,
-            passed=found >= bound,
-            value=round(found, 6),
-            bound=bound,
-            text=told,
-            remedy=remedy,
-            details={"classes": dict(list(counts.items())[:50])},
-        )
+            target, "balance", severity, passed=found >= bound, value=round(found, 6), bound=bound, text=told,
+            remedy=remedy, details={"classes": dict(list(counts.items())[:50])},
+        )  # fmt: skip
 
     def _enough(self, context: Context, target: str, counts: dict[str, int]) -> Verdict:
         given = context.expectations.classes.samples_at_least
@@ -114,17 +103,9 @@ class Classes(Family):
         remedy = "Bring more rows of these classes, join them with others, or drop them."
         rows = rows_of(context, among(context, target, list(few))) if few else []
         return self._verdict(
-            target,
-            "class_rows",
-            severity,
-            passed=not few,
-            value=min(counts.values()),
-            bound=bound,
-            count=sum(few.values()),
-            rows=rows,
-            text=told,
-            remedy=remedy,
-        )
+            target, "class_rows", severity, passed=not few, value=min(counts.values()), bound=bound,
+            count=sum(few.values()), rows=rows, text=told, remedy=remedy,
+        )  # fmt: skip
 
     def _told_apart(self, context: Context, target: str, counts: dict[str, int]) -> Verdict:
         """Check that no two labels are one but for case, signs around them, or how a number is written."""
@@ -144,17 +125,25 @@ class Classes(Family):
         )  # fmt: skip
 
     def _in_train(self, context: Context, target: str, by_split: Mapping[str, Counter[str]]) -> Verdict:
-        """Check that train has every class of the other splits: what was never shown is never predicted."""
-        new = [label for label, rows in by_split.items() if not rows["train"] and rows["validation"] + rows["test"]]
+        """Check that train has every class of the other splits: what was never shown is never predicted.
+
+        A few rows of rare classes, which any split may leave out of train, are a warning.
+        """
+        held = {label: rows["validation"] + rows["test"] for label, rows in by_split.items()}
+        new = [label for label, rows in by_split.items() if not rows["train"] and held[label]]
         known = {_plain(label): f"; train has {label!r}" for label, rows in by_split.items() if rows["train"]}
+        few = 0 < sum(held[one] for one in new) <= RARE * sum(held.values()) and not known.keys() & set(
+            map(_plain, new)
+        )
+        severity = severity_of(context, "classes_in_train", "warning" if few else "error")
         shown = ", ".join(
             f"{label!r} ({', '.join(f'{rows} in {split}' for split, rows in by_split[label].items() if split)}"
             f"{known.get(_plain(label), '')})"
             for label in new[:MOST_NAMED]
         )
         return self._verdict(
-            target, "classes_in_train", severity_of(context, "classes_in_train", "error"), passed=not new,
-            value=len(new), bound=0, count=sum(sum(by_split[label].values()) for label in new),
+            target, "classes_in_train", severity, passed=not new,
+            value=len(new), bound=0, count=sum(by_split[label].total() for label in new),
             rows=rows_of(context, among(context, target, new)) if new else [],
             text=f"classes of {target} without a row in train: {shown or 'none'}"
             + (f" and {len(new) - MOST_NAMED} more" if len(new) > MOST_NAMED else ""),
@@ -168,17 +157,9 @@ class Classes(Family):
         remedy = "Correct these labels, or add the class to classes.only (recorded as loosened)."
         rows = rows_of(context, bad) if count else []
         return self._verdict(
-            target,
-            "labels",
-            "error",
-            passed=not count,
-            value=count,
-            bound=0,
-            count=count,
-            rows=rows,
-            text=told,
+            target, "labels", "error", passed=not count, value=count, bound=0, count=count, rows=rows, text=told,
             remedy=remedy,
-        )
+        )  # fmt: skip
 
 
 def _plain(label: str) -> str:
