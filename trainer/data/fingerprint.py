@@ -74,7 +74,7 @@ class SplitRecord:
 EMPTY = SplitRecord(size=0, digests=[], sampled=False)
 
 
-def record_split(samples: Any, seed: int, split: str = "train", most: int = MAX_SAMPLES_READ) -> SplitRecord:
+def record_split(samples: Any, seed: int, split: str = "train", most: int | None = None) -> SplitRecord:
     """Read a split's samples (all, or MAX_SAMPLES_READ drawn at random, always the same ones) and describe them.
 
     Of these, only the first `most` are read.
@@ -88,6 +88,7 @@ def record_split(samples: Any, seed: int, split: str = "train", most: int = MAX_
     if isinstance(samples, KnownSamples):
         with clock.paused():
             return samples.record()
+    most = MAX_SAMPLES_READ if most is None else most
     key = seeding.of_split(seeding.SPLITS.index(split))
     if isinstance(samples, torch.utils.data.IterableDataset):
         return _record_stream(samples, seed, key, most)

@@ -57,14 +57,14 @@ def _interpolated(table: LeakTable, target: Target) -> list[Finding]:
         Finding(
             kind="interpolated",
             severity="warning",
-            message=f"{len(rows)} of {len(points)} rows lie exactly between two others of their class, as SMOTE makes "
-            "them: they were made before the split, of rows that are now on its other side.",
+            message=f"{len(rows)} of {len(points)} rows lie exactly between two others of their class. SMOTE makes "
+            "such rows; made before the split, they are mixed of rows on both of its sides.",
             measured=round(len(rows) / len(points), 6),
             bound=LEAST_SHARE,
             rows=table.places(rows[:MOST_ROWS_NAMED]),
             count=len(rows),
-            remedy="Give the file without the synthetic rows; rare classes can weigh more in the loss instead "
-            "(configs/losses.md).",
+            remedy="Where they were made, give the file without them: rare classes can weigh more in the loss instead "
+            "(configs/losses.md). Measured rows on a grid may lie so by nature: they stay.",
         )
     ]
 
@@ -94,7 +94,9 @@ def _copied(table: LeakTable, target: Target) -> list[Finding]:
     wide = [column for column in columns if column.is_continuous or column.kind == "text"]
     if not wide:
         return []
-    places = np.flatnonzero(table.train)  # copies all on the other side are duplicates, which are another finding
+    # Copies all on the other side are duplicates, which are another finding; and where a measurement is missing, two
+    # rows are equal sooner than by a copy.
+    places = np.flatnonzero(table.train & ~np.any([column.missing for column in wide], axis=0))
     keys = normalised(columns)[places]
     first = np.unique(keys, return_index=True)[1]
     more = places[np.setdiff1d(np.arange(len(keys)), first)]
@@ -104,19 +106,21 @@ def _copied(table: LeakTable, target: Target) -> list[Finding]:
     shares = np.bincount(target.values[more], minlength=len(target.classes or []))
     kept = np.bincount(target.values[first], minlength=len(shares))
     rare = int((shares / np.maximum(kept, 1)).argmax())
+    if kept[rare] == kept.max():
+        return []  # nobody makes the most frequent class more frequent
     if shares[rare] / max(kept[rare], 1) < 2 * (shares.sum() - shares[rare]) / max(kept.sum() - kept[rare], 1):
         return []  # of every class alike: duplicates, which are another finding
     return [
         Finding(
             kind="interpolated",
             severity="warning",
-            message=f"{len(more)} of {len(keys)} train rows are copies of others, {shares[rare]} of them of class "
-            f"{(target.classes or [])[rare]!r}: it was oversampled before the split.",
+            message=f"{len(more)} of {len(keys)} train rows equal others, {shares[rare]} of them of class "
+            f"{(target.classes or [])[rare]!r}, as when a rare class is oversampled before the split.",
             measured=round(len(more) / len(keys), 6),
             bound=COPIED,
             rows=table.places(more[:MOST_ROWS_NAMED]),
             count=len(more),
-            remedy="Give the file without the copies; rare classes can weigh more in the loss instead "
-            "(configs/losses.md).",
+            remedy="Where they are copies, give the file without them: rare classes can weigh more in the loss instead "
+            "(configs/losses.md). Different rows that are equal by nature stay.",
         )
     ]

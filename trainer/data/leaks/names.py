@@ -98,12 +98,13 @@ def _ordered(table: LeakTable, target: Target) -> list[Finding]:
         Finding(
             kind="row_order",
             severity="info",
-            message=f"The rows are in the order of {target.name!r} (power of a row's place: {power:.2f} of 1). Random "
-            "splits do not mind; one by place would train on other targets than it tests.",
+            message=f"The rows are in the order of {target.name!r} (power of a row's place: {power:.2f} of 1): a split "
+            "by place would train on other targets than it tests.",
             measured=round(power, 6),
             bound=ORDERED,
             count=len(table.rows),
-            remedy="Keep data.split.by random (or group), and make no column of the rows' numbers.",
+            remedy="Make no column of the rows' numbers. A split at random or by group does not mind; one by time is "
+            "right where the order is that of time.",
         )
     ]
 

@@ -16,6 +16,8 @@ EXACT = 2e-4
 """Difference of a mean from 0 and a deviation from 1 that rounding explains."""
 CENTRED = 1e-7
 """The same of a mean alone."""
+SYMMETRIC = 0.02
+"""Distance of each value from another one's negative, in deviations: then the mean is 0 by nature, as a sine's is."""
 LEAST_COLUMNS = 2
 """Of scaled ones: a single column from 0 to 1 is a share."""
 FILLED_SHARE = 0.02
@@ -53,7 +55,10 @@ def _is_unit(values: Array) -> bool:
     if deviations[0] <= 0:
         return False
     unit = any(abs(deviation - 1) < EXACT for deviation in deviations)
-    return (unit and abs(mean) < EXACT) or abs(mean) / deviations[0] < CENTRED
+    if unit and abs(mean) < EXACT:
+        return True
+    ordered = np.sort(values)
+    return abs(mean) / deviations[0] < CENTRED and np.abs(ordered + ordered[::-1]).max() > SYMMETRIC * deviations[0]
 
 
 def _is_scaled(column: Column) -> bool:

@@ -254,5 +254,6 @@ def _target(series: pl.Series) -> Target:
         different = np.unique(values)
         if len(different) > FEW_CLASSES or (different != np.floor(different)).any():
             return Target(series.name, values, None)
+        values = values.astype(np.int64)
     names, codes = np.unique(values.astype(str), return_inverse=True)
     return Target(series.name, codes.astype(np.int64), [str(name) for name in names])

@@ -19,6 +19,7 @@ from trainwright.trainer.data.validation.families.personal import Personal
 from trainwright.trainer.data.validation.families.pictures import Pictures
 from trainwright.trainer.data.validation.families.ranges import Ranges
 from trainwright.trainer.data.validation.families.texts import Texts
+from trainwright.trainer.data.validation.families.twins import Twins
 from trainwright.trainer.data.validation.families.uniqueness import Uniqueness
 from trainwright.trainer.data.validation.families.volume import Volume
 from trainwright.trainer.data.validation.report import NotChecked, Report, Verdict
@@ -28,7 +29,7 @@ CHECKS: dict[str, Family] = {
     for family in (
         *(Schema(), Volume(), Nulls(), MixedTypes(), Ranges(), Categories(), Texts()),
         *(Uniqueness(), Constants(), Outliers(), Classes(), Freshness(), Pictures(), Drift()),
-        *(Leaks(), LabelErrors(), Personal()),
+        *(Leaks(), LabelErrors(), Twins(), Personal()),
     )
 }
 """A new family is one line above, and a file."""

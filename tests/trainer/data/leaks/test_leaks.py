@@ -92,3 +92,19 @@ def test_validation_names_the_leak_the_doubtful_labels_and_personal_data():
     (leak,) = [check for check in leaking.checks if check.place == "closed.leak_target"]
     assert leak.details["changes"] == {"data.args.columns": {"closed": "ignore"}}
     assert not leak.stops
+
+
+@pytest.mark.requirement("PIPE-2", "DIAG-7")
+def test_season_rows_alike_by_nature_and_a_frequent_class_are_accused_of_nothing():
+    rng = np.random.default_rng(0)
+    day = np.arange(1461)
+    columns = {"sine": np.sin(2 * np.pi * day / 365.25), "cosine": np.cos(2 * np.pi * day / 365.25)}
+    fare = np.where(rng.random(1461) < 0.3, 8.05, np.round(rng.lognormal(3, 1, 1461), 4))
+    age = np.where(fare == 8.05, np.nan, np.round(rng.uniform(1, 80, 1461), 1))
+    died = (rng.random(1461) < np.where(fare == 8.05, 0.85, 0.5)).astype(float)
+    frame = pl.DataFrame({**columns, "fare": fare, "age": age, "died": died}).with_columns(pl.col("age").fill_nan(None))
+    order = rng.permutation(1461)
+    frames = {name: frame[order[part].tolist()] for name, part in (("train", slice(1000)), ("test", slice(1000, 1461)))}
+    assert not [one for one in find_leaks(frames, "died") if one.kind == "preprocessing"]
+    people = {name: each.select("fare", "age", "died") for name, each in frames.items()}
+    assert not [one for one in find_leaks(people, "died") if one.kind == "interpolated"]

@@ -229,3 +229,29 @@ def test_repeats_of_a_large_table_are_those_of_a_small_one(monkeypatch: pytest.M
     assert found == [(one.place, one.count, one.rows, one.text) for one in small.checks]
     assert (verdict(large, "id.unique").rows, verdict(large, "duplicates").count) == ([52, 53, 54], 3)
     assert not [name for check in asked for name in check.asks if name.startswith("different")]
+
+
+def test_zeros_far_from_every_measurement_are_a_warning_and_counts_have_theirs():
+    rng = np.random.default_rng(0)
+    cells = {
+        "length_mm": [0.0] * 8 + rng.uniform(3.7, 10.7, 492).tolist(),
+        "degrees": [0.0] * 8 + rng.uniform(-9, 10.7, 492).tolist(),
+        "children": rng.integers(0, 5, 500).tolist(),
+    }
+    report = report_of(cells)
+    assert verdict(report, "length_mm.zeros").count == 8
+    assert "0 stands for a missing value" in verdict(report, "length_mm.zeros").text
+    assert verdict(report, "degrees.zeros").passed
+    assert verdict(report, "children.zeros").passed
+    assert verdict(report_of(cells, "columns: {length_mm: {min: 0}}"), "length_mm.zeros").passed
+
+
+def test_two_columns_that_say_the_same_are_told_as_twins():
+    rng = np.random.default_rng(0)
+    grade = rng.integers(1, 4, 300)
+    cells = {"pclass": grade.tolist(), "class": [("First", "Second", "Third")[one - 1] for one in grade],
+             "deck": rng.integers(1, 4, 300).tolist(), "fare": rng.normal(0, 1, 300).tolist()}  # fmt: skip
+    told = [check for check in report_of(cells).checks if check.family == "twins"]
+    assert [(one.value, one.column, one.severity) for one in told] == [("pclass", "class", "info")]
+    cells["class"][7] = "First" if cells["class"][7] != "First" else "Third"
+    assert not [check for check in report_of(cells).checks if check.family == "twins"]

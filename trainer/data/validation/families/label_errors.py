@@ -56,7 +56,10 @@ class LabelErrors(Family):
             rows=[] if passed else rows[:MOST_ROWS],
             text=f"{len(rows)} of {read} train labels ({share:.1%}) are improbable to a model of the other rows (its "
             f"power: {power:.2f} of 1); the most improbable ones are named.",
-            remedy="" if passed else "Look at the named rows; correct their labels in the file, or drop the rows.",
+            remedy=""
+            if passed
+            else "Look at the named rows. Correct a label that is wrong in the file; where the outcome "
+            "is partly chance (who buys, who survives), or classes overlap, the labels are right and the rows stay.",
             details={"power": round(power, 4)},
         )
 

@@ -25,6 +25,13 @@ normally distributed values never.
 """
 
 
+FEWEST_DIFFERENT = 25
+"""Values of a measurement; a count has fewer, and its 0 is one."""
+MOST_ZEROS = 0.1
+GAP = 0.2
+"""Between 0 and the least other value, in ranges of the others, from which zeros stand for cells that are missing."""
+
+
 @dataclass(frozen=True)
 class Outlier:
     """A value that nearly all of a column's variance comes from, and the range of all others."""
@@ -50,6 +57,34 @@ class Outliers(Family):
                 found, judge = _finite(column), partial(_judge, context, column)
                 away = (found - found.mean()).abs()
                 yield Check("outlier", column, severity, asks_of(column), judge, offending=away == away.max())
+                yield _zeros(context, column, found)
+
+
+def _zeros(context: Context, column: str, found: pl.Expr) -> Check:
+    """Return the check of a measurement's zeros, far from all other values: 0 mm, 0 years, 0 mg."""
+    rest = found.filter(found != 0)
+    asks = {"zeros": (found == 0).sum(), "nonzero": rest.count(), "nonzero min": rest.min(), "nonzero max": rest.max(),
+            "nonzero values": rest.approx_n_unique()}  # fmt: skip
+    severity = severity_of(context, "zeros", "warning")
+    return Check("zeros", column, severity, asks, partial(_judge_zeros, context, column), offending=found == 0)
+
+
+def _judge_zeros(context: Context, column: str, asked: Mapping[str, Any]) -> Finding:
+    zeros, others, least, most, values = (
+        asked[name] for name in ("zeros", "nonzero", "nonzero min", "nonzero max", "nonzero values")
+    )
+    if not zeros or others < LEAST_ROWS or zeros > MOST_ZEROS * others or values < FEWEST_DIFFERENT:
+        return Finding(passed=True)
+    one = context.expectations.columns.get(column)
+    if max(least, -most) <= GAP * (most - least) or (one is not None and (one.min == 0 or one.max == 0)):
+        return Finding(passed=True)
+    told = (
+        f"{zeros} cells of {column} are 0, all others {least:.6g} to {most:.6g}: where 0 stands for a missing value, "
+    )
+    remedy = (
+        f"Leave these cells empty in the file. In data.expectations, columns.{column}.min: 0 says that 0 is measured."
+    )
+    return Finding(False, int(zeros), 0, int(zeros), told + "the model takes it for a measurement", remedy)
 
 
 def asks_of(column: str) -> dict[str, pl.Expr]:
