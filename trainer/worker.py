@@ -14,7 +14,7 @@ import sys
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, NoReturn, cast
+from typing import IO, TYPE_CHECKING, NoReturn, cast
 
 from trainwright.trainer.base.errors import ConflictError, TrainwrightError, UserCodeError
 from trainwright.trainer.base.paths import allow_links
@@ -38,6 +38,9 @@ from trainwright.trainer.run.rank import (
 from trainwright.trainer.supervision.heartbeat import Ballast, Heartbeat
 from trainwright.trainer.supervision.stop import Abandoned, StopRequest
 from trainwright.trainer.user_code import guard, import_record, opened_files, write_guard
+
+if TYPE_CHECKING:
+    from trainwright.trainer.jobs.fork import Fork
 
 
 def main(arguments: list[str] | None = None, seed: bytes | None = None) -> int:
@@ -150,8 +153,9 @@ def _work(
         if specification.kind is RunKind.SMOKE:
             heartbeat.stage("fixing rows")
         _fix_rows(run, specification, attempt, stop)
+        fork = _fork(run, specification, attempt) if placement is None else None
         _prepare(run, specification)
-        reason = _dispatch(run, specification, heartbeat, stop, placement)
+        reason = _dispatch(run, specification, heartbeat, stop, placement, fork=fork)
         record_opened(run, specification)
     except Abandoned:
         stop.hear_nothing_more()
@@ -190,6 +194,13 @@ def _fix_rows(run: RunDirectory, specification: RunSpecification, attempt: int, 
     fix_rows(run, specification, attempt, stop)
 
 
+def _fork(run: RunDirectory, specification: RunSpecification, attempt: int) -> Fork | None:
+    """Fork the process that a smoke run of user code is held to, before any of it is imported here."""
+    from trainwright.trainer.jobs import resume_probe
+
+    return resume_probe.begin(run, specification, attempt)
+
+
 def _prepare(run: RunDirectory, specification: RunSpecification) -> None:
     guard.install()
     import_record.install(Path(specification.code_root))
@@ -203,6 +214,8 @@ def _dispatch(
     heartbeat: Heartbeat,
     stop: StopRequest,
     placement: Placement | None,
+    *,
+    fork: Fork | None = None,
 ) -> str:
     if specification.kind is RunKind.EXPORT:
         from trainwright.trainer.jobs.export.work import export_run
@@ -214,7 +227,7 @@ def _dispatch(
         join(placement, configuration_of(specification))
     from trainwright.trainer.jobs.train import train_run
 
-    return train_run(run, specification, heartbeat, stop)
+    return train_run(run, specification, heartbeat, stop, fork)
 
 
 def _fail(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbeat, error: BaseException) -> None:

@@ -6,40 +6,29 @@ key that it then forgets: what user code does later in either process changes no
 
 from __future__ import annotations
 
-import json
 import os
-import select
-import signal
 import sys
 import threading
 import time
 import traceback
-import warnings
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-import psutil
 from pydantic import ValidationError
 
 from trainwright.trainer.assembly.raw_splits import build_raw_splits
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.evidence.fixed_rows import digested, first_samples, write_fixed_rows
 from trainwright.trainer.evidence.validation import require_valid, validation_of
-from trainwright.trainer.jobs.ranks import die_with
+from trainwright.trainer.jobs.fork import POLL_SECONDS, Fork, Say
 from trainwright.trainer.run import Failure, RunDirectory, RunKind, RunSpecification
 from trainwright.trainer.run.artifacts import FixedRows
 from trainwright.trainer.run.key import rows_statement
 from trainwright.trainer.run.validation import Validation
 from trainwright.trainer.supervision.heartbeat import overrun_of_user_code
-from trainwright.trainer.supervision.stop import Abandoned, StopRequest
+from trainwright.trainer.supervision.stop import StopRequest
 from trainwright.trainer.user_code import guard, import_record
 from trainwright.trainer.user_code.clock import clock
-
-POLL_SECONDS = 0.1
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
-MOST_BYTES = 1 << 24
-"""Of the answer, which names arrays and holds none; the verdicts on a table of many columns take the most."""
 
 
 class DataWorkerError(Exception):
@@ -98,53 +87,8 @@ def _problem(error: BaseException) -> FixedRows:
 
 def _answer(run: RunDirectory, specification: RunSpecification, stop: StopRequest, draw: int) -> dict[str, Any]:
     """Let a fork write the rows, and return its answer. Raises Abandoned."""
-    reading, writing = os.pipe()
-    parent = os.getpid()
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # none may be taken for this process's in the fork
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the heartbeat is a thread; the fork uses nothing of it
-        pid = os.fork()
-    if pid == 0:
-        _work(run, specification, draw, writing, parent)
-    answer, code = None, 0
-    try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-        os.close(writing)
-        answer = _wait(pid, reading, stop)
-    finally:
-        code = _kill(pid)
-        os.close(reading)
+    answer, code = Fork.of(lambda say: _work(run, specification, draw, say)).answer(stop)
     return answer if answer is not None else _ended(code)
-
-
-def _wait(pid: int, reading: int, stop: StopRequest) -> dict[str, Any] | None:
-    """Return what the fork answers; None where it ends without an answer. Raises Abandoned."""
-    received = bytearray()
-    while True:
-        if stop.asked:
-            raise Abandoned
-        has_ended = _has_ended(pid)  # asked first: what it wrote before it ended is there by now
-        ready, _, _ = select.select([reading], [], [], POLL_SECONDS)
-        part = os.read(reading, 1 << 16) if ready else b""
-        received += part
-        if received.endswith(b"\n") or len(received) > MOST_BYTES:
-            break
-        if not part and (ready or has_ended):
-            return None
-    try:
-        answer = json.loads(received)
-    except (ValueError, RecursionError):
-        return None
-    return answer if isinstance(answer, dict) else None
-
-
-def _has_ended(pid: int) -> bool:
-    try:
-        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)  # macOS has no waitid before Python 3.13
-    except psutil.Error:
-        return True
 
 
 def _ended(code: int) -> dict[str, Any]:
@@ -160,36 +104,17 @@ def _both(rows: FixedRows, validation: Validation) -> dict[str, Any]:
     return {"rows": rows.as_dict(), "validation": validation.model_dump(mode="json", exclude_unset=True)}
 
 
-def _kill(pid: int) -> int:
-    """End the fork, unless it has ended, and all that descend from it; return its exit code (negative: a signal)."""
-    with suppress(psutil.Error):
-        for process in psutil.Process(pid).children(recursive=True):
-            with suppress(psutil.Error):
-                process.kill()
-    os.kill(pid, signal.SIGKILL)  # a fork that has ended keeps its id, and its exit code, until it is waited for
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-def _work(run: RunDirectory, specification: RunSpecification, draw: int, writing: int, parent: int) -> NoReturn:
-    """Be the data worker: write the rows, answer with their record, and end."""
-    code = 1
-    try:
-        for number in SIGNALS:
-            signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-        die_with(parent)
-        if run.key is not None:
-            run.key.forget_rows()
-        run.key, root = None, Path(specification.code_root)
-        guard.install()
-        import_record.install(root)
-        clock.restart()
-        limit = run.limits().user_code_seconds
-        threading.Thread(target=_watch, args=(limit, root, writing), name="clock", daemon=True).start()
-        _say(writing, _written(run, specification, draw))
-        code = 0
-    finally:
-        guard.exit_now(code)
+def _work(run: RunDirectory, specification: RunSpecification, draw: int, say: Say) -> None:
+    """Be the data worker: write the rows, and answer with their record."""
+    if run.key is not None:
+        run.key.forget_rows()
+    run.key, root = None, Path(specification.code_root)
+    guard.install()
+    import_record.install(root)
+    clock.restart()
+    limit = run.limits().user_code_seconds
+    threading.Thread(target=_watch, args=(limit, root, say), name="clock", daemon=True).start()
+    say(_written(run, specification, draw))
 
 
 def _written(run: RunDirectory, specification: RunSpecification, draw: int) -> dict[str, Any]:
@@ -207,21 +132,12 @@ def _written(run: RunDirectory, specification: RunSpecification, draw: int) -> d
         return _both(problem, known)
 
 
-def _watch(limit_seconds: float, root: Path, writing: int) -> None:
+def _watch(limit_seconds: float, root: Path, say: Say) -> None:
     """Answer with the failure, and end, where user code takes longer than it may."""
     while True:
         time.sleep(POLL_SECONDS)
         found = overrun_of_user_code(limit_seconds, root)
         if found is not None:
             error, frames = found
-            _say(writing, {"failure": Failure(**error.as_dict(), traceback=frames).model_dump(mode="json")})
+            say({"failure": Failure(**error.as_dict(), traceback=frames).model_dump(mode="json")})
             guard.exit_now(1)
-
-
-def _say(writing: int, answer: dict[str, Any]) -> None:
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):  # user code may have replaced or closed it
-            stream.flush()
-    data = json.dumps(answer).encode() + b"\n"
-    while data:
-        data = data[os.write(writing, data) :]

@@ -38,7 +38,9 @@ from trainwright.trainer.evidence.run_evidence import (
 from trainwright.trainer.evidence.split_rows import record_split_rows
 from trainwright.trainer.evidence.validation import files_of, validated
 from trainwright.trainer.frameworks.loop import train as train_framework
+from trainwright.trainer.jobs import resume_probe
 from trainwright.trainer.jobs.evaluation.record import EVALUATED, evaluation
+from trainwright.trainer.jobs.fork import Fork
 from trainwright.trainer.jobs.ranks import SilentCheckpointing
 from trainwright.trainer.reproducibility import determinism
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, RunState
@@ -60,8 +62,17 @@ TENSORFLOW = (
 )
 
 
-def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbeat, stop: StopRequest) -> str:
+def train_run(
+    run: RunDirectory,
+    specification: RunSpecification,
+    heartbeat: Heartbeat,
+    stop: StopRequest,
+    fork: Fork | None = None,
+) -> str:
     """Train as specified, from the newest intact checkpoint where there is one; return the stop reason.
+
+    Args:
+        fork: of a smoke run, the process that is held to resume it exactly.
 
     Raises:
         ReproducibilityError: a probe failed, data, code or packages are not the plan's, or code was imported late.
@@ -98,10 +109,14 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
     finally:
         sampler.close()
         observers.close()
+    draws = seeding.capture() if fork is not None else {}
     _record_end(session, specification, reason, sampler)
     if session.progress.stop_reason is not None and session.strategy.is_first:
         _conclude(run, ordered, session, heartbeat)
     _compare(run, ordered, session, heartbeat)
+    if fork is not None:
+        heartbeat.stage("resuming in a fresh process")
+        resume_probe.require_same(session, fork, draws)
     return reason
 
 

@@ -321,7 +321,7 @@ def test_the_rows_are_signed_by_a_key_that_the_worker_then_forgets(
 def test_an_answer_is_read_though_its_writer_has_ended_by_the_time_that_it_is_asked_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from trainwright.trainer.jobs import data_worker
+    from trainwright.trainer.jobs import fork
     from trainwright.trainer.supervision.stop import StopRequest
 
     reading, writing = os.pipe()
@@ -334,20 +334,15 @@ def test_an_answer_is_read_though_its_writer_has_ended_by_the_time_that_it_is_as
         os.write(writing, b'{"rows": 1}\n')
         os._exit(0)
     os.close(writing)
+    os.close(start)
 
-    def has_ended(_: int) -> bool:
+    def has_ended(_: fork.Fork) -> bool:
         """It answers and ends at this very moment."""
-        os.write(going, b"x")
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT) is not None
 
-    monkeypatch.setattr(data_worker, "_has_ended", has_ended)
-    monkeypatch.setattr(data_worker, "POLL_SECONDS", 0.01)
-    try:
-        assert data_worker._wait(pid, reading, StopRequest(tmp_path / "stop")) == {"rows": 1}
-    finally:
-        os.waitpid(pid, 0)
-        for end in (reading, start, going):
-            os.close(end)
+    monkeypatch.setattr(fork.Fork, "_has_ended", has_ended)
+    monkeypatch.setattr(fork, "POLL_SECONDS", 0.01)
+    assert fork.Fork(pid, reading, going).answer(StopRequest(tmp_path / "stop")) == ({"rows": 1}, 0)
 
 
 def test_of_several_processes_the_first_fixes_the_rows(smoke: Smoke) -> None:
