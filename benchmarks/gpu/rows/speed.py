@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import statistics
 import time
+import warnings
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from lane import Lane, check
@@ -104,12 +107,32 @@ def _interleaved(windows: dict[str, Iterator[float]], rounds: int) -> dict[str, 
     return {name: round(statistics.median(values), 4) for name, values in found.items()}
 
 
+def _waits(lane: Lane, session: Any, number: int = 10) -> dict[str, float]:
+    """Return how often a step waits for the device, by the line of Python: each wait shows its launches."""
+    import torch
+    from lane import steps
+
+    if not lane.on_card:
+        return {}
+    steps(session, 2)
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            steps(session, number)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    places = Counter(f"{Path(one.filename).name}:{one.lineno}" for one in caught if "synchroniz" in str(one.message))
+    return {place: count / number for place, count in places.most_common(8)}
+
+
 @check("speed_gpt", 150, alone=True)
 def speed_gpt(lane: Lane) -> None:
     """A small GPT in bf16, compiled, through the engine beside a bare loop: at least 0.99 of its speed."""
     _long_text(lane)
     values = _gpt(lane, deterministic=False, compiled=lane.on_card)
     windows = {name: loop(lane, lane.session(name, values)) for name, loop in (("engine", _engine), ("bare", _bare))}
+    lane.figures["waits_a_step"] = _waits(lane, lane.session("waiting", values))
     found = _interleaved(windows, 8 if lane.on_card else 1)
     lane.figures |= {f"ms_{name}": value for name, value in found.items()}
     lane.goal("of_bare_speed", found["bare"] / found["engine"], least=0.99)
