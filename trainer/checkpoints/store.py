@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import IntegrityError
+from trainwright.trainer.base.tensor_files import save_tensors
 from trainwright.trainer.checkpoints.index import (
     FILES,
     INDEX,
@@ -122,15 +123,13 @@ class DirectoryStore:
         self, *, model: dict[str, Tensor], tensors: dict[str, Tensor], state: dict[str, Any], manifest: dict[str, Any]
     ) -> dict[str, Any]:
         """Write it beside the others and move it into place. Raises OSError."""
-        from safetensors.torch import save_file
-
         self._sweep()
         final = self.folder / checkpoint_name(manifest["step"])
         temporary = self.folder / f"{TEMPORARY}{final.name}-{secrets.token_hex(4)}"
         temporary.mkdir()
         try:
-            save_file(model, temporary / "model.safetensors")
-            save_file(tensors, temporary / "optimizer.safetensors")
+            save_tensors(model, temporary / "model.safetensors")
+            save_tensors(tensors, temporary / "optimizer.safetensors")
             (temporary / "state.json").write_text(json.dumps(state, allow_nan=False))
             paths = {name: temporary / name for name in FILES}
             files = {name: {"bytes": path.stat().st_size, "digest": digest_file(path)} for name, path in paths.items()}

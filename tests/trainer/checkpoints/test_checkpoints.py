@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from trainwright.trainer.base.errors import UserCodeError
+from trainwright.trainer.base.tensor_files import save_tensors
 from trainwright.trainer.checkpoints.index import list_checkpoints, read_index, verify_checkpoint
 from trainwright.trainer.checkpoints.packing import SavedState, pack, unpack
 from trainwright.trainer.checkpoints.user_state import load_into
@@ -202,3 +203,12 @@ def test_a_checkpoint_with_weights_that_are_not_finite_is_never_written(
         for record in list_checkpoints(run)
         for tensor in __import__("safetensors.torch").torch.load_file(record.path / "model.safetensors").values()
     )
+
+@pytest.mark.requirement("CKPT-5")
+def test_tensors_may_be_read_by_whoever_may_read_their_folder(tmp_path: Path) -> None:
+    for mode in (0o755, 0o700):
+        folder = tmp_path / f"{mode:o}"
+        folder.mkdir()
+        folder.chmod(mode)
+        save_tensors({"a": torch.zeros(2)}, folder / "a.safetensors")
+        assert (folder / "a.safetensors").stat().st_mode & 0o777 == mode & 0o666

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from trainwright.trainer.base.tensor_files import save_tensors
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.export.inputs import rows_loader
 from trainwright.trainer.jobs.export.library import FOLDER as LIBRARY
@@ -102,7 +103,7 @@ def _write_merged(model: nn.Module, folder: Path, found: Merged | None, *, is_co
     if is_of_library(model):
         return LIBRARY if is_compared else None
     state = {name: value.detach().clone() for name, value in merged(model).state_dict().items()}
-    save_file(state, folder / MERGED, metadata={"format": "pt"})
+    save_tensors(state, folder / MERGED, {"format": "pt"})
     return MERGED
 
 

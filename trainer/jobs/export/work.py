@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from trainwright.trainer.assembly.loaders import make_loader
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
+from trainwright.trainer.base.tensor_files import save_tensors
 from trainwright.trainer.checkpoints.store import LoadedCheckpoint, store_of
 from trainwright.trainer.config import dump_yaml
 from trainwright.trainer.data.fingerprint import EMPTY
@@ -238,7 +239,7 @@ def _write_weights(session: Session, checkpoint: LoadedCheckpoint, path: Path) -
     base = checkpoint.state.get("frozen_base", {}).get("tensors", {})
     held = session.model.state_dict()
     weights = checkpoint.model | {name: held[name].cpu().contiguous().clone() for name in base}
-    save_file(weights, path, metadata={"format": "pt"})
+    save_tensors(weights, path, {"format": "pt"})
     again = load_file(path)
     same = again.keys() == weights.keys() and all(
         torch.equal(value, again[name]) or bool(torch.isnan(value).any()) for name, value in weights.items()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.base.tensor_files import save_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -47,14 +48,12 @@ def write_adapter(model: nn.Module, folder: Path, base: str | None, revision: st
         base: where the frozen model comes from: a hub id, or a folder; None: it has no place of its own.
         revision: the hub's.
     """
-    from safetensors.torch import save_file
-
     config = copy.copy(_holder(model).peft_config[NAME])
     config.inference_mode, config.base_model_name_or_path, config.revision = True, base, revision
     if getattr(config, "modules_to_save", None):  # peft adds the same names at each wrapping
         config.modules_to_save = sorted(set(config.modules_to_save))
     folder.mkdir(parents=True, exist_ok=True)
-    save_file(adapter_state(model), folder / FILES[1], metadata={"format": "pt"})
+    save_tensors(adapter_state(model), folder / FILES[1], {"format": "pt"})
     config.save_pretrained(str(folder))
 
 
