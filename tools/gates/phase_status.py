@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.gates.artifacts import publish
+from trainwright.tools.gates.asked import asked_since
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.releases import CARRIED, Release, witnesses
 from trainwright.tools.gates.staleness import changes_since, changes_without_effect
@@ -125,7 +126,7 @@ def _by_freshness(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str
         status: GateStatus = "closed"
         reasons: list[str] = []
         if present is None and body is not None:
-            reasons = changes_since(evidence, body["rested_on"], body["artifacts"])
+            reasons = changes_since(evidence, body["rested_on"], body["artifacts"]) + asked_since(evidence, body)
             status = "stale" if reasons else body["outcome"]
         elif present is None:
             status = "open"

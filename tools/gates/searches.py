@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ACTIVE = frozenset({"running", "confirming"})
 MOST_REPEATS = 20
+USUAL_REPEATS = 3
 FIRST_TRIALS = 10
 """Trials of a search that neither configuration nor call describes."""
 ENOUGH_WITHIN_NOISE = 2
@@ -55,21 +56,23 @@ def ended_studies(evidence: Records) -> list[str]:
 
 def unused_keys(evidence: Records) -> list[str]:
     """Return the keys of the proposed search if the baseline made no use of any of them: it could change nothing."""
-    space = _proposed(evidence)["space"]
+    space = proposed_search(evidence)["space"]
     unused = ignored(evidence, list(space))
     return unused if len(unused) == len(space) else []
 
 
 def first_search(evidence: Records) -> NextCall:
     """Name the first search: the configuration's or one around its learning rate, as large as the limits leave."""
-    wanted = _proposed(evidence)
+    wanted = proposed_search(evidence)
     if unused := unused_keys(evidence):
         why = f"a search could change nothing: the run makes no use of {', '.join(unused)}; or search keys that it uses"
         return conclude(evidence, why)
     if evidence.spent:
         return conclude(evidence, evidence.spent)
-    trials = min(wanted["trials"], evidence.trials_left)
-    why = f"search for better; {costs(evidence, trials, wanted.get('confirmation_repeats', 3))}"
+    trials = affordable(evidence, wanted["trials"], wanted.get("confirmation_repeats", USUAL_REPEATS))
+    if trials < 1:
+        return conclude(evidence, "the time that is left is too short for a search")
+    why = f"search for better; {costs(evidence, trials, wanted.get('confirmation_repeats', USUAL_REPEATS))}"
     if exhausted := fixes_exhausted(evidence):
         why = f"{why}. Or end below the goal, since {exhausted}: {_exit(evidence)}"
     if evidence.config.search is not None and trials == wanted["trials"]:
@@ -95,7 +98,7 @@ def next_search(evidence: Records, found: dict[str, Any]) -> NextCall:
         changes: dict[str, Any] = {"confirmation_repeats": repeats}
         why = "the gain exceeds the spread, and so few seeds give a wide interval"
     else:
-        changes = {"trials": min(_twice(search), evidence.trials_left)}
+        changes = {"trials": affordable(evidence, _twice(search), search.confirmation_repeats)}
         why = f"the gain {gain:+.4g} is within the noise ({spread:.4g})"
     wanted = search.model_copy(update=changes)
     if "trials" in changes and (before >= ENOUGH_WITHIN_NOISE or wanted.trials <= search.trials):
@@ -114,7 +117,10 @@ def search_anew(evidence: Records, why: str) -> NextCall:
     if not searched:
         return first_search(evidence)
     search = SearchSection.model_validate(searched[-1])
-    changes = {"seed": search.seed + 1, "trials": min(search.trials, evidence.trials_left)}
+    trials = affordable(evidence, search.trials, search.confirmation_repeats)
+    if trials < 1:
+        return conclude(evidence, why)
+    changes = {"seed": search.seed + 1, "trials": trials}
     wanted = search.model_copy(update=changes)
     cost = costs(evidence, wanted.trials, wanted.confirmation_repeats)
     arguments = wanted.as_asked()
@@ -180,6 +186,25 @@ def costs(evidence: Records, trials: int, repeats: int) -> str:
     return f"{trials} trials and {2 * repeats} repetitions of {seconds:.3g} s: about {whole}"
 
 
+def affordable(evidence: Records, trials: int, repeats: int) -> int:
+    """Return how many of so many trials fit the limits on trials and time, beside the repetitions; below 1: none."""
+    seconds, left = seconds_a_trial(evidence), evidence.seconds_left
+    if not seconds or left is None:
+        return min(trials, evidence.trials_left)
+    return min(trials, evidence.trials_left, int(left / seconds) - 2 * repeats)
+
+
+def search_seconds(evidence: Records, arguments: dict[str, Any]) -> float | None:
+    """Return how long the search of a call takes by measured runs, without what a stopped one has; None: unknown."""
+    search = arguments.get("search") or proposed_search(evidence)
+    seconds, trials = seconds_a_trial(evidence), search.get("trials")
+    if seconds is None or not isinstance(trials, int):
+        return None
+    stopped = [body for body in studies_of(evidence).values() if body["state"] == "stopped"]
+    done = max((len(body.get("trials") or []) for body in stopped), default=0)
+    return seconds * (max(trials - done, 0) + 2 * int(search.get("confirmation_repeats", USUAL_REPEATS)))
+
+
 def seconds_a_trial(evidence: Records) -> float | None:
     """Return the middle time of the configuration's newest sealed trials; without any, the baseline's."""
     studies = studies_of(evidence)
@@ -201,7 +226,7 @@ def middle_seconds(runs: Sequence[Run]) -> float | None:
     return max(statistics.median(times), 0.0) if times else None
 
 
-def _proposed(evidence: Records) -> dict[str, Any]:
+def proposed_search(evidence: Records) -> dict[str, Any]:
     """Return the configuration's search, or one around its rate; where the run ignores that, over the task's."""
     search = evidence.config.search
     if search is not None:
@@ -246,11 +271,11 @@ def _told(name: str, body: dict[str, Any]) -> str:
 
 
 def _left(evidence: Records, search: SearchSection) -> str:
-    trials = min(_twice(search), evidence.trials_left)
-    if trials <= search.trials < evidence.trials_left:
+    trials = affordable(evidence, _twice(search), search.confirmation_repeats)
+    if _twice(search) <= search.trials < evidence.trials_left:
         return "its grid has no further points"
     if trials <= search.trials:
-        return f"{evidence.trials_left} trials are left of the limits"
+        return f"{min(evidence.trials_left, max(trials, 0))} trials are left of the limits"
     return f"a further one would take {costs(evidence, trials, search.confirmation_repeats)}"
 
 

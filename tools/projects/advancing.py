@@ -1,8 +1,8 @@
 """Advancing a project by its own `next`, until there is a decision to make.
 
-It starts what the phases ask for, waits, passes gates and diagnoses. It never chooses: no configuration, no search, no
-conclusion, no question to the owner. Each step is the operation that the call of the same name is, with the same
-permits and checks.
+It starts what the phases and the configuration's own `search` ask for, waits, passes gates and diagnoses. It never
+chooses: no configuration, no other search, no conclusion, no question to the owner. Each step is the operation that the
+call of the same name is, with the same permits and checks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic import Field
 
 from trainwright.tools import alerts
 from trainwright.tools.answers import Answer, NextCall
-from trainwright.tools.hyperparameter_tuner import study_status
+from trainwright.tools.hyperparameter_tuner import start_study, study_status
 from trainwright.tools.projects.diagnosis import diagnose
 from trainwright.tools.projects.passing import pass_gate
 from trainwright.tools.projects.status import AlertLine, ProjectStatus, project_status
@@ -36,6 +36,7 @@ MOST_STEPS = 20
 Ended = Literal["finished", "decision", "failure", "refusal", "alert", "wait"]
 FOLLOWED = {
     "start_training": {"project", "kind"},
+    "start_tuning": {"project"},
     "run_status": {"run_id", "wait_seconds"},
     "tuning_status": {"study_id", "wait_seconds"},
     "pass_gate": {"project", "phase"},
@@ -43,7 +44,7 @@ FOLLOWED = {
     "verify_reproducibility": {"project", "run_id", "steps"},
     "export_model": {"project", "run_id"},
 }
-"""Calls that leave nothing to decide, with the arguments that they may have."""
+"""Calls that leave nothing to decide, with the arguments that they may have: a search as the configuration has it."""
 
 
 class Advance(Answer):
@@ -199,6 +200,10 @@ def _watch(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
     return _run(way, _waited(way, arguments["run_id"]))
 
 
+def _search(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
+    return _study(way, {"study_id": start_study(way.workspace, arguments["project"]).study_id})
+
+
 def _study(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
     view = study_status(way.workspace, arguments["study_id"], way.seconds_left, should_stop=way.should_stop)
     way.note(f"{view.study_id}: {view.state}, {view.trials_done}/{view.trials_total} trials")
@@ -228,6 +233,7 @@ def _diagnose(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
 STEPS: dict[str, Callable[[_Way, dict[str, Any]], NextCall | None]] = {
     "start_training": _start,
     "run_status": _watch,
+    "start_tuning": _search,
     "tuning_status": _study,
     "pass_gate": _pass,
     "diagnose_run": _diagnose,

@@ -14,7 +14,7 @@ from trainwright.tools.checkpoint_manager import register_model
 from trainwright.tools.gates.decide import ENDING, GateReport, evaluate, record
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import verdict
-from trainwright.tools.gates.next_call import next_of, proposal
+from trainwright.tools.gates.next_call import next_of, opening
 from trainwright.tools.gates.phase_status import PhaseStatus, phase_status_of
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.releases import BEGUN, releases
@@ -154,7 +154,7 @@ def _lacks_provenance(session: Session, project: str) -> bool:
 def refusal_of(evidence: Evidence, report: GateReport) -> GateRefusedError:
     """Turn a refused report into the error that an agent reads: each failed check with measured beside required."""
     lines = [f"{r.id}: measured {r.measured}; required {r.required}" for r in report.blocking]
-    call = proposal(evidence, report.phase, report.blocking)
+    call = opening(evidence, report.phase, report.blocking)
     return GateRefusedError(
         f"The {report.phase.value} gate of {evidence.name} stays closed. " + " | ".join(lines[:6]),
         remedy=str(call),

@@ -127,7 +127,8 @@ def run_of(name: str, folder: RunDirectory) -> Any:
     return Of(
         id=name, is_complete=True, differences=[], untrusted="", sealed={}, imported=[], lacks_rows=False,
         row=SimpleNamespace(kind=name, config_digest="config", project="p", source_run="final"),
-        status=SimpleNamespace(state=RunState.COMPLETED, step=10, failure=None), directory=directory, plan=plan,
+        status=SimpleNamespace(state=RunState.COMPLETED, step=10, failure=None, attempt=1),
+        directory=directory, plan=plan,
         summary=Summary(steps=10, best=BestEpoch(metrics=metrics), peak_memory_bytes=10, weights_digest="w"),
         reproducibility=Reproducibility(
             settings={"deterministic_algorithms": True},
@@ -166,7 +167,7 @@ def evidence_of(folder: Path) -> Any:
         version=SimpleNamespace(number=1, values={}), limits=ProjectLimits(), changed=[], files={"report.md": "a"},
         facts=SimpleNamespace(seals={}, started=started, overlay=lambda run_id: {}, configurations={}), spent="",
         recorded={"diagnosis": [diagnosis]}, study=SimpleNamespace(id="study-1", state="completed", search=SEARCH),
-        trials_left=100, config_digests={"config"}, decisions=[], answers=[], named_baseline={},
+        trials_left=100, seconds_left=None, config_digests={"config"}, decisions=[], answers=[], named_baseline={},
         confirmation={"best_parameters": {"optimizer.learning_rate": 0.1}}, improvement=(IMPROVED, []), concludes=False,
         diagnosis=diagnosis, assessment=assessment, final_values={}, has_valid_config=True, **runs,
     )  # fmt: skip
