@@ -59,7 +59,7 @@ class Facts(BaseModel):
     price: Option | None = None
     """Measures the price of such a column."""
     cures: list[Option] = []
-    """Fixes of the baseline's alerts that are proven; where it is no better than guessing, untried ones too."""
+    """Fixes of the baseline's alerts that cured in short runs, before diagnostics are decided."""
     search: Option | None = None
     """A search that somebody asked for or began, or that a goal met by chance alone asks for."""
     gate: Option | None = None
@@ -85,11 +85,11 @@ def _in_order(facts: Facts) -> Iterator[Option | None]:
     yield facts.about.broken
     yield from facts.about.cures  # a sick run is cured before anything is built on it
     yield facts.leak
+    yield from facts.cures  # a known cure comes before the gate, and before any search
     if facts.closed:
         yield from _opening(facts)
         return  # behind a closed gate nothing further is proposed
     yield facts.price
-    yield from facts.cures  # a known cure comes before any search
     yield facts.search  # skipping a search that was asked for is a decision, and not ours
     yield facts.gate
 

@@ -159,7 +159,7 @@ def _look(evidence: Records, arguments: dict[str, Any]) -> str:
 
 def _diagnose(evidence: Records, arguments: dict[str, Any]) -> str:
     run = evidence.baseline
-    if run is None or not run.is_complete or arguments.get("run_id") not in {None, run.id}:
+    if run is None or not run.is_complete or arguments.get("run_id") not in {None, run.id} or arguments.get("fix"):
         return ""
     bodies = [body for _, body in evidence.entries("diagnosis") if body["run_id"] == run.id]
     changed = [name for name, digest in bodies[-1]["artifacts"].items() if evidence.artifact_digest(name) != digest] \

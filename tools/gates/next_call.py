@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.asked import asked_search
+from trainwright.tools.gates.checks.diagnostics import diagnosis
 from trainwright.tools.gates.decide import GateReport, evaluate
 from trainwright.tools.gates.decision import About, Facts, Option, decide
 from trainwright.tools.gates.evidence import Evidence
@@ -16,6 +17,7 @@ from trainwright.tools.gates.memory import failed_alike, in_vain
 from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.searches import search_seconds
+from trainwright.tools.gates.trying import options_against
 from trainwright.tools.ledger import Inspection, Look
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind
@@ -82,6 +84,14 @@ def facts_of(
         return Facts(**facts)
     if where.phase is not Phase.PLANNING:
         facts["leak"] = _option(evidence, removal(evidence))
+    if (
+        where.phase is Phase.DIAGNOSTICS
+        and evidence.baseline is not None
+        and (found := diagnosis(evidence)) is not None
+    ):
+        sick = [alert for alert in found["alerts"] if alert["severity"] != "info"]
+        is_met = found["assessment"].get("recommendation") == "deploy"
+        facts["cures"] = [] if is_met else options_against(evidence, evidence.baseline, sick, proven=True)
     blocking = (report or evaluate(evidence, where.phase)).blocking
     if not blocking and _was_refused_just_now(evidence, where.phase):  # by files that only a decision reads again
         anew = Evidence(evidence.session, evidence.workspace, evidence.name, inspection=Inspection())
