@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trainwright.tools.alerts import is_settled
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.cures import cure
 from trainwright.tools.gates.decision import About, Option
@@ -27,7 +28,9 @@ CURED = frozenset({RunKind.SMOKE, RunKind.PROBE, RunKind.BASELINE})
 def about_run(evidence: Evidence, run: RunEvidence, seen: Glance) -> About:
     """Return what there is to do about a run: nothing where it meets the goal, or its configuration is another now."""
     state, own = run.status.state, {"project": evidence.name, "run_id": run.id}
-    alerts = [alert.model_dump(mode="json") for alert in seen.assessment.alerts if alert.severity != "info"]
+    has_learned = state.is_ended and seen.assessment.goal_met is True
+    open_now = [one for one in seen.assessment.alerts if one.severity != "info"]
+    alerts = [one.model_dump(mode="json") for one in open_now if not is_settled(one, has_learned=has_learned)]
     waiting = waiting_call(evidence, run)
     if run.row.kind == RunKind.CURE:
         source = {"project": evidence.name, "run_id": run.row.source_run}

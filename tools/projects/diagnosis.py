@@ -114,7 +114,8 @@ def _answered(workspace: Workspace, case: _Case, seen: Glance) -> DiagnosisAnswe
 
 def _ground_to_conclude(evidence: Evidence, assessment: Assessment, new: dict[str, Any] | None = None) -> str:
     """Return why the diagnosis recommends to end below the goal; empty where it does not."""
-    return cures.fixes_exhausted(evidence, new=new) if assessment.recommendation == "optimize" else ""
+    is_guess = assessment.fit == "guessing"
+    return cures.fixes_exhausted(evidence, new=new) if assessment.recommendation == "optimize" or is_guess else ""
 
 
 def _chosen(evidence: Evidence, run_id: str | None) -> RunEvidence:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, Field, computed_field
 from sqlalchemy import select
 
+from trainwright.tools.alerts import is_settled
 from trainwright.tools.answers import Answer
 from trainwright.tools.gates.decide import evaluate
 from trainwright.tools.gates.evidence import Evidence
@@ -382,11 +383,13 @@ def _alerts(evidence: Evidence, newest: list[RunEvidence]) -> list[AlertLine]:
             alerts = diagnose(run.directory)
         except TrainwrightError:
             continue
+        has_learned = evidence.reaches_goal(run.best_value(evidence.goal_metric))
         found += [
             AlertLine(
                 run_id=run.id, id=one.id, severity=one.severity, message=_short(one.message), document=one.document
             )
             for one in alerts
+            if not is_settled(one, has_learned=run.is_complete and has_learned)
         ]
     return sorted(found, key=lambda alert: SEVERITIES.index(alert.severity))[:MOST_ALERTS]
 
