@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.exits import baseline_value, exit_of
 from trainwright.tools.gates.searches import first_search, resumed_search, studies_of
@@ -51,15 +51,6 @@ def asked_search(evidence: Records) -> NextCall | None:
         return None
     without = f"pass_gate(project={evidence.name!r}, phase='optimization') goes on without it"
     return call.model_copy(update={"why": f"the goal is met, and {reason}; {without}. {call.why}"})
-
-
-def asked_since(evidence: Records, decision: dict[str, Any]) -> list[str]:
-    """Return what re-opens a skipped phase: a search that the configuration asks for since, before any export."""
-    if decision["outcome"] != "skipped" or not evidence.has_valid_config or evidence.config.search is None:
-        return []
-    before = evidence.facts.configurations.get(decision["rested_on"].get("version", 0))
-    is_new = before is not None and before.values.get("search") != evidence.version.values.get("search")
-    return ["configuration: a search is asked for"] if is_new and evidence.export is None else []
 
 
 def _wish(evidence: Records) -> str:

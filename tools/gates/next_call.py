@@ -14,7 +14,7 @@ from trainwright.tools.gates.decision import About, Facts, Option, decide
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.leak_prices import removal, unpriced
 from trainwright.tools.gates.memory import failed_alike, in_vain
-from trainwright.tools.gates.phase_status import phase_status_of
+from trainwright.tools.gates.phase_status import barred, phase_status_of
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.searches import search_seconds
 from trainwright.tools.gates.trying import options_against
@@ -109,6 +109,8 @@ def facts_of(
 def option_of(evidence: Evidence, call: NextCall) -> Option:
     """Return a call with what is known of its result and its price."""
     vain: str = evidence.once(("in vain", str(call)), partial(in_vain, evidence, call))
+    if call.tool == "resume_training" and (run := evidence.run(call.arguments["run_id"])) is not None:
+        vain = barred(evidence, run)
     seconds = search_seconds(evidence, call.arguments) if call.tool == "start_tuning" else None
     return Option(call=call, vain=vain, seconds=seconds)
 

@@ -36,11 +36,13 @@ def permit(evidence: Evidence, kind: RunKind, *, is_short: bool = False) -> dict
     looks = kind in {RunKind.FINAL, RunKind.EXPORT}
     if where.is_finished and (looks or kind not in PERMITTED[where.phase]):
         why = "look at the test split again" if looks else "belong to an earlier phase"
+        asked = {"changes": {"search": proposed_search(evidence)}} if kind is RunKind.TRIAL else {}
+        call = evidence.call("configure", "begins the next release", **asked, begin_release=True)
         raise GateRefusedError(
             f"All gates of {name} have passed ({where.release}); a further {kind.value} run would {why}.",
-            remedy=f"Use final_model/, or work on: configure(project={name!r}, changes={{…}}, "
-            "begin_release=True) begins the next release.",
+            remedy=f"Use final_model/, or work on: {call} begins the next release.",
             document="phases/05_finalization/workflow.md",
+            details={"next": call.model_dump(mode="json")},
         )
     carries = is_short and may_be_carried(evidence, where)
     if kind not in PERMITTED[where.phase] and not carries:

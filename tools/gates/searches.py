@@ -94,8 +94,11 @@ def next_search(evidence: Records, found: dict[str, Any]) -> NextCall:
     gain, spread = found["improvement_mean"], found["baseline_spread"]
     repeats = min(2 * search.confirmation_repeats, MOST_REPEATS)
     before = len(ended_studies(evidence))
-    if gain > spread and repeats > search.confirmation_repeats and search.trials <= evidence.trials_left:
-        changes: dict[str, Any] = {"confirmation_repeats": repeats}
+    if is_baseline(evidence.confirmation):
+        changes: dict[str, Any] = {"trials": affordable(evidence, _twice(search), search.confirmation_repeats)}
+        why = "the best trial is the baseline's own configuration: nothing better was found"
+    elif gain > spread and repeats > search.confirmation_repeats and search.trials <= evidence.trials_left:
+        changes = {"confirmation_repeats": repeats}
         why = "the gain exceeds the spread, and so few seeds give a wide interval"
     else:
         changes = {"trials": affordable(evidence, _twice(search), search.confirmation_repeats)}
@@ -107,6 +110,11 @@ def next_search(evidence: Records, found: dict[str, Any]) -> NextCall:
     cost = costs(evidence, wanted.trials, wanted.confirmation_repeats)
     why = f"{why}; {cost}. Or end below the goal: {_exit(evidence)}"
     return evidence.call("start_tuning", why, search=wanted.as_asked())
+
+
+def is_baseline(confirmation: dict[str, Any]) -> bool:
+    """Return whether a study's best configuration is the baseline's: its repetitions are the same runs."""
+    return bool(confirmation) and confirmation.get("best_runs") == confirmation.get("baseline_runs")
 
 
 def search_anew(evidence: Records, why: str) -> NextCall:

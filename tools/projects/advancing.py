@@ -17,7 +17,10 @@ from pydantic import Field
 
 from trainwright.tools import alerts
 from trainwright.tools.answers import Answer, NextCall
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.final_words import final_words
 from trainwright.tools.hyperparameter_tuner import start_study, study_status
+from trainwright.tools.ledger import Look
 from trainwright.tools.projects.diagnosis import diagnose
 from trainwright.tools.projects.passing import pass_gate
 from trainwright.tools.projects.status import AlertLine, ProjectStatus, project_status
@@ -58,6 +61,8 @@ class Advance(Answer):
     phase: str
     final_model: str | None = None
     """Its folder, once the project is finished."""
+    result: list[str] = Field(default_factory=list)
+    """Of a finished project: goal, test figures, and how the model is used."""
     reason: str | None = None
     """Of a refusal: the refused call, and its requirements."""
     failure: FailureView | None = None
@@ -217,7 +222,7 @@ def _study(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
 
 def _pass(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
     answer = pass_gate(way.workspace, way.project, arguments.get("phase"))
-    way.note(f"{answer.phase} {answer.outcome}; {answer.checks_met} of {len(answer.checks)} checks met")
+    way.note(answer.outcome_in_words)
     if answer.now_in == "finished":
         way.ended = "finished"
     return answer.next
@@ -248,6 +253,11 @@ def _status(workspace: Workspace, project: str) -> ProjectStatus:
     return status
 
 
+def _result(way: _Way) -> list[str]:
+    with way.workspace.snapshot() as session:
+        return final_words(Evidence(session, way.workspace, way.project, inspection=Look()))
+
+
 def _answer(way: _Way, call: NextCall | None) -> Advance:
     status = _status(way.workspace, way.project)
     ended = way.ended or ("finished" if status.finished else "decision")
@@ -260,6 +270,7 @@ def _answer(way: _Way, call: NextCall | None) -> Advance:
         ended=ended,
         phase=status.phase,
         final_model=f"{status.folder}/final_model" if status.finished else None,
+        result=_result(way) if status.finished else [],
         reason=way.reason,
         failure=way.failure,
         alerts=way.alerts,

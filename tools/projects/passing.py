@@ -60,8 +60,18 @@ class GateAnswer(Answer):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def checks_met(self) -> int:
-        """How many of the checks keep nothing closed."""
-        return sum(is_met(check) for check in self.checks)
+        """How many of the checks are met; those without a meaning here are counted apart."""
+        return sum(is_met(check) and check.status != "not_applicable" for check in self.checks)
+
+    @property
+    def outcome_in_words(self) -> str:
+        """Phase, outcome, and how many checks are met, exempted or not applicable, the last by name."""
+        exempted = sum(check.status == "passed_with_exemption" for check in self.checks)
+        without = [check.id.partition(".")[2] for check in self.checks if check.status == "not_applicable"]
+        parts = [f"{self.checks_met} of {len(self.checks)} checks met"]
+        parts += [f"{exempted} by the owner's exemption"] if exempted else []
+        parts += [f"{len(without)} not applicable ({', '.join(without)})"] if without else []
+        return f"{self.phase} {self.outcome}; {', '.join(parts)}"
 
     def unsaid(self) -> dict[str, Any]:
         """The checks that are met still, and their reports; the last gate's state the results."""

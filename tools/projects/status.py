@@ -147,8 +147,8 @@ class ProjectStatus(Answer):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def checks_met(self) -> int:
-        """How many of the checks keep nothing closed."""
-        return sum(is_met(check) for check in self.checks)
+        """How many of the checks are met; those without a meaning here are counted apart."""
+        return sum(is_met(check) and check.status != "not_applicable" for check in self.checks)
 
     def unsaid(self) -> dict[str, Any]:
         """Fields without news: checks met still, gates that are open or passed, old runs."""

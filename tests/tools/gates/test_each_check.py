@@ -50,6 +50,8 @@ GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
 VERDICTS = Validation(report=Report(checks=[Verdict(family="table", name="nulls")]))
 BROKEN = Validation(report=Report(checks=[Verdict(family="table", name="nulls", passed=False)]))
 ALERT = {"id": "nan_loss", "severity": "critical", "fixes": [], "document": "diagnostics/nan_loss.md"}
+SCALE = {"id": "scale", "text": "Scale.", "changes": {"target_scaling": "standardize"}}
+UNSCALED = ALERT | {"id": "unscaled_targets", "severity": "warning", "fixes": [SCALE]}
 IMPROVED = {
     "confidence": 0.95, "improvement_low": 0.1, "improvement_high": 0.3, "improvement_mean": 0.2, "seeds": [1, 2, 3],
     "baseline_spread": 0.05, "look": 1, "validated": True,
@@ -237,6 +239,9 @@ CASES: list[Case] = [
     ("diagnostics.gradients_recorded", {"baseline.norms.count": lambda key: 1}, "1 of 10 steps"),
     ("diagnostics.no_critical_alert", {"diagnosis.alerts": [ALERT]}, "nan_loss"),
     ("diagnostics.recommendation_made", {"assessment.recommendation": "debug"}, "debug"),
+    ("diagnostics.recommendation_made", {
+        "assessment.recommendation": "debug", "assessment.fit": "guessing", "diagnosis.alerts": [UNSCALED]},
+        "a fix is left"),
     ("optimization.study_completed", {"study.state": "running"}, "study-1 is running"),
     ("optimization.improvement_validated", {"improvement": ({**IMPROVED, "validated": False}, [])}, "+0.2"),
     ("optimization.conclusion_grounded", {"concludes": True, "improvement": ({}, [])}, "no study has ended"),
