@@ -10,7 +10,7 @@ from trainwright.tools.gates.memory import ignored
 from trainwright.tools.gates.onward import make_room
 from trainwright.trainer.base.errors import StorageError
 from trainwright.trainer.checkpoints.index import list_checkpoints
-from trainwright.trainer.config import SearchSection
+from trainwright.trainer.config import SearchSection, flatten
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 ACTIVE = frozenset({"running", "confirming"})
 MOST_REPEATS = 20
 USUAL_REPEATS = 3
+MOST_CONFIRMED = 3
+"""Keys of an ablation study's best arm that one search confirms."""
 FIRST_TRIALS = 10
 """Trials of a search that neither configuration nor call describes."""
 ENOUGH_WITHIN_NOISE = 2
@@ -235,13 +237,35 @@ def middle_seconds(runs: Sequence[Run]) -> float | None:
 
 
 def proposed_search(evidence: Records) -> dict[str, Any]:
-    """Return the configuration's search, or one around its rate; where the run ignores that, over the task's."""
+    """Return the configuration's search, the one that confirms what an ablation study found, or one around the rate.
+
+    Where the run makes no use of the rate, one over the task's numbers.
+    """
     search = evidence.config.search
     if search is not None:
         return search.as_asked() | {"trials": search.planned_trials}
+    if found := _ablated(evidence):
+        return {"method": "grid", "trials": 2 ** len(found), "space": found}
     usual = _usual_space(evidence)
     own = _own_space(evidence) if ignored(evidence, list(usual)) else {}
     return {"trials": FIRST_TRIALS, "space": own or usual}
+
+
+def _ablated(evidence: Records) -> dict[str, Any]:
+    """Return the space between the present values and the best arm of the newest ablation study, where it is better."""
+    own: set[str] = set()
+    results: dict[str, Any] = {}
+    for _, body in evidence.entries("ablation"):
+        own |= {body["study_id"]} if body.get("base_config_digest") in evidence.config_digests else set()
+        results = body["results"] if body.get("results") and body["study_id"] in own else results
+    if not any(effect["verdict"] == "better" for effect in results.get("effects", [])):
+        return {}
+    best = max if results["direction"] == "maximize" else min
+    changes = best((arm for arm in results["arms"] if "mean" in arm), key=lambda arm: arm["mean"])["changes"]
+    present = flatten(evidence.config.model_dump(mode="json"))
+    space = {key: {"type": "categorical", "choices": [present.get(key), value]} for key, value in changes.items()}
+    is_plain = all(isinstance(value, int | float | str) for one in space.values() for value in one["choices"])
+    return space if is_plain and len(space) <= MOST_CONFIRMED else {}
 
 
 def _usual_space(evidence: Records) -> dict[str, Any]:
