@@ -175,8 +175,8 @@ async def advance(
     context: Context[Any, Any], project: Project, wait_seconds: WaitSeconds = LONGEST_WAIT_SECONDS
 ) -> CallToolResult:
     """Follow the project's `next` calls for you: smoke, baseline, diagnosis, gates, final run, replay, export. Ends
-    at a decision (a search, a change), a failure, refusal or new alert, and when the wait is
-    over; runs continue."""
+    at a decision (a search that the configuration does not have, a change), a failure, refusal or new alert, and when
+    the wait is over; runs continue."""
     from trainwright.tools import projects
 
     workspace = await anyio.to_thread.run_sync(workspace_of, context)

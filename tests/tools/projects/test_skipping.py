@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.worlds.scripted import scripted
 
 from trainwright.tools import projects
-from trainwright.tools.gates.asked import IN_WORDS, NOT_ASKED
+from trainwright.tools.gates.asked import IN_WORDS, NOT_ASKED, _by_a_hair
 from trainwright.tools.hyperparameter_tuner import start_study
 from trainwright.tools.projects.advancing import advance
 from trainwright.tools.workspace import Workspace
@@ -75,3 +76,23 @@ def test_a_skipped_phase_is_opened_again_by_one_call_before_the_export(at: Calla
 def test_an_intent_asks_for_a_search_in_words(intent: str, asks: bool) -> None:
     found = [one for one in IN_WORDS.finditer(intent) if not NOT_ASKED.search(intent[: one.start()])]
     assert bool(found) is asks
+
+
+@pytest.mark.parametrize(
+    ("value", "target", "rows", "by_a_hair"),
+    [
+        (0.901, 0.9, 1000, True),
+        (0.93, 0.9, 1000, False),
+        (0.9545, 0.93, 22, True),
+        (1.0, 0.99, 22, False),
+        (0.9, 0.8, 22, False),
+    ],
+)
+def test_a_goal_met_by_a_row_or_less_than_chance_is_met_by_a_hair(
+    value: float, target: float, rows: int, *, by_a_hair: bool
+) -> None:
+    evidence: Any = SimpleNamespace(
+        baseline=SimpleNamespace(best_value=lambda _: value), goal_metric="accuracy", goal={"target": target},
+        smoke=SimpleNamespace(data=SimpleNamespace(sizes={"validation": rows})),
+    )  # fmt: skip
+    assert bool(_by_a_hair(evidence)) is by_a_hair
