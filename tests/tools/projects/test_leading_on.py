@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -103,3 +104,36 @@ def test_a_search_whose_best_is_the_baseline_has_no_winner() -> None:
 
 def test_the_status_of_a_search_can_be_asked_for_by_its_project() -> None:
     assert "project" in tuning_status.parameters["properties"]
+
+
+BROKEN = """
+import pathlib
+
+pathlib.Path(__file__).with_name("out.log").write_text("what a run writes is no change")
+
+class Net:
+    def __init__(self):
+        raise KeyError("width")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("GATE-7", "MCP-3")
+def test_advance_tells_a_failure_on_unchanged_files_and_does_not_repeat_it(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(BROKEN)
+    workspace = Workspace.open(tmp_path / "workspace")
+    goal = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
+    config = {"code_root": str(tmp_path), "model": {"use": "net.py:Net"}, "data": {"use": "iris"}}
+    projects.create_project(workspace, "iris", intent="", goal=goal, config=config)
+    first, again = (advance(workspace, "iris") for _ in range(2))
+    assert (first.ended, again.ended) == ("failure", "decision")
+    assert again.next is not None
+    assert again.next.tool == "read_document"
+    assert "'width'" in again.next.why
+    (tmp_path / "net.py").write_text(f"{BROKEN}# corrected\n")
+    status = projects.project_status(workspace, "iris")
+    assert isinstance(status, projects.ProjectStatus)
+    assert len(status.runs) == 1
+    assert status.next is not None
+    assert status.next.tool == "start_training", "what has changed is tried"
+    workspace.close()
