@@ -1,4 +1,4 @@
-"""What a finished project has: goal, test figures with their interval, who measured them, and one line of use."""
+"""Final words on a project: goal, test figures with their interval, who measured them, and one line of use."""
 
 from __future__ import annotations
 

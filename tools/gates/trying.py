@@ -1,4 +1,4 @@
-"""What may be done against an alert: try its fixes in short paired runs, or apply one by a change."""
+"""Calls against an alert: its fixes are tried in short paired runs, or one is applied by a change."""
 
 from __future__ import annotations
 
