@@ -98,7 +98,7 @@ def next_search(evidence: Records, found: dict[str, Any]) -> NextCall:
     before = len(ended_studies(evidence))
     if is_baseline(evidence.confirmation):
         changes: dict[str, Any] = {"trials": affordable(evidence, _twice(search), search.confirmation_repeats)}
-        why = "the best trial is the baseline's own configuration: nothing better was found"
+        why = "the best trial is the baseline's own configuration: what else was found is within the noise"
     elif gain > spread and repeats > search.confirmation_repeats and search.trials <= evidence.trials_left:
         changes = {"confirmation_repeats": repeats}
         why = "the gain exceeds the spread, and so few seeds give a wide interval"
