@@ -31,8 +31,9 @@ def diagnose_run(
     detail: Detail = "concise",
 ) -> CallToolResult:
     """How a run goes and what to do: verdict (healthy, attention, stop), alerts with ready changes, curves in
-    numbers, what could not be judged, one proposal. With project alone it writes the baseline's diagnostic_report.md,
-    which the diagnostics gate needs, or reports on the run that failed. fix tries fixes in short paired runs."""
+    numbers, what could not be judged, one next call. With project alone it writes the baseline's
+    diagnostic_report.md, which the diagnostics gate needs, or reports on the run that failed. fix tries fixes in short
+    paired runs."""
     from trainwright.tools import projects
     from trainwright.tools.training_monitor.assessment import fit_in_words
     from trainwright.tools.workspace.records import get_run

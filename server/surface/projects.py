@@ -162,7 +162,9 @@ def pass_gate(
     headline += f"The gate of {answer.phase} is {answer.outcome}."
     if answer.now_in == "finished":
         headline += f" The project is finished: {answer.folder}/final_model."
-        headline += f" `trainwright deploy {project} --into DIR` generates a service, a form, a database and"
+        headline += (
+            f" In a shell, `trainwright deploy {project} --into DIR` generates a service, a form, a database and"
+        )
         headline += " clients where its rows and answers fit a template, or says what is missing."
     reports = links(workspace, project, [name for name in answer.artifacts if name.endswith(".md")])
     return reply(answer, headline, *reports, omit={"project", "phase", "outcome", "goal"}, full=detail == "full")
@@ -173,8 +175,8 @@ async def advance(
     context: Context[Any, Any], project: Project, wait_seconds: WaitSeconds = LONGEST_WAIT_SECONDS
 ) -> CallToolResult:
     """Follow the project's `next` calls for you: smoke, baseline, diagnosis, gates, final run, replay, export. Ends
-    at a decision (a search, a change), a failure, refusal or new alert, and when the wait is
-    over; runs continue."""
+    at a decision (a search that the configuration does not have, a change), a failure, refusal or new alert, and when
+    the wait is over; runs continue."""
     from trainwright.tools import projects
 
     workspace = await anyio.to_thread.run_sync(workspace_of, context)

@@ -37,7 +37,7 @@ async def test_a_probe_answers_small_with_plots_and_a_call_that_applies_what_it_
         seen = await agent.get("diagnose_run", run_id=run_id)
         (alert,) = [one for one in seen["alerts"] if one["id"] == "learning_rate_off_curve"]
         assert alert["severity"] == "warning"
-        proposed = seen["proposal"] if "proposal" in seen else seen["next"]
+        proposed = seen["next"]
         assert proposed["arguments"]["changes"]["optimizer.learning_rate"] == pytest.approx(
             found["suggested_learning_rate"], rel=0.06
         ), "the suggestion, which has two digits"

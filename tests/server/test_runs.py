@@ -36,9 +36,10 @@ async def past(agent, run_id, step):
 async def test_a_smoke_run_brings_the_evidence_that_opens_planning(in_memory, iris):
     async with in_memory() as agent:
         first = await agent.project(config={**iris, "loader": {"prefetch_factor": 4}})
-        assert first["next"]["tool"] == "start_training"
+        assert first["next"]["tool"] == "advance"
+        assert first["next"]["arguments"] == {"project": "iris"}
+        assert "start_training(project='iris', kind='smoke')" in first["next"]["why"]
         order = {"project": "iris", "kind": "smoke"}
-        assert first["next"]["arguments"] == {**order, "wait_seconds": 50}
         view = await agent.get("start_training", **order, idempotency_key="smoke-1")
         assert view["next"]["tool"] == "run_status", "the worker has just begun to import torch"
         again = await agent.get("start_training", **order, idempotency_key="smoke-1")

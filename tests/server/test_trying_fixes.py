@@ -28,7 +28,7 @@ async def test_a_trial_of_a_fix_survives_the_death_of_its_server_and_proposes_wh
         await agent.get("start_training", project="sugar", kind="smoke", wait_seconds=50)
         await agent.ended("sugar/smoke-1")
         seen = await agent.get("diagnose_run", run_id="sugar/smoke-1")
-        assert (seen["verdict"], seen["proposal"]["arguments"]["fix"]) == ("stop", "try")
+        assert (seen["verdict"], seen["next"]["arguments"]["fix"]) == ("stop", "try")
         begun = await agent.get("diagnose_run", run_id="sugar/smoke-1", fix="clip_gradients")
         assert begun["trial"]["state"] == "running"
         assert (await agent.get("run_status"))["run_id"] == "sugar/cure-1", "the newest is the one under way"

@@ -1,7 +1,7 @@
 """Alerts that reach people and agents unasked: their life, the follower that finds them, news, notices."""
 
-from trainwright.tools.alerts.life import Life, life_of, mark_seen, news_of
+from trainwright.tools.alerts.life import Life, is_settled, life_of, mark_seen, news_of
 from trainwright.tools.alerts.looking import look
 from trainwright.tools.alerts.news import history, take_news
 
-__all__ = ["Life", "history", "life_of", "look", "mark_seen", "news_of", "take_news"]
+__all__ = ["Life", "history", "is_settled", "life_of", "look", "mark_seen", "news_of", "take_news"]

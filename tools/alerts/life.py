@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import ColumnElement, case, false, func, or_, select, true, update
 
+from trainwright.tools.training_monitor import Goal
 from trainwright.tools.training_monitor.diagnosis import SEVERITIES
+from trainwright.tools.workspace.records import get_project
 from trainwright.tools.workspace.tables import RaisedAlert, Run
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.evidence import Summary
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -34,6 +37,12 @@ OF_CONFIGURATIONS = (RunKind.SMOKE, RunKind.BASELINE, RunKind.ABLATION, RunKind.
 
 WHOLE = frozenset({RunKind.BASELINE, RunKind.FINAL})
 """Kinds of runs that train as long as their configuration says."""
+OF_LEARNING = frozenset({
+    "batch_too_small", "clipping_too_tight", "convergence_stall", "learning_rate_off_curve", "learning_rate_too_high",
+    "learning_rate_too_low", "loss_spike", "rate_decays_early", "regularisation_too_strong", "saturated_units",
+    "too_short", "underfitting", "vanishing_gradients",
+})  # fmt: skip
+"""Warnings of how a run learns. A completed run that meets its goal has learned: they are kept, and told to nobody."""
 EXPECTED = frozenset({RunKind.CURE, RunKind.REPLAY, RunKind.LEAK_PRICE})
 """Kinds of runs that repeat others on purpose: who asked for them gets their alerts in the answer."""
 
@@ -80,7 +89,10 @@ def file_alerts(workspace: Workspace, run: Run, found: Sequence[Alert], ended: R
         ended: the last status of a run that is completed: earlier configurations' alerts may be fixed by it.
     """
     with workspace.snapshot() as session:
-        if not _differs(rows_of(session, run.id), found) and not (ended and _fixed_by(session, run, found, ended)):
+        has_learned = ended is not None and meets_goal(session, workspace, run)
+        rows = rows_of(session, run.id)
+        is_told = any(is_settled(row, has_learned=has_learned) and not row.seen for row in rows.values())
+        if not _differs(rows, found) and not is_told and not (ended and _fixed_by(session, run, found, ended)):
             return
     with workspace.session() as session:
         if session.get(Run, run.id) is None:  # deleted meanwhile, with its project
@@ -95,10 +107,25 @@ def file_alerts(workspace: Workspace, run: Run, found: Sequence[Alert], ended: R
         for row in _fixed_by(session, run, found, ended) if ended else []:
             row.fixed_by, row.cleared_at = run.id, row.cleared_at or moment
             changed.append(row)
+        for row in {row.id: row for row in (*rows.values(), *filter(None, changed))}.values():
+            if is_settled(row, has_learned=has_learned):
+                row.seen, row.owed = True, ""
         newest = session.scalar(select(func.max(RaisedAlert.revision))) or 0
         for number, row in enumerate(filter(None, changed), start=newest + 1):
             row.revision = number
             session.add(row)
+
+
+def meets_goal(session: Session, workspace: Workspace, run: Run) -> bool:
+    """Return whether a completed run's best epoch meets the goal that its project was made with."""
+    goal = Goal.model_validate(get_project(session, run.project).goal)
+    value = workspace.run_directory(run.project, run.id).part(Summary).best_metrics.get(goal.metric)
+    return value is not None and goal.met_by(value)
+
+
+def is_settled(alert: RaisedAlert | Alert, *, has_learned: bool) -> bool:
+    """Return whether nobody need be told of an alert, because its run has learned what it should."""
+    return has_learned and alert.severity != "critical" and alert.id in OF_LEARNING
 
 
 def _differs(rows: dict[str, RaisedAlert], found: Sequence[Alert]) -> bool:

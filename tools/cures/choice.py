@@ -1,12 +1,11 @@
-"""Choice of what to try: the alert, those of its fixes that a short run can show, and how many steps that takes."""
+"""Choice of what to try: the alert, and how many steps show its fixes."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.gates import cures
-from trainwright.tools.gates.memory import ignored
+from trainwright.tools.gates.trying import fixes_to_try
 from trainwright.trainer.base.errors import ConflictError, NotFoundError
 
 if TYPE_CHECKING:
@@ -15,35 +14,9 @@ if TYPE_CHECKING:
     from trainwright.tools.training_monitor import Alert
     from trainwright.tools.training_monitor.glance import Glance
 
-MOST_FIXES = 4
-"""Fixes that one trial compares."""
 LONGER = 1.5
 """A pair runs so many times the steps after which the alert arose."""
 LEAST_STEPS = 20
-ONLY_LENGTH = ("training.epochs", "training.max_steps", "early_stopping.", "checkpoints.")
-"""Keys that say how long to train or what to keep: runs of the same few steps cannot tell them apart."""
-OTHER_ROWS = ("data.use", "data.split", "seed")
-"""Keys whose change is not the same work: other rows, or in another order."""
-NOT_OF_TRAINING = cures.OF_MEMORY | {"data_leak", "learning_rate_off_curve", "no_effect"}
-"""Alerts whose fixes the run has computed itself, or which are not about the curves."""
-
-
-def can_be_shown(alert_id: str, changes: dict[str, Any]) -> bool:
-    """Return whether a short paired run can show what these changes do to the alert."""
-    if not changes or alert_id in NOT_OF_TRAINING or all(key.startswith(ONLY_LENGTH) for key in changes):
-        return False
-    return not any(key.startswith(OTHER_ROWS) for key in changes)
-
-
-def fixes_to_try(evidence: Evidence, run: RunEvidence, alert: Alert) -> list[dict[str, Any]]:
-    """Return the alert's fixes that were not tried in vain on this configuration, and that a short run can show."""
-    done = cures.tried_on(evidence, alert.id, run.row.config_digest)
-    if any(one.cleared and one.in_pairs for one in done):
-        return []  # the first that cured is known
-    known = {one.fix for one in done if one.in_pairs}
-    left = [fix for fix in cures.untried(alert.model_dump(mode="json"), done) if fix["id"] not in known]
-    shown = [fix for fix in left if can_be_shown(alert.id, fix["changes"])]
-    return [fix for fix in shown if len(ignored(evidence, list(fix["changes"]))) < len(fix["changes"])][:MOST_FIXES]
 
 
 def chosen(evidence: Evidence, run: RunEvidence, seen: Glance, fix: str) -> tuple[Alert, list[dict[str, Any]]]:
@@ -64,7 +37,7 @@ def chosen(evidence: Evidence, run: RunEvidence, seen: Glance, fix: str) -> tupl
             remedy=f"Fixes: {', '.join(known) or 'none'}; diagnose_run(run_id='{run.id}') lists them with their calls.",
         )
     for alert in alerts:
-        found = [one for one in fixes_to_try(evidence, run, alert) if fix in {"try", one["id"]}]
+        found = [one for one in fixes_to_try(evidence, run, alert.model_dump(mode="json")) if fix in {"try", one["id"]}]
         if found:
             return alert, found
     raise ConflictError(

@@ -17,7 +17,7 @@ from trainwright.tools.gates.releases import BEGUN, Release, releases, witnesses
 from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.gates.staleness import changes_of_surroundings
 from trainwright.tools.ledger import Inspection, cut_off, entries
-from trainwright.tools.limits import count_trials, limits_under
+from trainwright.tools.limits import count_trials, limit_table, limits_under
 from trainwright.tools.owner.grants import DECISION, goal_under, standing_grants
 from trainwright.tools.versions import DataVersion, data_versions
 from trainwright.tools.workspace.kept import BEFORE_COMMIT, note_whole_workspace
@@ -121,6 +121,13 @@ class Evidence:
         allowed = self.limits.trials
         left = (allowed - own.made - own.reserved, self.settings.workspace_limits.trials - whole.made - whole.reserved)
         return max(0, min(left))
+
+    @cached_property
+    def seconds_left(self) -> float | None:
+        """How many seconds of runs the limits of project and workspace leave; what is under way counts as left."""
+        note_whole_workspace()
+        lines = limit_table(self.session, self.workspace, self.project)["wall_clock_seconds"]
+        return min((line.allowed - line.used for line in lines), default=None)
 
     @cached_property
     def spent(self) -> str:

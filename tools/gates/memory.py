@@ -82,7 +82,13 @@ def is_unchanged(evidence: Records, run: RunRecords) -> bool:
         return False
     listed = [run.code.files, run.data.splits]
     note_fleeting()  # files' times are read, and none is opened
-    return all(listed) or not _touched_since(Path(evidence.project.code_root), run.row.created_at.timestamp())
+    if all(listed):
+        return True
+    began, ended = run.row.created_at.timestamp(), run.status.heartbeat_at
+    found = list(islice(_files(Path(evidence.project.code_root), evidence.workspace.path.resolve()), MOST_FILES + 1))
+    # what it wrote itself while it ran is no change; code that was edited meanwhile is
+    touched = (written > (began if path.suffix == ".py" else max(began, ended)) for path, written in found)
+    return len(found) <= MOST_FILES and not any(touched)
 
 
 def ignored(evidence: Records, keys: Mapping[str, Any] | list[str]) -> list[str]:
@@ -159,7 +165,7 @@ def _look(evidence: Records, arguments: dict[str, Any]) -> str:
 
 def _diagnose(evidence: Records, arguments: dict[str, Any]) -> str:
     run = evidence.baseline
-    if run is None or not run.is_complete or arguments.get("run_id") not in {None, run.id}:
+    if run is None or not run.is_complete or arguments.get("run_id") not in {None, run.id} or arguments.get("fix"):
         return ""
     bodies = [body for _, body in evidence.entries("diagnosis") if body["run_id"] == run.id]
     changed = [name for name, digest in bodies[-1]["artifacts"].items() if evidence.artifact_digest(name) != digest] \
@@ -219,21 +225,16 @@ def _told(run: RunRecords) -> str:
     return f"{run.status.state.value}: {message[:MOST_CHARACTERS].rstrip('.')}" if message else run.status.state.value
 
 
-def _touched_since(root: Path, moment: float) -> bool:
-    """Whether a file under the user's folder was written since; too many to read count as touched."""
-    files = list(islice(_files(root), MOST_FILES + 1))
-    return len(files) > MOST_FILES or any(moment < written for written in files)
-
-
-def _files(root: Path) -> Iterator[float]:
+def _files(root: Path, workspace: Path) -> Iterator[tuple[Path, float]]:
     """Give when each file was written last; hidden folders, compiled files and workspaces left out."""
     for path in root.iterdir() if root.is_dir() else ():
-        if path.name.startswith(".") or path.name == "__pycache__" or (path / "settings.yaml").is_file():
+        is_workspace = (path / "settings.yaml").is_file() or path.resolve() == workspace
+        if path.name.startswith(".") or path.name == "__pycache__" or is_workspace:
             continue
         try:
             if path.is_dir() and not path.is_symlink():
-                yield from _files(path)
+                yield from _files(path, workspace)
             else:
-                yield path.stat().st_mtime
+                yield path, path.stat().st_mtime
         except OSError:
             continue

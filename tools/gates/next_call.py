@@ -1,22 +1,29 @@
-"""Next call of a project: the fix of the first failing check, unless it failed on the same digests before."""
+"""Facts of a project that decide its next call (`decision.py`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.asked import asked_search
+from trainwright.tools.gates.checks.diagnostics import diagnosis
 from trainwright.tools.gates.decide import GateReport, evaluate
+from trainwright.tools.gates.decision import About, Facts, Option, decide
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.leak_prices import removal, unpriced
 from trainwright.tools.gates.memory import failed_alike, in_vain
-from trainwright.tools.gates.phase_status import phase_status_of
+from trainwright.tools.gates.phase_status import barred, phase_status_of
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.searches import search_seconds
+from trainwright.tools.gates.trying import options_against
 from trainwright.tools.ledger import Inspection, Look
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     from sqlalchemy.orm import Session
 
@@ -46,50 +53,87 @@ def next_of(evidence: Evidence, *, report: GateReport | None = None, after: Next
         report: the results of the present phase's checks, where they have been evaluated.
         after: the call being answered, where it changes nothing.
     """
+    return decide(facts_of(evidence, report=report, after=after))
+
+
+def opening(evidence: Evidence, phase: Phase, blocking: list[CheckResult]) -> NextCall:
+    """Return the call that may open a closed gate; where none is left, the document to follow.
+
+    The rest is work on files, or a question to a person.
+    """
+    call = decide(Facts(**_closed(evidence, phase, blocking)))
+    assert call is not None, "a closed gate has a document"  # noqa: S101
+    return call
+
+
+def facts_of(
+    evidence: Evidence,
+    *,
+    report: GateReport | None = None,
+    after: NextCall | None = None,
+    about: Callable[[], About] = About,
+) -> Facts:
+    """Gather the facts that decide a project's next call, in the order in which they may be needed.
+
+    Args:
+        about: of the run that is asked about.
+    """
     where = phase_status_of(evidence)
+    facts: dict[str, Any] = {"about": about(), "is_finished": where.is_finished, "after": after}
     if where.is_finished:
-        return None
-    if where.phase is not Phase.PLANNING and (without := removal(evidence)) is not None:
-        return without
+        return Facts(**facts)
+    if where.phase is not Phase.PLANNING:
+        facts["leak"] = _option(evidence, removal(evidence))
+    if (
+        where.phase is Phase.DIAGNOSTICS
+        and evidence.baseline is not None
+        and (found := diagnosis(evidence)) is not None
+    ):
+        sick = [alert for alert in found["alerts"] if alert["severity"] != "info"]
+        is_met = found["assessment"].get("goal_met") is True
+        facts["cures"] = [] if is_met else options_against(evidence, evidence.baseline, sick, proven=True)
     blocking = (report or evaluate(evidence, where.phase)).blocking
     if not blocking and _was_refused_just_now(evidence, where.phase):  # by files that only a decision reads again
         anew = Evidence(evidence.session, evidence.workspace, evidence.name, inspection=Inspection())
         blocking = evaluate(anew, where.phase).blocking
     if blocking:
-        return proposal(evidence, where.phase, blocking, after=after)
-    if where.phase is Phase.BASELINE and (price := unpriced(evidence)) is not None:
-        return price
-    return evidence.call("pass_gate", "every check of the phase passes", phase=where.phase.value)
+        return Facts(**facts, **_closed(evidence, where.phase, blocking))
+    if where.phase is Phase.BASELINE:
+        facts["price"] = _option(evidence, unpriced(evidence))
+    if where.phase is Phase.OPTIMIZATION:
+        facts |= {"search": _option(evidence, asked_search(evidence)), "seconds_left": evidence.seconds_left}
+    passing = evidence.call("pass_gate", "every check of the phase passes", phase=where.phase.value)
+    return Facts(**facts, gate=Option(call=passing))
 
 
-def proposal(
-    evidence: Evidence, phase: Phase, blocking: list[CheckResult], *, after: NextCall | None = None
-) -> NextCall:
-    """Return the first call that may open a gate, naming those that failed before.
-
-    Where none is left it names the document to follow: the rest is work on files, or a question to a person.
-    """
-    passed_over = ""
-    for call in _candidates(evidence, phase, blocking):
-        if after is not None and (call.tool, call.arguments) == (after.tool, after.arguments):
-            continue
-        why = in_vain(evidence, call)
-        if not why:
-            return call.model_copy(update={"why": f"{call.why} ({passed_over})"}) if passed_over else call
-        passed_over = passed_over or why
-    return _to_read(evidence, phase, blocking[0], passed_over)
+def option_of(evidence: Evidence, call: NextCall) -> Option:
+    """Return a call with what is known of its result and its price."""
+    vain: str = evidence.once(("in vain", str(call)), partial(in_vain, evidence, call))
+    if call.tool == "resume_training" and (run := evidence.run(call.arguments["run_id"])) is not None:
+        vain = barred(evidence, run)
+    seconds = search_seconds(evidence, call.arguments) if call.tool == "start_tuning" else None
+    return Option(call=call, vain=vain, seconds=seconds)
 
 
-def _candidates(evidence: Evidence, phase: Phase, blocking: list[CheckResult]) -> Iterator[NextCall]:
-    """Give the possible calls, the best first: the failing checks' remedies, then alternatives."""
-    yield from (check.next for check in blocking if check.next is not None)
-    try:
-        failed = _failed(evidence, phase)
-        if failed is not None:
-            arguments = {"project": evidence.name, "run_id": failed}
-            yield NextCall(tool="diagnose_run", arguments=arguments, why="it reads why the run failed")
-    except TrainwrightError:
-        return  # a configuration or record that cannot be read: the check's own remedy says what to do
+def _option(evidence: Evidence, call: NextCall | None) -> Option | None:
+    return None if call is None else option_of(evidence, call)
+
+
+def _closed(evidence: Evidence, phase: Phase, blocking: list[CheckResult]) -> dict[str, Any]:
+    """Return the facts of a closed gate: the failing checks' remedies, alternatives, what to read, the time left."""
+    document = _to_read(evidence, phase, blocking[0])
+    no_call = "no call helps: it is work on the code"
+    closed = [
+        Option(call=document, vain=no_call) if check.next is None else option_of(evidence, check.next)
+        for check in blocking
+    ]
+    with suppress(TrainwrightError):  # a record that cannot be read: the check's own remedy says what to do
+        if (failed := _failed(evidence, phase)) is not None:
+            own = {"project": evidence.name, "run_id": failed}
+            call = NextCall(tool="diagnose_run", arguments=own, why="it reads why the run failed")
+            closed.append(option_of(evidence, call))
+    left = evidence.seconds_left if phase is Phase.OPTIMIZATION else None
+    return {"closed": closed, "document": document, "seconds_left": left}
 
 
 def _failed(evidence: Evidence, phase: Phase) -> str | None:
@@ -102,7 +146,7 @@ def _failed(evidence: Evidence, phase: Phase) -> str | None:
     return found.id if found is not None else None
 
 
-def _to_read(evidence: Evidence, phase: Phase, check: CheckResult, passed_over: str) -> NextCall:
+def _to_read(evidence: Evidence, phase: Phase, check: CheckResult) -> NextCall:
     """Name the document about a problem that only the files' owner can fix."""
     run = evidence.smoke if phase is Phase.PLANNING and evidence.has_valid_config else None
     failure = run.status.failure if run is not None else None
@@ -111,8 +155,7 @@ def _to_read(evidence: Evidence, phase: Phase, check: CheckResult, passed_over: 
     else:
         advice = f"; {check.next.why}" if check.next is not None and check.next.why else ""
         document, what = phase.document, f"{check.id} measured {check.measured}{advice}"
-    why = f"{what[:MOST_CHARACTERS]} ({passed_over})" if passed_over else what[:MOST_CHARACTERS]
-    return NextCall(tool="read_document", arguments={"path": document}, why=why)
+    return NextCall(tool="read_document", arguments={"path": document}, why=what[:MOST_CHARACTERS])
 
 
 def _was_refused_just_now(evidence: Evidence, phase: Phase) -> bool:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.carrying import may_be_carried
 from trainwright.tools.gates.decide import evaluate
-from trainwright.tools.gates.next_call import proposal
+from trainwright.tools.gates.next_call import opening
 from trainwright.tools.gates.phase_status import PhaseStatus, accepted_decisions, phase_status_of
 from trainwright.tools.gates.phases import PERMITTED, Phase, phase_that_permits
 from trainwright.tools.gates.releases import witnesses
+from trainwright.tools.gates.searches import proposed_search
 from trainwright.tools.workspace.records import latest_config
 from trainwright.trainer.base.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
@@ -35,11 +36,13 @@ def permit(evidence: Evidence, kind: RunKind, *, is_short: bool = False) -> dict
     looks = kind in {RunKind.FINAL, RunKind.EXPORT}
     if where.is_finished and (looks or kind not in PERMITTED[where.phase]):
         why = "look at the test split again" if looks else "belong to an earlier phase"
+        asked = {"changes": {"search": proposed_search(evidence)}} if kind is RunKind.TRIAL else {}
+        call = evidence.call("configure", "begins the next release", **asked, begin_release=True)
         raise GateRefusedError(
             f"All gates of {name} have passed ({where.release}); a further {kind.value} run would {why}.",
-            remedy=f"Use final_model/, or work on: configure(project={name!r}, changes={{…}}, "
-            "begin_release=True) begins the next release.",
+            remedy=f"Use final_model/, or work on: {call} begins the next release.",
             document="phases/05_finalization/workflow.md",
+            details={"next": call.model_dump(mode="json")},
         )
     carries = is_short and may_be_carried(evidence, where)
     if kind not in PERMITTED[where.phase] and not carries:
@@ -109,8 +112,11 @@ def _refusal(evidence: Evidence, where: PhaseStatus, kind: RunKind) -> GateRefus
     report = evaluate(evidence, where.phase)
     needed, now = phase_that_permits(kind), where.phase.value
     missing = "; ".join(f"{result.id}: {result.measured}" for result in report.blocking[:4])
-    mending = proposal(evidence, where.phase, report.blocking) if report.blocking else None
+    mending = opening(evidence, where.phase, report.blocking) if report.blocking else None
     call = mending or evidence.call("pass_gate", "every check passes", phase=where.phase.value)
+    if kind is RunKind.TRIAL and where.gate(Phase.OPTIMIZATION).status == "skipped" and evidence.export is None:
+        why = "asks for a search, which re-opens the skipped phase; then start_tuning"
+        call = evidence.call("configure", why, changes={"search": proposed_search(evidence)})
     return GateRefusedError(
         f"A run of kind {kind.value} needs the {needed.value} phase; the project is in {now}.{where.stale_text}"
         + (f" Not yet passed: {missing}." if missing else f" The {now} gate has not been passed yet."),

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.gates.artifacts import publish
-from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.phases import PERMITTED, Phase
 from trainwright.tools.gates.releases import CARRIED, Release, witnesses
 from trainwright.tools.gates.staleness import changes_since, changes_without_effect
 from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.records import RunRecords
 
 GateStatus = Literal["passed", "skipped", "accepted", "concluded", "stale", "open", "closed"]
 
@@ -85,6 +88,18 @@ def phase_status_of(evidence: Evidence) -> PhaseStatus:
     return evidence.once("phase status", partial(_derived, evidence))
 
 
+def barred(evidence: Evidence, run: RunRecords) -> str:
+    """Return why a run that ended early is not resumed now; empty where it may be."""
+    where = phase_status_of(evidence)
+    if run.status.state is RunState.COMPLETED:
+        return f"{run.id} is complete"
+    if where.is_finished or RunKind(run.row.kind) not in PERMITTED[where.phase]:
+        now = "finished" if where.is_finished else f"in {where.phase.value}"
+        return f"a {run.row.kind} run is not resumed: the project is {now}"
+    root = Path(run.directory.specification().code_root)
+    return "" if root.is_dir() else f"the folder {root.name!r} that {run.id} was planned in is not there"
+
+
 def _derived(evidence: Evidence) -> PhaseStatus:
     publish(evidence.session, evidence.name, evidence.folder)
     decisions = accepted_decisions(evidence)
@@ -117,6 +132,15 @@ def _sealed(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str, Any]
     )
 
 
+def _asked_since(evidence: Evidence, decision: dict[str, Any]) -> list[str]:
+    """Return what re-opens a skipped phase: a search that the configuration asks for since, before any export."""
+    if decision["outcome"] != "skipped" or not evidence.has_valid_config or evidence.config.search is None:
+        return []
+    before = evidence.facts.configurations.get(decision["rested_on"].get("version", 0))
+    is_new = before is not None and before.values.get("search") != evidence.version.values.get("search")
+    return ["configuration: a search is asked for"] if is_new and evidence.export is None else []
+
+
 def _by_freshness(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str, Any]]]) -> PhaseStatus:
     gates: list[GateState] = []
     present: Phase | None = None
@@ -125,7 +149,7 @@ def _by_freshness(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str
         status: GateStatus = "closed"
         reasons: list[str] = []
         if present is None and body is not None:
-            reasons = changes_since(evidence, body["rested_on"], body["artifacts"])
+            reasons = changes_since(evidence, body["rested_on"], body["artifacts"]) + _asked_since(evidence, body)
             status = "stale" if reasons else body["outcome"]
         elif present is None:
             status = "open"

@@ -71,6 +71,11 @@ def after_a_difference(evidence: Records, source: RunRecords, replay: RunRecords
     facts = ", ".join(sorted(replay.comparison.fingerprint_differences))
     if facts:
         return evidence.call("start_training", f"the final run anew, as things are now: {facts}", kind="final")
+    if source.status.attempt > 1:  # measured: the source was resumed, and the replay was not
+        why = (
+            f"the source was resumed, and lost state of your code: keep it in `context.state` ({DOCUMENT}), then every"
+        )
+        return evidence.call("start_training", f"{why} gate anew", kind="smoke")
     why = f"{DOCUMENT} reads the difference: seed the code first, then every gate anew"
     return evidence.call("start_training", why, kind="smoke")
 

@@ -10,7 +10,7 @@ from trainwright.tools.gates.memory import ignored
 from trainwright.tools.gates.onward import make_room
 from trainwright.trainer.base.errors import StorageError
 from trainwright.trainer.checkpoints.index import list_checkpoints
-from trainwright.trainer.config import SearchSection
+from trainwright.trainer.config import SearchSection, flatten
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 ACTIVE = frozenset({"running", "confirming"})
 MOST_REPEATS = 20
+USUAL_REPEATS = 3
+MOST_CONFIRMED = 3
+"""Keys of an ablation study's best arm that one search confirms."""
 FIRST_TRIALS = 10
 """Trials of a search that neither configuration nor call describes."""
 ENOUGH_WITHIN_NOISE = 2
@@ -55,21 +58,23 @@ def ended_studies(evidence: Records) -> list[str]:
 
 def unused_keys(evidence: Records) -> list[str]:
     """Return the keys of the proposed search if the baseline made no use of any of them: it could change nothing."""
-    space = _proposed(evidence)["space"]
+    space = proposed_search(evidence)["space"]
     unused = ignored(evidence, list(space))
     return unused if len(unused) == len(space) else []
 
 
 def first_search(evidence: Records) -> NextCall:
     """Name the first search: the configuration's or one around its learning rate, as large as the limits leave."""
-    wanted = _proposed(evidence)
+    wanted = proposed_search(evidence)
     if unused := unused_keys(evidence):
         why = f"a search could change nothing: the run makes no use of {', '.join(unused)}; or search keys that it uses"
         return conclude(evidence, why)
     if evidence.spent:
         return conclude(evidence, evidence.spent)
-    trials = min(wanted["trials"], evidence.trials_left)
-    why = f"search for better; {costs(evidence, trials, wanted.get('confirmation_repeats', 3))}"
+    trials = affordable(evidence, wanted["trials"], wanted.get("confirmation_repeats", USUAL_REPEATS))
+    if trials < 1:
+        return conclude(evidence, "the time that is left is too short for a search")
+    why = f"search for better; {costs(evidence, trials, wanted.get('confirmation_repeats', USUAL_REPEATS))}"
     if exhausted := fixes_exhausted(evidence):
         why = f"{why}. Or end below the goal, since {exhausted}: {_exit(evidence)}"
     if evidence.config.search is not None and trials == wanted["trials"]:
@@ -91,11 +96,14 @@ def next_search(evidence: Records, found: dict[str, Any]) -> NextCall:
     gain, spread = found["improvement_mean"], found["baseline_spread"]
     repeats = min(2 * search.confirmation_repeats, MOST_REPEATS)
     before = len(ended_studies(evidence))
-    if gain > spread and repeats > search.confirmation_repeats and search.trials <= evidence.trials_left:
-        changes: dict[str, Any] = {"confirmation_repeats": repeats}
+    if is_baseline(evidence.confirmation):
+        changes: dict[str, Any] = {"trials": affordable(evidence, _twice(search), search.confirmation_repeats)}
+        why = "the best trial is the baseline's own configuration: what else was found is within the noise"
+    elif gain > spread and repeats > search.confirmation_repeats and search.trials <= evidence.trials_left:
+        changes = {"confirmation_repeats": repeats}
         why = "the gain exceeds the spread, and so few seeds give a wide interval"
     else:
-        changes = {"trials": min(_twice(search), evidence.trials_left)}
+        changes = {"trials": affordable(evidence, _twice(search), search.confirmation_repeats)}
         why = f"the gain {gain:+.4g} is within the noise ({spread:.4g})"
     wanted = search.model_copy(update=changes)
     if "trials" in changes and (before >= ENOUGH_WITHIN_NOISE or wanted.trials <= search.trials):
@@ -106,6 +114,11 @@ def next_search(evidence: Records, found: dict[str, Any]) -> NextCall:
     return evidence.call("start_tuning", why, search=wanted.as_asked())
 
 
+def is_baseline(confirmation: dict[str, Any]) -> bool:
+    """Return whether a study's best configuration is the baseline's: its repetitions are the same runs."""
+    return bool(confirmation) and confirmation.get("best_runs") == confirmation.get("baseline_runs")
+
+
 def search_anew(evidence: Records, why: str) -> NextCall:
     """Name a new study, once, since the same search would only find the one that failed."""
     if len(ended_studies(evidence)) >= ENOUGH_WITHIN_NOISE or evidence.spent:
@@ -114,7 +127,10 @@ def search_anew(evidence: Records, why: str) -> NextCall:
     if not searched:
         return first_search(evidence)
     search = SearchSection.model_validate(searched[-1])
-    changes = {"seed": search.seed + 1, "trials": min(search.trials, evidence.trials_left)}
+    trials = affordable(evidence, search.trials, search.confirmation_repeats)
+    if trials < 1:
+        return conclude(evidence, why)
+    changes = {"seed": search.seed + 1, "trials": trials}
     wanted = search.model_copy(update=changes)
     cost = costs(evidence, wanted.trials, wanted.confirmation_repeats)
     arguments = wanted.as_asked()
@@ -180,6 +196,25 @@ def costs(evidence: Records, trials: int, repeats: int) -> str:
     return f"{trials} trials and {2 * repeats} repetitions of {seconds:.3g} s: about {whole}"
 
 
+def affordable(evidence: Records, trials: int, repeats: int) -> int:
+    """Return how many of so many trials fit the limits on trials and time, beside the repetitions; below 1: none."""
+    seconds, left = seconds_a_trial(evidence), evidence.seconds_left
+    if not seconds or left is None:
+        return min(trials, evidence.trials_left)
+    return min(trials, evidence.trials_left, int(left / seconds) - 2 * repeats)
+
+
+def search_seconds(evidence: Records, arguments: dict[str, Any]) -> float | None:
+    """Return how long the search of a call takes by measured runs, without what a stopped one has; None: unknown."""
+    search = arguments.get("search") or proposed_search(evidence)
+    seconds, trials = seconds_a_trial(evidence), search.get("trials")
+    if seconds is None or not isinstance(trials, int):
+        return None
+    stopped = [body for body in studies_of(evidence).values() if body["state"] == "stopped"]
+    done = max((len(body.get("trials") or []) for body in stopped), default=0)
+    return seconds * (max(trials - done, 0) + 2 * int(search.get("confirmation_repeats", USUAL_REPEATS)))
+
+
 def seconds_a_trial(evidence: Records) -> float | None:
     """Return the middle time of the configuration's newest sealed trials; without any, the baseline's."""
     studies = studies_of(evidence)
@@ -201,14 +236,36 @@ def middle_seconds(runs: Sequence[Run]) -> float | None:
     return max(statistics.median(times), 0.0) if times else None
 
 
-def _proposed(evidence: Records) -> dict[str, Any]:
-    """Return the configuration's search, or one around its rate; where the run ignores that, over the task's."""
+def proposed_search(evidence: Records) -> dict[str, Any]:
+    """Return the configuration's search, the one that confirms what an ablation study found, or one around the rate.
+
+    Where the run makes no use of the rate, one over the task's numbers.
+    """
     search = evidence.config.search
     if search is not None:
         return search.as_asked() | {"trials": search.planned_trials}
+    if found := _ablated(evidence):
+        return {"method": "grid", "trials": 2 ** len(found), "space": found}
     usual = _usual_space(evidence)
     own = _own_space(evidence) if ignored(evidence, list(usual)) else {}
     return {"trials": FIRST_TRIALS, "space": own or usual}
+
+
+def _ablated(evidence: Records) -> dict[str, Any]:
+    """Return the space between the present values and the best arm of the newest ablation study, where it is better."""
+    own: set[str] = set()
+    results: dict[str, Any] = {}
+    for _, body in evidence.entries("ablation"):
+        own |= {body["study_id"]} if body.get("base_config_digest") in evidence.config_digests else set()
+        results = body["results"] if body.get("results") and body["study_id"] in own else results
+    if not any(effect["verdict"] == "better" for effect in results.get("effects", [])):
+        return {}
+    best = max if results["direction"] == "maximize" else min
+    changes = best((arm for arm in results["arms"] if "mean" in arm), key=lambda arm: arm["mean"])["changes"]
+    present = flatten(evidence.config.model_dump(mode="json"))
+    space = {key: {"type": "categorical", "choices": [present.get(key), value]} for key, value in changes.items()}
+    is_plain = all(isinstance(value, int | float | str) for one in space.values() for value in one["choices"])
+    return space if is_plain and len(space) <= MOST_CONFIRMED else {}
 
 
 def _usual_space(evidence: Records) -> dict[str, Any]:
@@ -246,11 +303,11 @@ def _told(name: str, body: dict[str, Any]) -> str:
 
 
 def _left(evidence: Records, search: SearchSection) -> str:
-    trials = min(_twice(search), evidence.trials_left)
-    if trials <= search.trials < evidence.trials_left:
+    trials = affordable(evidence, _twice(search), search.confirmation_repeats)
+    if _twice(search) <= search.trials < evidence.trials_left:
         return "its grid has no further points"
     if trials <= search.trials:
-        return f"{evidence.trials_left} trials are left of the limits"
+        return f"{min(evidence.trials_left, max(trials, 0))} trials are left of the limits"
     return f"a further one would take {costs(evidence, trials, search.confirmation_repeats)}"
 
 

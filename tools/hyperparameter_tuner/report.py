@@ -49,6 +49,7 @@ def tuning_report(session: Session, workspace: Workspace, study: Study) -> str:
         counts={state: sum(trial.state == state for trial in trials) for state in (COMPLETED, PRUNED, FAILED)},
         studies=len(ids),
         best=subject.best,
+        is_present=subject.best is not None and subject.best.attributes.get(ORIGIN) == PRESENT,
         front=subject.front,
         found=study.confirmation,
         early=ended_by(session, study),

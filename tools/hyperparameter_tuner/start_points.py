@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ORIGIN = "origin"
 """Attribute of a trial that no method suggested."""
 PRESENT, GUESS = "present", "guess"
+NOTHING_BETTER = "the present configuration itself: the search found nothing better"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from trainwright.tools.gpus.claims import claims_of
 from trainwright.tools.gpus.waiting import waiters
 from trainwright.tools.hyperparameter_tuner.ablation.view import ablation_view
 from trainwright.tools.hyperparameter_tuner.ends import ended_by
+from trainwright.tools.hyperparameter_tuner.start_points import NOTHING_BETTER, ORIGIN, PRESENT
 from trainwright.tools.hyperparameter_tuner.time_left import estimated_seconds
 from trainwright.tools.hyperparameter_tuner.trials import (
     COMPLETED,
@@ -46,6 +47,8 @@ class BestTrial(BaseModel):
     value: float
     parameters: dict[str, Any]
     run_id: str | None
+    note: str | None = None
+    """Where it is the project's present configuration: that the search has found nothing better."""
 
 
 class FrontTrial(BaseModel):
@@ -173,7 +176,8 @@ def _waiting(workspace: Workspace, study: Study) -> str | None:
 def _best(trial: TrialRecord | None) -> BestTrial | None:
     if trial is None or trial.value is None:
         return None
-    return BestTrial(number=trial.number, value=trial.value, parameters=trial.parameters, run_id=trial.run)
+    note = NOTHING_BETTER if trial.attributes.get(ORIGIN) == PRESENT else None
+    return BestTrial(number=trial.number, value=trial.value, parameters=trial.parameters, run_id=trial.run, note=note)
 
 
 def _of_front(trial: TrialRecord, metric: str) -> FrontTrial:

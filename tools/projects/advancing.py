@@ -1,8 +1,8 @@
 """Advancing a project by its own `next`, until there is a decision to make.
 
-It starts what the phases ask for, waits, passes gates and diagnoses. It never chooses: no configuration, no search, no
-conclusion, no question to the owner. Each step is the operation that the call of the same name is, with the same
-permits and checks.
+It starts what the phases and the configuration's own `search` ask for, waits, passes gates and diagnoses. It never
+chooses: no configuration, no other search, no conclusion, no question to the owner. Each step is the operation that the
+call of the same name is, with the same permits and checks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from pydantic import Field
 
 from trainwright.tools import alerts
 from trainwright.tools.answers import Answer, NextCall
-from trainwright.tools.hyperparameter_tuner import study_status
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.final_words import final_words
+from trainwright.tools.hyperparameter_tuner import start_study, study_status
+from trainwright.tools.ledger import Look
 from trainwright.tools.projects.diagnosis import diagnose
 from trainwright.tools.projects.passing import pass_gate
 from trainwright.tools.projects.status import AlertLine, ProjectStatus, project_status
@@ -36,6 +39,7 @@ MOST_STEPS = 20
 Ended = Literal["finished", "decision", "failure", "refusal", "alert", "wait"]
 FOLLOWED = {
     "start_training": {"project", "kind"},
+    "start_tuning": {"project"},
     "run_status": {"run_id", "wait_seconds"},
     "tuning_status": {"study_id", "wait_seconds"},
     "pass_gate": {"project", "phase"},
@@ -43,7 +47,7 @@ FOLLOWED = {
     "verify_reproducibility": {"project", "run_id", "steps"},
     "export_model": {"project", "run_id"},
 }
-"""Calls that leave nothing to decide, with the arguments that they may have."""
+"""Calls that leave nothing to decide, with the arguments that they may have: a search as the configuration has it."""
 
 
 class Advance(Answer):
@@ -57,6 +61,8 @@ class Advance(Answer):
     phase: str
     final_model: str | None = None
     """Its folder, once the project is finished."""
+    result: list[str] = Field(default_factory=list)
+    """Of a finished project: goal, test figures, and how the model is used."""
     reason: str | None = None
     """Of a refusal: the refused call, and its requirements."""
     failure: FailureView | None = None
@@ -199,6 +205,10 @@ def _watch(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
     return _run(way, _waited(way, arguments["run_id"]))
 
 
+def _search(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
+    return _study(way, {"study_id": start_study(way.workspace, arguments["project"]).study_id})
+
+
 def _study(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
     view = study_status(way.workspace, arguments["study_id"], way.seconds_left, should_stop=way.should_stop)
     way.note(f"{view.study_id}: {view.state}, {view.trials_done}/{view.trials_total} trials")
@@ -212,7 +222,7 @@ def _study(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
 
 def _pass(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
     answer = pass_gate(way.workspace, way.project, arguments.get("phase"))
-    way.note(f"{answer.phase} {answer.outcome}; {answer.checks_met} of {len(answer.checks)} checks met")
+    way.note(answer.outcome_in_words)
     if answer.now_in == "finished":
         way.ended = "finished"
     return answer.next
@@ -228,6 +238,7 @@ def _diagnose(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
 STEPS: dict[str, Callable[[_Way, dict[str, Any]], NextCall | None]] = {
     "start_training": _start,
     "run_status": _watch,
+    "start_tuning": _search,
     "tuning_status": _study,
     "pass_gate": _pass,
     "diagnose_run": _diagnose,
@@ -242,6 +253,11 @@ def _status(workspace: Workspace, project: str) -> ProjectStatus:
     return status
 
 
+def _result(way: _Way) -> list[str]:
+    with way.workspace.snapshot() as session:
+        return final_words(Evidence(session, way.workspace, way.project, inspection=Look()))
+
+
 def _answer(way: _Way, call: NextCall | None) -> Advance:
     status = _status(way.workspace, way.project)
     ended = way.ended or ("finished" if status.finished else "decision")
@@ -254,6 +270,7 @@ def _answer(way: _Way, call: NextCall | None) -> Advance:
         ended=ended,
         phase=status.phase,
         final_model=f"{status.folder}/final_model" if status.finished else None,
+        result=_result(way) if status.finished else [],
         reason=way.reason,
         failure=way.failure,
         alerts=way.alerts,

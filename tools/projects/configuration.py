@@ -35,8 +35,8 @@ from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, now
-from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config import config_digest, flatten, load_yaml, merge_changes, parse_config
+from trainwright.trainer.base.errors import ConfigurationError, ConflictError
+from trainwright.trainer.config import config_digest, leaves, load_yaml, merge_changes, parse_config
 from trainwright.trainer.config.cross_rules import without_the_trainers
 from trainwright.trainer.config.value_coercion import number_in
 
@@ -91,15 +91,15 @@ def configure(
         changes: dotted keys or sections, which merge; None removes. With another `use` or `name` the old args go.
         ask_owner: {limits: {name: value}, exemption: operation, accept: value of the goal's metric, goal: {target},
             alert: id}; the same call again reports its status.
-        begin_release: work on a finished project: its next release begins with planning. No effect on one that is
-            worked on, so that the call may be repeated.
+        begin_release: work on a finished project: its next release begins with planning. No effect where that has
+            begun, so that the call may be repeated.
         hand_over: {by, to, questions, notes}: the project goes to another agent, after all else that is asked here.
 
     Raises:
         NotFoundError: no such project.
         ConfigurationError: the result breaks the schema, or the request is invalid; nothing was changed.
-        ConflictError: the project is finished, and the call would change it without beginning a release; or too many
-            requests wait for the owner.
+        ConflictError: the project is finished, and the call would change it without beginning a release; or there is
+            no finished release to work on; or too many requests wait for the owner.
     """
     words = None if hand_over is None else read_words(hand_over, project)  # refused before anything is changed
     asked = {"changes": changes, "reason": reason, "template": template, "ask_owner": ask_owner}
@@ -129,6 +129,13 @@ def _changed(workspace: Workspace, project: str, asked: dict[str, Any], *, begin
         where = phase_status_of(present)
         if where.release is not None and changed and not begin_release:
             refuse_to_change(project, where, asked)
+        if begin_release and where.release is None and not present.begun:
+            raise ConflictError(
+                f"Project {project} is in {where.phase.value}: no release is finished to work on. Nothing was changed.",
+                remedy="The same call without begin_release; a release begins once the last gate has passed.",
+                document="phases/WORKFLOW.md",
+                details={"amend": {"begin_release": False}},
+            )
         begun = begin(session, project, where, reason) if begin_release else None
         if changed:
             if not reason.strip():
@@ -154,7 +161,7 @@ def _changed(workspace: Workspace, project: str, asked: dict[str, Any], *, begin
 
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> dict[str, list[Any]]:
     """Return the values before and after by dotted key, of the keys that differ."""
-    before, after = flatten(_whole(old)), flatten(_whole(new))
+    before, after = leaves(_whole(old)), leaves(_whole(new))
     return {
         key: [before.get(key), after.get(key)]
         for key in sorted(before.keys() | after.keys())

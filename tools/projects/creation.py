@@ -9,6 +9,7 @@ import unicodedata
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.answers import NextCall
 from trainwright.tools.ledger import entries, record
 from trainwright.tools.ledger.events import ProjectCreated
 from trainwright.tools.owner import checked_limits, limit_grants, require_granted, root_grants
@@ -90,7 +91,11 @@ def create_project(
     assert isinstance(status, ProjectStatus)  # noqa: S101 - one name gives one status
     own = goal["metric"] not in {*BUILT_IN["metrics"], "loss"} and settled.config.objective.name != "multi_task"
     remarks = [*status.remarks, *([f"{goal['metric']} {NEVER_CERTIFIED}"] if own else [])]
-    return status.model_copy(update={"taken_as": [*notes, *settled.notes] or None, "remarks": remarks})
+    call = status.next
+    if call is not None and call.tool == "start_training":
+        why = f"makes the calls that need no decision, and stops where there is one; first {call}"
+        call = NextCall(tool="advance", arguments={"project": name}, why=why)
+    return status.model_copy(update={"taken_as": [*notes, *settled.notes] or None, "remarks": remarks, "next": call})
 
 
 def settled_values(config: dict[str, Any], goal: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,19 +13,20 @@ from trainwright.tools.answers import NextCall
 from trainwright.tools.cures import ensure_tried, try_fixes
 from trainwright.tools.gates import cures
 from trainwright.tools.gates.artifacts import digests_of, new_drafts, publish
+from trainwright.tools.gates.decision import decide
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.next_call import next_call
+from trainwright.tools.gates.next_call import facts_of, next_call
 from trainwright.tools.gates.run_evidence import RunEvidence
-from trainwright.tools.ledger import record, seal_differences
+from trainwright.tools.ledger import Look, record, seal_differences
 from trainwright.tools.ledger.events import Diagnosed
+from trainwright.tools.projects.about_run import about_run
 from trainwright.tools.projects.diagnosis_answer import DiagnosisAnswer, answer_of
 from trainwright.tools.projects.pages import write_pages
-from trainwright.tools.projects.proposal import proposal
-from trainwright.tools.projects.trial_view import trial_of, waiting_call
+from trainwright.tools.projects.trial_view import trial_of
 from trainwright.tools.reports.markdown import granted
 from trainwright.tools.training_monitor import Goal, diagnostics_digests
 from trainwright.tools.training_monitor.glance import glance
-from trainwright.tools.training_orchestrator import followed_next, refresh_project
+from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.handles import handles
 from trainwright.tools.workspace.records import get_project, get_run_of
 from trainwright.trainer.base.errors import ConflictError, IntegrityError
@@ -33,7 +35,6 @@ from trainwright.trainer.run import RunState, write_report
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trainwright.tools.gates.cures import Tried
     from trainwright.tools.training_monitor import Assessment
     from trainwright.tools.training_monitor.glance import Glance
     from trainwright.tools.workspace import Workspace
@@ -67,11 +68,9 @@ def diagnose(
         ensure_tried(workspace, project, case.run.id)
     seen = glance(case.run.directory, case.goal, accepted=case.accepted)
     plots = _write_report(workspace, case.run, case.goal, seen.assessment) if case.is_baseline else []
-    after = NextCall(tool="diagnose_run", arguments={"project": project, "run_id": case.run.id})
-    call = followed_next(workspace, project, after=after)
     pages = write_pages(workspace, project, case.run.id) if case.run.status.state.is_ended else []
     found = {"report": str(case.folder / REPORT) if case.is_baseline else None, "plots": plots}
-    return _answered(workspace, case, seen, call).model_copy(update={**found, "page": pages[0] if pages else None})
+    return _answered(workspace, case, seen).model_copy(update={**found, "page": pages[0] if pages else None})
 
 
 class _Case(NamedTuple):
@@ -96,34 +95,27 @@ def _case_of(workspace: Workspace, project: str, run_id: str | None) -> _Case:
         return _Case(project, run, Goal.model_validate(evidence.project.goal), evidence.folder, is_baseline, accepted)
 
 
-def _answered(workspace: Workspace, case: _Case, seen: Glance, call: NextCall | None) -> DiagnosisAnswer:
-    """Return the answer with its trial, proposal and next call: the proposal where short runs have proven it."""
-    run, assessment = case.run, seen.assessment
+def _answered(workspace: Workspace, case: _Case, seen: Glance) -> DiagnosisAnswer:
+    """Return the answer with its trial and the one next call."""
+    run, assessment, own = case.run, seen.assessment, {"project": case.project, "run_id": case.run.id}
+    refresh_project(workspace, case.project)
     with workspace.session() as session:
-        evidence = Evidence(session, workspace, case.project)
+        evidence = Evidence(session, workspace, case.project, inspection=Look())
         done = {alert.id: cures.tried_on(evidence, alert.id, run.row.config_digest) for alert in assessment.alerts}
         ground = _ground_to_conclude(evidence, assessment) if case.is_baseline else ""
-        waiting, trial = waiting_call(evidence, run), trial_of(evidence, run)
-        proposed = None if waiting is not None else proposal(evidence, run, seen, done)
+        after = NextCall(tool="diagnose_run", arguments=own)
+        facts = facts_of(evidence, after=after, about=partial(about_run, evidence, run, seen))
+        update: dict[str, Any] = {"trial": trial_of(evidence, run), "next": decide(facts)}
     answer = answer_of(case.project, run, seen, done)
-    if proposed is not None and _is_proven(proposed, done) and assessment.recommendation != "deploy":
-        call = proposed
-    update: dict[str, Any] = {"trial": trial, "next": waiting or call}
-    update["proposal"] = proposed if call is None or str(proposed) != str(call) else None
     if ground:
         update |= {"recommendation": "conclude", "reasons": [*answer.reasons, ground]}
     return answer.model_copy(update=update)
 
 
-def _is_proven(proposed: NextCall, done: Mapping[str, list[Tried]]) -> bool:
-    """Whether short runs have shown that the proposed changes cure."""
-    changes = proposed.arguments.get("changes")
-    return any(one.cleared and one.in_pairs and one.changes == changes for tried in done.values() for one in tried)
-
-
 def _ground_to_conclude(evidence: Evidence, assessment: Assessment, new: dict[str, Any] | None = None) -> str:
     """Return why the diagnosis recommends to end below the goal; empty where it does not."""
-    return cures.fixes_exhausted(evidence, new=new) if assessment.recommendation == "optimize" else ""
+    is_guess = assessment.fit == "guessing"
+    return cures.fixes_exhausted(evidence, new=new) if assessment.recommendation == "optimize" or is_guess else ""
 
 
 def _chosen(evidence: Evidence, run_id: str | None) -> RunEvidence:

@@ -1,4 +1,4 @@
-"""Answer of a diagnosis: the verdict, the alerts with their cause first, the curves in numbers, and one proposal."""
+"""Answer of a diagnosis: the verdict, the alerts with their cause first, the curves in numbers, and what is next."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, Field
 
-from trainwright.tools.answers import Answer, NextCall
+from trainwright.tools.answers import Answer
 from trainwright.tools.gates.figures import beside
 from trainwright.tools.training_monitor.curve_summary import CurveSummary
 from trainwright.tools.training_orchestrator.recorded import failure_of
@@ -52,7 +52,7 @@ class AlertView(BaseModel):
     """Earlier fixes of this alert, with their results."""
 
     def concise(self, *, with_fixes: bool, with_tried: bool = True) -> dict[str, Any]:
-        """Return it short: the message says the measurement in words, and the proposal is one of the fixes."""
+        """Return it short: the message says the measurement in words, and `next` is one of the fixes."""
         found = self.model_dump(mode="json", exclude={"measured", "threshold", "unit", "epoch"})
         found |= {"message": shortened(self.message), "fixes": self.fixes[: MOST_FIXES if with_fixes else 0]}
         found |= {"layers": _some(self.layers, MOST_LAYERS), "rows": _some(self.rows, MOST_ROWS)}
@@ -116,8 +116,6 @@ class DiagnosisAnswer(Answer):
     recommendation: str
     """Of the model: deploy, optimize, debug, or conclude below the goal."""
     reasons: list[str]
-    proposal: NextCall | None = None
-    """The one thing to do about this run; absent where `next` is that."""
     epochs: int
     best_epoch: int | None = None
     best_value: float | None = None
@@ -170,7 +168,7 @@ class DiagnosisAnswer(Answer):
 
 
 def answer_of(project: str, run: RunEvidence, seen: Glance, done: dict[str, list[Tried]]) -> DiagnosisAnswer:
-    """Return the answer about a run, without proposal and next call.
+    """Return the answer about a run, without its next call.
 
     Args:
         done: by alert, the fixes that were tried.

@@ -14,7 +14,7 @@ from trainwright.tools.checkpoint_manager import register_model
 from trainwright.tools.gates.decide import ENDING, GateReport, evaluate, record
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import verdict
-from trainwright.tools.gates.next_call import next_of, proposal
+from trainwright.tools.gates.next_call import next_of, opening
 from trainwright.tools.gates.phase_status import PhaseStatus, phase_status_of
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.releases import BEGUN, releases
@@ -60,8 +60,18 @@ class GateAnswer(Answer):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def checks_met(self) -> int:
-        """How many of the checks keep nothing closed."""
-        return sum(is_met(check) for check in self.checks)
+        """How many of the checks are met; those without a meaning here are counted apart."""
+        return sum(is_met(check) and check.status != "not_applicable" for check in self.checks)
+
+    @property
+    def outcome_in_words(self) -> str:
+        """Phase, outcome, and how many checks are met, exempted or not applicable, the last by name."""
+        exempted = sum(check.status == "passed_with_exemption" for check in self.checks)
+        without = [check.id.partition(".")[2] for check in self.checks if check.status == "not_applicable"]
+        parts = [f"{self.checks_met} of {len(self.checks)} checks met"]
+        parts += [f"{exempted} by the owner's exemption"] if exempted else []
+        parts += [f"{len(without)} not applicable ({', '.join(without)})"] if without else []
+        return f"{self.phase} {self.outcome}; {', '.join(parts)}"
 
     def unsaid(self) -> dict[str, Any]:
         """The checks that are met still, and their reports; the last gate's state the results."""
@@ -154,7 +164,7 @@ def _lacks_provenance(session: Session, project: str) -> bool:
 def refusal_of(evidence: Evidence, report: GateReport) -> GateRefusedError:
     """Turn a refused report into the error that an agent reads: each failed check with measured beside required."""
     lines = [f"{r.id}: measured {r.measured}; required {r.required}" for r in report.blocking]
-    call = proposal(evidence, report.phase, report.blocking)
+    call = opening(evidence, report.phase, report.blocking)
     return GateRefusedError(
         f"The {report.phase.value} gate of {evidence.name} stays closed. " + " | ".join(lines[:6]),
         remedy=str(call),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, Field, computed_field
 from sqlalchemy import select
 
+from trainwright.tools.alerts import is_settled
 from trainwright.tools.answers import Answer
 from trainwright.tools.gates.decide import evaluate
 from trainwright.tools.gates.evidence import Evidence
@@ -146,8 +147,8 @@ class ProjectStatus(Answer):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def checks_met(self) -> int:
-        """How many of the checks keep nothing closed."""
-        return sum(is_met(check) for check in self.checks)
+        """How many of the checks are met; those without a meaning here are counted apart."""
+        return sum(is_met(check) and check.status != "not_applicable" for check in self.checks)
 
     def unsaid(self) -> dict[str, Any]:
         """Fields without news: checks met still, gates that are open or passed, old runs."""
@@ -297,8 +298,7 @@ def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
 
 
 def _reported(run: RunEvidence, metric: str) -> float | None:
-    reported: float | None = beside(run.certified().get(metric), run.reported_value(metric)).get("reported")
-    return reported
+    return beside(run.certified().get(metric), run.reported_value(metric)).get("reported")
 
 
 def _looked_at(session: Session, workspace: Workspace, name: str, *, brief: bool = False) -> ProjectStatus:
@@ -380,14 +380,13 @@ def _alerts(evidence: Evidence, newest: list[RunEvidence]) -> list[AlertLine]:
     for run in {run.id: run for run in [*living, *standing_on]}.values():
         try:
             alerts = diagnose(run.directory)
+            has_learned = run.is_complete and evidence.reaches_goal(run.best_value(evidence.goal_metric))
         except TrainwrightError:
             continue
-        found += [
-            AlertLine(
-                run_id=run.id, id=one.id, severity=one.severity, message=_short(one.message), document=one.document
-            )
-            for one in alerts
-        ]
+        open_now = [one for one in alerts if not is_settled(one, has_learned=has_learned)]
+        shown = [one.model_dump(include={"id", "severity", "document"}) for one in open_now]
+        told = [_short(one.message) for one in open_now]
+        found += [AlertLine(run_id=run.id, message=what, **own) for what, own in zip(told, shown, strict=True)]
     return sorted(found, key=lambda alert: SEVERITIES.index(alert.severity))[:MOST_ALERTS]
 
 

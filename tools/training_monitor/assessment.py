@@ -145,6 +145,7 @@ def assess_record(record: RunRecord, diagnostics: list[Diagnostic], goal: Goal |
         kept_overfits=_kept_overfits(diagnostics, gap_at_best),
     )
     if fit == "guessing":
+        advice = "debug" if advice == "optimize" and not goal_met else advice
         reasons.append(f"It fits no better than guessing: {guessing}.")
     return Assessment(
         epochs=(epochs[-1].epoch or 0) if epochs else 0,

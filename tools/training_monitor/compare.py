@@ -12,7 +12,7 @@ from trainwright.tools.training_monitor.differences import identity_differences,
 from trainwright.tools.training_monitor.no_effect import differing_keys, trained_alike
 from trainwright.tools.training_monitor.record import TRAIN_LOSS, RunRecord
 from trainwright.tools.training_monitor.seeds import SeedGroup, claims, seed_groups
-from trainwright.trainer.config import flatten
+from trainwright.trainer.config import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +75,7 @@ def compare_runs(runs: Sequence[RunDirectory], most: int | None = None, goal: Go
     basis = basis_of(every, goal)
     shown = _best(every, most, basis)
     records = {record.run.run_id: record for record in shown}
-    configs = {name: flatten(record.config.model_dump(mode="json")) for name, record in records.items()}
+    configs = {name: leaves(record.config.model_dump(mode="json")) for name, record in records.items()}
     keys = sorted({key for config in configs.values() for key in config})
     identity, groups = identity_differences(records), seed_groups(every, basis)
     return RunComparison(

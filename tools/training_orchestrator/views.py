@@ -12,7 +12,8 @@ from trainwright.tools.evaluation import STAGE, is_under_way
 from trainwright.tools.gates.beside_trees import trees_text
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.figures import beside, evaluation_text
-from trainwright.tools.gates.onward import after_alert
+from trainwright.tools.gates.next_call import option_of
+from trainwright.tools.gates.onward import after_alert, onward
 from trainwright.tools.ledger import Look
 from trainwright.tools.training_monitor.diagnosis import diagnose
 from trainwright.tools.training_orchestrator.follow import followed_next
@@ -159,22 +160,27 @@ def next_for(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
 def _after_end(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
     """Return the change that fixes the alert which ended the run, else what resumes or explains it."""
     with workspace.snapshot() as session:
-        call = workspace.kept.answer(session, run.project, ("after", run.id), partial(_after_alert, workspace, run))
-    if call is not None:
+        call = workspace.kept.answer(session, run.project, ("after", run.id), partial(_onward, workspace, run))
+    if call is not None or view.state in {RunState.INTERRUPTED, RunState.STOPPED}:
         return call
-    own = {"project": run.project, "run_id": run.id}
-    if view.state in {RunState.INTERRUPTED, RunState.STOPPED}:
-        return NextCall(tool="resume_training", arguments=own, why=f"the run is {view.state.value}")
     if view.kind != RunKind.EXPORT:  # an export has no curves to read
         return NextCall(tool="diagnose_run", arguments={"run_id": run.id}, why="the run failed")
     return None
 
 
-def _after_alert(workspace: Workspace, run: Run) -> NextCall | None:
+def _onward(workspace: Workspace, run: Run) -> NextCall | None:
+    """Return the call that completes a run that did not fail, or applies a fix; None where that would be in vain."""
     with workspace.snapshot() as session:
-        found = Evidence(session, workspace, run.project).run(run.id)
+        evidence = Evidence(session, workspace, run.project, inspection=Look())
+        found = evidence.run(run.id)
         try:
-            return after_alert(found) if found is not None else None
+            if found is None:
+                return None
+            call = after_alert(found) if found.status.state is RunState.FAILED else onward(found)
+            if not found.status.state.is_ended:  # its process never began
+                own = {"project": run.project, "run_id": run.id}
+                call = NextCall(tool="resume_training", arguments=own, why="the run is interrupted")
+            return call if call is not None and not option_of(evidence, call).vain else None
         except IntegrityError:  # the view tells the damage itself
             return None
 

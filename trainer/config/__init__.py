@@ -7,6 +7,7 @@ from trainwright.trainer.config.plain_values import (
     config_digest,
     dump_yaml,
     flatten,
+    leaves,
     load_yaml,
     split_key,
 )
@@ -18,6 +19,7 @@ __all__ = [
     "config_digest",
     "dump_yaml",
     "flatten",
+    "leaves",
     "load_yaml",
     "parse_config",
     "merge_changes",

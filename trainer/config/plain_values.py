@@ -91,6 +91,11 @@ def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def leaves(values: dict[str, Any]) -> dict[str, Any]:
+    """Return `flatten` without empty sections: beside a filled one, its keys alone differ."""
+    return {key: value for key, value in flatten(values).items() if value != {}}
+
+
 def left_over(base: dict[str, Any], new: dict[str, Any], given: dict[Path, Any]) -> Iterator[tuple[Path, str]]:
     """Yield the keys of `base` that the form or part chosen by now does not take, each with a sentence.
 

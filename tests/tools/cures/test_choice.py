@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainwright.tools.cures.choice import can_be_shown
+from trainwright.tools.gates.trying import can_be_shown
 
 
 @pytest.mark.requirement("DIAG-10")

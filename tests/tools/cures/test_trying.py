@@ -80,8 +80,8 @@ def test_a_rate_that_is_too_high_is_named_tried_cured_configured_and_fixed(sick:
     smoke = smoke_of(sick)
     seen = projects.diagnose(sick, NAME, smoke)
     assert (seen.verdict, seen.alerts[0].id) == ("stop", CAUSE)
-    assert seen.proposal is not None
-    assert (seen.proposal.tool, seen.proposal.arguments["fix"]) == ("diagnose_run", "try")
+    assert seen.next is not None
+    assert (seen.next.tool, seen.next.arguments["fix"]) == ("diagnose_run", "try")
 
     answered = threading.Event()
 

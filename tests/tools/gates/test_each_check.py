@@ -50,6 +50,8 @@ GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
 VERDICTS = Validation(report=Report(checks=[Verdict(family="table", name="nulls")]))
 BROKEN = Validation(report=Report(checks=[Verdict(family="table", name="nulls", passed=False)]))
 ALERT = {"id": "nan_loss", "severity": "critical", "fixes": [], "document": "diagnostics/nan_loss.md"}
+SCALE = {"id": "scale", "text": "Scale.", "changes": {"target_scaling": "standardize"}}
+UNSCALED = ALERT | {"id": "unscaled_targets", "severity": "warning", "fixes": [SCALE]}
 IMPROVED = {
     "confidence": 0.95, "improvement_low": 0.1, "improvement_high": 0.3, "improvement_mean": 0.2, "seeds": [1, 2, 3],
     "baseline_spread": 0.05, "look": 1, "validated": True,
@@ -127,7 +129,8 @@ def run_of(name: str, folder: RunDirectory) -> Any:
     return Of(
         id=name, is_complete=True, differences=[], untrusted="", sealed={}, imported=[], lacks_rows=False,
         row=SimpleNamespace(kind=name, config_digest="config", project="p", source_run="final"),
-        status=SimpleNamespace(state=RunState.COMPLETED, step=10, failure=None), directory=directory, plan=plan,
+        status=SimpleNamespace(state=RunState.COMPLETED, step=10, failure=None, attempt=1),
+        directory=directory, plan=plan,
         summary=Summary(steps=10, best=BestEpoch(metrics=metrics), peak_memory_bytes=10, weights_digest="w"),
         reproducibility=Reproducibility(
             settings={"deterministic_algorithms": True},
@@ -166,7 +169,7 @@ def evidence_of(folder: Path) -> Any:
         version=SimpleNamespace(number=1, values={}), limits=ProjectLimits(), changed=[], files={"report.md": "a"},
         facts=SimpleNamespace(seals={}, started=started, overlay=lambda run_id: {}, configurations={}), spent="",
         recorded={"diagnosis": [diagnosis]}, study=SimpleNamespace(id="study-1", state="completed", search=SEARCH),
-        trials_left=100, config_digests={"config"}, decisions=[], answers=[], named_baseline={},
+        trials_left=100, seconds_left=None, config_digests={"config"}, decisions=[], answers=[], named_baseline={},
         confirmation={"best_parameters": {"optimizer.learning_rate": 0.1}}, improvement=(IMPROVED, []), concludes=False,
         diagnosis=diagnosis, assessment=assessment, final_values={}, has_valid_config=True, **runs,
     )  # fmt: skip
@@ -236,6 +239,9 @@ CASES: list[Case] = [
     ("diagnostics.gradients_recorded", {"baseline.norms.count": lambda key: 1}, "1 of 10 steps"),
     ("diagnostics.no_critical_alert", {"diagnosis.alerts": [ALERT]}, "nan_loss"),
     ("diagnostics.recommendation_made", {"assessment.recommendation": "debug"}, "debug"),
+    ("diagnostics.recommendation_made", {
+        "assessment.recommendation": "debug", "assessment.fit": "guessing", "diagnosis.alerts": [UNSCALED]},
+        "a fix is left"),
     ("optimization.study_completed", {"study.state": "running"}, "study-1 is running"),
     ("optimization.improvement_validated", {"improvement": ({**IMPROVED, "validated": False}, [])}, "+0.2"),
     ("optimization.conclusion_grounded", {"concludes": True, "improvement": ({}, [])}, "no study has ended"),

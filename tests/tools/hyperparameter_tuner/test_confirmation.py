@@ -99,6 +99,8 @@ def test_a_search_that_settled_nothing_goes_on_in_its_own_space(
         study=SimpleNamespace(search=search.model_dump(mode="json")),
         entries=lambda kind: [],
         trials_left=100,
+        seconds_left=None,
+        confirmation={},
         goal={"direction": "maximize"},
         goal_metric="accuracy",
         config_digests={""},

@@ -15,8 +15,9 @@ from trainwright.tools import projects
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.phase_status import phase_status_of
+from trainwright.tools.gates.searches import proposed_search
 from trainwright.tools.hyperparameter_tuner import StudyView, start_study, study_status
-from trainwright.tools.ledger import entries
+from trainwright.tools.ledger import append, entries
 from trainwright.tools.reports.model_card import _tried
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
@@ -66,6 +67,26 @@ def test_before_a_search_that_is_skipped_it_changes_no_decision(at: At) -> None:
     assert answer.outcome == "skipped"
     assert "attempts" not in str(next(one.measured for one in answer.checks if one.id == "optimization.needed"))
     assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.requirement("TUNE-5", "PHASE-5")
+def test_what_an_ablation_study_found_better_is_confirmed_by_the_next_search(at: At) -> None:
+    workspace = at("diagnosed")
+    projects.configure(workspace, NAME, changes={"optimizer.learning_rate": 1e-7})
+    arms = [{"name": "reference", "changes": {}, "mean": 0.5}, {"name": RATE, "changes": {RATE: 0.01}, "mean": 0.9}]
+    results = {"effects": [{"verdict": "better"}], "arms": arms, "direction": "maximize"}
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, NAME)
+        base = {"study_id": "a", "base_config_digest": evidence.config_digest}
+        append(session, NAME, "ablation", base)
+        append(session, NAME, "ablation", {"study_id": "a", "results": results})
+    with workspace.session() as session:
+        wanted = proposed_search(Evidence(session, workspace, NAME))
+    assert wanted == {
+        "method": "grid",
+        "trials": 2,
+        "space": {RATE: {"type": "categorical", "choices": [1e-7, 0.01]}},
+    }
 
 
 @pytest.mark.requirement("TUNE-5", "PHASE-11", "GATE-3")

@@ -44,7 +44,6 @@ def answer() -> DiagnosisAnswer:
         fit="underfitting", recommendation="debug", reasons=[alert.message for alert in alerts], epochs=12,
         alerts=alerts, curves=[CurveSummary(curve=name, **numbers) for name in CURVES],
         unjudged=[f"{one.id}: needs 10 epochs, 3 so far." for one in documents[:8]],
-        proposal=NextCall(tool="configure", arguments={"changes": {"optimizer.learning_rate": 0.1}}, why=LONG[:250]),
         next=NextCall(tool="configure", arguments={"changes": {"optimizer.learning_rate": 0.1}}, why=LONG[:400]),
     )  # fmt: skip
 

@@ -95,6 +95,7 @@ def test_a_run_of_a_later_phase_is_refused_with_what_is_missing(at: At, stage: s
             "start_training",
             "run_status",
             "pass_gate",
+            "configure",
             "diagnose_run",
             "start_tuning",
             "verify_reproducibility",

@@ -113,21 +113,31 @@ def test_a_replay_that_differed_is_told_beside_one_that_is_identical(workspace: 
 
 @pytest.mark.requirement("REPRO-5", "GATE-2")
 @pytest.mark.parametrize(
-    ("deterministic", "changed", "facts", "tool", "argument"),
+    ("deterministic", "changed", "facts", "attempt", "tool", "argument", "why"),
     [
-        (True, ["edited"], {}, "verify_reproducibility", {"run_id": "final-1"}),
-        (False, [], {}, "configure", {"changes": {"reproducibility.deterministic": True}}),
-        (True, [], {"environment.threads": {}}, "start_training", {"kind": "final"}),
-        (True, [], {}, "start_training", {"kind": "smoke"}),
+        (True, ["edited"], {}, 1, "verify_reproducibility", {"run_id": "final-1"}, "changed"),
+        (False, [], {}, 1, "configure", {"changes": {"reproducibility.deterministic": True}}, "non-deterministic"),
+        (True, [], {"environment.threads": {}}, 2, "start_training", {"kind": "final"}, "as things are now"),
+        (True, [], {}, 1, "start_training", {"kind": "smoke"}, "seed the code first"),
+        (True, [], {}, 2, "start_training", {"kind": "smoke"}, "context.state"),
     ],
 )
-def test_after_a_difference_something_is_changed_first(
-    deterministic: bool, changed: list[str], facts: dict[str, Any], tool: str, argument: dict[str, Any]
+def test_after_a_difference_the_measured_cause_is_changed_first(
+    *,
+    deterministic: bool,
+    changed: list[str],
+    facts: dict[str, Any],
+    attempt: int,
+    tool: str,
+    argument: dict[str, Any],
+    why: str,
 ) -> None:
     evidence: Any = SimpleNamespace(
         config=SimpleNamespace(reproducibility=SimpleNamespace(deterministic=deterministic)),
-        call=lambda tool, why, **arguments: SimpleNamespace(tool=tool, arguments=arguments),
+        call=lambda tool, why, **arguments: SimpleNamespace(tool=tool, arguments=arguments, why=why),
     )
     replay: Any = SimpleNamespace(differences=changed, comparison=Comparison(fingerprint_differences=facts))
-    call = after_a_difference(evidence, SimpleNamespace(id="final-1"), replay)  # type: ignore[arg-type]
+    source: Any = SimpleNamespace(id="final-1", status=SimpleNamespace(attempt=attempt))
+    call = after_a_difference(evidence, source, replay)
     assert (call.tool, call.arguments) == (tool, argument)
+    assert why in call.why

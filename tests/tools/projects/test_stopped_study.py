@@ -48,7 +48,8 @@ def test_a_study_is_estimated_by_measured_seconds_and_stopped_and_the_project_go
     stopped = stop_study(workspace, begun.study_id, project=NAME)
     assert (stopped.state, stopped.estimated_seconds) == ("stopped", None)
     assert stopped.next is not None
-    assert stopped.next.tool == "pass_gate", "the baseline meets the goal: the search is no longer needed"
+    assert (stopped.next.tool, stopped.next.arguments["search"]["trials"]) == ("start_tuning", 4)
+    assert "after 0 trials, which passing the gate discards; pass_gate(" in stopped.next.why, "who decides knows"
     with workspace.session() as session:
         told = entries(session, NAME, "study")[-1][1]
         assert told == {"study_id": begun.study_id, "state": "stopped", "ended_at": told["ended_at"]}

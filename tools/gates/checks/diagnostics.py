@@ -14,12 +14,14 @@ from trainwright.tools.gates.outcomes import (
     passed_if,
     passed_with_exemption,
 )
+from trainwright.tools.gates.trying import options_against
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
     from trainwright.tools.answers import NextCall
     from trainwright.tools.gates.checklist import CheckLine
     from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
 
 REPORT = "diagnostic_report.md"
 
@@ -113,7 +115,17 @@ def recommendation_made(evidence: Evidence, line: CheckLine) -> Outcome:
         return failed(recommendation, required, cures.cure(evidence, still_open[0]))
     if accepted and found["assessment"].get("best_value") is not None:  # nothing else was to be debugged
         return passed_with_exemption(f"{recommendation}, for {', '.join(accepted)}, which the owner accepts", required)
+    if found["assessment"].get("fit") == "guessing" and evidence.baseline is not None:
+        return _guessing(evidence, found, evidence.baseline)
     return failed(recommendation, required, _diagnose(evidence))
+
+
+def _guessing(evidence: Evidence, found: dict[str, Any], run: RunEvidence) -> Outcome:
+    """Refuse to search around a baseline that is no better than guessing while a fix of its alerts is left to try."""
+    sick = [alert for alert in found["alerts"] if alert["severity"] != "info"]
+    left = [option.call for option in options_against(evidence, run, sick) if not option.vain]
+    measured = f"debug: no better than guessing; {'a fix is' if left else 'no fix is'} left to try"
+    return passed_if(not left, measured, "deploy or optimize", left[0] if left else None)
 
 
 def _missing(evidence: Evidence, measured: str, required: str) -> Outcome:

@@ -100,7 +100,7 @@ def bounds_kept(evidence: Evidence, line: CheckLine) -> Outcome:
     reached = evidence.final_value(evidence.goal_metric)
     if is_accepted(evidence, reached):
         return passed_with_exemption(f"{measured}; accepted by the owner below {', '.join(broken)}", required)
-    return failed(measured, required, _ask(evidence, reached))
+    return failed(measured, required, _ask(evidence, reached, broken))
 
 
 def _named(bounds: list[Bound], form: str) -> str:
@@ -110,9 +110,13 @@ def _named(bounds: list[Bound], form: str) -> str:
     return ", ".join(form.format(bound) for bound in listed[:MOST_NAMED]) + more
 
 
-def _ask(evidence: Evidence, reached: float | None) -> NextCall:
+def _ask(evidence: Evidence, reached: float | None, broken: list[str]) -> NextCall:
+    """Name the request of the owner, of the value on the split whose bounds are broken."""
+    split = "validation"
+    if evidence.export is not None and any(TEST in name for name in broken):
+        split, reached = "test", evidence.export.tested_metrics().get(evidence.goal_metric, reached)
     longer = f"train longer: start_training(project={evidence.name!r}, kind='final', template='production')"
     if reached is None:
         return evidence.call("project_status", f"the goal's metric was not measured; {longer}")
-    why = f"only the owner may accept less than the project's own bounds; or {longer}"
+    why = f"only the owner may accept the {split} {evidence.goal_metric}, below its bounds; or {longer}"
     return evidence.call("configure", why, ask_owner={"accept": floor_of(evidence, reached)})

@@ -12,6 +12,7 @@ from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applica
 from trainwright.tools.gates.searches import (
     conclude,
     first_search,
+    is_baseline,
     next_search,
     resumed_search,
     search_anew,
@@ -70,7 +71,8 @@ def best_configuration(evidence: Evidence, line: CheckLine) -> Outcome:
     if without:
         return not_applicable(without, line.text)
     best = evidence.confirmation.get("best_parameters")
-    return passed_if(bool(best), best or "none yet", line.text, _study_next(evidence))
+    own = f"{best}: the baseline's own, nothing better was found" if is_baseline(evidence.confirmation) else best
+    return passed_if(bool(best), own or "none yet", line.text, _study_next(evidence))
 
 
 @check("optimization.improvement_validated")

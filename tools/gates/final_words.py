@@ -1,0 +1,54 @@
+"""Final words on a project: goal, test figures with their interval, who measured them, and one line of use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainwright.tools.gates.asked import SHARES
+from trainwright.tools.gates.exits import verdict
+from trainwright.tools.gates.phases import Phase
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.trainer.run.results import Export
+
+CONFIDENCE = 0.95
+MOST_METRICS = 4
+
+
+def final_words(evidence: Evidence) -> list[str]:
+    """Return the sentences that end a project; empty before its export."""
+    if evidence.export is None or not evidence.export.is_complete:
+        return []
+    found = evidence.export.exported
+    return [verdict(evidence, Phase.FINALIZATION), _tested(evidence, found), _served(found)]
+
+
+def _tested(evidence: Evidence, found: Export) -> str:
+    assert evidence.export is not None, "it holds the figures"  # noqa: S101
+    tested, certified = evidence.export.tested_metrics(), evidence.export.certified("test")
+    if not tested:
+        return "The data has no test split."
+    first = sorted(tested, key=lambda name: name != evidence.goal_metric)[:MOST_METRICS]
+    figures = ", ".join(_figure(name, tested[name], found.test.size or 0) for name in first)
+    by = "certified" if all(name in certified for name in first) else "as its process reported"
+    return f"Test split, {found.test.size} rows, {by}: {figures}."
+
+
+def _figure(name: str, value: float, rows: int) -> str:
+    """Return a figure; of a share of rows with its 95 % interval by Wilson."""
+    if name not in SHARES or not rows or not 0 <= value <= 1:
+        return f"{name} {value:.4g}"
+    from scipy import stats
+
+    chance = stats.binomtest(round(value * rows), rows).proportion_ci(CONFIDENCE, method="wilson")
+    return f"{name} {value:.4g} (95 % interval {chance.low:.3g} to {chance.high:.3g})"
+
+
+def _served(found: Export) -> str:
+    if found.onnx is None:
+        return "model.safetensors has the weights; README.md says how they are loaded."
+    outputs = [name for name in found.onnx.shapes if name not in found.onnx.inputs]
+    names = f"{', '.join(found.onnx.inputs)} to {', '.join(outputs) or 'the output'}"
+    call = "`onnxruntime.InferenceSession('model.onnx').run(None, inputs)`"
+    return f"model.onnx takes {names}: {call}; README.md has the rest."

@@ -1,0 +1,70 @@
+"""Calls against an alert: its fixes are tried in short paired runs, or one is applied by a change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.gates import cures
+from trainwright.tools.gates.decision import Option
+from trainwright.tools.gates.memory import ignored, in_vain
+
+if TYPE_CHECKING:
+    from trainwright.tools.answers import NextCall
+    from trainwright.tools.gates.records import Records, RunRecords
+
+MOST_FIXES = 4
+"""Fixes that one trial compares."""
+ONLY_LENGTH = ("training.epochs", "training.max_steps", "early_stopping.", "checkpoints.")
+"""Keys that say how long to train or what to keep: runs of the same few steps cannot tell them apart."""
+OTHER_ROWS = ("data.use", "data.split", "seed")
+"""Keys whose change is not the same work: other rows, or in another order."""
+NOT_OF_TRAINING = cures.OF_MEMORY | {"data_leak", "learning_rate_off_curve", "no_effect"}
+"""Alerts whose fixes the run has computed itself, or which are not about the curves."""
+
+
+def can_be_shown(alert_id: str, changes: dict[str, Any]) -> bool:
+    """Return whether a short paired run can show what these changes do to the alert."""
+    if not changes or alert_id in NOT_OF_TRAINING or all(key.startswith(ONLY_LENGTH) for key in changes):
+        return False
+    return not any(key.startswith(OTHER_ROWS) for key in changes)
+
+
+def fixes_to_try(evidence: Records, run: RunRecords, alert: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the alert's fixes that were not tried in vain on this configuration, and that a short run can show."""
+    done = cures.tried_on(evidence, alert["id"], run.row.config_digest)
+    if any(one.cleared and one.in_pairs for one in done):
+        return []  # the first that cured is known
+    known = {one.fix for one in done if one.in_pairs}
+    left = [fix for fix in cures.untried(alert, done) if fix["id"] not in known]
+    shown = [fix for fix in left if can_be_shown(alert["id"], fix["changes"])]
+    return [fix for fix in shown if len(ignored(evidence, list(fix["changes"]))) < len(fix["changes"])][:MOST_FIXES]
+
+
+def options_against(
+    evidence: Records, run: RunRecords, alerts: list[dict[str, Any]], *, proven: bool = False
+) -> list[Option]:
+    """Return the calls against a run's alerts, of each: its fixes are tried, else the first that may help is applied.
+
+    Args:
+        proven: only changes that cured in short runs.
+    """
+    found = []
+    for alert in alerts:
+        done = cures.tried_on(evidence, alert["id"], run.row.config_digest)
+        cured = {one.fix: one for one in done if one.cleared and one.in_pairs}
+        fixes = [] if proven else fixes_to_try(evidence, run, alert)
+        if fixes:
+            why = f"{alert['id']}: short runs with and without each say which of its fixes cures: "
+            why += ", ".join(fix["id"] for fix in fixes)
+            found.append(evidence.call("diagnose_run", why, run_id=run.id, fix="try"))
+        left = [fix for fix in cures.untried(alert, done) if fix["id"] in cured or not proven]
+        found += [_applying(evidence, alert, fix, cured.get(fix["id"])) for fix in left]
+    return [Option(call=call, vain=in_vain(evidence, call)) for call in found]
+
+
+def _applying(evidence: Records, alert: dict[str, Any], fix: dict[str, Any], proof: cures.Tried | None) -> NextCall:
+    text = f"{alert['id']}: {fix['text']}"
+    stated = {"reason": text} if alert["id"] in cures.OF_MEMORY else {}
+    return evidence.call(
+        "configure", f"{text}{f' Proven: {proof}.' if proof else ''}", changes=fix["changes"], **stated
+    )
