@@ -23,6 +23,7 @@ from trainwright.trainer.catalog.names import BUILT_IN
 from trainwright.trainer.config import MergedConfig, merge_changes
 from trainwright.trainer.config.cross_rules import without_the_trainers
 from trainwright.trainer.config.goal import EXAMPLE, MEASURED, corrected_goal, goal_problem, nearest_goal
+from trainwright.trainer.config.goal_words import spoken_goals
 from trainwright.trainer.metrics import near_metrics
 
 if TYPE_CHECKING:
@@ -89,8 +90,20 @@ def create_project(
     status = project_status(workspace, name)
     assert isinstance(status, ProjectStatus)  # noqa: S101 - one name gives one status
     own = goal["metric"] not in {*BUILT_IN["metrics"], "loss"} and settled.config.objective.name != "multi_task"
-    remarks = [*status.remarks, *([f"{goal['metric']} {NEVER_CERTIFIED}"] if own else [])]
+    remarks = [
+        *status.remarks, *_other_than_said(intent, goal), *([f"{goal['metric']} {NEVER_CERTIFIED}"] if own else [])
+    ]  # fmt: skip
     return status.model_copy(update={"taken_as": [*notes, *settled.notes] or None, "remarks": remarks})
+
+
+def _other_than_said(intent: str, goal: dict[str, Any]) -> list[str]:
+    """Return the sentence on a goal whose metric is another than the intent names; none where it names none, or it."""
+    named = [one for one in spoken_goals(intent).named if one.target is not None]
+    metrics = {one.word.metric for one in named}
+    if not named or goal["metric"] in metrics or (None in metrics and goal["metric"] not in MEASURED):
+        return []
+    said = " and ".join(one.words for one in named)
+    return [f"the intent names {said}, and the goal is in {goal['metric']}, which is another metric: ask the user"]
 
 
 def settled_values(config: dict[str, Any], goal: dict[str, Any]) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from pydantic import BaseModel, Field
 
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.training_architect.facts import PLAN_KEYS
+from trainwright.tools.training_architect.goals import Question
 from trainwright.tools.training_architect.hardware import GIB
 from trainwright.tools.training_architect.plan import Decision, Plan
 from trainwright.tools.training_architect.planning import alternatives_of, proposed_goal
-from trainwright.tools.training_architect.reading import TARGET, Question
 from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.estimation.prices import MISSING
 
@@ -108,8 +108,6 @@ def questions_answer(request: PlanRequest, questions: list[Question], assumed: l
 def plan_answer(workspace: Workspace, plan: Plan, files: list[str], name: str) -> PlanAnswer:
     """Return the plan as an answer."""
     goal = proposed_goal(plan)
-    if goal["target"] is None:
-        return questions_answer(plan.request, [Question(TARGET, "target")], plan.assumed)
     values = [PlannedValue(key=one.key, value=_seen(one), why=one.why, source=one.source) for one in plan.decisions]
     shown = [value for value in values if value.key not in PLAN_KEYS or value.key == "plan.effective_batch"]
     alternatives = [AlternativeView.model_validate(one) for one in alternatives_of(plan)[:MOST_ALTERNATIVES]]

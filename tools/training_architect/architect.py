@@ -13,12 +13,13 @@ from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.training_architect.answers import TOOL, PlanAnswer, free_name, plan_answer, questions_answer
 from trainwright.tools.training_architect.documents import load_rulebook
 from trainwright.tools.training_architect.files import write_files
+from trainwright.tools.training_architect.goals import Question
 from trainwright.tools.training_architect.hardware import TABLE, Device, named_device, probed_device
 from trainwright.tools.training_architect.inspecting import inspected
 from trainwright.tools.training_architect.intent import with_intent
 from trainwright.tools.training_architect.plan import Plan
 from trainwright.tools.training_architect.planning import make_plan
-from trainwright.tools.training_architect.reading import Question, Reading, read_task
+from trainwright.tools.training_architect.reading import Reading, read_task
 from trainwright.tools.training_architect.request import PlanRequest
 from trainwright.tools.training_architect.traced import Tracer, price_of
 from trainwright.trainer.base.errors import ConfigurationError

@@ -61,8 +61,6 @@ IN_BLOCKS = (*GENERATIVE, "masked_language_model")
 """Tasks whose texts are cut into blocks."""
 OF_VOCABULARY = (*IN_BLOCKS, "seq2seq")
 """Tasks whose outputs are as many as the vocabulary's tokens, for every token."""
-WITHOUT_SCALE = (*OF_VOCABULARY, "text_regression", "table_regression")
-"""Tasks whose metric has no end that could be called perfect, so that nobody but the user can set its goal."""
 PLAN_KEYS = ("plan.effective_batch", "plan.max_length", "plan.metric")
 """Decisions of a plan that stand in no single key of a configuration."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_architect.facts import PLAN_KEYS, Facts
+from trainwright.tools.training_architect.goals import GoalReading
 from trainwright.trainer.config import apply_changes
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Plan:
     device: Device
     task: str
     facts: Facts
+    goal: GoalReading = field(default_factory=GoalReading)
     config: dict[str, Any] = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
     passed_over: list[str] = field(default_factory=list)

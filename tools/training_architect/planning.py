@@ -10,6 +10,7 @@ from trainwright.tools.training_architect.documents import Rulebook, filled
 from trainwright.tools.training_architect.estimates import step_seconds, work_by_formula
 from trainwright.tools.training_architect.facts import IN_BLOCKS, Facts
 from trainwright.tools.training_architect.fitting import FITTED, fit
+from trainwright.tools.training_architect.goals import default_target
 from trainwright.tools.training_architect.hardware import Device
 from trainwright.tools.training_architect.plan import Plan
 from trainwright.tools.training_architect.reading import (
@@ -53,12 +54,17 @@ def make_plan(
         "goal": request.goal,
         **facts_of_data(found.get("data") or {}, reading.target),
     }
-    plan = Plan(request, book, device, reading.task, facts, assumed=list(reading.assumed), price=price)
+    plan = Plan(
+        request, book, device, reading.task, facts, goal=reading.goal, assumed=list(reading.assumed), price=price
+    )
     _add_device(plan, found["machine"])
     _add_model(plan, found.get("model"))
     plan.facts |= lengths(plan.facts)
+    if plan.goal.metric is not None:
+        plan.take("plan.metric", plan.goal.metric, "what was asked for", "the call" if request.metric else "the intent")
     for key in FIRST:
-        plan.facts[key.rpartition(".")[2]] = plan.decide(key)
+        is_named = key == "plan.metric" and plan.goal.metric is not None
+        plan.facts[key.rpartition(".")[2]] = plan.goal.metric if is_named else plan.decide(key)
         if key == "plan.max_length":
             plan.facts |= _blocks(plan.facts)
     _add_data(plan, reading, found)
@@ -125,6 +131,13 @@ def _add_data(plan: Plan, reading: Reading, found: dict[str, Any]) -> None:
         use, args = reading.form["use"], {**args, **reading.form["args"]}
     elif use in TABLES:
         args |= {name: value for name, value in (("text", reading.text), ("target", reading.target)) if value}
+        told_by = (found["data"].get("told_by") or {}).get(reading.target, [])
+        if told_by and reading.text is None and not {"features", "columns"} & args.keys():
+            args["columns"] = dict.fromkeys(told_by, "ignore")
+            plan.assumed.append(
+                f"{', '.join(map(repr, told_by))} tells {reading.target!r} in every row, so it is left out "
+                "(data.args.columns): ask the user whether it is known before what is predicted happens"
+            )
     tokens = plan.facts.get("max_length")
     if tokens is not None:
         size = "block_size" if plan.task in IN_BLOCKS else "max_length"
@@ -143,7 +156,7 @@ def _add_data(plan: Plan, reading: Reading, found: dict[str, Any]) -> None:
             plan.decide(key)
     # the metric that the goal is in; the loss needs no place among the metrics
     if plan.facts["metric"] != "loss":
-        plan.config["metrics"] = [plan.facts["metric"]]
+        plan.config["metrics"] = [{"use": plan.goal.own} if plan.goal.own else plan.facts["metric"]]
 
 
 def _add_length(plan: Plan) -> None:
@@ -223,13 +236,12 @@ def alternatives_of(plan: Plan) -> list[dict[str, Any]]:
 
 
 def proposed_goal(plan: Plan) -> dict[str, Any]:
-    """Return metric, direction and target of the project: the caller's target, else the middle to perfection."""
-    metric = plan.facts["metric"]
-    direction = MEASURED[metric][0]
-    target = plan.request.target
+    """Return metric, direction and target of the project: as asked for, else the middle to perfection."""
+    metric, target = plan.facts["metric"], plan.goal.target
+    direction = plan.goal.direction or MEASURED[metric][0]
     if target is None:
-        share = plan.facts.get("majority_share", 0.5)
-        target = round(share + (1 - share) / 2, 2) if direction == "maximize" else None
-        if target is not None:
-            plan.assumed.append(f"target {target}: the middle between always naming the largest class and no error")
+        default = default_target(metric, plan.facts)
+        assert default is not None, "asked for before"  # noqa: S101
+        target, why = default
+        plan.assumed.append(why)
     return {"metric": metric, "direction": direction, "target": target}

@@ -272,3 +272,18 @@ def test_another_template_keeps_the_work_and_changes_how_it_is_trained(workspace
     answer = projects.configure(workspace, "one", changes={}, template="production")
     assert answer.changed["training.epochs"][1] >= 100
     assert not any(key.startswith(("model", "data", "selection")) for key in answer.changed)
+
+
+@pytest.mark.requirement("ARCH-1", "PHASE-2")
+@pytest.mark.parametrize(
+    ("intent", "is_other"),
+    [
+        ("ROC AUC at least 0.85", True),
+        ("top-5 accuracy of 0.85", True),
+        ("accuracy of 85 %", False),
+        ("which one?", False),
+    ],
+)
+def test_a_project_in_another_metric_than_its_intent_says_so(workspace: Workspace, intent: str, is_other: bool) -> None:
+    remarks = create(workspace, intent=intent).remarks
+    assert any("another metric" in one for one in remarks) is is_other
