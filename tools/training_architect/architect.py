@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.owner import root_grants
@@ -14,12 +14,11 @@ from trainwright.tools.training_architect.answers import TOOL, PlanAnswer, free_
 from trainwright.tools.training_architect.documents import load_rulebook
 from trainwright.tools.training_architect.files import write_files
 from trainwright.tools.training_architect.goals import Question
-from trainwright.tools.training_architect.hardware import TABLE, Device, named_device, probed_device
+from trainwright.tools.training_architect.hardware import TABLE, named_device, probed_device
 from trainwright.tools.training_architect.inspecting import inspected
 from trainwright.tools.training_architect.intent import with_intent
-from trainwright.tools.training_architect.plan import Plan
 from trainwright.tools.training_architect.planning import make_plan
-from trainwright.tools.training_architect.reading import Reading, read_task
+from trainwright.tools.training_architect.reading import read_task
 from trainwright.tools.training_architect.request import PlanRequest
 from trainwright.tools.training_architect.traced import Tracer, price_of
 from trainwright.trainer.base.errors import ConfigurationError
@@ -66,7 +65,11 @@ def plan_training(
     device = named or probed_device(found["machine"], owners)
     tracer = Tracer(workspace, root, device, began + wait_seconds, should_stop)
     price = price_of(workspace, device, request.limits.get("dollars_per_hour"))
-    plan = _planned(request, reading, found, device=device, tracer=tracer, price=price)
+    plan = make_plan(
+        request, reading, found, device=device, book=load_rulebook(), memory_of=tracer, price=price,
+        longest_seconds=workspace.settings.limits.run_wall_clock_seconds,
+    )  # fmt: skip
+    plan.assumed += [tracer.problem] if tracer.problem is not None else []
     if tracer.is_out_of_time and has_read:  # the next call has all its time for this
         return _again(request, "memory is still being traced")
     if not plan.first:  # the files that a command brings are not here yet
@@ -105,18 +108,3 @@ def _root(workspace: Workspace, request: PlanRequest) -> Path:
             document="phases/limits.md",
         )
     return root
-
-
-def _planned(
-    request: PlanRequest,
-    reading: Reading,
-    found: dict[str, Any],
-    *,
-    device: Device,
-    tracer: Tracer,
-    price: tuple[float, str] | None,
-) -> Plan:
-    plan = make_plan(request, reading, found, device=device, book=load_rulebook(), memory_of=tracer, price=price)
-    if tracer.problem is not None:
-        plan.assumed.append(tracer.problem)
-    return plan

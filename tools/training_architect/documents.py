@@ -167,7 +167,7 @@ class Document(_Strict):
     rules: list[Rule] = Field(default_factory=list)
     alternatives: list[Alternative] = Field(default_factory=list)
     known: dict[str, KnownModel] = Field(default_factory=dict)
-    built_in: dict[str, str] = Field(default_factory=dict)
+    built_in: dict[str, list[str]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _tasks_are_known(self) -> Self:

@@ -224,14 +224,12 @@ def family_of(model: dict[str, Any], task: str) -> str:
     return "image" if task.startswith("image_") else "other"
 
 
-def proposed_model(task: str, book: Rulebook) -> tuple[dict[str, Any], str] | None:
-    """Return the model for a task that names none, with why; None where nobody can say."""
+def proposed_models(task: str, book: Rulebook) -> list[tuple[dict[str, Any], str]]:
+    """Return the models for a task that names none, the first first, each with why."""
     if task in book.built_in:
-        return {"use": book.built_in[task], "args": {}}, "the built-in model for such data"
-    name = next((name for name, known in book.known.items() if task in known.tasks), None)
-    return (
-        None if name is None else ({"use": "transformers", "args": {"hub": name}}, "a small model that is often enough")
-    )
+        return [({"use": name, "args": {}}, "a built-in model for such data") for name in book.built_in[task]]
+    names = [name for name, known in book.known.items() if task in known.tasks]
+    return [({"use": "transformers", "args": {"hub": name}}, "a small model that is often enough") for name in names]
 
 
 def facts_of_data(data: dict[str, Any], target: str | None) -> dict[str, Any]:
