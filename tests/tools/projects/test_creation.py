@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.worlds.flowers import NAME
 
 from trainwright.tools import projects
 from trainwright.tools.ledger import append, entries
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.records import latest_config
 from trainwright.tools.workspace.tables import ConfigVersion
 from trainwright.trainer.base.errors import ApprovalNeededError, ConfigurationError, ConflictError, NotFoundError
 from trainwright.trainer.config.goal import corrected_goal, goal_problem
@@ -287,3 +290,38 @@ def test_another_template_keeps_the_work_and_changes_how_it_is_trained(workspace
 def test_a_project_in_another_metric_than_its_intent_says_so(workspace: Workspace, intent: str, is_other: bool) -> None:
     remarks = create(workspace, intent=intent).remarks
     assert any("another metric" in one for one in remarks) is is_other
+
+
+@pytest.mark.requirement("PHASE-2", "CONF-3")
+def test_before_a_result_counts_a_goal_changes_in_any_way_and_selection_follows(workspace: Workspace) -> None:
+    create(workspace)
+    answer = projects.configure(workspace, "one", changes={"goal": {"metric": "auc", "target": 0.85}})
+    assert answer.changed["goal"][1] == {"metric": "auc", "direction": "maximize", "target": 0.85}
+    with workspace.session() as session:
+        values = latest_config(session, "one").values
+    assert values["selection"] == {"metric": "auc", "direction": "maximize"}
+    assert "auc" in values["metrics"]
+    lower = projects.configure(workspace, "one", changes={"goal.target": 0.8, "seed": 3})
+    assert set(lower.changed) == {"goal", "seed"}
+    status = projects.project_status(workspace, "one")
+    assert isinstance(status, projects.ProjectStatus)
+    assert status.goal == "validation auc >= 0.8"
+    with pytest.raises(ConfigurationError, match="cannot be meant"):
+        projects.configure(workspace, "one", changes={"goal.target": 1.5})
+    assert not verify_workspace(workspace.path).problems
+
+
+@pytest.mark.requirement("PHASE-2", "GATE-3")
+def test_once_a_result_counts_a_goal_is_raised_freely_and_lowered_by_the_owner_alone(at: Any) -> None:
+    workspace = at("trained")
+    raised = projects.configure(workspace, NAME, changes={"goal.target": 0.99})
+    assert raised.changed["goal"][1]["target"] == 0.99
+    with pytest.raises(ConfigurationError, match="is a result") as lowered:
+        projects.configure(workspace, NAME, changes={"goal.target": 0.7})
+    asked = projects.configure(workspace, NAME, **lowered.value.details["amend"])
+    assert asked.requests is not None
+    assert "0.7" in str(asked.requests)
+    with pytest.raises(ConfigurationError, match="is a result") as other:
+        projects.configure(workspace, NAME, changes={"goal": {"metric": "f1", "direction": "maximize", "target": 0.99}})
+    assert "Another metric is another project" in other.value.remedy
+    assert not verify_workspace(workspace.path).problems
