@@ -92,7 +92,7 @@ async def plan_training(
     limits: Annotated[
         dict[str, float] | None, Field(description="memory_gib, hours, dollars, dollars_per_hour")
     ] = None,
-    metric: Annotated[str | None, Field(description="The goal's; default: the intent's, else by the data")] = None,
+    metric: Annotated[str | None, Field(description="Of the goal; default: the intent's")] = None,
     target: Annotated[float | None, Field(description="Value of the metric that is good enough")] = None,
     code_root: str = ".",
     write_files: Annotated[
