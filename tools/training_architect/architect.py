@@ -51,6 +51,8 @@ def plan_training(
         DataError: the data cannot be read.
     """
     root = _root(workspace, request)
+    if request.task is None:
+        load_rulebook().refuse_beyond(request.intent)
     began, owners = time.monotonic(), workspace.path / TABLE
     request, noted = with_intent(request.located(root), owners)
     named = named_device(request.hardware, owners) if request.hardware else None
@@ -87,6 +89,8 @@ def _again(request: PlanRequest, why: str) -> PlanAnswer:
 def open_questions(workspace: Workspace, request: PlanRequest, wait_seconds: float = 50.0) -> list[str]:
     """Return the open questions about data, goal and money, as a person would be asked; none while files are read."""
     root, owners = _root(workspace, request), workspace.path / TABLE
+    if request.task is None:
+        load_rulebook().refuse_beyond(request.intent)
     request, _ = with_intent(request.located(root), owners)
     found = {} if request.data is None else inspected(workspace, request, root, wait_seconds)
     if found is None:

@@ -10,6 +10,7 @@ Facts = dict[str, Any]
 FACTS: dict[str, str] = {
     "task": "what is learned, one of TASKS",
     "goal": "fastest, balanced or best_quality",
+    "adapters": "whether the intent asks for LoRA or other adapters",
     "bound": "whether time or money is stated",
     "family": "transformers, gpt, table, image or other",
     "start": "pretrained or scratch",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -28,12 +29,17 @@ from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.goal import MEASURED
 
 if TYPE_CHECKING:
+    from trainwright.tools.training_architect.documents import KnownModel
     from trainwright.tools.training_architect.fitting import MemoryOf
     from trainwright.tools.training_architect.schedule import Allowed
 
 FIRST = ("loss", "plan.metric", "plan.max_length", "plan.effective_batch", "training.precision")
 EPOCHS = "training.epochs"
 OF_DATA = "data.args."
+ADAPTERS = re.compile(r"\b(?:q?lora|dora|peft|adapters?)\b", re.IGNORECASE)
+TRAINED_ON = re.compile(r"-(?:instruct|chat|it|base)$", re.IGNORECASE)
+"""Ends of a model's name that say how its base was trained on."""
+CHATS = re.compile(r"instruct|chat|-it\b", re.IGNORECASE)
 LEAST_SHARE = 0.34
 """Of a model's epochs that must fit the stated time; else a faster model is tried."""
 
@@ -110,6 +116,7 @@ def _plan_with(
     assert reading.task is not None, "asked for before"  # noqa: S101
     facts: Facts = {
         "task": reading.task,
+        "adapters": ADAPTERS.search(request.intent) is not None,
         "bound": bool({"hours", "dollars"} & request.limits.keys()),
         "goal": request.goal,
         **facts_of_data(found.get("data") or {}, reading.target),
@@ -163,7 +170,7 @@ def _add_model(plan: Plan, model: dict[str, Any], why: str, found: dict[str, Any
     facts["start"] = "pretrained" if is_pretrained else "scratch"
     sizes = found if found and "parameters" in found else None
     if args.get("hub"):
-        known = plan.book.known.get(args["hub"])
+        known = plan.book.known.get(args["hub"]) or _sibling(plan, args["hub"])
         sizes = sizes or (known.model_dump(exclude={"tasks"}) if known else None)
         folder = f"models/{PurePosixPath(args['hub']).name}"
         plan.first.append(f"hf download {args.pop('hub')} --local-dir {folder}")
@@ -176,8 +183,20 @@ def _add_model(plan: Plan, model: dict[str, Any], why: str, found: dict[str, Any
         )
     if not (plan.task == "image_classification" and (plan.request.data or {}).get("use") == "images"):
         sizes = {name: value for name, value in (sizes or {}).items() if name != "picture_size"}
+    path = str(args.get("path") or "")
+    if plan.task == "instruction" and not CHATS.search(path):
+        plan.assumed.append(f"{path} may be a base model, and a base model has no chat template: see configs/text.md")
     plan.facts |= facts | {name: value for name, value in (sizes or {}).items() if value is not None}
     plan.take("model", {"use": model["use"], **({"args": args} if args else {})}, why, source)
+
+
+def _sibling(plan: Plan, hub: str) -> KnownModel | None:
+    """Return the sizes of a model whose base, or another training of the same weights, is known."""
+    found = next((name for name in plan.book.known if TRAINED_ON.sub("", name) == TRAINED_ON.sub("", hub)), None)
+    if found is None:
+        return None
+    plan.assumed.append(f"{hub} has the size of {found}")
+    return plan.book.known[found]
 
 
 def _add_data(plan: Plan, reading: Reading, found: dict[str, Any]) -> None:

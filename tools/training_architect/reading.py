@@ -15,6 +15,7 @@ from trainwright.tools.training_architect.goals import (
     read_goal,
 )
 from trainwright.tools.training_architect.request import TABLES
+from trainwright.trainer.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.documents import Rulebook
@@ -35,6 +36,8 @@ SOURCES = re.compile(
 )
 """Words behind which it names from what, or goes on."""
 SHORTEST_STEM = 5
+MASKS = re.compile(r"^(?:masks?|annotations?|segmentations?|seg|gt)(?:[_-]\w+)?$", re.IGNORECASE)
+"""Names of a folder of masks."""
 IDENTIFIER = re.compile(r"(^|_)(id|uuid|key|index)$|^id_", re.IGNORECASE)
 MOST_CLASSES = 50
 MOST_SHOWN = 12
@@ -86,6 +89,7 @@ def read_task(request: PlanRequest, found: dict[str, Any]) -> Reading:
     elif use in TABLES:
         _read_table(request, data, reading)
     elif reading.task is None:
+        _refuse_masks(request, use, data)
         reading.task = _task_of(use, data)
     if reading.task == "language_model" and request.task is None and (found.get("model") or {}).get("masked"):
         reading.task = "masked_language_model"
@@ -104,6 +108,23 @@ def _with_goal(request: PlanRequest, data: dict[str, Any], reading: Reading) -> 
     reading.questions += goal.questions
     reading.assumed += goal.assumed
     return reading
+
+
+def _refuse_masks(request: PlanRequest, use: str, data: dict[str, Any]) -> None:
+    """Refuse to take pictures and their masks for two classes. Raises ConfigurationError."""
+    folders = list(data.get("classes") or {}) if use == "images" else []
+    masks = [name for name in folders if MASKS.search(name)]
+    if len(masks) != 1 or len(folders) != 2:
+        return
+    path = (request.data or {}).get("args", {}).get("path")
+    pictures = next(name for name in folders if name not in masks)
+    args = {"path": f"{path}/{pictures}", "masks": f"{path}/{masks[0]}"}
+    raise ConfigurationError(
+        f"The folders {pictures} and {masks[0]} look like pictures and their masks, which are not two classes.",
+        remedy=f"create_project with data={{'use': 'images', 'args': {args}}}: plan_training does not plan "
+        "masks. Or name task='image_classification', if they are classes.",
+        document="configs/images.md",
+    )
 
 
 def _read_form(use: str, form: dict[str, Any], reading: Reading) -> None:

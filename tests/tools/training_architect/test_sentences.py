@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.tools.training_architect.documents import load_rulebook
+from trainwright.tools.training_architect.documents import DOCUMENTS, load_rulebook
 from trainwright.tools.training_architect.hardware import probed_device
 from trainwright.tools.training_architect.intent import with_intent
 from trainwright.tools.training_architect.plan import Plan
@@ -208,3 +208,48 @@ def test_what_stands_last_in_a_wide_table_can_be_predicted():
     found = inspection._of_frame(wide, None, None, is_table=True)
     request, _ = with_intent(read_request(intent="Predict the digit, accuracy of 97 %", data="digits.csv"))
     assert read_task(request, {"data": found}).target == "digit"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "page"),
+    [
+        ("train a PPO agent on CartPole", "configs/your_code.md"),
+        ("a diffusion model of flowers", "configs/your_code.md"),
+        ("U-Net on imgs/ and masks/, Dice 0.9", "configs/images.md"),
+        ("predict the oil temperature of the next 24 hours", "configs/your_code.md"),
+        ("Ölpreis der nächsten 12 Stunden vorhersagen", "configs/your_code.md"),
+        ("run my Trainer script train.py on the messages", "configs/own_trainer.md"),
+        ("find cars with bounding boxes", "configs/your_code.md"),
+        ("predict price, MAE at most 400", None),
+        ("spam or ham?", None),
+        ("write like this book", None),
+    ],
+)
+def test_what_is_not_planned_is_refused_with_its_page_and_nothing_else_is_planned_for_it(sentence, page):
+    book = load_rulebook()
+    assert all((DOCUMENTS.parent / one.read).is_file() for one in book.beyond)
+    if page is None:
+        book.refuse_beyond(sentence)
+        return
+    with pytest.raises(ConfigurationError) as refused:
+        book.refuse_beyond(sentence)
+    assert refused.value.document == page
+
+
+def test_numbers_of_a_table_are_scaled_and_lora_is_taken_where_it_is_asked_for():
+    plan = plan_of("predict price, MAE at most 400", "diamonds.csv")
+    assert plan.config["target_scaling"] == "standardize"
+    chats = {"use": "transformers", "args": {"hub": "Qwen/Qwen2.5-0.5B"}}
+    lora = plan_of("LoRA on this book, perplexity below 15", "book.txt", model=chats)
+    assert "adapter" in lora.config
+    assert any("has the size of Qwen/Qwen2.5-0.5B-Instruct" in one for one in lora.assumed)
+
+
+def test_pictures_and_their_masks_are_no_two_classes():
+    request, _ = with_intent(read_request(intent="find the cells", data="scans"))
+    found = {"data": {"rows": 40, "columns": [], "classes": {"imgs": 20, "masks": 20}}}
+    with pytest.raises(ConfigurationError, match="not two classes") as refused:
+        read_task(request, found)
+    assert "'masks': 'scans/masks'" in refused.value.remedy
+    found["data"]["classes"] = {"cells": 20, "dust": 20}
+    assert read_task(request, found).task == "image_classification"
