@@ -156,10 +156,29 @@ def changed_goal(evidence: Evidence, named: dict[str, Any]) -> dict[str, Any]:
     higher = goal["target"] >= present["target"]
     is_raised = same and (higher if goal["direction"] == MAXIMIZE else goal["target"] <= present["target"])
     is_owners = any(grant.kind == "goal" for grant in evidence.grants)
-    results = [run for run, body in evidence.facts.started.items() if body.kind not in WITHOUT_RESULT]
+    results = _results(evidence)
     if goal != present and (is_owners or (results and not is_raised)):
         raise _fixed(present, goal, "the owner has revised it" if is_owners else f"{results[0]} is a result")
     return goal
+
+
+def _results(evidence: Evidence) -> list[str]:
+    """Return the runs beside which a goal may no longer change freely."""
+    return [run for run, body in evidence.facts.started.items() if body.kind not in WITHOUT_RESULT]
+
+
+def met_by_the_smoke_run(evidence: Evidence) -> list[str]:
+    """Return the sentence on a goal that a few steps reach already; none once a result counts."""
+    run = evidence.newest(RunKind.SMOKE)
+    if run is None or run.summary is None or _results(evidence):
+        return []
+    value = run.reported_value(evidence.goal_metric)
+    if value is None or not evidence.reaches_goal(value):
+        return []
+    return [
+        f"the smoke run already meets the goal: {evidence.goal_metric} {value:.4g} after {run.summary.steps} steps. "
+        "Ask the user for a target that says something; configure(changes={'goal.target': …}) takes it"
+    ]
 
 
 def _fixed(present: dict[str, Any], goal: dict[str, Any], why: str) -> ConfigurationError:

@@ -325,3 +325,16 @@ def test_once_a_result_counts_a_goal_is_raised_freely_and_lowered_by_the_owner_a
         projects.configure(workspace, NAME, changes={"goal": {"metric": "f1", "direction": "maximize", "target": 0.99}})
     assert "Another metric is another project" in other.value.remedy
     assert not verify_workspace(workspace.path).problems
+
+
+@pytest.mark.requirement("PHASE-2")
+def test_a_goal_that_the_smoke_run_meets_already_is_told_before_training(at: Any) -> None:
+    workspace = at("smoked")
+    projects.configure(workspace, NAME, changes={"goal.target": 0.01})
+    easy = projects.project_status(workspace, NAME)
+    assert isinstance(easy, projects.ProjectStatus)
+    assert any("the smoke run already meets the goal" in one for one in easy.remarks)
+    projects.configure(workspace, NAME, changes={"goal.target": 1.0})
+    hard = projects.project_status(workspace, NAME)
+    assert isinstance(hard, projects.ProjectStatus)
+    assert not any("smoke run" in one for one in hard.remarks)
