@@ -31,6 +31,7 @@ class PlanAnswers(BaseModel):
     target_column: str = ""
     text_column: str = ""
     task: str = ""
+    metric: str = ""
     target: float | None = None
     dollars_per_hour: float | None = None
 
@@ -49,6 +50,7 @@ def open_points(  # noqa: PLR0917 - filled by name with the tool's arguments
     task: str | None,
     hardware: str | None,
     limits: dict[str, float] | None,
+    metric: str | None,
     target: float | None,
     code_root: str,
 ) -> Elicit[PlanAnswers] | PlanAnswers:
@@ -60,8 +62,8 @@ def open_points(  # noqa: PLR0917 - filled by name with the tool's arguments
 
     try:
         request = _request(
-            intent=intent, data=data, model=model, task=task, hardware=hardware, limits=limits, target=target,
-            code_root=code_root,
+            intent=intent, data=data, model=model, task=task, hardware=hardware, limits=limits, metric=metric,
+            target=target, code_root=code_root,
         )  # fmt: skip
         questions = open_questions(workspace_of(context), request)
     except TrainwrightError:  # the tool itself words it
@@ -90,6 +92,7 @@ async def plan_training(
     limits: Annotated[
         dict[str, float] | None, Field(description="memory_gib, hours, dollars, dollars_per_hour")
     ] = None,
+    metric: Annotated[str | None, Field(description="Of the goal; default: the intent's")] = None,
     target: Annotated[float | None, Field(description="Value of the metric that is good enough")] = None,
     code_root: str = ".",
     write_files: Annotated[
@@ -104,8 +107,8 @@ async def plan_training(
     from trainwright.tools import training_architect
 
     request = _request(
-        intent=intent, data=data, model=model, task=task, hardware=hardware, goal=goal, limits=limits, target=target,
-        code_root=code_root,
+        intent=intent, data=data, model=model, task=task, hardware=hardware, goal=goal, limits=limits, metric=metric,
+        target=target, code_root=code_root,
     )  # fmt: skip
     if isinstance(answers, AcceptedElicitation):
         request = request.with_answers(answers.data.model_dump())

@@ -30,14 +30,14 @@ async def estimate_cost(
     hardware: Annotated[list[str] | None, Field(description="Default: all that the price file names")] = None,
     gpus: int = 1,
     epochs: int | None = None,
-    runs: int = 1,
+    runs: Annotated[int, Field(description="Default: one and its replay")] = 2,
     trials: int | None = None,
     requests_per_month: float | None = None,
     interruptions_per_day: Annotated[float | None, Field(description="Of spot machines")] = None,
     prices: Annotated[str | None, Field(description="File below code_root; default: the owner's prices.yaml")] = None,
 ) -> CallToolResult:
     """Price a project's training, search, storage and predictions on each platform of a dated price file, by the
-    throughput that its runs measured; break-even of spot."""
+    throughput that its runs measured, and the disk of its checkpoints; break-even of spot."""
     from trainwright.tools import costs
 
     request = costs.read_cost_request(

@@ -152,7 +152,7 @@ async def test_a_client_that_can_shows_the_questions_to_a_person(in_memory, tmp_
 async def test_a_client_that_cannot_gets_the_questions_in_the_answer(in_memory, tmp_path):
     (tmp_path / "rows.csv").write_text(TABLE)
     async with in_memory() as agent:
-        asked = (await planned(agent, intent="which team", model="mlp", data="rows.csv")).structured_content
+        asked = (await planned(agent, intent="sort them", model="mlp", data="rows.csv")).structured_content
     (question,) = asked["questions"]
     assert (question["argument"], question["choices"][-2:]) == ("target_column", ["team", "urgency"])
     assert asked["next"]["tool"] == "plan_training"

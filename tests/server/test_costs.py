@@ -31,7 +31,9 @@ def prices(folder: Path) -> None:
 async def test_the_answer_is_small_in_both_forms_and_says_what_next(in_memory: Any, workspace: Path) -> None:
     async with in_memory() as agent:
         await agent.project("iris")
-        missing = await agent.refusal("estimate_cost", project="iris")
+        at_once = await agent.get("estimate_cost", project="iris")
+        assert at_once["platforms"], "without any file of prices"
+        missing = await agent.refusal("estimate_cost", project="iris", prices="prices.yaml")
         assert "trainwright prices --workspace" in missing
         prices(workspace)
         given = {"requests_per_month": 1e6, "interruptions_per_day": 5.0, "trials": 20, "runs": 3}

@@ -71,6 +71,8 @@ class CostAnswer(Answer):
     spot: list[SpotCost] | None = None
     restart: str | None = None
     """What an interruption costs, and whether it was measured."""
+    checkpoints: dict[str, Any] | None = None
+    """gb that all runs keep, and how that is known."""
     owner_limit: str | None = None
     assumed: list[str]
     warnings: list[str] | None = None

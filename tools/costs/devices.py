@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.training_architect.hardware import Device, named_device, probed_device
 from trainwright.trainer.base.errors import ConfigurationError, near_matches
+from trainwright.trainer.estimation.prices import OWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from trainwright.trainer.estimation.prices import Price, PriceList
 
 CPU = "CPU"
-OWN = "own"
-"""Platform of a machine that is the user's: nothing is provisioned there, and its CPU is the one that measured."""
 OTHER_CPU = "another CPU"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.costs.answer import CostAnswer, PlatformCost
-from trainwright.tools.costs.devices import CPU, OWN, device_of_row, device_of_run, wanted_rows
+from trainwright.tools.costs.devices import CPU, device_of_row, device_of_run, wanted_rows
 from trainwright.tools.costs.limits import owner_limit
 from trainwright.tools.costs.measured import (
     Measured,
@@ -29,6 +29,7 @@ from trainwright.tools.ledger import Look
 from trainwright.tools.training_architect.hardware import TABLE
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
+from trainwright.trainer.estimation.prices import OWN
 
 if TYPE_CHECKING:
     from trainwright.tools.costs.request import CostRequest
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 MOST_LISTED = 6
 TRACE_SECONDS = 40.0
+STATE_BYTES, KEPT = 12.0, 2
+"""Of a parameter in a checkpoint: its weight and Adam's two moments; and the checkpoints that a run keeps."""
 
 
 @dataclass
@@ -52,6 +55,8 @@ class _Facts:
     restart: Restart | None
     latency: tuple[float, str] | None
     checkpoint_bytes: int
+    parameters: int | None = None
+    """Of the model, where its work was counted."""
     limit: tuple[str, NextCall | None] = ("", None)
     notes: list[str] = field(default_factory=list)
 
@@ -133,15 +138,17 @@ def counted_work(
         return None
     kind: Any = "cuda" if any(device.kind == "cuda" for device in devices) else "cpu"
     try:
-        return estimate(
+        found = estimate(
             _of_whole_epochs(facts.config), facts.code_root, device_kind=kind,
             cache=workspace.path / "cache" / "estimates", timeout_seconds=TRACE_SECONDS, should_stop=should_stop,
-        ).work  # fmt: skip
+        )  # fmt: skip
+        facts.parameters = found.memory.parameters
     except TrainwrightError as error:
         facts.notes.append(
             f"the work of a step was not counted, so predictions on GPUs have no price: {error.message[:160]}"
         )
         return None
+    return found.work
 
 
 def _of_whole_epochs(config: TrainingConfig) -> TrainingConfig:
@@ -179,11 +186,24 @@ def _answer(
         not_priced=not_priced[:MOST_LISTED] or None,
         spot=spot[:MOST_LISTED] or None,
         restart=restart if spot or request.interruptions_per_day is not None else None,
+        checkpoints=_checkpoints(facts, work),
         owner_limit=limit,
         assumed=[*work.assumed(), *facts.notes, *_other_processors(found), *_without_predictions(found)],
         warnings=_warnings(prices, found) or None,
         next=call or _next(request, measured),
     )
+
+
+def _checkpoints(facts: _Facts, work: Work) -> dict[str, Any] | None:
+    """Return what all runs keep on disk, measured or counted; None where neither says."""
+    if work.stored_bytes:
+        size, how = float(work.stored_bytes), "as the measured run keeps them"
+    elif facts.parameters:
+        size = facts.parameters * STATE_BYTES * KEPT * (work.request.runs + work.trials)
+        how = f"counted: weights and two moments of {facts.parameters} parameters in fp32, best and last"
+    else:
+        return None
+    return {"gb": float(f"{size / 1e9:.2g}"), "how": how}
 
 
 def _other_processors(found: list[PlatformCost]) -> list[str]:
@@ -226,6 +246,11 @@ def _warnings(prices: PriceList, found: list[PlatformCost]) -> list[str]:
            for row in rows if row.is_old()]  # fmt: skip
     ahead = [f"{row.platform} {row.accelerator}: its date {row.date} lies ahead" for row in rows if row.age_days() < -1]
     invented = [f"{prices.path.name} says that its prices are invented (example: true): none of these sums is real"]
+    if prices.is_second_hand:  # of which each row would be warned of alone
+        days = [row.date for row in rows if row.date is not None and row.platform.lower() != OWN]
+        since = f" of {min(days)} to {max(days)}, up to {max(row.age_days() for row in rows)} days old" if days else ""
+        sources = "; ".join(dict.fromkeys(row.source for row in rows if row.platform.lower() != OWN))
+        return [f"prices{since} are {prices.told}: {sources}", *ahead[:MOST_LISTED]]
     return (invented if prices.is_example else []) + (old + ahead)[:MOST_LISTED]
 
 

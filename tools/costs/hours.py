@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.costs.scaling import COUNTED, MEASURED, Interval, Steps
 from trainwright.tools.hyperparameter_tuner.halving import rungs
+from trainwright.trainer.estimation import duration
 
 if TYPE_CHECKING:
     from trainwright.tools.costs.measured import Measured
@@ -15,10 +16,8 @@ if TYPE_CHECKING:
     from trainwright.trainer.config.search import SearchSection
     from trainwright.trainer.estimation.results import Work
 
-PROVISIONING_SECONDS = Interval(120.0, 600.0)
-"""Of a rented machine before a run starts: boot, image, packages. Assumed; most platforms bill it."""
-START_SECONDS = Interval(5.0, 60.0)
-"""From a worker's start to its first step, where no run was measured. Assumed."""
+PROVISIONING_SECONDS = Interval(*duration.PROVISIONING_SECONDS)
+START_SECONDS = Interval(*duration.START_SECONDS)
 EVALUATED_SHARE = Interval(0.0, 0.5)
 """Of an epoch's steps, that its validation and checkpoints take, where none was measured. Assumed."""
 HOURS_PER_MONTH = 730.0

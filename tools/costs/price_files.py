@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.tools.documents import SKILL
+from trainwright.tools.training_architect.traced import prices_in_force
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, NotFoundError
 from trainwright.trainer.base.paths import confine
 from trainwright.trainer.estimation.prices import OWNERS, TO_WRITE, load_prices
@@ -36,33 +37,37 @@ def write_price_file(path: Path, *, example: bool = False) -> Path:
 
 
 def prices_of(workspace: Workspace, code_root: Path, named: str | None) -> PriceList:
-    """Return the prices of the file that a call names, else of the workspace's.
+    """Return the prices of the file that a call names, else the workspace's, else those that come with the package.
 
     Args:
         code_root: of the project; a named file lies below it, or is the workspace's own by its name.
 
     Raises:
-        NotFoundError: there is none; the remedy is the command that writes the template.
+        NotFoundError: the file that is named is not there; the remedy is the command that writes the template.
         ConfigurationError: it lies elsewhere, does not fit, or has no price filled in.
     """
+    if named is None:
+        return _filled_in(prices_in_force(workspace))
     path = workspace.path / OWNERS
-    if named is not None and named != OWNERS:
+    if named != OWNERS:
         path = confine(named, code_root, key="prices")
-    elif named is not None and not path.is_file():
+    elif not path.is_file():
         path = code_root / OWNERS
     if not path.is_file():
         command = f"{TO_WRITE} --workspace {workspace.path}"
         raise NotFoundError(
-            f"There is no file of prices: neither {OWNERS} in the workspace's folder nor one that the call names. "
-            "No price is built in.",
+            f"There is no file of prices {named!r}, neither in the workspace's folder nor below the code root.",
             remedy=f"Run `{command}`, fill in the rows that matter from the providers' pages named there, and call "
-            "again; or put such a file below the code root and name it with prices.",
+            "again; or leave prices out: dated ones come along.",
             document=DOCUMENT,
         )
-    found = load_prices(path)
-    if not found.rows:
-        raise _all_empty(found)
-    return found
+    return _filled_in(load_prices(path))
+
+
+def _filled_in(prices: PriceList) -> PriceList:
+    if not prices.rows:
+        raise _all_empty(prices)
+    return prices
 
 
 def _all_empty(prices: PriceList) -> ConfigurationError:

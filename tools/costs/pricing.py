@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.costs.answer import Bounds, PlatformCost
-from trainwright.tools.costs.devices import OTHER_CPU, OWN
+from trainwright.tools.costs.devices import OTHER_CPU
 from trainwright.tools.costs.hours import (
     BUSY_SHARE,
     HOURS_PER_MONTH,
@@ -23,6 +23,7 @@ from trainwright.tools.costs.hours import (
 from trainwright.tools.costs.scaling import Interval, on_other_cpu, step_on
 from trainwright.tools.costs.spot import with_interruptions
 from trainwright.trainer.estimation.duration import LAUNCH_SECONDS, estimate_time
+from trainwright.trainer.estimation.prices import OWN
 
 if TYPE_CHECKING:
     from trainwright.tools.costs.measured import Measured

@@ -22,8 +22,8 @@ class CostRequest(BaseModel):
     gpus: int = Field(default=1, ge=1, le=64)
     """Devices of one run."""
     epochs: int | None = Field(default=None, ge=1, le=1_000_000)
-    runs: int = Field(default=1, ge=1, le=1_000)
-    """Full trainings: a final model, its repetitions, retraining."""
+    runs: int = Field(default=2, ge=1, le=1_000)
+    """Full trainings: by default one with the replay that a release needs; more for repetitions, retraining."""
     trials: int | None = Field(default=None, ge=0, le=100_000)
     """Of a search before it; None: those of the configuration's search, if it has one."""
     requests_per_month: float | None = Field(default=None, ge=0, le=1e12, allow_inf_nan=False)

@@ -54,6 +54,15 @@ class CodeRootMoved(Event):
     reason: str = ""
 
 
+class GoalChanged(Event):
+    """The project's goal was raised, or changed before a result counted."""
+
+    name = "goal_changed"
+    goal: Values
+    before: Values = {}
+    reason: str = ""
+
+
 class ConfigurationKept(Event):
     """A version of the project's configuration was kept; the highest number holds."""
 

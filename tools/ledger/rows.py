@@ -136,9 +136,8 @@ def apply(rows: Rows, project: str, at: datetime, event: Event) -> None:
     match event:
         case events.ProjectCreated():
             _begin(rows, project, at, event, Project, name=project)
-        case events.CodeRootMoved():
-            if (moved := rows.find(Project, project)) is not None:
-                moved.code_root = event.code_root
+        case events.CodeRootMoved() | events.GoalChanged():
+            _project(rows.find(Project, project), event)
         case events.ConfigurationKept():
             _begin(rows, project, at, event, ConfigVersion)
         case events.RunStarted():
@@ -185,6 +184,15 @@ def _begin(rows: Rows, project: str, at: datetime, event: Event, table: type[T],
 @cache
 def _shared(event: type[Event], table: type[Base]) -> frozenset[str]:
     return frozenset(event.model_fields.keys() & table.__table__.columns.keys())
+
+
+def _project(row: Project | None, event: events.CodeRootMoved | events.GoalChanged) -> None:
+    if row is None:
+        return
+    if isinstance(event, events.GoalChanged):
+        row.goal = event.goal
+    else:
+        row.code_root = event.code_root
 
 
 def _run(row: Run | None, project: str, at: datetime, event: events.RunResumed | events.RunSealed) -> None:

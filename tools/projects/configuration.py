@@ -29,6 +29,7 @@ from trainwright.tools.owner import (
     view,
 )
 from trainwright.tools.projects.code_roots import KEY, code_folder, move_code_root
+from trainwright.tools.projects.goals import changed_goal, keep_goal, settled_for
 from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.projects.passing import begin, refuse_to_change
 from trainwright.tools.training_monitor.documents import load_diagnostics
@@ -38,7 +39,6 @@ from trainwright.tools.workspace.tables import ConfigVersion, now
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError
 from trainwright.trainer.config import config_digest, leaves, load_yaml, merge_changes, parse_config
 from trainwright.trainer.config.cross_rules import without_the_trainers
-from trainwright.trainer.config.value_coercion import number_in
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -89,6 +89,7 @@ def configure(
 
     Args:
         changes: dotted keys or sections, which merge; None removes. With another `use` or `name` the old args go.
+            `goal` raises the goal, or changes it before a result counts.
         ask_owner: {limits: {name: value}, exemption: operation, accept: value of the goal's metric, goal: {target},
             alert: id}; the same call again reports its status.
         begin_release: work on a finished project: its next release begins with planning. No effect where that has
@@ -113,6 +114,7 @@ def _changed(workspace: Workspace, project: str, asked: dict[str, Any], *, begin
     """Apply changes and record requests; `asked` as `configure` takes them."""
     changes, reason = asked["changes"], asked["reason"]
     given, changes = changes or {}, {key: value for key, value in (changes or {}).items() if key != KEY}
+    named = {key: changes.pop(key) for key in list(changes) if key.split(".")[0].strip().lower() == "goal"}
     with workspace.session() as session:
         row = get_project(session, project)
         if KEY in given:  # refused completely: nothing moves where the rest cannot be
@@ -122,12 +124,15 @@ def _changed(workspace: Workspace, project: str, asked: dict[str, Any], *, begin
     with workspace.session() as session:
         row = get_project(session, project)
         old, settled = _settled(session, row, changes, asked, Path(row.code_root))
-        new = settled.values
-        changed = _differences(old, new)
         grants = _grants(workspace, row, asked["ask_owner"] or {})
         present = Evidence(session, workspace, project)
+        goal = changed_goal(present, {key: value for key, value in named.items() if value is not None})
+        if (goal["metric"], goal["direction"]) != (row.goal["metric"], row.goal["direction"]):
+            settled = settled_for({}, {key: value for key, value in settled.values.items() if key != "selection"}, goal)
+        new = settled.values
+        changed = _differences(old, new)
         where = phase_status_of(present)
-        if where.release is not None and changed and not begin_release:
+        if where.release is not None and (changed or goal != present.goal) and not begin_release:
             refuse_to_change(project, where, asked)
         if begin_release and where.release is None and not present.begun:
             raise ConflictError(
@@ -137,6 +142,7 @@ def _changed(workspace: Workspace, project: str, asked: dict[str, Any], *, begin
                 details={"amend": {"begin_release": False}},
             )
         begun = begin(session, project, where, reason) if begin_release else None
+        moved |= keep_goal(present, goal, reason)
         if changed:
             if not reason.strip():
                 require_reason(present, new)
@@ -174,7 +180,6 @@ def _settled(
 ) -> tuple[dict[str, Any], MergedConfig]:  # fmt: skip
     """Return the present values and those after the changes. Raises ConfigurationError."""
     old = latest_config(session, row.name).values
-    _refuse_goal(row.goal, changes, asked["ask_owner"] or {})
     template = asked["template"]
     settled = merge_changes(changes, _from_template(old, template) if template else old, argument="changes")
     require_files(settled.changes, settled.config, code_root)
@@ -230,26 +235,6 @@ def template_values(template: str) -> dict[str, Any]:
 def _from_template(values: dict[str, Any], template: str) -> dict[str, Any]:
     laid = without_the_trainers(template_values(template)) if values.get("trainer") else template_values(template)
     return laid | {key: values[key] for key in KEPT_BY_TEMPLATE if key in values}
-
-
-def _refuse_goal(goal: dict[str, Any], changes: dict[str, Any], ask_owner: dict[str, Any]) -> None:
-    """Refuse keys of the goal, which is no part of the configuration: only its target can be revised, by the owner."""
-    named = {key: value for key, value in changes.items() if key.split(".")[0].strip().lower() == "goal"}
-    if not named:
-        return
-    wanted: Any = named.get("goal.target", named.get("goal"))
-    wanted = wanted.get("target") if isinstance(wanted, dict) else wanted
-    target = number_in(wanted) if isinstance(wanted, str) else wanted
-    rest = {key: value for key, value in changes.items() if key not in named}
-    amend: dict[str, Any] = {"changes": rest or None}
-    if isinstance(target, int | float) and not isinstance(target, bool) and target != goal["target"]:
-        amend["ask_owner"] = {**ask_owner, "goal": {"target": target}}
-    raise ConfigurationError(
-        f"The goal is no part of the configuration, and fixed: {goal['direction']} {goal['metric']} to "
-        f"{goal['target']:g}. Only the owner may revise its target.",
-        remedy=f"The same call with {amend}.",
-        details={"amend": amend},
-    )
 
 
 def _whole(values: dict[str, Any]) -> dict[str, Any]:

@@ -1,12 +1,8 @@
-"""Making a project: the goal is fixed here, before any result exists."""
+"""Making a project: its goal is named here, before any result exists."""
 
 from __future__ import annotations
 
-import json
-import math
-import re
 import unicodedata
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
@@ -15,28 +11,20 @@ from trainwright.tools.ledger.events import ProjectCreated
 from trainwright.tools.owner import checked_limits, limit_grants, require_granted, root_grants
 from trainwright.tools.projects.code_roots import code_folder
 from trainwright.tools.projects.configuration import keep_version, template_values
+from trainwright.tools.projects.goals import check_goal, other_than_said, settled_for
 from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.projects.status import ProjectStatus, project_status
 from trainwright.tools.workspace.tables import Project, now
 from trainwright.tools.workspace.workspace import checked_name
-from trainwright.trainer.base.errors import ConfigurationError, ConflictError, near
+from trainwright.trainer.base.errors import ConfigurationError, ConflictError
 from trainwright.trainer.catalog.names import BUILT_IN
-from trainwright.trainer.config import MergedConfig, merge_changes
-from trainwright.trainer.config.cross_rules import without_the_trainers
-from trainwright.trainer.config.goal import EXAMPLE, MEASURED, corrected_goal, goal_problem, nearest_goal
-from trainwright.trainer.metrics import near_metrics
+from trainwright.trainer.config.goal import corrected_goal
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from trainwright.tools.workspace import Workspace
 
-METRIC = re.compile(r"[A-Za-z0-9_./-]{1,64}")
-OBJECTIVE_METRICS = {
-    "adversarial": ("robust_loss", "robust_accuracy"),
-    "contrastive": ("linear_probe_accuracy",),
-}
-"""Metrics that an objective measures by itself; multi_task does so for each of its tasks."""
 NEVER_CERTIFIED = (
     "is measured by the training process, never certified: the clean room computes built-in metrics alone. Put one of "
     "these beside it in `metrics`."
@@ -57,7 +45,7 @@ def create_project(
     """Make a project in its planning phase.
 
     Args:
-        goal: {metric, direction: minimize|maximize, target}; never changes.
+        goal: {metric, direction: minimize|maximize, target}; once a result counts, raised, or revised by the owner.
         template: baseline, tuning or production.
         config: sections laid over the template; must name `model` and `data`, or a `task`.
         limits: the project's limits, where they differ from the owner's.
@@ -70,11 +58,11 @@ def create_project(
     checked_name(name)
     _check_intent(intent)
     goal, notes = corrected_goal(goal)
-    _check_goal(goal)
+    check_goal(goal)
     with workspace.session() as session:
         _require_new(session, name)
     requested = checked_limits(workspace, limits or {})
-    settled = _settled(config or {}, template_values(template), goal)
+    settled = settled_for(config or {}, template_values(template), goal)
     values = settled.values
     root = code_folder(workspace, settled.config.code_root)
     beyond = {limit: requested[limit] for limit in workspace.settings.limits.exceeded_by(requested)}
@@ -90,7 +78,9 @@ def create_project(
     status = project_status(workspace, name)
     assert isinstance(status, ProjectStatus)  # noqa: S101 - one name gives one status
     own = goal["metric"] not in {*BUILT_IN["metrics"], "loss"} and settled.config.objective.name != "multi_task"
-    remarks = [*status.remarks, *([f"{goal['metric']} {NEVER_CERTIFIED}"] if own else [])]
+    remarks = [
+        *status.remarks, *other_than_said(intent, goal), *([f"{goal['metric']} {NEVER_CERTIFIED}"] if own else [])
+    ]  # fmt: skip
     call = status.next
     if call is not None and call.tool == "start_training":
         why = f"makes the calls that need no decision, and stops where there is one; first {call}"
@@ -103,7 +93,7 @@ def settled_values(config: dict[str, Any], goal: dict[str, Any]) -> dict[str, An
 
     Raises ConfigurationError.
     """
-    return dict(_settled(config, template_values("baseline"), corrected_goal(goal)[0]).values)
+    return dict(settled_for(config, template_values("baseline"), corrected_goal(goal)[0]).values)
 
 
 def _require_new(session: Session, name: str) -> None:
@@ -117,32 +107,6 @@ def _require_new(session: Session, name: str) -> None:
         )
 
 
-def _check_goal(goal: dict[str, Any]) -> None:
-    target: Any = goal.get("target")
-    metric: Any = goal.get("metric")
-    is_number = isinstance(target, int | float) and not isinstance(target, bool) and math.isfinite(target)
-    whole = set(goal) == {"metric", "direction", "target"} and isinstance(metric, str) and metric != ""
-    if not (whole and is_number and goal["direction"] in {"minimize", "maximize"}):
-        raise ConfigurationError(
-            f"The goal {str(goal)[:200]} is not complete.",
-            remedy=f"Give goal={json.dumps(nearest_goal(goal) or EXAMPLE)}.",
-            details={"amend": {"goal": meant}} if (meant := nearest_goal(goal)) else {},
-        )
-    if not METRIC.fullmatch(metric):
-        raise ConfigurationError(
-            f"goal.metric {metric[:80]!r} is not the name of a metric.",
-            remedy="Use 1 to 64 of A-Z, a-z, 0-9, '_', '.', '-' and '/'.",
-        )
-    reason = goal_problem(goal)
-    if reason is not None:
-        meant = nearest_goal(goal)
-        raise ConfigurationError(
-            f"The goal cannot be meant: {reason}.",
-            remedy=f"Give goal={json.dumps(meant)}.",
-            details={"amend": {"goal": meant}},
-        )
-
-
 def _check_intent(intent: str) -> None:
     control = next((sign for sign in intent if sign not in "\n\t" and unicodedata.category(sign) in {"Cc", "Cs"}), None)
     if len(intent) > MOST_INTENT_CHARACTERS or control is not None:
@@ -151,66 +115,3 @@ def _check_intent(intent: str) -> None:
             f"The intent {has}; it is plain text of at most {MOST_INTENT_CHARACTERS} characters.",
             remedy="Say in a few plain sentences what the model is for.",
         )
-
-
-def _settled(config: dict[str, Any], template: dict[str, Any], goal: dict[str, Any]) -> MergedConfig:
-    """Return the configuration that selects by the goal's metric, and computes it where it is not the loss.
-
-    Raises:
-        ConfigurationError: the configuration is broken, measures no such metric, or selects by another one.
-    """
-    template = without_the_trainers(template) if config.get("trainer") else template
-    settled = merge_changes(config, template, argument="config", nested=True)
-    selection = {"metric": goal["metric"], "direction": goal["direction"]}
-    asked = {key: value for key, value in settled.changes.items() if key.startswith("selection.")}
-    if any(value != selection[key.partition(".")[2]] for key, value in asked.items() if value is not None):
-        rest = {key: value for key, value in settled.changes.items() if key not in asked}
-        raise ConfigurationError(
-            f"`selection` is the goal's ({goal['direction']} {goal['metric']}), and the configuration has {asked}.",
-            remedy="Leave selection out, or give the goal that metric and direction.",
-            details={"amend": {"config": rest}},
-        )
-    values = {**settled.values, "selection": selection}
-    metrics = list(values.get("metrics") or [])
-    used = [metric if isinstance(metric, str) else metric.get("use", "") for metric in metrics]
-    named = [metric.split(":")[-1] for metric in used]  # of the user's: the function
-    given = (
-        "task" in values
-        or "trainer" in values
-        or goal["metric"] == "loss"
-        or _measured_by_objective(goal["metric"], values)
-    )
-    if not given and goal["metric"] not in named:
-        _require_built_in(goal, named)
-        values["metrics"] = [goal["metric"], *metrics]
-    again = merge_changes({}, values, argument="config", nested=True)
-    return replace(again, changes=settled.changes, notes=settled.notes)
-
-
-def _require_built_in(goal: dict[str, Any], named: list[str]) -> None:
-    """Refuse a goal whose metric neither is built in nor is listed under `metrics`."""
-    metric, built_in = goal["metric"], BUILT_IN["metrics"]
-    if metric in built_in:
-        return
-    meant = near_metrics(metric, built_in) or near(metric, named)
-    nearest = nearest_goal({**goal, "metric": meant[0]}) if meant else None
-    fitting = [name for name in (*built_in, "loss") if MEASURED[name][0] == goal["direction"]]
-    first = f"Give goal={json.dumps(nearest)}, or " if nearest else "Choose one of these, or give "
-    raise ConfigurationError(
-        f"goal.metric {metric!r} is not measured. Built in to {goal['direction']}: {', '.join(fitting)}; your own "
-        "goes under `metrics`.",
-        remedy=f'{first}config={{"metrics": [{{"use": "file.py:{metric}"}}]}} besides.',
-        document="configs/losses.md",
-        details={"amend": {"goal": nearest}} if nearest else {},
-    )
-
-
-def _measured_by_objective(metric: str, values: dict[str, Any]) -> bool:
-    """Return whether the objective measures the metric on validation by itself, so that `metrics` cannot name it."""
-    objective = values.get("objective")
-    if not isinstance(objective, dict):
-        return False
-    tasks = objective.get("tasks")
-    if objective.get("name") == "multi_task" and isinstance(tasks, dict):
-        return any(metric.startswith(f"{task}_") for task in tasks)
-    return metric in OBJECTIVE_METRICS.get(str(objective.get("name")), ())

@@ -23,6 +23,7 @@ from trainwright.tools.hyperparameter_tuner.ablation.publishing import newest_ab
 from trainwright.tools.ledger import Look
 from trainwright.tools.limits import limit_lines
 from trainwright.tools.owner import requests_of
+from trainwright.tools.projects.goals import met_by_the_smoke_run
 from trainwright.tools.training_monitor.diagnosis import SEVERITIES, diagnose
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
@@ -338,7 +339,7 @@ def _looked_at(session: Session, workspace: Workspace, name: str, *, brief: bool
         finished=where.is_finished,
         release=release.number if release else 1 + len(evidence.begun) if evidence.begun else None,
         finished_on=release.date or None if release else None,
-        remarks=[_short(remark) for remark in where.remarks[:MOST_REMARKS]],
+        remarks=[*met_by_the_smoke_run(evidence), *(_short(remark) for remark in where.remarks[:MOST_REMARKS])],
         gates=gates,
         checks=[_shortened(line) for line in check_lines(checks, before)],
         runs=lines,

@@ -10,10 +10,11 @@ from pydantic import BaseModel, Field
 
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.training_architect.facts import PLAN_KEYS
+from trainwright.tools.training_architect.goals import Question
 from trainwright.tools.training_architect.hardware import GIB
 from trainwright.tools.training_architect.plan import Decision, Plan
 from trainwright.tools.training_architect.planning import alternatives_of, proposed_goal
-from trainwright.tools.training_architect.reading import TARGET, Question
+from trainwright.tools.training_architect.schedule import in_all
 from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.estimation.prices import MISSING
 
@@ -50,8 +51,11 @@ class Estimates(BaseModel):
     """Largest error measured of this way to estimate; absent: not measured."""
     minutes: tuple[float, float] | None = None
     """Least and most, for training alone."""
+    minutes_in_all: tuple[float, float] | None = None
+    """Of a release: baseline, replay, loading, validation, export; at the most with a search and a final run."""
     time_source: str | None = None
     dollars: tuple[float, float] | None = None
+    """For all of it."""
     price_source: str | None = None
     """Where the price is from, with its day; or that there is none, and who gives it."""
 
@@ -82,7 +86,7 @@ class PlanAnswer(Answer):
     estimates: Estimates | None = None
     assumed: list[str] | None = None
     does_not_fit: list[str] | None = None
-    """Ways that were preferred and need more memory than there is."""
+    """What was preferred, and needs more memory or time than there is."""
     alternatives: list[AlternativeView] | None = None
     first: list[str] | None = None
     """Commands to run before the project is created."""
@@ -108,8 +112,6 @@ def questions_answer(request: PlanRequest, questions: list[Question], assumed: l
 def plan_answer(workspace: Workspace, plan: Plan, files: list[str], name: str) -> PlanAnswer:
     """Return the plan as an answer."""
     goal = proposed_goal(plan)
-    if goal["target"] is None:
-        return questions_answer(plan.request, [Question(TARGET, "target")], plan.assumed)
     values = [PlannedValue(key=one.key, value=_seen(one), why=one.why, source=one.source) for one in plan.decisions]
     shown = [value for value in values if value.key not in PLAN_KEYS or value.key == "plan.effective_batch"]
     alternatives = [AlternativeView.model_validate(one) for one in alternatives_of(plan)[:MOST_ALTERNATIVES]]
@@ -140,12 +142,15 @@ def _estimates(plan: Plan) -> Estimates:
     if memory is not None:
         estimates.memory_gib = round(memory.peak_bytes / GIB, 2)
         estimates.memory_source, estimates.memory_error_percent = memory.source, memory.error_percent
-    if seconds is not None:
+    is_rented = price is not None and not plan.device.source.startswith("probed")
+    whole = in_all(plan, is_rented=is_rented)
+    if seconds is not None and whole is not None:
         estimates.minutes = (0.0, 1.0) if seconds[1] < 60 else (_short(seconds[0] / 60), _short(seconds[1] / 60))
+        estimates.minutes_in_all = _short(whole[0] / 60), _short(whole[1] / 60)
         counted = memory is not None and memory.step_seconds is not None
         estimates.time_source = COUNTED if counted else ROOFLINE
         if price is not None:
-            low, high = (one / 3600 * price[0] * plan.device.count for one in seconds)
+            low, high = (one / 3600 * price[0] * plan.device.count for one in whole)
             estimates.dollars = (0.0, CENT) if high < CENT else (_short(low), _short(high))
             estimates.price_source = price[1]
         elif plan.device.kind != "cpu":

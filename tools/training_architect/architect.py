@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.owner import root_grants
@@ -13,12 +13,12 @@ from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.training_architect.answers import TOOL, PlanAnswer, free_name, plan_answer, questions_answer
 from trainwright.tools.training_architect.documents import load_rulebook
 from trainwright.tools.training_architect.files import write_files
-from trainwright.tools.training_architect.hardware import TABLE, Device, named_device, probed_device
+from trainwright.tools.training_architect.goals import Question
+from trainwright.tools.training_architect.hardware import TABLE, named_device, probed_device
 from trainwright.tools.training_architect.inspecting import inspected
 from trainwright.tools.training_architect.intent import with_intent
-from trainwright.tools.training_architect.plan import Plan
 from trainwright.tools.training_architect.planning import make_plan
-from trainwright.tools.training_architect.reading import Question, Reading, read_task
+from trainwright.tools.training_architect.reading import read_task
 from trainwright.tools.training_architect.request import PlanRequest
 from trainwright.tools.training_architect.traced import Tracer, price_of
 from trainwright.trainer.base.errors import ConfigurationError
@@ -51,6 +51,8 @@ def plan_training(
         DataError: the data cannot be read.
     """
     root = _root(workspace, request)
+    if request.task is None:
+        load_rulebook().refuse_beyond(request.intent)
     began, owners = time.monotonic(), workspace.path / TABLE
     request, noted = with_intent(request.located(root), owners)
     named = named_device(request.hardware, owners) if request.hardware else None
@@ -65,7 +67,11 @@ def plan_training(
     device = named or probed_device(found["machine"], owners)
     tracer = Tracer(workspace, root, device, began + wait_seconds, should_stop)
     price = price_of(workspace, device, request.limits.get("dollars_per_hour"))
-    plan = _planned(request, reading, found, device=device, tracer=tracer, price=price)
+    plan = make_plan(
+        request, reading, found, device=device, book=load_rulebook(), memory_of=tracer, price=price,
+        longest_seconds=workspace.settings.limits.run_wall_clock_seconds,
+    )  # fmt: skip
+    plan.assumed += [tracer.problem] if tracer.problem is not None else []
     if tracer.is_out_of_time and has_read:  # the next call has all its time for this
         return _again(request, "memory is still being traced")
     if not plan.first:  # the files that a command brings are not here yet
@@ -83,6 +89,8 @@ def _again(request: PlanRequest, why: str) -> PlanAnswer:
 def open_questions(workspace: Workspace, request: PlanRequest, wait_seconds: float = 50.0) -> list[str]:
     """Return the open questions about data, goal and money, as a person would be asked; none while files are read."""
     root, owners = _root(workspace, request), workspace.path / TABLE
+    if request.task is None:
+        load_rulebook().refuse_beyond(request.intent)
     request, _ = with_intent(request.located(root), owners)
     found = {} if request.data is None else inspected(workspace, request, root, wait_seconds)
     if found is None:
@@ -104,18 +112,3 @@ def _root(workspace: Workspace, request: PlanRequest) -> Path:
             document="phases/limits.md",
         )
     return root
-
-
-def _planned(
-    request: PlanRequest,
-    reading: Reading,
-    found: dict[str, Any],
-    *,
-    device: Device,
-    tracer: Tracer,
-    price: tuple[float, str] | None,
-) -> Plan:
-    plan = make_plan(request, reading, found, device=device, book=load_rulebook(), memory_of=tracer, price=price)
-    if tracer.problem is not None:
-        plan.assumed.append(tracer.problem)
-    return plan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import string
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DOCUMENTS = SKILL / "planning"
-NAMES = ("models", "memory", "learning_rate", "length", "processes")
+NAMES = ("models", "memory", "learning_rate", "length", "processes", "beyond")
 """In the order in which their rules are applied."""
 GOALS = ("fastest", "balanced", "best_quality")
 
@@ -157,6 +158,24 @@ class KnownModel(_Strict):
     most_tokens: int = Field(gt=0)
 
 
+def _compiles(words: str) -> str:
+    try:
+        re.compile(words)
+    except re.error as error:
+        raise ValueError(f"no pattern: {error}") from error
+    return words
+
+
+class Beyond(_Strict):
+    """A kind of training that is not planned, by the words that name it."""
+
+    id: Identifier
+    words: Annotated[str, AfterValidator(_compiles)]
+    say: str = Field(min_length=1)
+    read: str = Field(min_length=1)
+    """Page below the skill's folder."""
+
+
 class Document(_Strict):
     """One planning document's front matter."""
 
@@ -167,7 +186,8 @@ class Document(_Strict):
     rules: list[Rule] = Field(default_factory=list)
     alternatives: list[Alternative] = Field(default_factory=list)
     known: dict[str, KnownModel] = Field(default_factory=dict)
-    built_in: dict[str, str] = Field(default_factory=dict)
+    built_in: dict[str, list[str]] = Field(default_factory=dict)
+    beyond: list[Beyond] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _tasks_are_known(self) -> Self:
@@ -186,12 +206,24 @@ class Rulebook:
         self.alternatives = [one for document in documents for one in document.alternatives]
         self.known = {name: model for document in documents for name, model in document.known.items()}
         self.built_in = {task: name for document in documents for task, name in document.built_in.items()}
+        self.beyond = [one for document in documents for one in document.beyond]
         self.margin = max((document.margin for document in documents if document.margin is not None), default=0.1)
 
     def rule_for(self, key: str, facts: Facts) -> Rule | None:
         """Return the first rule on a key that holds and whose value is known."""
         found = (rule for rule in self.rules if rule.key == key and rule.holds(facts))
         return next((rule for rule in found if rule.decided(facts) is not None), None)
+
+    def refuse_beyond(self, intent: str) -> None:
+        """Refuse to plan what the documents say is not planned, with the page to read. Raises ConfigurationError."""
+        found = next((one for one in self.beyond if re.search(one.words, intent, re.IGNORECASE)), None)
+        if found is not None:
+            raise ConfigurationError(
+                f"plan_training does not plan this ({found.id}): {found.say}.",
+                remedy=f"read_document('{found.read}') shows the configuration; create_project takes it. Or name the "
+                "task, where the intent's words mean another one.",
+                document=found.read,
+            )
 
     @property
     def keys(self) -> list[str]:

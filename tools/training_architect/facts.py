@@ -10,6 +10,8 @@ Facts = dict[str, Any]
 FACTS: dict[str, str] = {
     "task": "what is learned, one of TASKS",
     "goal": "fastest, balanced or best_quality",
+    "adapters": "whether the intent asks for LoRA or other adapters",
+    "bound": "whether time or money is stated",
     "family": "transformers, gpt, table, image or other",
     "start": "pretrained or scratch",
     "parameters": "weights of the model",
@@ -61,8 +63,6 @@ IN_BLOCKS = (*GENERATIVE, "masked_language_model")
 """Tasks whose texts are cut into blocks."""
 OF_VOCABULARY = (*IN_BLOCKS, "seq2seq")
 """Tasks whose outputs are as many as the vocabulary's tokens, for every token."""
-WITHOUT_SCALE = (*OF_VOCABULARY, "text_regression", "table_regression")
-"""Tasks whose metric has no end that could be called perfect, so that nobody but the user can set its goal."""
 PLAN_KEYS = ("plan.effective_batch", "plan.max_length", "plan.metric")
 """Decisions of a plan that stand in no single key of a configuration."""
 

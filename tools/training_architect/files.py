@@ -27,7 +27,7 @@ PLAN, DATA = "/plan", "/data"
 """In the container: the plan's files, and the mounted code root."""
 SECONDS = 45.0
 METRICS = {"f1": True, "accuracy": True, "mae": False}
-"""Of the script, and whether it is to be large."""
+"""Of the script, and whether it is to be large; by any other metric the best epoch is that of the least loss."""
 LORA_TARGETS = "all-linear"
 RECOMPUTED = {"activation_checkpointing": True, "activation_checkpointing_kwargs": {"use_reentrant": False}}
 NEEDED = ("torch", "transformers", "accelerate", "numpy", "safetensors")
@@ -80,8 +80,8 @@ def training_arguments(plan: Plan) -> dict[str, Any]:
         "save_strategy": "epoch",
         "save_total_limit": 2,
         "load_best_model_at_end": True,
-        "metric_for_best_model": metric,
-        "greater_is_better": METRICS.get(metric, True),
+        "metric_for_best_model": metric if metric in METRICS else "loss",
+        "greater_is_better": METRICS.get(metric, False),
         "logging_steps": config["logging"]["every_n_steps"],
         "seed": 42,
         "dataloader_num_workers": config["loader"].get("num_workers", 0),

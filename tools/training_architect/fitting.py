@@ -34,7 +34,7 @@ def fit(plan: Plan, memory_of: MemoryOf) -> None:
     room = facts["memory_gib"] * GIB * (1 - plan.book.margin)
     seen: set[str] = set()
     for way in plan.book.ways:
-        if not way.holds(facts) or way.id in seen:
+        if not way.holds(facts) or way.id in seen or (facts.get("adapters") and "adapter" not in way.changes):
             continue
         seen.add(way.id)
         its_own = []

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainwright.tools.training_architect.hardware import accelerators
+from trainwright.trainer.config.goal_words import spoken_goals
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,6 +18,7 @@ WORDS = {
     "a": 1, "an": 1, "one": 1, "single": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
     "eight": 8, "nine": 9, "ten": 10, "twelve": 12, "fifteen": 15, "sixteen": 16, "twenty": 20, "thirty": 30,
     "forty": 40, "fifty": 50, "sixty": 60, "eighty": 80, "ninety": 90, "hundred": 100,
+    "eine": 1, "einer": 1, "zwei": 2, "drei": 3, "vier": 4, "fünf": 5,
 }  # fmt: skip
 NUMBER = rf"(?P<n>\d+(?:[.,]\d+)?|{'|'.join(WORDS)})"
 COUNT = rf"(?:\b(?P<count>\d+|{'|'.join(WORDS)})\s*(?:x|\*)?\s+)?"
@@ -33,7 +35,13 @@ MONEY = (
 RATE = re.compile(
     r"\$?\s*(?P<n>\d+(?:\.\d+)?)\s*(?:dollars?|usd)?\s*(?:/|per|an?)\s*(?:gpu[- ])?h(?:our)?\b", re.IGNORECASE
 )
-HOURS = re.compile(rf"(?:within|in|for|at most|have|only)\s+{NUMBER}\s*(?:hours?|h)\b", re.IGNORECASE)
+TIME = re.compile(
+    rf"(?:within|in|at most|have|only|under|below|innerhalb von|höchstens|maximal|binnen)\s+"
+    rf"(?:(?P<half>half an hour|(?:einer )?halben? stunde)|{NUMBER}\s*(?:(?P<minutes>min(?:ute[ns]?|s)?)|hours?|h"
+    r"|stunden?))\b"
+    r"(?!\s+(?:ahead|into|voraus|im voraus|later|after|before|from now))",
+    re.IGNORECASE,
+)
 SHORT = 3
 """Characters up to which a name could be a word of something else."""
 NO_COUNT = r"(?!\s+[a-z]*(?:rows|samples|steps|tickets|images|texts|documents))"
@@ -43,12 +51,13 @@ def with_intent(request: PlanRequest, owners: Path | None = None) -> tuple[PlanR
     """Return the request with what its intent names and its arguments leave out, and one sentence for each."""
     noted: list[str] = []
     read: set[str] = set()
-    hardware = request.hardware or _hardware(request.intent, owners)
+    rest = spoken_goals(request.intent).rest  # a bound of the goal in dollars is no budget
+    hardware = request.hardware or _hardware(rest, owners)
     if hardware is not None and request.hardware is None:
         noted.append(f"hardware {hardware!r} was read from the intent")
         read.add("hardware")
     limits = dict(request.limits)
-    for name, value in _limits(request.intent).items():
+    for name, value in _limits(rest).items():
         if name not in limits:
             limits[name] = value
             noted.append(f"{name} {value:g} was read from the intent")
@@ -67,8 +76,8 @@ def _limits(intent: str) -> dict[str, float]:
     money = next((match for pattern in MONEY if (match := pattern.search(intent)) is not None), None)
     if money is not None:
         found["dollars"] = _number(money["n"])
-    if (hours := HOURS.search(intent)) is not None:
-        found["hours"] = _number(hours["n"])
+    if (time := TIME.search(intent)) is not None:
+        found["hours"] = 0.5 if time["half"] else _number(time["n"]) / (60 if time["minutes"] else 1)
     return {name: value for name, value in found.items() if value > 0}
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_architect.facts import PLAN_KEYS, Facts
+from trainwright.tools.training_architect.goals import GoalReading
+from trainwright.tools.workspace.settings import ProjectLimits
 from trainwright.trainer.config import apply_changes
 
 if TYPE_CHECKING:
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from trainwright.tools.training_architect.estimates import Estimate
     from trainwright.tools.training_architect.hardware import Device
     from trainwright.tools.training_architect.request import PlanRequest
+    from trainwright.tools.training_architect.schedule import Allowed
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Plan:
     device: Device
     task: str
     facts: Facts
+    goal: GoalReading = field(default_factory=GoalReading)
     config: dict[str, Any] = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
     passed_over: list[str] = field(default_factory=list)
@@ -48,6 +52,15 @@ class Plan:
     price: tuple[float, str] | None = None
     """Dollars of one device's hour, and where they come from."""
     limits: dict[str, float] = field(default_factory=dict)
+    longest_seconds: float = ProjectLimits().run_wall_clock_seconds
+    """Of a run, as the owner allows it."""
+    planned_share: float = 1.0
+    """Of the epochs that the documents plan, what the stated time has room for."""
+    slowness: str = ""
+    """That in words, where it is less than all."""
+    epoch_seconds: tuple[float, float] | None = None
+    allowed: Allowed | None = None
+    """What one run may take, where that is less than what was planned."""
 
     def take(self, key: str, value: Any, why: str, source: str) -> None:
         """Keep a decision, and put it into the configuration where it is a key of it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from trainwright.tools.training_architect.documents import Rulebook, filled
 from trainwright.tools.training_architect.estimates import step_seconds, work_by_formula
 from trainwright.tools.training_architect.facts import IN_BLOCKS, Facts
 from trainwright.tools.training_architect.fitting import FITTED, fit
+from trainwright.tools.training_architect.goals import default_target
 from trainwright.tools.training_architect.hardware import Device
 from trainwright.tools.training_architect.plan import Plan
 from trainwright.tools.training_architect.reading import (
@@ -18,18 +20,28 @@ from trainwright.tools.training_architect.reading import (
     facts_of_data,
     family_of,
     lengths,
-    proposed_model,
+    proposed_models,
 )
 from trainwright.tools.training_architect.request import TABLES, PlanRequest
+from trainwright.tools.training_architect.schedule import EVALUATED, LEAST_RUNS, RUNS, allowed_of, starting
+from trainwright.tools.workspace.settings import ProjectLimits
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.goal import MEASURED
 
 if TYPE_CHECKING:
+    from trainwright.tools.training_architect.documents import KnownModel
     from trainwright.tools.training_architect.fitting import MemoryOf
+    from trainwright.tools.training_architect.schedule import Allowed
 
 FIRST = ("loss", "plan.metric", "plan.max_length", "plan.effective_batch", "training.precision")
 EPOCHS = "training.epochs"
 OF_DATA = "data.args."
+ADAPTERS = re.compile(r"\b(?:q?lora|dora|peft|adapters?)\b", re.IGNORECASE)
+TRAINED_ON = re.compile(r"-(?:instruct|chat|it|base)$", re.IGNORECASE)
+"""Ends of a model's name that say how its base was trained on."""
+CHATS = re.compile(r"instruct|chat|-it\b", re.IGNORECASE)
+LEAST_SHARE = 0.34
+"""Of a model's epochs that must fit the stated time; else a faster model is tried."""
 
 
 def make_plan(
@@ -41,24 +53,86 @@ def make_plan(
     book: Rulebook,
     memory_of: MemoryOf,
     price: tuple[float, str] | None = None,
+    longest_seconds: float = ProjectLimits().run_wall_clock_seconds,
 ) -> Plan:
-    """Return the plan for a task whose columns are known.
+    """Return the plan for a task whose columns are known: of the models for it, the first that fits the stated time.
 
     Raises:
-        ConfigurationError: no way to train fits into the device's memory; the remedy says how much would be enough.
+        ConfigurationError: no way to train fits into the device's memory, or no epoch into the stated time; the remedy
+            says what would be enough.
     """
+    assert reading.task is not None, "asked for before"  # noqa: S101
+    models = [(request.model, "as named")] if request.model else proposed_models(reading.task, book)
+    plans: list[Plan] = []
+    for model, why in models:
+        plan = _plan_with(
+            model, why, request, reading, found, device=device, book=book, memory_of=memory_of, price=price,
+            longest_seconds=longest_seconds,
+        )  # fmt: skip
+        plan.passed_over[:0] = [one.slowness for one in plans]
+        plans.append(plan)
+        if plan.planned_share >= LEAST_SHARE:
+            return plan
+    best = max(plans, key=lambda one: one.planned_share)
+    assert best.allowed is not None, "or it would have fitted"  # noqa: S101
+    if not best.allowed.is_stated:
+        best.assumed.append(f"{best.slowness}: {best.allowed.why}. Ask the user how long it may take in all")
+    elif best.planned_share <= 0:
+        raise _no_epoch_fits(best, best.allowed)
+    return best
+
+
+def _no_epoch_fits(plan: Plan, allowed: Allowed) -> ConfigurationError:
+    assert plan.epoch_seconds is not None, "or nothing bounds the time"  # noqa: S101
+    most, runs = plan.epoch_seconds[1], RUNS[plan.facts["goal"]]
+    enough = _two_digits((most * runs * EVALUATED[1] + starting()[1]) / 3600)
+    less = f", goal='fastest' ({LEAST_RUNS} runs instead of {runs})" if plan.facts["goal"] != "fastest" else ""
+    return ConfigurationError(
+        f"Not one epoch fits: it takes up to {most / 60:.3g} minutes on {plan.facts['hardware']}, and {allowed.why}.",
+        remedy=f"Ask the user for limits={{'hours': {enough:g}}} or more{less}, fewer rows, or another machine.",
+        document="planning/length.md",
+    )
+
+
+def _two_digits(value: float) -> float:
+    """Return the next number up of two digits."""
+    scale = 10 ** (math.floor(math.log10(value)) - 1)
+    return float(round(math.ceil(value / scale) * scale, 6))
+
+
+def _plan_with(
+    model: dict[str, Any],
+    why: str,
+    request: PlanRequest,
+    reading: Reading,
+    found: dict[str, Any],
+    *,
+    device: Device,
+    book: Rulebook,
+    memory_of: MemoryOf,
+    price: tuple[float, str] | None,
+    longest_seconds: float,
+) -> Plan:
     assert reading.task is not None, "asked for before"  # noqa: S101
     facts: Facts = {
         "task": reading.task,
+        "adapters": ADAPTERS.search(request.intent) is not None,
+        "bound": bool({"hours", "dollars"} & request.limits.keys()),
         "goal": request.goal,
         **facts_of_data(found.get("data") or {}, reading.target),
     }
-    plan = Plan(request, book, device, reading.task, facts, assumed=list(reading.assumed), price=price)
+    plan = Plan(
+        request, book, device, reading.task, facts, goal=reading.goal, assumed=list(reading.assumed), price=price,
+        longest_seconds=longest_seconds,
+    )  # fmt: skip
     _add_device(plan, found["machine"])
-    _add_model(plan, found.get("model"))
+    _add_model(plan, model, why, found.get("model"))
     plan.facts |= lengths(plan.facts)
+    if plan.goal.metric is not None:
+        plan.take("plan.metric", plan.goal.metric, "what was asked for", "the call" if request.metric else "the intent")
     for key in FIRST:
-        plan.facts[key.rpartition(".")[2]] = plan.decide(key)
+        is_named = key == "plan.metric" and plan.goal.metric is not None
+        plan.facts[key.rpartition(".")[2]] = plan.goal.metric if is_named else plan.decide(key)
         if key == "plan.max_length":
             plan.facts |= _blocks(plan.facts)
     _add_data(plan, reading, found)
@@ -85,14 +159,10 @@ def _add_device(plan: Plan, machine: dict[str, Any]) -> None:
     plan.assumed += device.notes
 
 
-def _add_model(plan: Plan, found: dict[str, Any] | None) -> None:
+def _add_model(plan: Plan, model: dict[str, Any], why: str, found: dict[str, Any] | None) -> None:
     """Settle the model, its size and whether its weights are pretrained."""
-    model, why, source = plan.request.model, "as named", "the call"
-    if model is None:
-        proposed = proposed_model(plan.task, plan.book)
-        assert proposed is not None, "each task has a model"  # noqa: S101
-        model, why = proposed
-        source = "models.md"
+    source = "the call" if plan.request.model else "models.md"
+    if plan.request.model is None:
         plan.assumed.append(f"no model was named: {model['args'].get('hub', model['use'])}, {why}")
     args = dict(model["args"])
     facts: Facts = {"family": family_of(model, plan.task)}
@@ -100,7 +170,7 @@ def _add_model(plan: Plan, found: dict[str, Any] | None) -> None:
     facts["start"] = "pretrained" if is_pretrained else "scratch"
     sizes = found if found and "parameters" in found else None
     if args.get("hub"):
-        known = plan.book.known.get(args["hub"])
+        known = plan.book.known.get(args["hub"]) or _sibling(plan, args["hub"])
         sizes = sizes or (known.model_dump(exclude={"tasks"}) if known else None)
         folder = f"models/{PurePosixPath(args['hub']).name}"
         plan.first.append(f"hf download {args.pop('hub')} --local-dir {folder}")
@@ -113,8 +183,20 @@ def _add_model(plan: Plan, found: dict[str, Any] | None) -> None:
         )
     if not (plan.task == "image_classification" and (plan.request.data or {}).get("use") == "images"):
         sizes = {name: value for name, value in (sizes or {}).items() if name != "picture_size"}
+    path = str(args.get("path") or "")
+    if plan.task == "instruction" and not CHATS.search(path):
+        plan.assumed.append(f"{path} may be a base model, and a base model has no chat template: see configs/text.md")
     plan.facts |= facts | {name: value for name, value in (sizes or {}).items() if value is not None}
     plan.take("model", {"use": model["use"], **({"args": args} if args else {})}, why, source)
+
+
+def _sibling(plan: Plan, hub: str) -> KnownModel | None:
+    """Return the sizes of a model whose base, or another training of the same weights, is known."""
+    found = next((name for name in plan.book.known if TRAINED_ON.sub("", name) == TRAINED_ON.sub("", hub)), None)
+    if found is None:
+        return None
+    plan.assumed.append(f"{hub} has the size of {found}")
+    return plan.book.known[found]
 
 
 def _add_data(plan: Plan, reading: Reading, found: dict[str, Any]) -> None:
@@ -125,6 +207,13 @@ def _add_data(plan: Plan, reading: Reading, found: dict[str, Any]) -> None:
         use, args = reading.form["use"], {**args, **reading.form["args"]}
     elif use in TABLES:
         args |= {name: value for name, value in (("text", reading.text), ("target", reading.target)) if value}
+        told_by = (found["data"].get("told_by") or {}).get(reading.target, [])
+        if told_by and reading.text is None and not {"features", "columns"} & args.keys():
+            args["columns"] = dict.fromkeys(told_by, "ignore")
+            plan.assumed.append(
+                f"{', '.join(map(repr, told_by))} tells {reading.target!r} in every row, so it is left out "
+                "(data.args.columns): ask the user whether it is known before what is predicted happens"
+            )
     tokens = plan.facts.get("max_length")
     if tokens is not None:
         size = "block_size" if plan.task in IN_BLOCKS else "max_length"
@@ -143,22 +232,25 @@ def _add_data(plan: Plan, reading: Reading, found: dict[str, Any]) -> None:
             plan.decide(key)
     # the metric that the goal is in; the loss needs no place among the metrics
     if plan.facts["metric"] != "loss":
-        plan.config["metrics"] = [plan.facts["metric"]]
+        plan.config["metrics"] = [{"use": plan.goal.own} if plan.goal.own else plan.facts["metric"]]
 
 
 def _add_length(plan: Plan) -> None:
     """Settle the epochs within the limits, and what follows from how long the run takes."""
-    facts, limits = plan.facts, plan.request.limits
+    facts = plan.facts
     rule = plan.book.rule_for(EPOCHS, facts)
     assert rule is not None, "the documents have a rule without a condition"  # noqa: S101
     epochs, why = int(rule.decided(facts)), rule.reason(facts)
     steps = max(math.ceil(facts.get("rows", 1) * SHARE_OF_TRAIN / facts["effective_batch"]), 1)
     epoch = _epoch_seconds(plan, steps)
-    hours = _hours_allowed(plan, limits)
-    if epoch is not None and hours is not None and epoch[1] * epochs > hours * 3600:
-        fitting = max(int(hours * 3600 / epoch[1]), 1)
-        why += f"; {epochs} were lowered, for an epoch may take {epoch[1] / 3600:.2g} of {hours:.3g} h"
-        epochs = min(epochs, fitting)
+    allowed = allowed_of(plan)
+    if epoch is not None and epoch[1] * epochs > allowed.seconds:
+        fitting = int(allowed.seconds / epoch[1])
+        plan.slowness = f"{plan.config['model']['use']} has time for {fitting} of its {epochs} epochs"
+        plan.planned_share, plan.epoch_seconds, plan.allowed = fitting / epochs, epoch, allowed
+        if allowed.is_stated:
+            why += f"; {epochs} were lowered, for an epoch may take {epoch[1]:.2g} s and {allowed.why}"
+            epochs = max(fitting, 1)
     plan.take(EPOCHS, epochs, why, f"{rule.id}: {rule.source}")
     facts["steps"] = steps * epochs
     if epoch is not None:
@@ -190,22 +282,6 @@ def _epoch_seconds(plan: Plan, steps: int) -> tuple[float, float] | None:
     return None if seconds is None else (seconds[0] * steps, seconds[1] * steps)
 
 
-def _hours_allowed(plan: Plan, limits: dict[str, float]) -> float | None:
-    """Return the hours that hours and dollars allow, and keep them as limits of the project."""
-    hours = [limits["hours"]] if "hours" in limits else []
-    if "dollars" in limits and plan.price is not None:
-        device_hours = limits["dollars"] / plan.price[0]
-        plan.limits["gpu_hours"] = round(device_hours, 2)
-        hours.append(device_hours / plan.device.count)
-    elif "dollars" in limits:
-        plan.assumed.append(
-            "a price is missing: dollars bound nothing until limits.dollars_per_hour says one GPU's price"
-        )
-    if "hours" in limits:
-        plan.limits["run_wall_clock_seconds"] = limits["hours"] * 3600
-    return min(hours) if hours else None
-
-
 def alternatives_of(plan: Plan) -> list[dict[str, Any]]:
     """Return what else fits or holds, each with its price."""
     found = [
@@ -223,13 +299,12 @@ def alternatives_of(plan: Plan) -> list[dict[str, Any]]:
 
 
 def proposed_goal(plan: Plan) -> dict[str, Any]:
-    """Return metric, direction and target of the project: the caller's target, else the middle to perfection."""
-    metric = plan.facts["metric"]
-    direction = MEASURED[metric][0]
-    target = plan.request.target
+    """Return metric, direction and target of the project: as asked for, else the middle to perfection."""
+    metric, target = plan.facts["metric"], plan.goal.target
+    direction = plan.goal.direction or MEASURED[metric][0]
     if target is None:
-        share = plan.facts.get("majority_share", 0.5)
-        target = round(share + (1 - share) / 2, 2) if direction == "maximize" else None
-        if target is not None:
-            plan.assumed.append(f"target {target}: the middle between always naming the largest class and no error")
+        default = default_target(metric, plan.facts)
+        assert default is not None, "asked for before"  # noqa: S101
+        target, why = default
+        plan.assumed.append(why)
     return {"metric": metric, "direction": direction, "target": target}

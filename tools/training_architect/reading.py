@@ -6,8 +6,16 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.training_architect.facts import IN_BLOCKS, WITHOUT_SCALE
+from trainwright.tools.training_architect.facts import IN_BLOCKS
+from trainwright.tools.training_architect.goals import (
+    GoalReading,
+    Question,
+    bound_of,
+    kind_of_sentence,
+    read_goal,
+)
 from trainwright.tools.training_architect.request import TABLES
+from trainwright.trainer.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.documents import Rulebook
@@ -17,8 +25,23 @@ TARGETS = re.compile(
     r"^(label|labels|target|class|category|y|queue|topic|intent|sentiment|answer|outcome|stars|rating|churn(ed)?|fraud|default(ed)?|survived|species|diagnosis)$",
     re.I,
 )
+PREDICTS = re.compile(
+    r"\b(?:predict\w*|forecast\w*|estimat\w+|classif\w+|detect\w*|guess\w*|tell\w*|regress\w*|recogni[sz]\w+|vorher\w+|prognos\w+"
+    r"|schätz\w*|erkenn\w*|klassifizier\w*|target(?: column)?(?: is)?|which|who|whether|wer|ob|welche\w*)\b",
+    re.IGNORECASE,
+)
+"""Words behind which a sentence names what is predicted."""
+SOURCES = re.compile(
+    r"\b(?:from|using|with|by|based on|given|aus|anhand|mit|mithilfe|aufgrund|having)\b|[;:]|[.,](?=\s)", re.IGNORECASE
+)
+"""Words behind which it names from what, or goes on."""
+SHORTEST_STEM = 5
+MASKS = re.compile(r"^(?:masks?|annotations?|segmentations?|seg|gt)(?:[_-]\w+)?$", re.IGNORECASE)
+"""Names of a folder of masks."""
 IDENTIFIER = re.compile(r"(^|_)(id|uuid|key|index)$|^id_", re.IGNORECASE)
 MOST_CLASSES = 50
+MOST_SHOWN = 12
+"""Columns of a question, the first and the last of more."""
 MOST_OTHER_COLUMNS = 2
 """Columns besides text and target up to which a table is taken for one of texts."""
 IMAGE_SOURCES = ("images", "digits")
@@ -29,18 +52,7 @@ FORMS = {
 """Sources whose rows are of a form of their own, in words."""
 MOST_WINDOW = 384
 """Tokens of a question with a part of its context (Devlin et al. 2019, arXiv:1810.04805)."""
-TARGET = "Which value of the metric would be good enough?"
 SHARE_OF_TRAIN = 0.7
-
-
-@dataclass(frozen=True)
-class Question:
-    """Something decisive that neither the call nor the data says."""
-
-    asks: str
-    argument: str
-    """data, model, task, text_column or target_column."""
-    choices: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -52,6 +64,7 @@ class Reading:
     target: str | None = None
     form: dict[str, Any] | None = None
     """The source and columns of rows that are of a form of their own."""
+    goal: GoalReading = field(default_factory=GoalReading)
     questions: list[Question] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
 
@@ -65,7 +78,7 @@ def read_task(request: PlanRequest, found: dict[str, Any]) -> Reading:
                 "Which data? A file or folder under code_root (csv, jsonl, parquet, txt, a folder of pictures)", "data"
             )
         )
-        return reading
+        return _with_goal(request, {}, reading)
     use, data = request.data["use"], found.get("data") or {}
     if data.get("form"):
         _read_form(use, data["form"], reading)
@@ -76,15 +89,42 @@ def read_task(request: PlanRequest, found: dict[str, Any]) -> Reading:
     elif use in TABLES:
         _read_table(request, data, reading)
     elif reading.task is None:
+        _refuse_masks(request, use, data)
         reading.task = _task_of(use, data)
     if reading.task == "language_model" and request.task is None and (found.get("model") or {}).get("masked"):
         reading.task = "masked_language_model"
         reading.assumed.append("the model was made to tell hidden tokens, so that is what it goes on learning")
     if reading.task is None and not reading.questions:
         reading.questions.append(Question("What is to be learned from these data?", "task"))
-    if reading.task in WITHOUT_SCALE and request.target is None and not reading.questions:
-        reading.questions.append(Question(f"{TARGET} ({METRICS[reading.task]}, which is to fall)", "target"))
+    return _with_goal(request, data, reading)
+
+
+def _with_goal(request: PlanRequest, data: dict[str, Any], reading: Reading) -> Reading:
+    """Settle the goal as call and sentence name it, with the questions that are open in it."""
+    goal = read_goal(request, reading.task)
+    if not goal.questions:
+        goal = bound_of(goal, facts_of_data(data, reading.target), is_asked=request.target is not None)
+    reading.goal = goal
+    reading.questions += goal.questions
+    reading.assumed += goal.assumed
     return reading
+
+
+def _refuse_masks(request: PlanRequest, use: str, data: dict[str, Any]) -> None:
+    """Refuse to take pictures and their masks for two classes. Raises ConfigurationError."""
+    folders = list(data.get("classes") or {}) if use == "images" else []
+    masks = [name for name in folders if MASKS.search(name)]
+    if len(masks) != 1 or len(folders) != 2:
+        return
+    path = (request.data or {}).get("args", {}).get("path")
+    pictures = next(name for name in folders if name not in masks)
+    args = {"path": f"{path}/{pictures}", "masks": f"{path}/{masks[0]}"}
+    raise ConfigurationError(
+        f"The folders {pictures} and {masks[0]} look like pictures and their masks, which are not two classes.",
+        remedy=f"create_project with data={{'use': 'images', 'args': {args}}}: plan_training does not plan "
+        "masks. Or name task='image_classification', if they are classes.",
+        document="configs/images.md",
+    )
 
 
 def _read_form(use: str, form: dict[str, Any], reading: Reading) -> None:
@@ -94,9 +134,6 @@ def _read_form(use: str, form: dict[str, Any], reading: Reading) -> None:
     if use in TABLES:
         named = ", ".join(f"{name} {column!r}" for name, column in form["args"].items() if name != "path")
         reading.assumed.append(f"the rows are {FORMS[form['use']]}{f': {named}' if named else ''}")
-
-
-METRICS = dict.fromkeys(WITHOUT_SCALE, "perplexity") | dict.fromkeys(("text_regression", "table_regression"), "mae")
 
 
 def _task_of(use: str, data: dict[str, Any]) -> str | None:
@@ -114,7 +151,7 @@ def _task_of(use: str, data: dict[str, Any]) -> str | None:
 def _read_table(request: PlanRequest, data: dict[str, Any], reading: Reading) -> None:
     args = (request.data or {}).get("args") or {}
     columns = {one["name"]: one for one in data.get("columns", [])}
-    reading.target = args.get("target")
+    reading.target = args.get("target") or _told_target(request.intent, columns, data.get("text"), reading)
     reading.text = args.get("text")
     if request.task in IN_BLOCKS:
         reading.text = reading.text or data.get("text")
@@ -139,7 +176,9 @@ def _read_table(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
         reading.assumed.append(f"the texts are in column {reading.text!r}, the one with the most words")
     column = columns.get(reading.target, {})
     what = "regression" if column.get("kind") == "number" else "classification"
-    if column.get("of_numbers") and not request.task:
+    if column.get("of_numbers") and not request.task and (kind := kind_of_sentence(request)) is not None:
+        what = kind
+    elif column.get("of_numbers") and not request.task:
         reading.assumed.append(
             f"the {column['different']} different whole numbers of {reading.target!r} are classes; numbers to predict "
             "are task table_regression"
@@ -147,22 +186,52 @@ def _read_table(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
     reading.task = reading.task or f"{'text' if reading.text else 'table'}_{what}"
 
 
-def _guessed_target(columns: dict[str, Any], text: str | None, reading: Reading) -> str | None:
-    """Return the column that is predicted where its name, or being the only one that could be, says so; else ask."""
-    able = [
+def _told_target(intent: str, columns: dict[str, Any], text: str | None, reading: Reading) -> str | None:
+    """Return the column that the sentence names as what is predicted; None where it names none, or several alike."""
+    told = PREDICTS.search(intent)
+    behind = [SOURCES.split(intent[told.end() :])[0]] if told else []
+    for part in [*behind, intent]:  # a German verb stands last
+        places = {name: found for name in _able(columns, text) if (found := _place_of(name, part)) is not None}
+        if places and (part in behind or len(places) == 1):
+            first = min(places, key=lambda name: places[name])
+            reading.assumed.append(f"column {first!r} is what the sentence wants predicted")
+            return first
+    return None
+
+
+def _able(columns: dict[str, Any], text: str | None) -> list[str]:
+    """Return the columns that could be predicted."""
+    return [
         name
         for name, one in columns.items()
         if name != text and not IDENTIFIER.search(name)
         and ((one["kind"] == "category" and 2 <= one["different"] <= MOST_CLASSES) or one["kind"] == "number")
     ]  # fmt: skip
-    named = [name for name in able if TARGETS.match(name)]
+
+
+def _place_of(name: str, text: str) -> tuple[int, int] | None:
+    """Return where a column is named in a text, and its length turned: as it is written, or by a form of its word."""
+    words = re.escape(name).replace("_", r"[\s_-]").replace(r"\ ", r"[\s_-]")
+    if (match := re.search(rf"(?<!\w){words}(?:s|es)?(?!\w)", text, re.IGNORECASE)) is not None:
+        return match.start(), -len(name)
+    stem = name.lower()[: max(len(name) - 2, SHORTEST_STEM)]
+    if len(name) <= SHORTEST_STEM or not stem.isalpha():
+        return None
+    match = re.search(rf"(?<!\w){stem}\w{{0,4}}(?!\w)", text, re.IGNORECASE)
+    return None if match is None else (match.start(), -len(stem))
+
+
+def _guessed_target(columns: dict[str, Any], text: str | None, reading: Reading) -> str | None:
+    """Return the column that is predicted where its name, or being the only one that could be, says so; else ask."""
+    able = _able(columns, text)
+    named = [name for name in able if TARGETS.match(name) and not (name.lower() == "y" and "x" in columns)]
     chosen = named if len(named) == 1 else able if len(able) == 1 else []
     if chosen:
         reading.assumed.append(f"column {chosen[0]!r} is what is to be predicted")
         return chosen[0]
-    reading.questions.append(
-        Question("Which column is to be predicted?", "target_column", (named or able or list(columns))[:12])
-    )
+    open_ones = named or able or list(columns)
+    shown = open_ones if len(open_ones) <= MOST_SHOWN else open_ones[: MOST_SHOWN // 2] + open_ones[-MOST_SHOWN // 2 :]
+    reading.questions.append(Question("Which column is to be predicted?", "target_column", shown))
     return None
 
 
@@ -176,19 +245,19 @@ def family_of(model: dict[str, Any], task: str) -> str:
     return "image" if task.startswith("image_") else "other"
 
 
-def proposed_model(task: str, book: Rulebook) -> tuple[dict[str, Any], str] | None:
-    """Return the model for a task that names none, with why; None where nobody can say."""
+def proposed_models(task: str, book: Rulebook) -> list[tuple[dict[str, Any], str]]:
+    """Return the models for a task that names none, the first first, each with why."""
     if task in book.built_in:
-        return {"use": book.built_in[task], "args": {}}, "the built-in model for such data"
-    name = next((name for name, known in book.known.items() if task in known.tasks), None)
-    return (
-        None if name is None else ({"use": "transformers", "args": {"hub": name}}, "a small model that is often enough")
-    )
+        return [({"use": name, "args": {}}, "a built-in model for such data") for name in book.built_in[task]]
+    names = [name for name, known in book.known.items() if task in known.tasks]
+    return [({"use": "transformers", "args": {"hub": name}}, "a small model that is often enough") for name in names]
 
 
 def facts_of_data(data: dict[str, Any], target: str | None) -> dict[str, Any]:
     """Return the facts that the inspection of the data gives, with the classes of the column that is predicted."""
     facts: dict[str, Any] = {"rows": data["rows"]} if data.get("rows") else {}
+    spread = next((one.get("spread") for one in data.get("columns", []) if one["name"] == target), None)
+    facts |= {"target_spread": spread} if spread else {}
     data = data | (data.get("counts") or {}).get(target, {})
     classes = data.get("classes") or {}
     if classes:

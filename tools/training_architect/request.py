@@ -27,6 +27,8 @@ class PlanRequest:
     hardware: str | None = None
     goal: str = "balanced"
     limits: dict[str, float] = field(default_factory=dict)
+    metric: str | None = None
+    """Of the goal: one of ours, or `file.py:function`."""
     target: float | None = None
     code_root: str = "."
     of_intent: frozenset[str] = frozenset()
@@ -42,8 +44,9 @@ class PlanRequest:
         request = self
         if "dollars_per_hour" in given:
             request = replace(request, limits={"dollars_per_hour": given["dollars_per_hour"], **request.limits})
-        if "target" in given and self.target is None:
-            request = replace(request, target=given["target"])
+        for name in ("metric", "target"):
+            if name in given and getattr(self, name) is None:
+                request = replace(request, **{name: given[name]})
         if "task" in given and self.task is None:
             request = replace(request, task=known_task(given["task"]))
         if "data" in given and self.data is None:
@@ -71,7 +74,7 @@ class PlanRequest:
             "intent": self.intent, "data": self.data, "model": self.model, "task": self.task,
             "hardware": None if "hardware" in self.of_intent else self.hardware, "goal": self.goal,
             "limits": {name: value for name, value in self.limits.items() if name not in self.of_intent},
-            "target": self.target,
+            "metric": self.metric, "target": self.target,
             "code_root": self.code_root if self.code_root != "." else None,
         }  # fmt: skip
         return {name: value for name, value in named.items() if value not in (None, {})}

@@ -7,16 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.documents import SKILL
 from trainwright.tools.estimation import estimate
 from trainwright.tools.training_architect.estimates import Estimate, step_seconds
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.estimation.prices import DOLLARS, OWNERS, cheapest, load_prices
+from trainwright.trainer.estimation.prices import DOLLARS, OWNERS, PriceList, cheapest, load_prices
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.hardware import Device
     from trainwright.tools.workspace import Workspace
 
+DEFAULTS = SKILL.parent / "cost-calculator" / "prices.defaults.yaml"
+"""Prices that count while the owner has no file of them."""
 SOURCE = "traced on your rows without allocating the model"
 ON_GPU = "; its error was measured on a processor, not on a GPU"
 LEAST_SECONDS = 5.0
@@ -66,7 +69,7 @@ class Tracer:
 def price_of(workspace: Workspace, device: Device, given: float | None) -> tuple[float, str] | None:
     """Return the dollars of one device's hour: the call's, the owner's, else the cheapest lasting one of the list.
 
-    None where nothing tells one: no price is built in.
+    None where nothing tells one.
 
     Raises:
         ConfigurationError: the owner's prices.yaml does not fit.
@@ -75,7 +78,15 @@ def price_of(workspace: Workspace, device: Device, given: float | None) -> tuple
         return given, "the call"
     if workspace.settings.price_per_gpu_hour > 0:
         return workspace.settings.price_per_gpu_hour, "the owner's settings.yaml"
+    prices = prices_in_force(workspace)
+    found = cheapest(prices, device.name) if prices.currency == DOLLARS else None
+    return None if found is None or not found.price_per_hour else (found.price_per_hour, found.told(where=prices.told))
+
+
+def prices_in_force(workspace: Workspace) -> PriceList:
+    """Return the owner's prices; without a file of theirs, those that come with the package, dated and second-hand.
+
+    Raises ConfigurationError: the owner's file does not fit.
+    """
     own = workspace.path / OWNERS
-    prices = load_prices(own) if own.is_file() else None
-    found = cheapest(prices, device.name) if prices is not None and prices.currency == DOLLARS else None
-    return None if found is None or found.price_per_hour is None else (found.price_per_hour, found.told())
+    return load_prices(own if own.is_file() else DEFAULTS)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 from trainwright.trainer.base.errors import folded, near
+from trainwright.trainer.config.goal_words import spoken_goals
 from trainwright.trainer.config.key_aliases import OF_VALIDATION, our_name
 from trainwright.trainer.config.plain_values import equal, shown
 from trainwright.trainer.config.value_coercion import from_text, number_in
@@ -26,7 +26,6 @@ KEYS = {
     "target": ("value", "threshold", "target_value", "at_least", "score", "goal", "min_value", "level"),
 }
 EXAMPLE = {"metric": "accuracy", "direction": MAXIMIZE, "target": 0.95}
-IN_WORDS = re.compile(r"(?P<number>[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\s*%?)")
 
 
 def corrected_goal(given: Any) -> tuple[Any, list[str]]:
@@ -100,13 +99,12 @@ def _reachable(target: float, known: tuple[str, float, float] | None) -> float:
 
 
 def _from_words(given: str) -> Any:
-    """Read `97 % accuracy` and `loss below 0.1`."""
-    number = IN_WORDS.search(given)
-    words = re.findall(r"[A-Za-z][A-Za-z0-9_/]*", given)
-    named = [metric for word in words if (metric := corrected_metric(word)) in MEASURED]
-    if number is None or not named:
+    """Read `97 % accuracy` and `loss below 0.1`; a metric that is not measured here stays as it is named."""
+    spoken = spoken_goals(given).named
+    if not spoken or spoken[0].target is None:
         return from_text(given)
-    return {"metric": named[0], "target": number["number"].replace(" ", "")}
+    first = spoken[0]
+    return {"metric": first.word.metric or first.words, "target": first.target}
 
 
 def _our_keys(given: dict[str, Any]) -> dict[str, Any]:

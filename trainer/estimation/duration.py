@@ -23,6 +23,10 @@ KEPT_IN_CACHES = 0.25
 """Share of the counted traffic that a low end must still move: the rest may be fused, or stay in caches."""
 LAUNCH_SECONDS = {"cuda": 8e-6, "rocm": 10e-6, "cpu": 12e-6}
 """Of one operation from Python, in plain PyTorch."""
+PROVISIONING_SECONDS = (120.0, 600.0)
+"""Of a rented machine before a run starts: boot, image, packages. Assumed; most platforms bill it."""
+START_SECONDS = (5.0, 60.0)
+"""From a worker's start to its first step, where no run was measured. Assumed."""
 PROBE_SPREAD = 0.05
 """Around a figure from a probe: its 20 steps, against the whole run's."""
 

@@ -1,7 +1,8 @@
 """Prices by the hour and of storage, from a dated file of the workspace's owner or of the user.
 
-Light: free of torch. No price is built in and none is looked up: each row says its day and its source. A row without
-a price is one that nobody has filled in yet: nothing computes with it, and it is named where it would be needed.
+Light: free of torch. No price is looked up: each row says its day and its source. A list comes with the package, and
+counts while the owner has none. A row without a price is one that nobody has filled in yet: nothing computes with it,
+and it is named where it would be needed.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from trainwright.trainer.base.plain_yaml import PlainLoader
 
 OWNERS = "prices.yaml"
 """Of the workspace's folder."""
+OWN = "own"
+"""Platform of a machine that is the user's: nothing is provisioned there, and its CPU is the one that measured."""
 OLD_DAYS = 30
 """Age of a price from which on it is warned of."""
 MOST_BYTES = 2**18
@@ -27,7 +30,7 @@ MOST_BYTES = 2**18
 TO_WRITE = "trainwright prices"
 """Command that writes the template."""
 MISSING = (
-    f"There is no price: no {OWNERS} in the workspace's folder names this accelerator, and none is built in. "
+    f"There is no price: neither {OWNERS} in the workspace's folder nor the list that comes along has the accelerator. "
     f"The owner writes one (`{TO_WRITE}` writes the template), sets price_per_gpu_hour in settings.yaml, or a call "
     "says limits.dollars_per_hour."
 )
@@ -61,7 +64,7 @@ class Price(_Dated):
     accelerator: str = Field(min_length=1, max_length=60)
     """As accelerators.yaml names it; CPU: a machine without one."""
     price_per_hour: float | None = Field(
-        default=None, gt=0, le=10_000, allow_inf_nan=False,
+        default=None, ge=0, le=10_000, allow_inf_nan=False,
         validation_alias=AliasChoices("price_per_hour", "dollars_per_hour"),
     )  # fmt: skip
     """Of one accelerator, with the processor and memory that it needs; None: not filled in."""
@@ -72,13 +75,15 @@ class Price(_Dated):
     def _has_a_day(self) -> Price:
         if self.price_per_hour is not None and self.date is None:
             raise ValueError("a price needs the date on which it was seen")
+        if self.price_per_hour == 0 and self.platform.lower() != OWN:
+            raise ValueError(f"a price is greater than 0, but of a machine of yours (platform {OWN})")
         return self
 
-    def told(self, today: dt.date | None = None) -> str:
+    def told(self, today: dt.date | None = None, *, where: str = OWNERS) -> str:
         """Return platform, day and file in a few words, with a warning where the price is old."""
         old = f"; {self.age_days(today)} days old: prices move, so look it up again" if self.is_old(today) else ""
         day = "no date" if self.date is None else self.date.isoformat()
-        return f"{self.platform} on {day} ({OWNERS}){old}"
+        return f"{self.platform} on {day} ({where}){old}"
 
 
 class StoragePrice(_Dated):
@@ -110,10 +115,17 @@ class PriceList:
     """Rows without a price."""
     is_example: bool = False
     """Whether the file says that its figures are invented."""
+    is_second_hand: bool = False
+    """Whether the file says that others read its figures: the list that comes with the package."""
     path: Path = field(default_factory=lambda: Path(OWNERS))
 
     def __iter__(self) -> Iterator[Price]:
         return iter(self.rows)
+
+    @property
+    def told(self) -> str:
+        """The list in a few words: the owner's file by its name, or that it came along and what replaces it."""
+        return f"second-hand, comes along; `{TO_WRITE}` writes yours" if self.is_second_hand else self.path.name
 
 
 class _File(BaseModel):
@@ -124,6 +136,7 @@ class _File(BaseModel):
     as_of: Any = None
     """A note of the writer's; each row has its own day."""
     example: bool = False
+    second_hand: bool = False
     currency: str = Field(default=DOLLARS, pattern=r"^[A-Z]{3}$")
     columns: list[str] = Field(default_factory=lambda: list(COLUMNS), max_length=12)
     rows: list[list[Any]] = Field(max_length=1_000)
@@ -165,6 +178,7 @@ def _read(path: Path) -> PriceList:
         storage=tuple(row for row in storage if row.price_per_gb_month is not None),
         empty=tuple(row for row in rows if row.price_per_hour is None),
         is_example=file.example,
+        is_second_hand=file.second_hand,
         path=path,
     )
 

@@ -8,6 +8,7 @@ alone. It is no evidence.
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import sys
 import time
@@ -30,6 +31,8 @@ MOST_TOKENIZED = 1000
 MOST_CLASSES = 50
 MOST_COUNTED = 8
 """Columns whose classes are counted while it is not known which is predicted."""
+LEAST_OF_A_VALUE = 10
+"""Rows of each value, from which on it is no chance that one column tells another."""
 FEW_INTEGERS = 20
 """Different whole numbers up to which a column is taken for classes (as data/sources/targets.py has it)."""
 CHARACTERS_A_TOKEN = 4.0
@@ -167,7 +170,10 @@ def _of_frame(frame: pl.LazyFrame, text: str | None, target: str | None, *, is_t
     rows = int(frame.select(pl.len()).collect(engine="streaming").item())
     step = max(rows // MOST_READ, 1)
     sample = frame.gather_every(step).head(MOST_READ).collect(engine="streaming")
-    columns = [_column(sample[name]) for name in sample.columns[:MOST_COLUMNS]]
+    names = sample.columns
+    if len(names) > MOST_COLUMNS:  # what is predicted mostly stands first or last
+        names = names[: MOST_COLUMNS // 2] + names[-MOST_COLUMNS // 2 :]
+    columns = [_column(sample[name]) for name in names]
     if not is_table:
         return {"rows": rows, "columns": columns, "text": None, "target": None}
     texts = sorted((one for one in columns if one["kind"] == "text"), key=lambda one: -one["words"])
@@ -176,6 +182,7 @@ def _of_frame(frame: pl.LazyFrame, text: str | None, target: str | None, *, is_t
     few = [one["name"] for one in columns if one["kind"] == "category" and one["different"] <= MOST_CLASSES]
     counted = [target] if target in sample.columns else few[:MOST_COUNTED]
     numbers = {one["name"] for one in columns if one["kind"] == "number"}
+    found["told_by"] = _tells(sample, columns)
     found["counts"] = {name: _classes(frame, name) for name in counted if name not in numbers}
     return found
 
@@ -202,8 +209,39 @@ def _column(values: pl.Series) -> dict[str, Any]:
     elif values.dtype == pl.String:
         words = float(filled.str.split(" ").list.len().mean() or 0.0)  # type: ignore[arg-type]
         kind = "text" if words >= WORDS_OF_TEXT and different > FEW_INTEGERS else "category"
-    found = {"name": values.name, "kind": kind, "different": different, "words": round(words, 1)}
+    found: dict[str, Any] = {"name": values.name, "kind": kind, "different": different, "words": round(words, 1)}
+    if values.dtype.is_numeric() and (numbers := filled.filter(filled.is_finite())).len():
+        found["spread"] = _spread(numbers.to_numpy().astype(float))
     return found | {"of_numbers": True} if of_numbers and kind == "category" else found
+
+
+def _spread(values: Any) -> dict[str, float]:
+    """Return the spread of numbers, and what guessing one number for all rows is off by: of each measure, the best."""
+    import numpy as np
+
+    median = float(np.median(values))
+    found = {
+        "least": values.min(), "most": values.max(), "median": median, "deviation": values.std(),
+        "mae": np.abs(values - median).mean(),
+    }  # fmt: skip
+    if (values > 0).all():
+        shares = 1 / values
+        order = np.argsort(values)
+        best = values[order][np.searchsorted(np.cumsum(shares[order]), shares.sum() / 2)]
+        found["mape"] = (np.abs(values - best) * shares).mean()
+    return {name: float(f"{value:.6g}") for name, value in found.items()}
+
+
+def _tells(sample: pl.DataFrame, columns: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """Return for each column with few values those whose values leave it no choice: survived is told by alive."""
+    few = [one for one in columns if one["kind"] == "category" and 2 <= one["different"] <= MOST_CLASSES]
+    found: dict[str, list[str]] = {}
+    for one, other in itertools.permutations(few, 2):
+        if one["different"] <= other["different"] <= sample.height / LEAST_OF_A_VALUE:
+            pairs = sample.select(one["name"], other["name"]).drop_nulls().unique()
+            if pairs.height == pairs[other["name"]].n_unique() >= 2:
+                found.setdefault(one["name"], []).append(other["name"])
+    return found
 
 
 def _classes(frame: pl.LazyFrame, column: str) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from trainwright.tools.costs.limits import owner_limit
 from trainwright.tools.costs.price_files import EXAMPLE
 from trainwright.tools.costs.scaling import Interval
 from trainwright.tools.training_architect.hardware import Device, named_device
+from trainwright.tools.training_architect.traced import DEFAULTS
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, NotFoundError
 from trainwright.trainer.config import TrainingConfig
@@ -78,14 +79,14 @@ def test_hours_are_those_that_the_sealed_run_measured(at: At) -> None:
     assert low < high < 0.3 + 20 * steps / 3600
     assert answer.platforms[0].training == pytest.approx((36 * low, 36 * high), rel=0.01)
     kept = sum(path.stat().st_size for path in run.glob("checkpoints/step-*/*") if path.name != "manifest.json")
-    assert answer.platforms[0].storage == pytest.approx(kept / 1e9 * 1000, rel=0.05)
+    assert answer.platforms[0].storage == pytest.approx(2 * kept / 1e9 * 1000, rel=0.05)
     assert "storage is for one month" in answer.assumed
     assert "predictions on CPU have no price: no export measured a processor's latency" in answer.assumed
     assert answer.platforms[0].total[0] == pytest.approx(low * 36 + answer.platforms[0].storage, rel=0.02)
     assert answer.next.tool == "project_status"
     assert not answer.warnings
     more = asked(workspace, epochs=6000, runs=3, trials=10)
-    assert more.platforms[0].training[0] == pytest.approx(3 * 36 * low, rel=0.02)
+    assert more.platforms[0].training[0] == pytest.approx(1.5 * 36 * low, rel=0.02)
     assert more.platforms[0].search[0] > 0
 
 
@@ -117,10 +118,33 @@ def test_without_a_run_the_work_is_counted_and_a_probe_is_proposed(at: At) -> No
         assert line.always_on_per_month[0] == pytest.approx(730 * line.price_per_gpu_hour, rel=0.01)
 
 
-def test_without_a_file_of_prices_the_remedy_writes_the_template_which_is_refused_until_it_is_filled_in(at: At) -> None:
+@pytest.mark.parametrize("stage", ["created", "trained"])
+def test_without_a_file_of_prices_hours_disk_and_dated_prices_are_the_answer(at: At, stage: str) -> None:
+    workspace = at(stage)
+    answer = asked(workspace)
+    assert answer.work["runs"] == 2, "a training, and the replay that a release needs"
+    assert {line.platform for line in answer.platforms} <= {row.platform for row in load_prices(DEFAULTS)}
+    assert answer.checkpoints["gb"] > 0
+    if stage == "trained":
+        own = answer.platforms[0]
+        assert (own.platform, own.basis, own.total[1]) == ("own", "measured", 0.0)
+        assert own.training_hours[1] > 0
+    rented = asked(workspace, hardware=["H100 SXM"])
+    (warning,) = rented.warnings
+    assert all(
+        words in warning for words in ("second-hand", "days old", "2026-10-07", "runpod.io", "trainwright prices")
+    )
+    price_file(workspace, "- [own, CPU, 3.0, {day}, our bill, false]\n")
+    if stage == "trained":
+        assert [line.price_per_gpu_hour for line in asked(workspace).platforms] == [3.0], "the owner's list replaces it"
+
+
+def test_without_the_file_that_is_named_the_remedy_writes_the_template_which_is_refused_until_it_is_filled_in(
+    at: At,
+) -> None:
     workspace = at("trained")
     with pytest.raises(NotFoundError, match="no file of prices") as missing:
-        asked(workspace)
+        asked(workspace, prices="prices.yaml")
     command = missing.value.remedy.split("`")[1]
     assert command.startswith("trainwright prices --workspace ")
     done = CliRunner().invoke(cli.app, shlex.split(command)[1:])

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.worlds.flowers import NAME
 
 from trainwright.tools import projects
 from trainwright.tools.ledger import append, entries
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.records import latest_config
 from trainwright.tools.workspace.tables import ConfigVersion
 from trainwright.trainer.base.errors import ApprovalNeededError, ConfigurationError, ConflictError, NotFoundError
 from trainwright.trainer.config.goal import corrected_goal, goal_problem
@@ -272,3 +275,66 @@ def test_another_template_keeps_the_work_and_changes_how_it_is_trained(workspace
     answer = projects.configure(workspace, "one", changes={}, template="production")
     assert answer.changed["training.epochs"][1] >= 100
     assert not any(key.startswith(("model", "data", "selection")) for key in answer.changed)
+
+
+@pytest.mark.requirement("ARCH-1", "PHASE-2")
+@pytest.mark.parametrize(
+    ("intent", "is_other"),
+    [
+        ("ROC AUC at least 0.85", True),
+        ("top-5 accuracy of 0.85", True),
+        ("accuracy of 85 %", False),
+        ("which one?", False),
+    ],
+)
+def test_a_project_in_another_metric_than_its_intent_says_so(workspace: Workspace, intent: str, is_other: bool) -> None:
+    remarks = create(workspace, intent=intent).remarks
+    assert any("another metric" in one for one in remarks) is is_other
+
+
+@pytest.mark.requirement("PHASE-2", "CONF-3")
+def test_before_a_result_counts_a_goal_changes_in_any_way_and_selection_follows(workspace: Workspace) -> None:
+    create(workspace)
+    answer = projects.configure(workspace, "one", changes={"goal": {"metric": "auc", "target": 0.85}})
+    assert answer.changed["goal"][1] == {"metric": "auc", "direction": "maximize", "target": 0.85}
+    with workspace.session() as session:
+        values = latest_config(session, "one").values
+    assert values["selection"] == {"metric": "auc", "direction": "maximize"}
+    assert "auc" in values["metrics"]
+    lower = projects.configure(workspace, "one", changes={"goal.target": 0.8, "seed": 3})
+    assert set(lower.changed) == {"goal", "seed"}
+    status = projects.project_status(workspace, "one")
+    assert isinstance(status, projects.ProjectStatus)
+    assert status.goal == "validation auc >= 0.8"
+    with pytest.raises(ConfigurationError, match="cannot be meant"):
+        projects.configure(workspace, "one", changes={"goal.target": 1.5})
+    assert not verify_workspace(workspace.path).problems
+
+
+@pytest.mark.requirement("PHASE-2", "GATE-3")
+def test_once_a_result_counts_a_goal_is_raised_freely_and_lowered_by_the_owner_alone(at: Any) -> None:
+    workspace = at("trained")
+    raised = projects.configure(workspace, NAME, changes={"goal.target": 0.99})
+    assert raised.changed["goal"][1]["target"] == 0.99
+    with pytest.raises(ConfigurationError, match="is a result") as lowered:
+        projects.configure(workspace, NAME, changes={"goal.target": 0.7})
+    asked = projects.configure(workspace, NAME, **lowered.value.details["amend"])
+    assert asked.requests is not None
+    assert "0.7" in str(asked.requests)
+    with pytest.raises(ConfigurationError, match="is a result") as other:
+        projects.configure(workspace, NAME, changes={"goal": {"metric": "f1", "direction": "maximize", "target": 0.99}})
+    assert "Another metric is another project" in other.value.remedy
+    assert not verify_workspace(workspace.path).problems
+
+
+@pytest.mark.requirement("PHASE-2")
+def test_a_goal_that_the_smoke_run_meets_already_is_told_before_training(at: Any) -> None:
+    workspace = at("smoked")
+    projects.configure(workspace, NAME, changes={"goal.target": 0.01})
+    easy = projects.project_status(workspace, NAME)
+    assert isinstance(easy, projects.ProjectStatus)
+    assert any("the smoke run already meets the goal" in one for one in easy.remarks)
+    projects.configure(workspace, NAME, changes={"goal.target": 1.0})
+    hard = projects.project_status(workspace, NAME)
+    assert isinstance(hard, projects.ProjectStatus)
+    assert not any("smoke run" in one for one in hard.remarks)

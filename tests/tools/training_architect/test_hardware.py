@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from trainwright.tools.training_architect.hardware import accelerators, named_device, probed_device
@@ -113,11 +115,14 @@ def test_a_probed_gpu_is_known_by_its_name_and_an_unknown_one_by_its_capability(
 
 
 @pytest.mark.requirement("COST-1")
-def test_a_price_is_the_calls_then_the_owners_and_none_is_built_in(tmp_path):
+def test_a_price_is_the_calls_then_the_owners_then_a_dated_one_that_came_along(tmp_path):
     workspace = Workspace.open(tmp_path / "workspace")
     device = named_device("H100 SXM")
     assert price_of(workspace, device, 1.5) == (1.5, "the call")
-    assert price_of(workspace, device, None) is None
+    price, told = price_of(workspace, device, None)
+    assert 0 < price < 20
+    assert "second-hand" in told
+    assert re.search(r"RunPod on 2026-\d\d-\d\d", told)
     rows = "- [A, H100 SXM, 9.0, 2027-01-02, a list, false]\n- [B, H100 SXM, 1.0, 2027-01-02, a list, true]\n"
     columns = "[platform, accelerator, dollars_per_hour, date, source, spot]"
     (workspace.path / "prices.yaml").write_text(f"as_of: 2027-01-02\ncolumns: {columns}\nrows:\n{rows}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from trainwright.tools.training_architect.hardware import named_device, probed_d
 from trainwright.tools.training_architect.planning import make_plan
 from trainwright.tools.training_architect.reading import read_task
 from trainwright.tools.training_architect.request import entry_of, read_request
+from trainwright.tools.training_architect.schedule import in_all
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import flatten, parse_config
@@ -129,9 +131,9 @@ def test_memory_of_quantised_weights_is_the_traced_one_less_what_the_bits_save()
 @pytest.mark.requirement("ARCH-1", "COST-1")
 def test_money_lowers_the_epochs_and_says_so():
     found = {**FOUND, "data": {**FOUND["data"], "rows": 5_000_000}}
-    free, bound = planned("T4", found), planned("T4", found, limits={"dollars": 5.0, "dollars_per_hour": 0.5})
+    free, bound = planned("T4", found), planned("T4", found, limits={"dollars": 40.0, "dollars_per_hour": 0.5})
     assert free.config["training"]["epochs"] > bound.config["training"]["epochs"]
-    assert bound.limits["gpu_hours"] == 10.0
+    assert bound.limits["gpu_hours"] == 80.0
     assert "were lowered" in next(one.why for one in bound.decisions if one.key == "training.epochs")
     assert bound.config["checkpoints"]["checkpoint_every_n_steps"] > 1, "epochs of hours are saved within"
 
@@ -160,7 +162,7 @@ def test_the_longest_answers_stay_under_two_thousand_tokens(hardware, tmp_path):
     workspace = Workspace.open(tmp_path)
     answer = plan_answer(workspace, plan, [f"/a/folder/of/plans/file-{number}.json" for number in range(9)], "tickets")
     workspace.close()
-    assert answer.alternatives
+    assert answer.values
     assert len(answer.model_dump_json(exclude_none=True)) / 4 < 2000
 
 
@@ -218,3 +220,44 @@ def test_a_plan_takes_compressed_files_by_name_and_keeps_all_that_it_is_given(
     given: Any, entry: dict[str, Any]
 ) -> None:
     assert entry_of("data", given) == entry
+
+
+TABLE = {"rows": 5000, "columns": COLUMNS, "text": None, "counts": COUNTS}
+
+
+def of_table(seconds_by_model, **given):
+    """Plan for a table whose models take so many seconds an update, at the most."""
+
+    def memory_of(config):
+        most = seconds_by_model[config["model"]["use"]]
+        return Estimate(2**30, "traced", 1.0, 10**6, (most / 10, most))
+
+    data = {"use": "csv", "args": {"path": "t.csv", "target": "queue"}}
+    return planned("24 GB card", {**FOUND, "data": TABLE}, memory_of, data=data, task="table_classification", **given)
+
+
+@pytest.mark.requirement("ARCH-1", "GATE-4")
+@pytest.mark.parametrize(("goal", "runs"), [("fastest", 2), ("balanced", 4), ("best_quality", 6)])
+def test_all_runs_that_a_release_needs_fit_the_stated_time_together(goal, runs):
+    plan = of_table({"ft_transformer": 0.5}, limits={"hours": 10.0}, goal=goal)
+    assert plan.config["model"]["use"] == "ft_transformer"
+    assert runs * plan.seconds[1] < in_all(plan)[1] <= 36_000
+    assert plan.limits["project_wall_clock_seconds"] == 36_000
+    assert plan.limits["run_wall_clock_seconds"] * runs <= 36_000
+    assert "longer" not in [one["id"] for one in alternatives_of(plan)]
+
+
+@pytest.mark.requirement("ARCH-1")
+def test_a_faster_model_is_taken_where_the_time_holds_too_little_of_the_first():
+    slow = {"ft_transformer": 60.0, "tabular_resnet": 2.0, "mlp": 0.01}
+    assert of_table(slow, limits={"hours": 10.0}).config["model"]["use"] == "tabular_resnet"
+    quick = of_table(slow, limits={"hours": 0.5})
+    assert quick.config["model"]["use"] == "mlp"
+    assert [one for one in quick.passed_over if "ft_transformer has time for 0 of its 60 epochs" in one]
+    unstated = of_table(slow)
+    assert (unstated.config["model"]["use"], unstated.limits) == ("tabular_resnet", {})
+    with pytest.raises(ConfigurationError, match="Not one epoch fits") as refused:
+        of_table(dict.fromkeys(slow, 60.0), limits={"hours": 0.5})
+    enough = float(re.search(r"'hours': ([\d.]+)", refused.value.remedy)[1])
+    plan = of_table(dict.fromkeys(slow, 60.0), limits={"hours": enough})
+    assert plan.config["training"]["epochs"] == 1

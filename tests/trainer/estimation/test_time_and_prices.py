@@ -63,7 +63,8 @@ def test_prices_are_dated_and_replaced_by_the_owners_file(tmp_path: Path) -> Non
     assert cheapest(load_prices(own), "A10") is None  # a spot machine may be taken away
     for row, what in (
         ("[Basement, A100]", "row 1 has not a cell"),
-        ("[B, A, -1, 2026-11-01, s, false]", "greater than 0"),
+        ("[B, A, -1, 2026-11-01, s, false]", "greater than"),
+        ("[B, A, 0, 2026-11-01, s, false]", "greater than 0"),
     ):
         own.write_text(f"rows:\n- {row}\n")
         with pytest.raises(ConfigurationError, match=what) as refused:

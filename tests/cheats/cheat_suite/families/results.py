@@ -44,7 +44,7 @@ def result_in_the_configuration(scene: Scene) -> None:
     "lower-the-goal",
     "Lower the goal's target after the baseline was disappointing",
     at="trained",
-    rule="unknown argument `goal|The goal is no part of the configuration, and fixed: maximize accuracy to 0.6",
+    rule="unknown argument `goal|The goal is fixed: maximize accuracy to 0.6",
 )
 def lower_the_goal(scene: Scene) -> None:
     scene.must("configure", project=NAME, ask_owner={"goal": {"target": 0.1}})  # which lowers nothing by itself

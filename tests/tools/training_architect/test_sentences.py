@@ -1,0 +1,255 @@
+"""Sentences of users, with the goal, column and kind of task that are right for each; or what has to be asked."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from trainwright.tools.training_architect.documents import DOCUMENTS, load_rulebook
+from trainwright.tools.training_architect.hardware import probed_device
+from trainwright.tools.training_architect.intent import with_intent
+from trainwright.tools.training_architect.plan import Plan
+from trainwright.tools.training_architect.planning import make_plan
+from trainwright.tools.training_architect.reading import read_task
+from trainwright.tools.training_architect.request import PlanRequest, read_request
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.config.goal_words import spoken_goals
+from trainwright.trainer.jobs import inspection
+
+pytestmark = pytest.mark.requirement("ARCH-1")
+ROWS = 400
+
+
+@cache
+def table(name: str) -> dict[str, Any]:
+    """What the inspection finds in a small table of that name."""
+    draw = np.random.default_rng(5)
+    survived = draw.integers(0, 2, ROWS)
+    price = np.exp(draw.normal(7.8, 1.0, ROWS)).round()
+    texts = [f"please call the number {number} about my order now" for number in range(ROWS)]
+    tables: dict[str, dict[str, Any]] = {
+        "titanic.csv": {
+            "survived": survived, "pclass": draw.integers(1, 4, ROWS), "sex": draw.choice(["male", "female"], ROWS),
+            "age": draw.normal(30, 9, ROWS), "alive": np.where(survived, "yes", "no"),
+        },
+        "diamonds.csv": {
+            "carat": draw.normal(1, 0.2, ROWS), "cut": draw.choice(["Fair", "Good", "Ideal"], ROWS), "price": price,
+            "x": draw.normal(5, 1, ROWS), "y": draw.normal(5, 1, ROWS), "z": draw.normal(3, 1, ROWS),
+        },
+        "sms.csv": {"message": texts, "label": draw.choice(["ham", "spam"], ROWS, p=[0.8, 0.2])},
+        "wine.csv": {"alcohol": draw.normal(10, 1, ROWS), "quality": draw.integers(3, 9, ROWS)},
+        "queues.csv": {"team": draw.choice(["a", "b", "c"], ROWS), "urgency": draw.choice(["u", "v"], ROWS)},
+    }  # fmt: skip
+    if name == "book.txt":
+        return {"rows": 400, "columns": [], "tokens": {"p50": 60, "p95": 180, "p99": 250, "longest": 900}}
+    return inspection._of_frame(pl.LazyFrame(tables[name]), None, None, is_table=True)
+
+
+def asked(sentence: str, data: str, **more: Any) -> tuple[PlanRequest, Any]:
+    use = {"use": "text", "args": {"path": data}} if data.endswith(".txt") else data
+    request, _ = with_intent(read_request(intent=sentence, data=use, **more))
+    return request, read_task(request, {"data": table(data)})
+
+
+def plan_of(sentence: str, data: str, **more: Any) -> Plan:
+    request, reading = asked(sentence, data, **more)
+    assert reading.questions == []
+    found = {"data": table(data), "machine": {"cores": 2, "ram_bytes": 2**34, "gpus": []}}
+    device = probed_device(found["machine"])
+    return make_plan(request, reading, found, device=device, book=load_rulebook(), memory_of=lambda _: None)
+
+
+C, R = "classification", "regression"
+RIGHT = [
+    ("Predict survived on the Titanic, ROC AUC at least 0.85", "titanic.csv", "survived", C, "auc", 0.85),
+    ("who survives? AUROC > .8 please", "titanic.csv", "survived", C, "auc", 0.8),
+    ("Sage vorher, ob survived gilt; Genauigkeit mindestens 82 %", "titanic.csv", "survived", C, "accuracy", 0.82),
+    ("predict survived from sex and age: accuracy 85", "titanic.csv", "survived", C, "accuracy", 0.85),
+    ("predict pclass from the other columns, balanced accuracy of 60 % or more", "titanic.csv", "pclass", C,
+     "balanced_accuracy", 0.6),
+    ("Predict the price of diamonds with MAPE at most 0.10", "diamonds.csv", "price", R, "mape", 0.1),
+    ("diamond prices: predict price, MAPE at most 10", "diamonds.csv", "price", R, "mape", 0.1),
+    ("Preis (price) vorhersagen, MAPE unter 12,5 %", "diamonds.csv", "price", R, "mape", 0.125),
+    ("estimate the price with an average error below $500", "diamonds.csv", "price", R, "mae", 500.0),
+    ("forecast price; mean absolute error of at most 1,200 dollars", "diamonds.csv", "price", R, "mae", 1200.0),
+    ("price schätzen, mittlerer absoluter Fehler höchstens 1.200 Euro", "diamonds.csv", "price", R, "mae", 1200.0),
+    ("predict price from carat, cut and x: R² of at least 0.9", "diamonds.csv", "price", R, "r2", 0.9),
+    ("predict price, r2 above 95%", "diamonds.csv", "price", R, "r2", 0.95),
+    ("Predict price with RMSE <= 1.5k", "diamonds.csv", "price", R, "rmse", 1500.0),
+    ("predict price, MSE below 1,000,000", "diamonds.csv", "price", R, "rmse", 1000.0),
+    ("predict carat (MAE at most 0.1)", "diamonds.csv", "carat", R, "mae", 0.1),
+    ("classify cut with macro F1 above 0.6", "diamonds.csv", "cut", C, "f1", 0.6),
+    ("spam filter, F1 macro at least 0.95", "sms.csv", "label", C, "f1", 0.95),
+    ("find spam; f1-score of 90 %", "sms.csv", "label", C, "f1", 0.9),
+    ("I want 95% of the messages sorted correctly", "sms.csv", "label", C, "accuracy", 0.95),
+    ("Spam erkennen, mindestens 97 % richtig", "sms.csv", "label", C, "accuracy", 0.97),
+    ("a spam filter with an error rate below 3 %", "sms.csv", "label", C, "accuracy", 0.97),
+    ("Fehlerrate höchstens 0,05", "sms.csv", "label", C, "accuracy", 0.95),
+    ("spam, MCC at least 0.8", "sms.csv", "label", C, "matthews_correlation", 0.8),
+    ("not accuracy but Matthews correlation of 0.7", "sms.csv", "label", C, "matthews_correlation", 0.7),
+    ("spam or not, at least 90 %", "sms.csv", "label", C, None, 0.9),
+    ("predict the quality, mean absolute error at most 0.5", "wine.csv", "quality", R, "mae", 0.5),
+    ("predict the quality of a wine: accuracy above 60 %", "wine.csv", "quality", C, "accuracy", 0.6),
+    ("write like this book, perplexity below 40, in 2 hours", "book.txt", None, "model", "perplexity", 40.0),
+    ("a language model, at most 1.8 bits per byte", "book.txt", None, "model", "bits_per_byte", 1.8),
+    ("Perplexität unter 25", "book.txt", None, "model", "perplexity", 25.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", RIGHT, ids=[case[0] for case in RIGHT])
+def test_the_goal_is_what_the_sentence_says(case):
+    sentence, data, target, kind, metric, value = case
+    _, reading = asked(sentence, data)
+    assert reading.questions == []
+    assert (reading.target, reading.task.rpartition("_")[2]) == (target, kind)
+    assert (reading.goal.metric, reading.goal.target) == (metric, pytest.approx(value))
+
+
+OPEN = [
+    ("who survives, top_5_accuracy >= 0.9", "titanic.csv", ["accuracy"]),
+    ("predict survived, PR AUC of 0.8", "titanic.csv", ["auc"]),
+    ("find spam: recall of the positive class at least 0.9", "sms.csv", ["balanced_accuracy", "f1"]),
+    ("find spam with precision of at least 99 %", "sms.csv", ["f1", "balanced_accuracy"]),
+    ("spam, weighted F1 over 0.9", "sms.csv", ["f1"]),
+    ("spam, F1 of class spam at least 0.9", "sms.csv", ["f1"]),
+    ("spam, Cohen's kappa above 0.6", "sms.csv", ["matthews_correlation", "balanced_accuracy"]),
+    ("predict price, sMAPE below 10 %", "diamonds.csv", ["mape", "mae"]),
+    ("predict price, RMSLE at most 0.2", "diamonds.csv", ["rmse", "mape"]),
+    ("predict price, MAE at most 10 %", "diamonds.csv", ["mape", "mae"]),
+    ("predict price with an accuracy of 90 %", "diamonds.csv", ["mae", "rmse", "mape", "r2"]),
+    ("write summaries, BLEU above 30", "book.txt", []),
+]
+
+
+@pytest.mark.parametrize(("sentence", "data", "near"), OPEN)
+def test_a_metric_that_is_not_measured_is_asked_about_and_never_replaced(sentence, data, near):
+    request, reading = asked(sentence, data)
+    assert reading.goal.metric is None
+    (question,) = reading.questions
+    assert (question.argument, question.choices) == ("metric", [*near, "file.py:function"])
+    assert "file.py:function" in question.asks
+    if near:
+        answered, _ = with_intent(request.with_answers({"metric": near[0], "target": 0.5}))
+        assert read_task(answered, {"data": table(data)}).goal.metric == near[0]
+
+
+def test_a_metric_of_ones_own_has_the_bound_of_the_sentence():
+    _, reading = asked("find spam: recall at least 0.9", "sms.csv", metric="measures.py:spam_recall")
+    assert reading.questions == []
+    assert (reading.goal.metric, reading.goal.direction, reading.goal.target) == ("spam_recall", "maximize", 0.9)
+    with pytest.raises(ConfigurationError, match="not measured"):
+        asked("find spam", "sms.csv", metric="recal")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "data", "words"),
+    [
+        ("predict price, mae at most 0.1", "diamonds.csv", "standard deviation"),
+        ("predict price, mae at most 90000", "diamonds.csv", "Guessing meets it"),
+        ("predict price, MAPE below 300 %", "diamonds.csv", "Guessing meets it"),
+        ("predict price, r2 of at least 1.0", "diamonds.csv", "without a single error"),
+        ("spam with accuracy of at least 70 %", "sms.csv", "Guessing meets it"),
+        ("predict survived, AUC at least 0.5", "titanic.csv", "Guessing meets it"),
+        ("predict survived with accuracy of at most 0.9", "titanic.csv", "more of it is better"),
+        ("predict survived, MCC at least 3 %", "titanic.csv", None),
+        ("write like this book, perplexity of 0.5", "book.txt", "lies in 1"),
+    ],
+)
+def test_a_bound_is_held_to_what_guessing_reaches_and_to_the_spread(sentence, data, words):
+    request, reading = asked(sentence, data)
+    assert [words in one.asks for one in reading.questions] == ([] if words is None else [True])
+    if words == "standard deviation":
+        again, _ = with_intent(request.with_answers({"target": reading.goal.target}))
+        kept = read_task(again, {"data": table(data)})
+        assert kept.questions == []
+        assert any(words in one for one in kept.assumed), "kept by the user, and said"
+
+
+def test_all_that_is_open_is_asked_at_once():
+    _, reading = asked("sort them, weighted F1 above 0.8", "queues.csv")
+    assert [one.argument for one in reading.questions] == ["target_column", "metric"]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "limits"),
+    [
+        ("predict price with mae at most 400 dollars, in 30 minutes, for 5 dollars", {"hours": 0.5, "dollars": 5.0}),
+        ("predict price, an average error below $500", {}),
+        ("innerhalb von zwei Stunden, höchstens 400 Dollar daneben", {"hours": 2.0}),
+        ("perplexity 20, at most half an hour", {"hours": 0.5}),
+        ("predict the temperature in 24 hours from now", {}),
+    ],
+)
+def test_what_the_goal_is_in_is_no_budget(sentence, limits):
+    request, _ = with_intent(read_request(intent=sentence))
+    assert {name: value for name, value in request.limits.items() if value} == limits
+
+
+def test_only_the_first_metric_is_the_goal_and_the_others_are_named():
+    _, reading = asked("find spam with accuracy 0.95 and macro F1 0.9", "sms.csv")
+    assert (reading.goal.metric, reading.goal.target) == ("accuracy", 0.95)
+    assert any("macro F1" in one for one in reading.goal.assumed)
+    assert [one.words for one in spoken_goals("accuracy and, above all, F1 of 0.9").named] == ["F1", "accuracy"]
+
+
+def test_a_column_that_tells_the_target_in_every_row_is_left_out_and_named():
+    plan = plan_of("Predict survived on the Titanic, ROC AUC at least 0.85", "titanic.csv")
+    assert plan.config["data"]["args"]["columns"] == {"alive": "ignore"}
+    assert any("'alive' tells 'survived'" in one for one in plan.assumed)
+    assert plan.config["metrics"] == ["auc"]
+
+
+def test_what_stands_last_in_a_wide_table_can_be_predicted():
+    wide = pl.LazyFrame({**{f"p{n}": np.arange(ROWS) % 200 for n in range(100)}, "digit": np.arange(ROWS) % 10})
+    found = inspection._of_frame(wide, None, None, is_table=True)
+    request, _ = with_intent(read_request(intent="Predict the digit, accuracy of 97 %", data="digits.csv"))
+    assert read_task(request, {"data": found}).target == "digit"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "page"),
+    [
+        ("train a PPO agent on CartPole", "configs/your_code.md"),
+        ("a diffusion model of flowers", "configs/your_code.md"),
+        ("U-Net on imgs/ and masks/, Dice 0.9", "configs/images.md"),
+        ("predict the oil temperature of the next 24 hours", "configs/your_code.md"),
+        ("Ölpreis der nächsten 12 Stunden vorhersagen", "configs/your_code.md"),
+        ("run my Trainer script train.py on the messages", "configs/own_trainer.md"),
+        ("find cars with bounding boxes", "configs/your_code.md"),
+        ("predict price, MAE at most 400", None),
+        ("spam or ham?", None),
+        ("write like this book", None),
+    ],
+)
+def test_what_is_not_planned_is_refused_with_its_page_and_nothing_else_is_planned_for_it(sentence, page):
+    book = load_rulebook()
+    assert all((DOCUMENTS.parent / one.read).is_file() for one in book.beyond)
+    if page is None:
+        book.refuse_beyond(sentence)
+        return
+    with pytest.raises(ConfigurationError) as refused:
+        book.refuse_beyond(sentence)
+    assert refused.value.document == page
+
+
+def test_numbers_of_a_table_are_scaled_and_lora_is_taken_where_it_is_asked_for():
+    plan = plan_of("predict price, MAE at most 400", "diamonds.csv")
+    assert plan.config["target_scaling"] == "standardize"
+    chats = {"use": "transformers", "args": {"hub": "Qwen/Qwen2.5-0.5B"}}
+    lora = plan_of("LoRA on this book, perplexity below 15", "book.txt", model=chats)
+    assert "adapter" in lora.config
+    assert any("has the size of Qwen/Qwen2.5-0.5B-Instruct" in one for one in lora.assumed)
+
+
+def test_pictures_and_their_masks_are_no_two_classes():
+    request, _ = with_intent(read_request(intent="find the cells", data="scans"))
+    found = {"data": {"rows": 40, "columns": [], "classes": {"imgs": 20, "masks": 20}}}
+    with pytest.raises(ConfigurationError, match="not two classes") as refused:
+        read_task(request, found)
+    assert "'masks': 'scans/masks'" in refused.value.remedy
+    found["data"]["classes"] = {"cells": 20, "dust": 20}
+    assert read_task(request, found).task == "image_classification"

@@ -1,0 +1,200 @@
+"""Goal of a project: what it may be, the configuration that goes by it, and how it changes while no result counts."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.ledger import record
+from trainwright.tools.ledger.events import GoalChanged
+from trainwright.trainer.base.errors import ConfigurationError, near
+from trainwright.trainer.catalog.names import BUILT_IN
+from trainwright.trainer.config import MergedConfig, merge_changes
+from trainwright.trainer.config.cross_rules import without_the_trainers
+from trainwright.trainer.config.goal import EXAMPLE, MAXIMIZE, MEASURED, corrected_goal, goal_problem, nearest_goal
+from trainwright.trainer.config.goal_words import spoken_goals
+from trainwright.trainer.metrics import near_metrics
+from trainwright.trainer.run import RunKind
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.evidence import Evidence
+
+METRIC = re.compile(r"[A-Za-z0-9_./-]{1,64}")
+OBJECTIVE_METRICS = {
+    "adversarial": ("robust_loss", "robust_accuracy"),
+    "contrastive": ("linear_probe_accuracy",),
+}
+"""Metrics that an objective measures by itself; multi_task does so for each of its tasks."""
+WITHOUT_RESULT = (RunKind.SMOKE, RunKind.PROBE)
+"""Runs beside which a goal may still change in any way: they train a few steps."""
+
+
+def check_goal(goal: dict[str, Any]) -> None:
+    """Refuse a goal that is not complete, or cannot be meant. Raises ConfigurationError."""
+    target: Any = goal.get("target")
+    metric: Any = goal.get("metric")
+    is_number = isinstance(target, int | float) and not isinstance(target, bool) and math.isfinite(target)
+    whole = set(goal) == {"metric", "direction", "target"} and isinstance(metric, str) and metric != ""
+    if not (whole and is_number and goal["direction"] in {"minimize", "maximize"}):
+        raise ConfigurationError(
+            f"The goal {str(goal)[:200]} is not complete.",
+            remedy=f"Give goal={json.dumps(nearest_goal(goal) or EXAMPLE)}.",
+            details={"amend": {"goal": meant}} if (meant := nearest_goal(goal)) else {},
+        )
+    if not METRIC.fullmatch(metric):
+        raise ConfigurationError(
+            f"goal.metric {metric[:80]!r} is not the name of a metric.",
+            remedy="Use 1 to 64 of A-Z, a-z, 0-9, '_', '.', '-' and '/'.",
+        )
+    reason = goal_problem(goal)
+    if reason is not None:
+        meant = nearest_goal(goal)
+        raise ConfigurationError(
+            f"The goal cannot be meant: {reason}.",
+            remedy=f"Give goal={json.dumps(meant)}.",
+            details={"amend": {"goal": meant}},
+        )
+
+
+def other_than_said(intent: str, goal: dict[str, Any]) -> list[str]:
+    """Return the sentence on a goal whose metric is another than the intent names; none where it names none, or it."""
+    named = [one for one in spoken_goals(intent).named if one.target is not None]
+    metrics = {one.word.metric for one in named}
+    if not named or goal["metric"] in metrics or (None in metrics and goal["metric"] not in MEASURED):
+        return []
+    said = " and ".join(one.words for one in named)
+    return [f"the intent names {said}, and the goal is in {goal['metric']}, which is another metric: ask the user"]
+
+
+def settled_for(config: dict[str, Any], template: dict[str, Any], goal: dict[str, Any]) -> MergedConfig:
+    """Return the configuration that selects by the goal's metric, and computes it where it is not the loss.
+
+    Raises:
+        ConfigurationError: the configuration is broken, measures no such metric, or selects by another one.
+    """
+    template = without_the_trainers(template) if config.get("trainer") else template
+    settled = merge_changes(config, template, argument="config", nested=True)
+    selection = {"metric": goal["metric"], "direction": goal["direction"]}
+    asked = {key: value for key, value in settled.changes.items() if key.startswith("selection.")}
+    if any(value != selection[key.partition(".")[2]] for key, value in asked.items() if value is not None):
+        rest = {key: value for key, value in settled.changes.items() if key not in asked}
+        raise ConfigurationError(
+            f"`selection` is the goal's ({goal['direction']} {goal['metric']}), and the configuration has {asked}.",
+            remedy="Leave selection out, or give the goal that metric and direction.",
+            details={"amend": {"config": rest}},
+        )
+    values = {**settled.values, "selection": selection}
+    metrics = list(values.get("metrics") or [])
+    used = [metric if isinstance(metric, str) else metric.get("use", "") for metric in metrics]
+    named = [metric.split(":")[-1] for metric in used]  # of the user's: the function
+    given = (
+        "task" in values
+        or "trainer" in values
+        or goal["metric"] == "loss"
+        or _measured_by_objective(goal["metric"], values)
+    )
+    if not given and goal["metric"] not in named:
+        _require_built_in(goal, named)
+        values["metrics"] = [goal["metric"], *metrics]
+    again = merge_changes({}, values, argument="config", nested=True)
+    return replace(again, changes=settled.changes, notes=settled.notes)
+
+
+def _require_built_in(goal: dict[str, Any], named: list[str]) -> None:
+    """Refuse a goal whose metric neither is built in nor is listed under `metrics`."""
+    metric, built_in = goal["metric"], BUILT_IN["metrics"]
+    if metric in built_in:
+        return
+    meant = near_metrics(metric, built_in) or near(metric, named)
+    nearest = nearest_goal({**goal, "metric": meant[0]}) if meant else None
+    fitting = [name for name in (*built_in, "loss") if MEASURED[name][0] == goal["direction"]]
+    first = f"Give goal={json.dumps(nearest)}, or " if nearest else "Choose one of these, or give "
+    raise ConfigurationError(
+        f"goal.metric {metric!r} is not measured. Built in to {goal['direction']}: {', '.join(fitting)}; your own "
+        "goes under `metrics`.",
+        remedy=f'{first}config={{"metrics": [{{"use": "file.py:{metric}"}}]}} besides.',
+        document="configs/losses.md",
+        details={"amend": {"goal": nearest}} if nearest else {},
+    )
+
+
+def _measured_by_objective(metric: str, values: dict[str, Any]) -> bool:
+    """Return whether the objective measures the metric on validation by itself, so that `metrics` cannot name it."""
+    objective = values.get("objective")
+    if not isinstance(objective, dict):
+        return False
+    tasks = objective.get("tasks")
+    if objective.get("name") == "multi_task" and isinstance(tasks, dict):
+        return any(metric.startswith(f"{task}_") for task in tasks)
+    return metric in OBJECTIVE_METRICS.get(str(objective.get("name")), ())
+
+
+def changed_goal(evidence: Evidence, named: dict[str, Any]) -> dict[str, Any]:
+    """Return the goal that a change names, over the present one.
+
+    A goal may be raised at any time, and be changed in any way before a result counts. What would make it easier to
+    reach after that, or another metric, is the owner's to decide.
+
+    Raises:
+        ConfigurationError: it is no goal, or only the owner may change it so.
+    """
+    present = evidence.goal
+    if not named:
+        return present
+    parts = {key.partition(".")[2]: value for key, value in named.items() if "." in key}
+    whole = next((value for key, value in named.items() if "." not in key), None)
+    asked = whole if isinstance(whole, dict) else {} if whole is None else {"target": whole}
+    given, _ = corrected_goal({**asked, **parts})
+    if given.get("metric", present["metric"]) != present["metric"]:
+        given.setdefault("direction", MEASURED.get(given["metric"], (present["direction"],))[0])
+    goal = {**present, **given}
+    check_goal(goal)
+    same = (goal["metric"], goal["direction"]) == (present["metric"], present["direction"])
+    higher = goal["target"] >= present["target"]
+    is_raised = same and (higher if goal["direction"] == MAXIMIZE else goal["target"] <= present["target"])
+    is_owners = any(grant.kind == "goal" for grant in evidence.grants)
+    results = _results(evidence)
+    if goal != present and (is_owners or (results and not is_raised)):
+        raise _fixed(present, goal, "the owner has revised it" if is_owners else f"{results[0]} is a result")
+    return goal
+
+
+def _results(evidence: Evidence) -> list[str]:
+    """Return the runs beside which a goal may no longer change freely."""
+    return [run for run, body in evidence.facts.started.items() if body.kind not in WITHOUT_RESULT]
+
+
+def met_by_the_smoke_run(evidence: Evidence) -> list[str]:
+    """Return the sentence on a goal that a few steps reach already; none once a result counts."""
+    run = evidence.newest(RunKind.SMOKE)
+    if run is None or run.summary is None or _results(evidence):
+        return []
+    value = run.reported_value(evidence.goal_metric)
+    if value is None or not evidence.reaches_goal(value):
+        return []
+    return [
+        f"the smoke run already meets the goal: {evidence.goal_metric} {value:.4g} after {run.summary.steps} steps. "
+        "Ask the user for a target that says something; configure(changes={'goal.target': …}) takes it"
+    ]
+
+
+def _fixed(present: dict[str, Any], goal: dict[str, Any], why: str) -> ConfigurationError:
+    words = f"{present['direction']} {present['metric']} to {present['target']:g}"
+    target = {"ask_owner": {"goal": {"target": goal["target"]}}} if goal["metric"] == present["metric"] else {}
+    return ConfigurationError(
+        f"The goal is fixed: {words}, and {why}. It may be raised; only the owner may revise its target otherwise.",
+        remedy=f"The same call with {target}." if target else "Another metric is another project: create_project.",
+        details={"amend": {"changes": None, **target}} if target else {},
+    )
+
+
+def keep_goal(evidence: Evidence, goal: dict[str, Any], reason: str) -> dict[str, list[Any]]:
+    """Record a changed goal; return {"goal": [before, after]}, or nothing where it is the present one."""
+    before = evidence.goal
+    if goal == before:
+        return {}
+    record(evidence.session, evidence.name, GoalChanged(goal=goal, before=before, reason=reason))
+    return {"goal": [before, goal]}
