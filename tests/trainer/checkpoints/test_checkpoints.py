@@ -204,6 +204,7 @@ def test_a_checkpoint_with_weights_that_are_not_finite_is_never_written(
         for tensor in __import__("safetensors.torch").torch.load_file(record.path / "model.safetensors").values()
     )
 
+
 @pytest.mark.requirement("CKPT-5")
 def test_tensors_may_be_read_by_whoever_may_read_their_folder(tmp_path: Path) -> None:
     for mode in (0o755, 0o700):

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.trainer.users import SHORT
 
 from trainwright.trainer.base import seeding
 from trainwright.trainer.clean_room.rows import open_split
@@ -362,31 +361,6 @@ def test_a_resumed_smoke_run_keeps_its_rows(tmp_path: Path, make_run: Any, work:
 
 def test_only_smoke_runs_fix_rows(ended: Any, digits: dict[str, Any]) -> None:
     assert not ended("", digits | {"training": {"epochs": 1}}).part(FixedRows)
-
-
-DRAWN = """
-import numpy as np
-order, of_its_own = np.random.default_rng(SEED).permutation(40), torch.Generator()
-class Rows(torch.utils.data.Dataset):
-    def __len__(self): return 40
-    def __getitem__(self, i): return torch.full((4,), float(order[i])) + torch.rand(4, generator=of_its_own), i % 2
-def data(): return Rows()
-def build(config): return {"model": Two(), "train": Rows(), "validation": Rows()}
-"""
-
-
-@pytest.mark.requirement("REPRO-4")
-@pytest.mark.parametrize(
-    "parts", [{"task": {"use": "mine:build"}}, {"model": {"use": "mine:Two"}, "data": {"use": "mine:data"}}]
-)
-@pytest.mark.parametrize("seed", ["0", ""])
-def test_an_order_drawn_without_a_seed_is_told_at_the_smoke_run(ended: Any, parts: dict[str, Any], seed: str) -> None:
-    run = ended(NET + DRAWN.replace("SEED", seed), {**SHORT, **parts}, kind=RunKind.SMOKE, max_steps=2)
-    failure = run.status().failure
-    assert (failure is None) is bool(seed), failure
-    if not seed:
-        assert "others in each process" in failure.message
-        assert "default_rng(0)" in failure.remedy
 
 
 FINDS = """

@@ -207,12 +207,8 @@ def words(text: str, column: Row) -> list[float]:
 
 
 KINDS: dict[str, Callable[[str, Row], list[float]]] = {
-    "number": number,
-    "boolean": boolean,
-    "date": moment,
-    "category": category,
-    "text": words,
-}
+    "number": number, "boolean": boolean, "date": moment, "category": category, "text": words,
+}  # fmt: skip
 
 
 def encode(cell: Any, column: Row) -> list[float]:
@@ -244,14 +240,12 @@ def encode_rows(rows: Iterable[Row], schema: Row) -> np.ndarray[Any, np.dtype[np
             try:
                 encoded = encode(row.get(column["name"]), column)
             except (ValueError, OverflowError) as error:
-                cell = row[column["name"]]
-                raise ValueError(f"row {place}, column {column['name']!r}: {cell!r} is {error}") from None
+                raise ValueError(f"row {place}, column {column['name']!r}: {row[column['name']]!r} is {error}") from None
             if not schema["takes_missing"] and math.isnan(encoded[0]):
                 raise ValueError(f"row {place}, column {column['name']!r} is empty; no row of training was")
             numbers += encoded
         found.append(numbers)
-    width = sum(column["width"] for column in schema["columns"])
-    return np.array(found, dtype=np.float32).reshape(-1, width)
+    return np.array(found, dtype=np.float32).reshape(-1, sum(column["width"] for column in schema["columns"]))
 
 
 def _member(path: Path) -> IO[bytes]:
@@ -330,10 +324,7 @@ def names_columns(lines: list[str], delimiter: str) -> bool:
 
 def is_number(cell: str) -> bool:
     """Return whether a cell is a number as programs write it."""
-    try:
-        return math.isfinite(float(cell)) and "_" not in cell
-    except ValueError:
-        return False
+    return math.isfinite(_float(cell))
 
 
 def read_rows(path: str | Path, schema: Row) -> Iterator[Row]:
