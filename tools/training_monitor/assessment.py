@@ -22,6 +22,7 @@ from trainwright.tools.training_monitor.signals.losses import loss_gap
 from trainwright.tools.training_monitor.signals.scores import generalisation_gap
 from trainwright.trainer.run import RunState
 from trainwright.trainer.run.conditions import Sample, mean
+from trainwright.trainer.run.specification import Goal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,20 +34,6 @@ Fit = Literal["good", "guessing", "overfitting", "underfitting", "diverged", "to
 Advice = Literal["deploy", "optimize", "debug"]
 RECENT = 5
 """Slopes are taken over so many last epochs."""
-
-
-class Goal(BaseModel):
-    """The project's goal: a validation metric, its direction, and the value to reach."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    metric: str
-    direction: Literal["minimize", "maximize"]
-    target: float
-
-    def met_by(self, value: float) -> bool:
-        """Whether the value reaches the target."""
-        return value >= self.target if self.direction == "maximize" else value <= self.target
 
 
 class GradientHealth(BaseModel):

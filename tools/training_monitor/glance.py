@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from trainwright.tools.training_monitor.assessment import Assessment, Goal, assess_record
+from trainwright.tools.training_monitor.assessment import Assessment, assess_record
 from trainwright.tools.training_monitor.curve_summary import CurveSummary, curve_summaries
 from trainwright.tools.training_monitor.documents import DOCUMENTS, load_diagnostics
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.tools.training_monitor.unjudged import unjudged
-from trainwright.trainer.run import RunState
+from trainwright.trainer.run import Goal, RunState
 
 if TYPE_CHECKING:
     from pathlib import Path

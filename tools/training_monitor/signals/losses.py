@@ -52,7 +52,7 @@ def loss_gap(record: RunRecord) -> list[Sample]:
 def validation_loss_rise(record: RunRecord) -> list[Sample]:
     """Per epoch: how far the validation loss is above its lowest so far, as a share of that lowest."""
     lowest, rises = math.inf, []
-    for sample in record.by_epoch(VALIDATION_LOSS):
+    for sample in record.by_epoch(VALIDATION_LOSS) if record.judges_losses else []:
         lowest = min(lowest, sample.value)
         if lowest > 0 and math.isfinite(sample.value):
             rises.append(sample._replace(value=sample.value / lowest - 1))
@@ -67,7 +67,7 @@ def train_loss_remaining(record: RunRecord) -> list[Sample]:
         middle = sorted(recent, key=lambda sample: sample.value)[len(recent) // 2 : len(recent) // 2 + 1]
         samples = [sample._replace(step=recent[-1].step) for sample in middle]
     start = record.starting_loss
-    if start is None or start <= 0 or record.is_adversarial:
+    if start is None or start <= 0 or not record.judges_losses:
         return []
     return [sample._replace(value=sample.value / start) for sample in samples if math.isfinite(sample.value)]
 
@@ -75,7 +75,9 @@ def train_loss_remaining(record: RunRecord) -> list[Sample]:
 def epochs_without_improvement(record: RunRecord) -> list[Sample]:
     """Epochs since the best value of the run's selection metric (one sample, at the last epoch)."""
     samples = record.by_epoch(record.selection_key) if record.selection_key else []
-    if not samples or record.best is None or record.is_adversarial:
+    by_loss = record.selection_key in {VALIDATION_LOSS, TRAIN_LOSS}
+    is_judged = record.judges_losses if by_loss else not record.is_adversarial
+    if record.best is None or record.is_good_enough or not is_judged:
         return []
     last = samples[-1]
     return [last._replace(value=float((last.epoch or 0) - (record.best.epoch or 0)))]
@@ -86,7 +88,7 @@ def recent_improvement(record: RunRecord) -> list[Sample]:
 
     Only where the run's last epoch is also its best: otherwise it has stopped improving.
     """
-    samples = record.by_epoch(VALIDATION_LOSS)
+    samples = record.by_epoch(VALIDATION_LOSS) if record.judges_losses else []
     if len(samples) < 4 or record.best is None or record.best.step != samples[-1].step or samples[-4].value <= 0:
         return []
     return [samples[-1]._replace(value=1 - samples[-1].value / samples[-4].value)]
@@ -112,7 +114,7 @@ def loss_rebound(record: RunRecord) -> list[Sample]:
     """
     last, start = record.metrics.last(STEP_LOSS), record.starting_loss
     count = min(200, last.step // 10) if last else 0
-    if count < 5 or start is None or record.is_adversarial:
+    if count < 5 or start is None or not record.judges_losses:
         return []
     lowest, worst = math.inf, Sample(0, 0.0)
     for step, mean, low, high in record.buckets(STEP_LOSS, count):
@@ -134,7 +136,7 @@ def progress_lost(record: RunRecord) -> list[Sample]:
     if record.non_finite(GRADIENT_NORM) or any(sample.value > 0 for sample in non_finite_losses(record)):
         return [Sample(record.status.step, math.inf)]
     last, start = record.metrics.last(STEP_LOSS), record.starting_loss
-    if last is None or start is None or record.is_adversarial:
+    if last is None or start is None or not record.judges_losses:
         return []
     trained = [mean for _, mean, _, _ in record.buckets(STEP_LOSS, min(200, max(1, last.step // 10)))]
     validated = [sample.value for sample in record.by_epoch(VALIDATION_LOSS)]
@@ -163,7 +165,7 @@ def first_loss(record: RunRecord) -> list[Sample]:
 
 def numbers_unscaled(record: RunRecord) -> list[Sample]:
     """1 where a loss of numbers sees the targets in their own units, else 0 (one sample)."""
-    is_unscaled = record.resolved.loss in LOSSES_OF_NUMBERS and record.config.target_scaling is None
+    is_unscaled = record.loss in LOSSES_OF_NUMBERS and record.config.target_scaling is None
     return [Sample(record.status.step, float(is_unscaled))]
 
 
