@@ -58,10 +58,11 @@ def glance(
 
 
 def verdict_of(assessment: Assessment, state: RunState, accepted: set[str]) -> Verdict:
-    """Return stop for a critical alert or a failed run, attention for a warning or an interrupted one, else healthy."""
+    """Return stop for a critical alert or a failed run, attention for a warning, an interruption or a missed goal."""
     severities = {alert.severity for alert in assessment.alerts if alert.id not in accepted}
     if "critical" in severities or state is RunState.FAILED:
         return "stop"
     if severities & {"warning"} or accepted & {alert.id for alert in assessment.alerts}:
         return "attention"
-    return "attention" if state is RunState.INTERRUPTED else "healthy"
+    is_short = state.is_ended and (assessment.goal_met is False or assessment.fit == "guessing")
+    return "attention" if state is RunState.INTERRUPTED or is_short else "healthy"

@@ -216,6 +216,19 @@ class RunRecord:
         keys = set(self.metrics.keys())
         return next((key for key in (wished, VALIDATION_LOSS, TRAIN_LOSS) if key in keys), None)
 
+    def earlier_baselines(self, metric: str) -> dict[str, float]:
+        """Best values of the project's baselines before this run, on the same data and selected alike, by id."""
+        found: dict[str, float] = {}
+        others = [folder for folder in self.run.path.parent.glob("baseline-*") if folder.name != self.run.run_id]
+        for beside in (RunRecord(type(self.run)(folder)) for folder in others):
+            value = beside.summary.best_metrics.get(metric)
+            if value is None or beside.config.selection != self.config.selection:
+                continue
+            same = beside.data.fingerprint == self.data.fingerprint
+            if same and beside.status.started_at < self.status.started_at:
+                found[beside.run.run_id] = value
+        return found
+
     @property
     def selection_sign(self) -> int:
         """+1 when higher is better, -1 when lower is."""

@@ -67,7 +67,7 @@ def other_configuration(workspace: Workspace) -> Callable[[str], None]:
         with workspace.session() as session:
             row = session.get(Run, run_id)
             assert row is not None
-            row.config_digest = "blake3:another"
+            row.config_digest = row.base_config_digest = "blake3:another"
 
     return change
 

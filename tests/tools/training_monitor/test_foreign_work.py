@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from trainwright.tools.training_monitor import Alert, diagnose
+from trainwright.tools.training_monitor.assessment import fit_in_words
 from trainwright.tools.training_monitor.diagnosis import in_one_direction
-from trainwright.trainer.run import Goal, RunDirectory
-from trainwright.trainer.run.evidence import Data, Resolved, Split
+from trainwright.tools.training_monitor.glance import glance
+from trainwright.trainer.run import Goal, RunDirectory, RunState, RunStatus
+from trainwright.trainer.run.evidence import BestEpoch, Data, Resolved, Split, Summary
 
 GOAL = Goal(metric="accuracy", direction="maximize", target=0.9)
 
@@ -92,3 +94,86 @@ def test_no_rate_is_proposed_three_orders_away(make_run: Any, ratio: float) -> N
     proposed = rates(diagnose(moved(make_run, f"ratio-{ratio}", ratio).run))
     assert proposed
     assert all(1e-6 < rate < 1 for rate in proposed)
+
+
+def masks(make_run: Any, name: str, scores: list[float], losses: list[float], **fields: Any) -> RunDirectory:
+    """A run selected by a score in [0, 1], which its patience ended."""
+    recorder = make_run(name, **fields).steps("train/loss", [1.0] * 60).steps("train/gradient_norm", [1.0] * 60)
+    recorder.epochs(train_loss=losses, validation_loss=losses, validation_accuracy=scores)
+    best = max(scores)
+    recorder.run.write_evidence(
+        Summary(
+            stop_reason="early_stopping",
+            best=BestEpoch(
+                epoch=scores.index(best), step=10, metrics={"accuracy": best}, metric="accuracy", value=best
+            ),
+        )
+    )
+    return recorder.run
+
+
+@pytest.mark.requirement("DIAG-7")
+@pytest.mark.parametrize(
+    ("scores", "losses", "fires"),
+    [
+        ([4e-9, *[2e-9] * 9], [1.0 - 0.02 * epoch for epoch in range(10)], True),
+        ([0.6, *[0.5] * 9], [1.0 - 0.03 * epoch for epoch in range(10)], True),
+        ([0.6, *[0.5] * 9], [1.0 + 0.03 * epoch for epoch in range(10)], False),
+        ([0.5, 0.5, 0.5, 0.5, 0.7, *[0.6] * 5], [1.0 - 0.03 * epoch for epoch in range(10)], False),
+    ],
+    ids=["collapsed", "stopped early", "overfits", "later best"],
+)
+def test_a_collapse_and_a_stop_before_the_score_moved_are_seen(
+    make_run: Any, scores: list[float], losses: list[float], fires: bool
+) -> None:
+    found = {one.id: one for one in diagnose(masks(make_run, "masks", scores, losses))}
+    assert ("stopped_too_soon" in found) is fires
+    if fires:
+        assert "early_stopping.patience_epochs" in found["stopped_too_soon"].fixes[0].changes
+
+
+@pytest.mark.requirement("DIAG-7")
+@pytest.mark.parametrize(("earlier", "fires"), [(0.95, True), (0.6, False)])
+def test_a_run_far_below_an_earlier_baseline_says_so(make_run: Any, earlier: float, fires: bool) -> None:
+    losses = [1.0 - 0.02 * epoch for epoch in range(10)]
+    before = masks(make_run, "baseline-1", [*[earlier - 0.1] * 4, *[earlier] * 6], losses)
+    now = masks(make_run, "baseline-2", [0.4, 0.4, 0.4, 0.4, 0.5, *[0.45] * 5], losses)
+    for moment, run in enumerate((before, now)):
+        run.write_status(RunStatus(state=RunState.COMPLETED, started_at=float(moment + 1)))
+    found = {one.id: one for one in diagnose(now)}
+    assert ("stopped_too_soon" in found) is fires
+    assert "stopped_too_soon" not in {one.id for one in diagnose(before)}
+
+
+@pytest.mark.requirement("DIAG-8")
+def test_a_run_that_misses_its_goal_is_not_healthy_and_says_by_how_much(healthy: Any) -> None:
+    far = Goal(metric="accuracy", direction="maximize", target=0.999)
+    seen = glance(healthy().run, far)
+    assert seen.verdict == "attention"
+    words = fit_in_words(seen.assessment.fit, seen.assessment.reasons)
+    assert words == "good fit, but the goal is missed: validation accuracy 0.96 at the best epoch, goal ≥ 0.999"
+    assert glance(healthy("met").run, GOAL).verdict == "healthy"
+
+
+@pytest.mark.requirement("DIAG-6")
+def test_a_stall_of_what_has_learned_what_can_be_learned_is_information(make_run: Any) -> None:
+    recorder = make_run("noisy")
+    recorder.run.write_evidence(Data(splits={"validation": Split(size=400, classes={"0": 200, "1": 200})}))
+    recorder.steps("train/loss", [0.69] * 5 + [0.5] * 145)
+    recorder.epochs(train_loss=[0.5] * 15, validation_accuracy=[0.74, 0.76, *[0.75] * 13])
+    [stall] = [one for one in diagnose(recorder.run) if one.id == "convergence_stall"]
+    assert stall.severity == "info"
+
+
+@pytest.mark.requirement("DIAG-7")
+@pytest.mark.parametrize(("metric", "fires"), [("auc", False), ("accuracy", True)])
+def test_a_run_that_ranks_is_judged_by_its_order_and_not_by_where_the_classes_part(
+    make_run: Any, metric: str, fires: bool
+) -> None:
+    recorder = make_run(metric, metrics=["accuracy", "auc"], selection={"metric": metric, "direction": "maximize"})
+    counts = {"0": 190, "1": 10}
+    recorder.run.write_evidence(
+        Data(splits={name: Split(size=200, classes=counts) for name in ("train", "validation")})
+    )
+    recorder.epochs(train_loss=[0.2] * 5, validation_accuracy=[0.95] * 5, validation_auc=[0.8] * 5)
+    assert ("class_imbalance" in ids(recorder.run)) is fires
