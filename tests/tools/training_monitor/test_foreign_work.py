@@ -177,3 +177,31 @@ def test_a_run_that_ranks_is_judged_by_its_order_and_not_by_where_the_classes_pa
     )
     recorder.epochs(train_loss=[0.2] * 5, validation_accuracy=[0.95] * 5, validation_auc=[0.8] * 5)
     assert ("class_imbalance" in ids(recorder.run)) is fires
+
+
+@pytest.mark.requirement("DIAG-3")
+@pytest.mark.parametrize(("optimizer", "fires"), [("adamw", False), ("sgd", True)])
+def test_a_large_gradient_is_a_matter_of_units_where_the_optimizer_divides_it_out(
+    make_run: Any, optimizer: str, fires: bool
+) -> None:
+    recorder = make_run(optimizer, optimizer={"name": optimizer, "learning_rate": 1e-3})
+    recorder.steps("train/loss", [2.3] * 50).steps("train/gradient_norm", [2000.0] * 50)
+    assert ("exploding_gradients" in ids(recorder.run)) is fires
+
+
+@pytest.mark.requirement("DIAG-7")
+def test_a_short_wait_for_data_is_information(make_run: Any) -> None:
+    for name, samples_per_second, severity in (("short", 8_000.0, "info"), ("long", 800.0, "warning")):
+        recorder = make_run(name).steps("throughput/data_wait_fraction", [0.4] * 10)
+        recorder.run.write_evidence(Resolved(batch_size=32))
+        recorder.steps("throughput/samples_per_second", [samples_per_second] * 10)
+        [wait] = [one for one in diagnose(recorder.run) if one.id == "slow_data_loading"]
+        assert wait.severity == severity
+
+
+@pytest.mark.requirement("DIAG-7")
+@pytest.mark.parametrize(("start", "fires"), [(1.0, True), (-0.1, False)])
+def test_a_loss_that_begins_about_zero_has_no_share_to_lose(make_run: Any, start: float, fires: bool) -> None:
+    recorder = make_run(f"start-{start}")
+    recorder.steps("train/loss", [start] * 20 + [start - 0.5] * 60 + [start] * 60)
+    assert ("loss_spike" in ids(recorder.run)) is fires

@@ -71,6 +71,7 @@ SIGNALS: dict[str, Callable[[RunRecord], list[Sample]]] = {
         updates.clipped_to,
         updates.unclipped,
         updates.effective_batch,
+        updates.scale_is_harmless,
         updates.weight_decay,
         updates.dropout,
         adversaries.discriminator_loss,
