@@ -78,7 +78,8 @@ def epochs_without_improvement(record: RunRecord) -> list[Sample]:
     """Epochs since the best value of the run's selection metric (one sample, at the last epoch)."""
     samples = record.by_epoch(record.selection_key) if record.selection_key else []
     by_loss = record.selection_key in {VALIDATION_LOSS, TRAIN_LOSS}
-    is_judged = record.judges_losses if by_loss else not record.is_adversarial
+    has_share = record.judges_losses and (record.starting_loss or 0.0) > 0  # what begins about zero need not fall
+    is_judged = has_share if by_loss else not record.is_adversarial
     if record.best is None or record.is_good_enough or not is_judged:
         return []
     last = samples[-1]
