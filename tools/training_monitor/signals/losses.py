@@ -16,6 +16,8 @@ LOSSES_OF_NUMBERS = frozenset({"mse", "mae", "huber", "log_cosh"})
 LEAST_LEARNED = 0.25
 """Share of the starting loss that counts as learned at least, so that noise about a flat loss loses nothing."""
 EARLY_STOPPING, HALF = "early_stopping", 0.5
+RAN_AWAY = 10.0
+"""Times the starting loss, from which on a loss of the user's own updates has run away too."""
 LEAST_GAP = 0.02
 """Share of the starting loss that has to be learned before what of it validation misses is a number worth reading."""
 NOISE_OF_A_MEAN = 0.3
@@ -185,7 +187,9 @@ def progress_lost(record: RunRecord) -> list[Sample]:
     if record.non_finite(GRADIENT_NORM) or any(sample.value > 0 for sample in non_finite_losses(record)):
         return [Sample(record.status.step, math.inf)]
     last, start = record.metrics.last(STEP_LOSS), record.starting_loss
-    if last is None or start is None or not record.judges_losses:
+    if last is None or start is None or record.is_adversarial:
+        return []
+    if not record.judges_losses and last.value <= RAN_AWAY * abs(start):  # a critic's loss rises, and does not run away
         return []
     trained = [mean for _, mean, _, _ in record.buckets(STEP_LOSS, min(200, max(1, last.step // 10)))]
     validated = [sample.value for sample in record.by_epoch(VALIDATION_LOSS)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from trainwright.tools.training_monitor.record import APPLIED_NORM, GRADIENT_NORM, LEARNING_RATE, STEP_LOSS
 from trainwright.tools.training_monitor.signals.losses import train_loss_remaining
 from trainwright.tools.training_monitor.signals.suddenness import sudden_gradient, sudden_jump
-from trainwright.trainer.run.conditions import LONGEST_WINDOW, Sample
+from trainwright.trainer.run.conditions import FALLEN, LONGEST_WINDOW, NOT_ADAPTIVE, Sample
 from trainwright.trainer.run.results import Probe
 
 if TYPE_CHECKING:
@@ -21,10 +21,6 @@ SPENT = 0.01
 RUN_AWAY = 10.0
 """Times the first loss: from here on it has run away."""
 BUCKETS = 200
-FALLEN = 0.6
-"""Share of the starting loss: with no more left, the steps work."""
-NOT_ADAPTIVE = frozenset({"sgd", "schedule_free_sgd"})
-"""Optimizers whose step is as long as the gradient: those that divide it out do not feel a clip."""
 
 
 def update_ratio(record: RunRecord) -> list[Sample]:
