@@ -3,7 +3,7 @@
 Rules were developed on seeds 0 to 2 and mended after looks at others up to 11; the figures are of later ones. The last
 line is one JSON object: `kinds` and
 `runs` of faults, `named_percent` (the first that is named is the cause), `precision` (of all warnings and critical
-alerts, on faulty and sound runs), `healthy` runs, `false_stops` (sound runs with something critical, at any moment),
+alerts, on faulty and sound runs), `healthy` runs, `first_sight_clean_percent` of them, `false_stops` (sound runs with something critical, at any moment),
 `silent_within_one_step`, `cured_percent` (of the faults that a change of the configuration can cure, those that the
 first proposed change cures), `delay_steps_median` (from a fault's first effect to the first record that names it).
 """
@@ -105,6 +105,7 @@ class Suite:
             "named_percent": _percent([one.named for one in self.verdicts]),
             "precision": round(right / (right + wrong), 4) if right + wrong else None,
             "healthy": len(self.sound),
+            "first_sight_clean_percent": _percent([not one.said for one in self.sound]),
             "false_stops": sum(one.stops for one in self.sound),
             "silent_kinds": len(self.silent),
             "silent_within_one_step": sum(self.silent.values()),

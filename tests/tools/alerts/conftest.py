@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import select
-from tests.tools.training_orchestrator.conftest import PROJECT, made_run, make_project, workspace
+from tests.tools.training_orchestrator.conftest import CONFIG, PROJECT, made_run, make_project, workspace
 
 from trainwright.tools.alerts import look
 from trainwright.tools.workspace.records import get_run
@@ -41,6 +41,12 @@ def write(directory: RunDirectory, rows: list[tuple[str, int, float, float]]) ->
 def running(**status: Any) -> RunStatus:
     """A worker's status."""
     return RunStatus(**({"state": RunState.RUNNING, "attempt": 1, "step": 9, "heartbeat_at": time.time()} | status))
+
+
+@pytest.fixture(autouse=True)
+def plain_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let runs have an optimizer whose steps are as long as the gradient, so that a large one is more than units."""
+    monkeypatch.setitem(CONFIG, "optimizer", {"name": "sgd", "learning_rate": 0.01})
 
 
 @pytest.fixture
