@@ -3,7 +3,8 @@
 Rules were developed on seeds 0 to 2 and mended after looks at others up to 11; the figures are of later ones. The last
 line is one JSON object: `kinds` and
 `runs` of faults, `named_percent` (the first that is named is the cause), `precision` (of all warnings and critical
-alerts, on faulty and sound runs), `healthy` runs, `first_sight_clean_percent` of them, `false_stops` (sound runs with something critical, at any moment),
+alerts, on faulty and sound runs), `healthy` runs, `first_sight_clean_percent` of them,
+`false_stops` (sound runs with something critical, at any moment),
 `silent_within_one_step`, `cured_percent` (of the faults that a change of the configuration can cure, those that the
 first proposed change cures), `delay_steps_median` (from a fault's first effect to the first record that names it).
 """
