@@ -9,6 +9,7 @@ from typing import Any
 from bases import BASES, configuration
 from rows import write_rows
 from runs import Job
+from sound_kinds import KINDS
 
 SGD = {"name": "sgd", "momentum": 0.9}
 TINY: dict[str, Any] = {"data.args.rows": 60}
@@ -68,6 +69,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "tanh": ("layers", {"model.args.activation": "tanh", "model.args.norm": True}),
     "deep and normalised": ("layers", {"model.args.depth": 6, "model.args.norm": True}),
     "steps of the gan": ("gan", {"task.args": {"generator_rate": 5e-4, "discriminator_rate": 5e-4}}),
+    **KINDS,
 }  # fmt: skip
 
 
@@ -79,7 +81,10 @@ def jobs(folder: Path, seeds: tuple[int, ...], names: tuple[str, ...] | None = N
 
 def _job(name: str, seed: int, folder: Path) -> Job:
     base, changes = VARIANTS[name]
-    job = Job(f"sound {name} {seed}", configuration(base, seed, changes))
+    values = configuration(base, seed, changes)
+    if (data := values.get("data")) and ".py:" in data["use"]:
+        data["args"] = {"seed": seed, **data.get("args", {})}
+    job = Job(f"sound {name} {seed}", values)
     if base != "rows":
         return job
     return replace(job, validates=True, code_root=write_rows(folder / "rows" / job.name, seed))

@@ -39,11 +39,25 @@ def warm_up() -> None:
     import torch
     from sklearn import datasets
     from torch import _dynamo
+    from transformers import BertForSequenceClassification, LlamaForCausalLM, T5ForConditionalGeneration
 
     from trainwright.trainer.jobs import train
 
     torch.set_num_threads(1)
-    logging.debug("warm: %s", [module.__name__ for module in (datasets, _dynamo, train)])
+    logging.debug(
+        "warm: %s",
+        [
+            one.__name__
+            for one in (
+                datasets,
+                _dynamo,
+                train,
+                BertForSequenceClassification,
+                LlamaForCausalLM,
+                T5ForConditionalGeneration,
+            )
+        ],
+    )
 
 
 def train_all(jobs: Iterable[Job], folder: Path, at_once: int = AT_ONCE) -> Iterator[tuple[Job, RunDirectory]]:

@@ -50,7 +50,9 @@ def diagnose_run(
         with workspace.session() as session:
             project = get_run(session, str(run)).project
     answer = projects.diagnose(workspace, project, run, fix=fix)
-    found = f"{answer.verdict}. {fit_in_words(answer.fit)}, recommendation: {answer.recommendation}."
+    found = f"{answer.verdict}. {fit_in_words(answer.fit, answer.reasons)}, recommendation: {answer.recommendation}"
+    looks = answer.verdict == "attention" and answer.recommendation == "deploy" and bool(answer.alerts)
+    found += f", after a look at {answer.alerts[0].id}." if looks else "."
     omit = {"run_id", "project", "kind", "state", "verdict", "fit", "recommendation"}
     headline = f"Run {answer.run_id} of {project} ({answer.kind}, {answer.state}): {found}"
     shown = links(workspace, project, [*(path for path in (answer.report, answer.page) if path), *answer.plots])

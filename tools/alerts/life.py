@@ -162,8 +162,9 @@ def _raise(
     row.fix = OF_A_STUDY if run.study is not None else _fix_of(alert, run.project)
     row.step, row.epoch, row.cleared_at, row.raised_at = alert.step, alert.epoch, None, time.time()
     if is_news:
-        row.seen = alert.severity == QUIET or run.kind in EXPECTED
-        row.owed, row.attempts = "" if row.seen else _owed(workspace, alert.severity), 0
+        is_quiet = alert.severity == QUIET or run.kind in EXPECTED
+        row.seen = is_quiet or (not row.is_back and _was_told(session, run, alert))
+        row.owed, row.attempts = "" if is_quiet else _owed(workspace, alert.severity), 0
         row.due_at = time.time()
     return row
 
@@ -178,6 +179,18 @@ def _fix_of(alert: Alert, project: str) -> str:
 def _owed(workspace: Workspace, severity: str) -> str:
     notify = workspace.settings.notify
     return ",".join(notify.ways) if notify is not None and notify.takes(severity) else ""
+
+
+def _was_told(session: Session, run: Run, alert: Alert) -> bool:
+    """Whether a run of the same configuration, of whatever seed, had the alert before, no less grave."""
+    same = select(Run.id).where(
+        Run.project == run.project,
+        Run.base_config_digest == run.base_config_digest,
+        Run.study.is_(None),
+        Run.created_at < run.created_at,
+    )
+    query = select(RaisedAlert.severity).where(RaisedAlert.id == alert.id, RaisedAlert.run.in_(same))
+    return any(not _is_graver(alert.severity, severity) for severity in session.scalars(query))
 
 
 def _was_fixed(session: Session, run: Run, diagnostic: str) -> bool:

@@ -230,7 +230,7 @@ def _pass(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
 
 def _diagnose(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
     answer = diagnose(way.workspace, way.project, arguments.get("run_id"))
-    found = f"{fit_in_words(answer.fit)}, recommendation {answer.recommendation}"
+    found = f"{fit_in_words(answer.fit, answer.reasons)}, recommendation {answer.recommendation}"
     way.note(f"{answer.run_id} diagnosed: {found}; {answer.report}")
     return answer.next
 

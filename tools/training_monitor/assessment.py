@@ -22,8 +22,10 @@ from trainwright.tools.training_monitor.signals.losses import loss_gap
 from trainwright.tools.training_monitor.signals.scores import generalisation_gap
 from trainwright.trainer.run import RunState
 from trainwright.trainer.run.conditions import Sample, mean
+from trainwright.trainer.run.specification import Goal
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from trainwright.tools.training_monitor.documents import Diagnostic
@@ -31,22 +33,9 @@ if TYPE_CHECKING:
 
 Fit = Literal["good", "guessing", "overfitting", "underfitting", "diverged", "too_short"]
 Advice = Literal["deploy", "optimize", "debug"]
+MISSED = "The goal is missed"
 RECENT = 5
 """Slopes are taken over so many last epochs."""
-
-
-class Goal(BaseModel):
-    """The project's goal: a validation metric, its direction, and the value to reach."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    metric: str
-    direction: Literal["minimize", "maximize"]
-    target: float
-
-    def met_by(self, value: float) -> bool:
-        """Whether the value reaches the target."""
-        return value >= self.target if self.direction == "maximize" else value <= self.target
 
 
 class GradientHealth(BaseModel):
@@ -175,9 +164,15 @@ def _goal_key(record: RunRecord, goal: Goal | None) -> str | None:
     return wished if wished in recorded else record.selection_key
 
 
-def fit_in_words(fit: str) -> str:
-    """Return a fit as a headline says it."""
-    return "fits no better than guessing" if fit == "guessing" else f"{fit.replace('_', ' ')} fit"
+def fit_in_words(fit: str, reasons: Sequence[str] = ()) -> str:
+    """Return a fit as a headline says it: "good" only together with how far the goal is missed, where it is.
+
+    Args:
+        reasons: of the assessment.
+    """
+    words = "fits no better than guessing" if fit == "guessing" else f"{fit.replace('_', ' ')} fit"
+    missed = next((reason.rstrip(".") for reason in reasons if reason.startswith(MISSED)), "")
+    return f"{words}, but {missed[0].lower()}{missed[1:]}" if missed else words
 
 
 def _fit(alerts: list[Alert], validated_epochs: int, guessing: Beside | None) -> Fit:
@@ -225,7 +220,7 @@ def _recommend(
     sign = "≥" if goal.direction == "maximize" else "≤"
     measured = f"validation {goal.metric} {value:.4g} at the best epoch, goal {sign} {goal.target:g}"
     if not goal_met:
-        return "optimize", [f"The goal is missed: {measured}.", *_reasons_of(alerts)]
+        return "optimize", [f"{MISSED}: {measured}.", *_reasons_of(alerts)]
     blocking = {"underfitting", "chance_level", "labels_unrelated"} | ({"overfitting"} if kept_overfits else set())
     blocks = [alert for alert in alerts if alert.id in blocking]
     if blocks:

@@ -13,7 +13,8 @@ from trainwright.trainer.metrics import BUILT_IN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trainwright.tools.training_monitor.assessment import Goal
+    from trainwright.trainer.run import Goal
+
 
 SCALES_THE_LOSS = ("loss", "target_scaling", "objective")
 """Keys that change what the loss measures: losses of runs that differ in one are not compared."""

@@ -17,8 +17,7 @@ from trainwright.trainer.config import leaves
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trainwright.tools.training_monitor.assessment import Goal
-    from trainwright.trainer.run import RunDirectory
+    from trainwright.trainer.run import Goal, RunDirectory
 
 
 class RunRow(BaseModel):

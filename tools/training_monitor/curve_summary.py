@@ -14,7 +14,8 @@ from trainwright.trainer.run.conditions import Sample
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trainwright.tools.training_monitor.assessment import Goal
+    from trainwright.trainer.run import Goal
+
 
 Trend = Literal["better", "worse", "flat", "noisy", "diverging"]
 RECENT = 10

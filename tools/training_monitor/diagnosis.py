@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.training_monitor.documents import DOCUMENTS, load_diagnostics
-from trainwright.tools.training_monitor.fixes import Fix, compute_fixes
+from trainwright.tools.training_monitor.fixes import Fix, compute_fixes, directions
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.tools.training_monitor.signals import OF_PROBES, read_signal
 from trainwright.trainer.run import RunKind
@@ -76,7 +76,22 @@ def diagnose_record(record: RunRecord, diagnostics: list[Diagnostic]) -> list[Al
         diagnostics = [one for one in diagnostics if any(trigger.signal in OF_PROBES for trigger in one.triggers)]
     with record.metrics.reading():
         alerts = [alert for diagnostic in diagnostics if (alert := _alert(record, diagnostic)) is not None]
-    return ranked(alerts, {diagnostic.id: diagnostic.explains for diagnostic in diagnostics})
+    alerts = ranked(alerts, {diagnostic.id: diagnostic.explains for diagnostic in diagnostics})
+    return in_one_direction(alerts, record.config.model_dump(mode="json"))
+
+
+def in_one_direction(alerts: list[Alert], values: dict[str, Any]) -> list[Alert]:
+    """Return alerts without the fixes that would move a key against an earlier alert's: the first cause decides."""
+    decided: dict[str, bool] = {}
+    found = []
+    for alert in alerts:
+        moves = {fix.id: directions(fix.changes, values) for fix in alert.fixes}
+        kept = [fix for fix in alert.fixes if all(decided.get(k, up) is up for k, up in moves[fix.id].items())]
+        for fix in kept if alert.severity != "info" else []:
+            for key, up in moves[fix.id].items():
+                decided.setdefault(key, up)
+        found.append(alert if len(kept) == len(alert.fixes) else alert.model_copy(update={"fixes": kept}))
+    return found
 
 
 def ranked(alerts: list[Alert], explains: Mapping[str, list[str]]) -> list[Alert]:

@@ -26,6 +26,8 @@ MEASURED_BY_THE_RUN = frozenset({"out_of_memory", "model_too_large"})
 
 DATA_LEAK, WITHOUT_LEAK = "data_leak", "without_leak"
 """The diagnostic, and its fix, whose changes validation found."""
+MOST_AT_ONCE = 300.0
+"""Times by which a key moves at most, whatever was measured: further away, another cause is likelier."""
 OF_THE_UPDATE = ("optimizer.", "schedule.", "training.clip_")
 
 
@@ -144,7 +146,7 @@ def _changed(present: Any, change: Change, measured: float | None = None) -> boo
     """Return the new value, or None when the operation cannot be applied to the present one."""
     if change.set is not None:
         return change.set
-    if present is not None and (isinstance(present, bool) or not isinstance(present, (int, float))):
+    if present is not None and not _is_number(present):
         return None
     target = change.raise_to if change.raise_to is not None else change.lower_to
     if present is None:
@@ -160,11 +162,23 @@ def _changed(present: Any, change: Change, measured: float | None = None) -> boo
     return None if wanted is None else _bounded(wanted, present, change)
 
 
+def directions(changes: dict[str, Any], values: dict[str, Any]) -> dict[str, bool]:
+    """Return for each number that the changes move whether it goes up."""
+    numbers = {key: (_look_up(values, key), new) for key, new in changes.items() if _is_number(new)}
+    return {key: new > old for key, (old, new) in numbers.items() if _is_number(old)}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _factor(change: Change, measured: float | None) -> float | None:
     """Return what the present value is multiplied by; None where nothing says it."""
     if change.bring_measured_to is None:
         return change.multiply
-    return change.bring_measured_to / measured if measured is not None and 0 < measured < math.inf else None
+    if measured is None or not 0 < measured < math.inf:
+        return None
+    return min(max(change.bring_measured_to / measured, 1 / MOST_AT_ONCE), MOST_AT_ONCE)
 
 
 def _bounded(wanted: float, present: float | None, change: Change) -> int | float:

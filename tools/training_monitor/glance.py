@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from trainwright.tools.training_monitor.assessment import Assessment, Goal, assess_record
+from trainwright.tools.training_monitor.assessment import Assessment, assess_record
 from trainwright.tools.training_monitor.curve_summary import CurveSummary, curve_summaries
 from trainwright.tools.training_monitor.documents import DOCUMENTS, load_diagnostics
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.tools.training_monitor.unjudged import unjudged
-from trainwright.trainer.run import RunState
+from trainwright.trainer.run import Goal, RunState
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,10 +58,11 @@ def glance(
 
 
 def verdict_of(assessment: Assessment, state: RunState, accepted: set[str]) -> Verdict:
-    """Return stop for a critical alert or a failed run, attention for a warning or an interrupted one, else healthy."""
+    """Return stop for a critical alert or a failed run, attention for a warning, an interruption or a missed goal."""
     severities = {alert.severity for alert in assessment.alerts if alert.id not in accepted}
     if "critical" in severities or state is RunState.FAILED:
         return "stop"
     if severities & {"warning"} or accepted & {alert.id for alert in assessment.alerts}:
         return "attention"
-    return "attention" if state is RunState.INTERRUPTED else "healthy"
+    is_short = state.is_ended and (assessment.goal_met is False or assessment.fit == "guessing")
+    return "attention" if state is RunState.INTERRUPTED or is_short else "healthy"

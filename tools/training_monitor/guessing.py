@@ -158,7 +158,7 @@ def _root(value: float) -> float:
 def _loss_of_shares(record: RunRecord) -> float | None:
     """Return the cross entropy on validation of the train split's class shares; None with another loss, or options."""
     loss = record.config.loss
-    if record.resolved.loss != CROSS_ENTROPY or not (isinstance(loss, str) or not loss.args):
+    if record.loss != CROSS_ENTROPY or not (isinstance(loss, str) or not loss.args):
         return None
     train, held_out = (record.data.splits[name].classes or {} for name in ("train", "validation"))
     if not all(train.get(name) for name, count in held_out.items() if count):

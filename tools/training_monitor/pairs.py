@@ -16,8 +16,7 @@ from trainwright.tools.training_monitor.record import STEP_LOSS, VALIDATION_LOSS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trainwright.tools.training_monitor.assessment import Goal
-    from trainwright.trainer.run import RunDirectory
+    from trainwright.trainer.run import Goal, RunDirectory
 
 DEVIATIONS = 2.0
 """A loss is worse if it is so many standard deviations of the curves' noise above the other's."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from trainwright.trainer.base.errors import IntegrityError, NotFoundError
+from trainwright.trainer.config.goal import MEASURED
 from trainwright.trainer.run import RunState, RunStatus
 from trainwright.trainer.run.conditions import Sample
 from trainwright.trainer.run.evidence import Code, Data, Environment, P, PartOf, Resolved, Summary
@@ -34,10 +35,14 @@ FIRST_STEPS = 5
 RAN_AWAY = 3.0
 """First steps whose median is so many times the first loss were driven there by the updates."""
 CROSS_ENTROPY = "cross_entropy"
+AT_THE_CEILING = 0.01
+"""Of a score's range: nearer to its bound there is nothing left to learn."""
 UNLIKE = frozenset({"contrastive", "adversarial", "distillation"})
 """Objectives whose training loss is another one than that of validation."""
-DISCRIMINATOR = re.compile(r"train/.*(discriminator|critic|(^|[/_])d_loss|loss_d\b)", re.IGNORECASE)
-GENERATOR = re.compile(r"train/.*(generator|(^|[/_])g_loss|loss_g\b)", re.IGNORECASE)
+DISCRIMINATOR = re.compile(r"train/(.*(discriminator|critic|[/_]d_loss|loss_d\b)|d_loss)", re.IGNORECASE)
+GENERATOR = re.compile(r"train/(.*(generator|[/_]g_loss|loss_g\b)|g_loss)", re.IGNORECASE)
+OWN_STEPS = frozenset({"step", "train_step"})
+"""Objectives that are functions of the user's."""
 
 
 Bucket = tuple[int, float, float, float]
@@ -130,6 +135,23 @@ class RunRecord:
         return self._non_finite[key]
 
     @cached_property
+    def is_good_enough(self) -> bool:
+        """Whether the best epoch meets the goal under which the run began, or is at its score's ceiling."""
+        selection, goal = self.config.selection, self.specification.goal
+        if self.best is None:
+            return False
+        if goal is not None and (reached := self._at_best(goal.metric)) is not None and goal.met_by(reached):
+            return True
+        _, low, high = MEASURED.get(selection.metric, ("", -math.inf, math.inf))
+        value = self._at_best(selection.metric)
+        left = abs((high if selection.direction == "maximize" else low) - (math.inf if value is None else value))
+        return left <= AT_THE_CEILING * (high - low) < math.inf
+
+    def _at_best(self, metric: str) -> float | None:
+        values = {sample.step: sample.value for sample in self.by_epoch(f"validation/{metric}")}
+        return values.get(self.best.step) if self.best is not None else None
+
+    @cached_property
     def starting_loss(self) -> float | None:
         """The training loss before anything was learned: median of the first steps, else the first epoch's.
 
@@ -149,10 +171,15 @@ class RunRecord:
         chances = math.log(len(self.class_shares("train")))
         return max(self.prior_loss, start if start < RAN_AWAY * chances else chances)
 
+    @property
+    def loss(self) -> str | None:
+        """Name of the loss that is trained by; None where the user's step computes one of its own."""
+        return None if self.resolved.objective in OWN_STEPS else self.resolved.loss
+
     @cached_property
     def prior_loss(self) -> float | None:
         """The cross entropy of predicting the train classes' shares for every sample; None with another loss."""
-        if self.resolved.loss != CROSS_ENTROPY:
+        if self.loss != CROSS_ENTROPY:
             return None
         shares = self.class_shares("train")
         return -sum(share * math.log(share) for share in shares) if shares else None
@@ -170,9 +197,17 @@ class RunRecord:
         return any(DISCRIMINATOR.search(key) for key in keys) and any(GENERATOR.search(key) for key in keys)
 
     @cached_property
+    def judges_losses(self) -> bool:
+        """Whether a falling loss means learning: of two networks against each other, or of updates of one's own, not.
+
+        A critic's loss rises with the returns that it follows.
+        """
+        return not self.is_adversarial and self.resolved.objective != "train_step"
+
+    @cached_property
     def compares_losses(self) -> bool:
         """Whether training and validation measure their losses in the same way."""
-        return not self.is_adversarial and self.config.mixing is None and self.config.objective.name not in UNLIKE
+        return self.judges_losses and self.config.mixing is None and self.config.objective.name not in UNLIKE
 
     @cached_property
     def selection_key(self) -> str | None:
@@ -180,6 +215,19 @@ class RunRecord:
         wished = f"validation/{self.config.selection.metric}"
         keys = set(self.metrics.keys())
         return next((key for key in (wished, VALIDATION_LOSS, TRAIN_LOSS) if key in keys), None)
+
+    def earlier_baselines(self, metric: str) -> dict[str, float]:
+        """Best values of the project's baselines before this run, on the same data and selected alike, by id."""
+        found: dict[str, float] = {}
+        others = [folder for folder in self.run.path.parent.glob("baseline-*") if folder.name != self.run.run_id]
+        for beside in (RunRecord(type(self.run)(folder)) for folder in others):
+            value = beside.summary.best_metrics.get(metric)
+            if value is None or beside.config.selection != self.config.selection:
+                continue
+            same = beside.data.fingerprint == self.data.fingerprint
+            if same and beside.status.started_at < self.status.started_at:
+                found[beside.run.run_id] = value
+        return found
 
     @property
     def selection_sign(self) -> int:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from trainwright.tools.documents.rendering import render
-from trainwright.tools.training_monitor.assessment import Goal, assess
+from trainwright.tools.training_monitor.assessment import assess
 from trainwright.tools.training_monitor.documents import DOCUMENTS
 from trainwright.tools.training_monitor.record import RunRecord
+from trainwright.trainer.run import Goal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -35,7 +35,7 @@ from trainwright.tools.workspace.tables import Run, now
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, StorageError
 from trainwright.trainer.config import config_digest
-from trainwright.trainer.run import RunDirectory, RunKey, RunKind, RunSpecification
+from trainwright.trainer.run import Goal, RunDirectory, RunKey, RunKind, RunSpecification
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -251,6 +251,7 @@ def _write(
         config_digest=run.config_digest,
         code_root=str(root.resolve()),
         linked_roots=[str(one) for one in workspace.settings.allowed_roots(workspace.path)],
+        goal=Goal.model_validate(project.goal),
         limits=limits.Reservation.model_validate(permit["reserved"]).limits,
         max_steps=plan.max_steps,
         exemptions=owner.exempted_operations(session, workspace, project.name),

@@ -5,12 +5,13 @@ from trainwright.trainer.run.generated import write_generated, write_report
 from trainwright.trainer.run.key import RunKey
 from trainwright.trainer.run.metrics import MetricStore
 from trainwright.trainer.run.process import ProcessIdentity
-from trainwright.trainer.run.specification import Limits, RunKind, RunSpecification
+from trainwright.trainer.run.specification import Goal, Limits, RunKind, RunSpecification
 from trainwright.trainer.run.status import RUNG, Event, Failure, RunState, RunStatus
 
 __all__ = [
     "Event",
     "Failure",
+    "Goal",
     "Limits",
     "MetricStore",
     "ProcessIdentity",

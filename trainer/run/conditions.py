@@ -17,11 +17,15 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 LONGEST_WINDOW = 1_000
 """Signals recorded at every step give at most so many last samples; no document may evaluate more."""
+NOT_ADAPTIVE = frozenset({"sgd", "schedule_free_sgd"})
+"""Optimizers whose step is as long as the gradient: those that divide it out do not feel its size, nor a clip."""
+FALLEN = 0.6
+"""Share of the starting loss: with no more left, the steps work."""
 FINDINGS = "findings"
 """The signal of what the worker's inspectors found under the document's id: one sample for each finding."""
 WORKER_SIGNALS = frozenset({
     FINDINGS, "gradient_norm", "applied_gradient_norm", "train_loss_remaining", "data_wait_share", "update_ratio",
-    "dead_share", "saturated_share", "activation_max",
+    "dead_share", "saturated_share", "activation_max", "scale_is_harmless", "wait_per_step",
 })  # fmt: skip
 """Signals that the worker evaluates itself while it trains (trainer/watch/signals.py has each)."""
 PLACEHOLDERS = {"measured": 1.0, "threshold": 1.0, "count": 1, "window": 1, "step": 1, "epoch": 1, "detail": ""}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -61,6 +61,20 @@ class Limits(BaseModel):
         return None
 
 
+class Goal(BaseModel):
+    """The project's goal: a validation metric, its direction, and the value to reach."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    metric: str
+    direction: Literal["minimize", "maximize"]
+    target: float
+
+    def met_by(self, value: float) -> bool:
+        """Whether the value reaches the target."""
+        return value >= self.target if self.direction == "maximize" else value <= self.target
+
+
 class RunSpecification(BaseModel):
     """Run plan of a worker. Paths are absolute."""
 
@@ -76,6 +90,8 @@ class RunSpecification(BaseModel):
     linked_roots: list[str] = Field(default_factory=list)
     """Further folders of the owner's `code_roots`, into which links among the data may lead."""
     limits: Limits = Field(default_factory=Limits)
+    goal: Goal | None = None
+    """The project's goal when the run began; None in a run without a project, or of an older version."""
     max_steps: int | None = None
     """Stop after this many optimizer steps: a smoke run's bound. The configuration stays as it is."""
     source_run: str | None = None

@@ -19,7 +19,7 @@ from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.alert_stop import REASON, SERVER, AlertStop, requested_alert_stop
-from trainwright.trainer.run.conditions import Raised, Watched, finding_sample, raised
+from trainwright.trainer.run.conditions import NOT_ADAPTIVE, Raised, Watched, finding_sample, raised
 from trainwright.trainer.run.layers import layers_behind
 from trainwright.trainer.watch.signals import Series
 
@@ -38,7 +38,13 @@ class Alerts(Observer):
         self.session, self.recorder = session, recorder
         self.watched: list[Watched] = session.specification.watch
         longest = [condition.window for each in self.watched for t in each.triggers for condition in (t, *t.only_if)]
-        self.series = Series(recorder.store, max(longest, default=1))
+        batch = session.train_loader.batch_size
+        self.series = Series(
+            recorder.store, max(longest, default=1),
+            batch=batch and batch * session.config.training.accumulation_steps,
+            is_adaptive=session.config.optimizer.name not in NOT_ADAPTIVE,
+            judges_losses=not session.rule.is_users,
+        )  # fmt: skip
         self.open: dict[str, str] = {}
         """Severity of each open alert of this attempt by its id."""
         self.before: dict[str, str] = {}

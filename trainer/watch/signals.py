@@ -10,11 +10,12 @@ import statistics
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from trainwright.trainer.run.conditions import FINDINGS, Sample
+from trainwright.trainer.run.conditions import FALLEN, FINDINGS, Sample
 from trainwright.trainer.run.metrics import MetricStore
 
 STEP_LOSS, EPOCH_LOSS = "train/loss", "train/epoch_loss"
 NORM, APPLIED = "train/gradient_norm", "train/applied_gradient_norm"
+SPEED = "throughput/samples_per_second"
 WAIT, UPDATE_RATIO = "throughput/data_wait_fraction", "watch/update_ratio_median"
 DEAD, SATURATED, LARGEST = "watch/dead_share_max", "watch/saturated_share_max", "watch/activation_max"
 FIRST_STEPS, NEWEST_STEPS = 5, 5
@@ -26,9 +27,16 @@ class Series:
 
     Args:
         window: most samples that a condition evaluates.
+        batch: samples of one update; None: not known.
+        is_adaptive: whether the optimizer divides the gradient's size out.
+        judges_losses: whether a falling loss means learning; not of updates of the user's own.
     """
 
-    def __init__(self, store: MetricStore, window: int) -> None:
+    def __init__(
+        self, store: MetricStore, window: int, *, batch: int | None = None, is_adaptive: bool = False,
+        judges_losses: bool = True,
+    ) -> None:  # fmt: skip
+        self.batch, self.is_adaptive, self.judges_losses = batch, is_adaptive, judges_losses
         self.store, self.window = store, max(window, NEWEST_STEPS)
         self.findings: dict[str, list[Sample]] = {}
         self._read: dict[str, list[Sample]] = {}
@@ -69,7 +77,7 @@ def train_loss_remaining(series: Series) -> list[Sample]:
     """Training loss now ÷ starting loss; per epoch, else of the last steps."""
     first = series.first_losses()
     start = first[len(first) // 2] if first else 0.0
-    if start <= 0:
+    if start <= 0 or not series.judges_losses:
         return []
     samples = series.newest(EPOCH_LOSS)
     if not samples and (recent := series.newest(STEP_LOSS)[-NEWEST_STEPS:]):
@@ -80,6 +88,23 @@ def train_loss_remaining(series: Series) -> list[Sample]:
 def data_wait_share(series: Series) -> list[Sample]:
     """Readings of the share of time in which training waited for data."""
     return series.newest(WAIT)
+
+
+def wait_per_step(series: Series) -> list[Sample]:
+    """Seconds for which a step waited for its data, the median of the newest readings (one sample)."""
+    waits = {sample.step: sample.value for sample in series.newest(WAIT)}
+    rates = [sample for sample in series.newest(SPEED) if sample.value > 0 and sample.step in waits]
+    if not rates or series.batch is None:
+        return []
+    seconds = [waits[sample.step] * series.batch / sample.value for sample in rates]
+    return [rates[-1]._replace(value=statistics.median(seconds))]
+
+
+def scale_is_harmless(series: Series) -> list[Sample]:
+    """1 where a large gradient is a matter of units: the loss fell, or the optimizer divides it out; else 0."""
+    remaining = train_loss_remaining(series)
+    fell = bool(remaining) and remaining[-1].value <= FALLEN
+    return [Sample(remaining[-1].step if remaining else 0, float(fell or series.is_adaptive))]
 
 
 def update_ratio(series: Series) -> list[Sample]:
@@ -109,6 +134,8 @@ SIGNALS: dict[str, Callable[[Series], list[Sample]]] = {
         applied_gradient_norm,
         train_loss_remaining,
         data_wait_share,
+        wait_per_step,
+        scale_is_harmless,
         update_ratio,
         dead_share,
         saturated_share,

@@ -125,12 +125,12 @@ def sentences(seed: int = 0, rows: int = 600, words: int = 200, length: int = 12
     return TensorDataset(x, y)
 
 
-def language(seed: int = 0, rows: int = 480, words: int = 64, length: int = 24) -> TensorDataset:
-    """Return sequences in which each word is drawn from four that may follow the one before."""
-    table = torch.randint(words, (words, 4), generator=torch.Generator().manual_seed(5))
+def language(seed: int = 0, rows: int = 480, words: int = 64, length: int = 24, table: int = 5) -> TensorDataset:
+    """Return sequences in which each word is drawn from four that may follow the one before, by the table of a seed."""
+    follow = torch.randint(words, (words, 4), generator=torch.Generator().manual_seed(table))
     drawn = torch.Generator().manual_seed(seed)
     x = torch.randint(words, (rows, 1), generator=drawn)
     for _ in range(length):
         follows = torch.randint(4, (rows,), generator=drawn)
-        x = torch.cat([x, table[x[:, -1], follows][:, None]], dim=1)
+        x = torch.cat([x, follow[x[:, -1], follows][:, None]], dim=1)
     return TensorDataset(x[:, :-1].contiguous(), x[:, 1:].contiguous())

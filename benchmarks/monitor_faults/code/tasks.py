@@ -10,7 +10,8 @@ from networks import Plain
 from torch import Tensor, nn
 
 
-def _halves(whole: Any, share: float = 0.8) -> dict[str, Any]:
+def halves(whole: Any, share: float = 0.8) -> dict[str, Any]:
+    """Return the rows as train and validation."""
     rows = [whole[place] for place in range(len(whole))]
     cut = int(share * len(rows))
     return {"train": rows[:cut], "validation": rows[cut:]}
@@ -30,7 +31,7 @@ def keeping(config: Any, context: Any) -> dict[str, Any]:
         return {"loss": loss}
 
     blobs = samples.blobs(context.data_seed, 1200)
-    return {"model": Plain(inputs=8, outputs=3), **_halves(blobs), "step": step}
+    return {"model": Plain(inputs=8, outputs=3), **halves(blobs), "step": step}
 
 
 def gan(config: Any, context: Any) -> dict[str, Any]:
@@ -70,7 +71,7 @@ def gan(config: Any, context: Any) -> dict[str, Any]:
         between, within = torch.cdist(points, made).mean(), torch.cdist(made, made).mean()
         return {"loss": 2 * between - within - torch.cdist(points, points).mean()}
 
-    parts = _halves(torch.utils.data.TensorDataset(real))
+    parts = halves(torch.utils.data.TensorDataset(real))
     steps = {"train_step": train_step, "validation_step": validation_step, "optimizers": optimizers}
     return {"model": model, **parts, **steps}
 
@@ -85,4 +86,4 @@ def bandit(config: Any, context: Any) -> dict[str, Any]:  # noqa: ARG001 - the e
         reward = (chosen == y).float() + 0.5 * torch.randn(len(y), device=y.device)
         return {"loss": -(chances.log_prob(chosen) * (reward - 0.5)).mean(), "reward": reward.mean()}
 
-    return {"model": Plain(inputs=8, outputs=3), **_halves(samples.blobs(context.data_seed, 600)), "step": step}
+    return {"model": Plain(inputs=8, outputs=3), **halves(samples.blobs(context.data_seed, 600)), "step": step}

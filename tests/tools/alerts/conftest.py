@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import select
-from tests.tools.training_orchestrator.conftest import PROJECT, made_run, make_project, workspace
+from tests.tools.training_orchestrator.conftest import CONFIG, PROJECT, made_run, make_project, workspace
 
 from trainwright.tools.alerts import look
 from trainwright.tools.workspace.records import get_run
@@ -43,6 +43,12 @@ def running(**status: Any) -> RunStatus:
     return RunStatus(**({"state": RunState.RUNNING, "attempt": 1, "step": 9, "heartbeat_at": time.time()} | status))
 
 
+@pytest.fixture(autouse=True)
+def plain_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let runs have an optimizer whose steps are as long as the gradient, so that a large one is more than units."""
+    monkeypatch.setitem(CONFIG, "optimizer", {"name": "sgd", "learning_rate": 0.01})
+
+
 @pytest.fixture
 def look_at(workspace: Workspace) -> Callable[..., list[RaisedAlert]]:
     """Look at a run as a follower does that is started afresh, and give its alerts."""
@@ -67,7 +73,7 @@ def other_configuration(workspace: Workspace) -> Callable[[str], None]:
         with workspace.session() as session:
             row = session.get(Run, run_id)
             assert row is not None
-            row.config_digest = "blake3:another"
+            row.config_digest = row.base_config_digest = "blake3:another"
 
     return change
 

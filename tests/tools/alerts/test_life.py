@@ -159,3 +159,18 @@ def test_what_is_left_over_is_carried_by_the_next_answer_and_other_projects_wait
     carried, left, _ = alerts.take_news(workspace, (), [(RUN, "loss_spike")])
     assert (len(carried), left) == (3, 0), "one is shown anyway"
     assert alerts.take_news(workspace, ()) == ([], 0, 0)
+
+
+@pytest.mark.parametrize(("changed", "told"), [(False, False), (True, True)])
+def test_the_same_alert_of_an_unchanged_configuration_is_news_once(
+    workspace: Workspace, made_run: Callable[..., RunDirectory], look_at: Callable[..., Any],
+    other_configuration: Callable[[str], None], *, changed: bool, told: bool,
+) -> None:  # fmt: skip
+    for run_id in (RUN, LATER):
+        made_run(run_id).append_event("alert", id="loss_spike", severity="warning", step=3, measured=0.7)
+    if changed:
+        other_configuration(LATER)
+    look_at(RUN)
+    assert len(alerts.take_news(workspace, {"digits"})[0]) == 1
+    assert states(look_at(LATER)).keys() == {"loss_spike"}, "it is recorded all the same"
+    assert bool(alerts.take_news(workspace, {"digits"})[0]) is told

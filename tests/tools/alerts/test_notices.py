@@ -99,11 +99,15 @@ def notify(workspace: Workspace) -> Callable[..., None]:
 
 
 @pytest.fixture
-def raise_alert(made_run: Callable[..., RunDirectory], look_at: Callable[..., Any]) -> Callable[..., RaisedAlert]:
+def raise_alert(
+    made_run: Callable[..., RunDirectory], look_at: Callable[..., Any], other_configuration: Callable[[str], None]
+) -> Callable[..., RaisedAlert]:
     """Raise an alert on a run."""
 
-    def raise_now(severity: str = "critical", run_id: str = RUN) -> RaisedAlert:
+    def raise_now(severity: str = "critical", run_id: str = RUN, *, changed: bool = False) -> RaisedAlert:
         made_run(run_id).append_event("alert", id="loss_spike", severity=severity, step=3, message="It went up.")
+        if changed:
+            other_configuration(run_id)
         found: RaisedAlert = look_at(run_id)[0]
         return found
 
@@ -291,6 +295,6 @@ def test_news_count_what_is_shown_left_and_of_other_projects(
     assert take_news(workspace, {"other"}) == ([], 0, 1)
     assert take_news(workspace, {"digits"}, [(RUN, "loss_spike")]) == ([], 0, 1)
     assert take_news(workspace, set()) == ([], 0, 0), "the answer showed it"
-    raise_alert(run_id=LATER)
+    raise_alert(run_id=LATER, changed=True)
     (news,), left, waiting = take_news(workspace, {"digits"}, [(RUN, "loss_spike")])
     assert (news["run_id"], left, waiting) == (LATER, 0, 1)

@@ -54,7 +54,7 @@ class Recorder:
 def make_run(tmp_path):
     """Make a run directory; keyword arguments are laid over the configuration's sections."""
 
-    def make(name="baseline-digits-1", kind=RunKind.BASELINE, steps_per_epoch=10, **sections):
+    def make(name="baseline-digits-1", kind=RunKind.BASELINE, steps_per_epoch=10, goal=None, **sections):
         config = parse_config({**VALUES, **sections})
         specification = RunSpecification(
             run_id=name,
@@ -63,6 +63,7 @@ def make_run(tmp_path):
             config=config,
             config_digest=config_digest(config),
             code_root=str(tmp_path),
+            goal=goal,
         )
         run = RunDirectory.create(tmp_path / name, specification)
         return Recorder(run, steps_per_epoch).ended()

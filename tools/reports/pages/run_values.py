@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.documents import SKILL
 from trainwright.tools.gates.figures import beside
 from trainwright.tools.reports.pages.charts import run_charts
-from trainwright.tools.training_monitor.assessment import Goal, assess_record, fit_in_words
+from trainwright.tools.training_monitor.assessment import assess_record, fit_in_words
 from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.tools.versions import version_of
 from trainwright.tools.workspace.handles import handles
 from trainwright.trainer.config import dump_yaml
+from trainwright.trainer.run import Goal
 from trainwright.trainer.run.evaluation import Evaluation
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import statistics
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from trainwright.tools.training_monitor.signals.updates import effective_batch
 from trainwright.trainer.run.conditions import LONGEST_WINDOW, Sample
 
 if TYPE_CHECKING:
@@ -27,6 +28,15 @@ def gpu_utilisation(record: RunRecord) -> list[Sample]:
 def data_wait_share(record: RunRecord) -> list[Sample]:
     """Readings of the share of time in which training waited for data."""
     return [Sample(p.step, p.value) for p in record.metrics.tail("throughput/data_wait_fraction", LONGEST_WINDOW)]
+
+
+def wait_per_step(record: RunRecord) -> list[Sample]:
+    """Seconds for which a step waited for its data, the median of the newest readings (one sample)."""
+    waits = {point.step: point.value for point in record.metrics.tail("throughput/data_wait_fraction", LONGEST_WINDOW)}
+    rates = [p for p in record.metrics.tail("throughput/samples_per_second", LONGEST_WINDOW) if p.value > 0]
+    batch = effective_batch(record)
+    seconds = [waits[point.step] * batch[0].value / point.value for point in rates if point.step in waits and batch]
+    return [Sample(rates[-1].step, statistics.median(seconds))] if seconds else []
 
 
 MEMORY = ("system/process_memory_bytes", "system/gpu_memory_allocated_bytes")

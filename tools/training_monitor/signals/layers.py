@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from trainwright.tools.training_monitor.record import RunRecord
 
 GRADIENTS = "layers/gradient_norm/"
-INPUT_SCALE = "watch/input_scale"
+SPREAD, INPUT_SCALE = "watch/gradient_spread", "watch/input_scale"
 RECENT = 10
 """Inspected steps of which a layer's median is taken."""
 MOST_NAMED = 10
@@ -36,17 +36,19 @@ def first_gradient_norm(record: RunRecord) -> list[Sample]:
 
 
 def layer_gradient_spread(record: RunRecord) -> list[Sample]:
-    """Smallest of the layers' gradient norms ÷ the largest (one sample), of layers that have a gradient at all.
+    """Smallest gradient norm of a module ÷ the largest (one sample), of modules that have a gradient at all.
 
-    The median of each layer over the last inspected steps.
+    The median over the last inspected steps. Modules, not parameters: the bias of attention's keys, or before a batch
+    norm, has no gradient by algebra. Named are the parameters with the smallest.
     """
-    medians = {name: value for name, value in _by_layer(record, GRADIENTS).items() if value > 0}
-    if len(medians) < 2:
+    spreads = [point.value for point in record.metrics.tail(SPREAD, RECENT) if math.isfinite(point.value)]
+    if not spreads:
         return []
-    largest = max(medians.values())
+    medians = {name: value for name, value in _by_layer(record, GRADIENTS).items() if value > 0}
+    largest = max(medians.values(), default=0.0)
     smallest = sorted(medians, key=lambda name: medians[name])[:MOST_NAMED]
     named = tuple(name for name in smallest if medians[name] < largest / 1e3)
-    return [Sample(record.status.step, medians[smallest[0]] / largest, detail=_named(named), layers=named)]
+    return [Sample(record.status.step, statistics.median(spreads), detail=_named(named), layers=named)]
 
 
 def dead_share(record: RunRecord) -> list[Sample]:

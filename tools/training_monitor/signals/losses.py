@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from trainwright.tools.training_monitor.guessing import beside_guessing
 from trainwright.tools.training_monitor.record import GRADIENT_NORM, STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS
 from trainwright.trainer.run.conditions import Sample
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 LOSSES_OF_NUMBERS = frozenset({"mse", "mae", "huber", "log_cosh"})
 LEAST_LEARNED = 0.25
 """Share of the starting loss that counts as learned at least, so that noise about a flat loss loses nothing."""
+EARLY_STOPPING, HALF = "early_stopping", 0.5
+RAN_AWAY = 10.0
+"""Times the starting loss, from which on a loss of the user's own updates has run away too."""
 LEAST_GAP = 0.02
 """Share of the starting loss that has to be learned before what of it validation misses is a number worth reading."""
 NOISE_OF_A_MEAN = 0.3
@@ -52,7 +56,7 @@ def loss_gap(record: RunRecord) -> list[Sample]:
 def validation_loss_rise(record: RunRecord) -> list[Sample]:
     """Per epoch: how far the validation loss is above its lowest so far, as a share of that lowest."""
     lowest, rises = math.inf, []
-    for sample in record.by_epoch(VALIDATION_LOSS):
+    for sample in record.by_epoch(VALIDATION_LOSS) if record.judges_losses else []:
         lowest = min(lowest, sample.value)
         if lowest > 0 and math.isfinite(sample.value):
             rises.append(sample._replace(value=sample.value / lowest - 1))
@@ -67,7 +71,7 @@ def train_loss_remaining(record: RunRecord) -> list[Sample]:
         middle = sorted(recent, key=lambda sample: sample.value)[len(recent) // 2 : len(recent) // 2 + 1]
         samples = [sample._replace(step=recent[-1].step) for sample in middle]
     start = record.starting_loss
-    if start is None or start <= 0 or record.is_adversarial:
+    if start is None or start <= 0 or not record.judges_losses:
         return []
     return [sample._replace(value=sample.value / start) for sample in samples if math.isfinite(sample.value)]
 
@@ -75,10 +79,56 @@ def train_loss_remaining(record: RunRecord) -> list[Sample]:
 def epochs_without_improvement(record: RunRecord) -> list[Sample]:
     """Epochs since the best value of the run's selection metric (one sample, at the last epoch)."""
     samples = record.by_epoch(record.selection_key) if record.selection_key else []
-    if not samples or record.best is None or record.is_adversarial:
+    by_loss = record.selection_key in {VALIDATION_LOSS, TRAIN_LOSS}
+    has_share = record.judges_losses and (record.starting_loss or 0.0) > 0  # what begins about zero need not fall
+    is_judged = has_share if by_loss else not record.is_adversarial
+    if record.best is None or record.is_good_enough or not is_judged:
         return []
     last = samples[-1]
     return [last._replace(value=float((last.epoch or 0) - (record.best.epoch or 0)))]
+
+
+def learned(record: RunRecord) -> list[Sample]:
+    """1 where training took half of the loss away, or validation is beyond guessing; else 0 (one sample)."""
+    remaining, beside = train_loss_remaining(record), beside_guessing(record)
+    has_learned = bool(remaining) and remaining[-1].value <= HALF
+    return [Sample(record.status.step, float(has_learned or (beside is not None and not beside.is_no_better)))]
+
+
+def best_epoch(record: RunRecord) -> list[Sample]:
+    """Number of the best epoch of a run that its patience ended (one sample); none of another."""
+    if record.summary.stop_reason != EARLY_STOPPING or record.best is None or record.is_good_enough:
+        return []
+    return [record.best._replace(value=float(record.best.epoch or 0), detail=_patience(record))]
+
+
+def loss_fall_since_best(record: RunRecord) -> list[Sample]:
+    """Fall of the validation loss from the best epoch to the last, as a share of it (one sample)."""
+    losses = record.by_epoch(VALIDATION_LOSS) if record.judges_losses else []
+    at_best = next((one.value for one in losses if record.best is not None and one.step == record.best.step), 0.0)
+    return [losses[-1]._replace(value=1 - losses[-1].value / at_best)] if at_best > 0 else []
+
+
+def best_score(record: RunRecord) -> list[Sample]:
+    """Best value so far of a selected score in [0, 1] of which more is better (one sample)."""
+    selection = record.config.selection
+    values = [one.value for one in record.by_epoch(f"validation/{selection.metric}")]
+    is_score = selection.direction == "maximize" and bool(values) and all(0 <= value <= 1 for value in values)
+    return [record.best] if is_score and record.best is not None else []
+
+
+def below_earlier(record: RunRecord) -> list[Sample]:
+    """Best earlier baseline on the same data, less this run's best, of a score in [0, 1] (one sample)."""
+    own, metric = best_score(record), record.config.selection.metric
+    found = [(score, name) for name, score in record.earlier_baselines(metric).items()] if own else []
+    if not found:
+        return []
+    score, name = max(found)
+    return [own[0]._replace(value=score - own[0].value, detail=f"{metric} {score:.3g} of {name}")]
+
+
+def _patience(record: RunRecord) -> str:
+    return f"early_stopping.patience_epochs {record.config.early_stopping.patience_epochs}"
 
 
 def recent_improvement(record: RunRecord) -> list[Sample]:
@@ -86,7 +136,7 @@ def recent_improvement(record: RunRecord) -> list[Sample]:
 
     Only where the run's last epoch is also its best: otherwise it has stopped improving.
     """
-    samples = record.by_epoch(VALIDATION_LOSS)
+    samples = record.by_epoch(VALIDATION_LOSS) if record.judges_losses else []
     if len(samples) < 4 or record.best is None or record.best.step != samples[-1].step or samples[-4].value <= 0:
         return []
     return [samples[-1]._replace(value=1 - samples[-1].value / samples[-4].value)]
@@ -112,10 +162,13 @@ def loss_rebound(record: RunRecord) -> list[Sample]:
     """
     last, start = record.metrics.last(STEP_LOSS), record.starting_loss
     count = min(200, last.step // 10) if last else 0
-    if count < 5 or start is None or record.is_adversarial:
+    if count < 5 or start is None or not record.judges_losses:
         return []
     lowest, worst = math.inf, Sample(0, 0.0)
-    for step, mean, low, high in record.buckets(STEP_LOSS, count):
+    buckets = record.buckets(STEP_LOSS, count)
+    if buckets and buckets[0][2] < 0:  # it begins about zero, as of rewards less their mean, and need not fall
+        return []
+    for step, mean, low, high in buckets:
         if lowest < start and mean > lowest:
             learned = max(start - lowest, LEAST_LEARNED * abs(start))
             lost = mean - lowest - NOISE_OF_A_MEAN * (high - low)
@@ -135,6 +188,8 @@ def progress_lost(record: RunRecord) -> list[Sample]:
         return [Sample(record.status.step, math.inf)]
     last, start = record.metrics.last(STEP_LOSS), record.starting_loss
     if last is None or start is None or record.is_adversarial:
+        return []
+    if not record.judges_losses and last.value <= RAN_AWAY * abs(start):  # a critic's loss rises, and does not run away
         return []
     trained = [mean for _, mean, _, _ in record.buckets(STEP_LOSS, min(200, max(1, last.step // 10)))]
     validated = [sample.value for sample in record.by_epoch(VALIDATION_LOSS)]
@@ -163,7 +218,7 @@ def first_loss(record: RunRecord) -> list[Sample]:
 
 def numbers_unscaled(record: RunRecord) -> list[Sample]:
     """1 where a loss of numbers sees the targets in their own units, else 0 (one sample)."""
-    is_unscaled = record.resolved.loss in LOSSES_OF_NUMBERS and record.config.target_scaling is None
+    is_unscaled = record.loss in LOSSES_OF_NUMBERS and record.config.target_scaling is None
     return [Sample(record.status.step, float(is_unscaled))]
 
 

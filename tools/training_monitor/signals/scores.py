@@ -31,12 +31,15 @@ def commonest_class(record: RunRecord) -> list[Sample]:
 def beyond_commonest(record: RunRecord) -> list[Sample]:
     """Per epoch: how far validation is from always answering with the commonest class.
 
-    Balanced accuracy less that of equal chances where it is recorded; else accuracy beside that class's share.
+    Balanced accuracy less that of equal chances where it is recorded; else accuracy beside that class's share. A run
+    that selects by AUC ranks, and leaves it to its user where the classes part: its AUC less that of a coin.
     """
     shares = record.class_shares("validation")
     balanced = record.by_epoch("validation/balanced_accuracy")
     if not shares:
         return []
+    if record.selection_key == "validation/auc":
+        return [one._replace(value=abs(one.value - 0.5)) for one in record.by_epoch("validation/auc")]
     known, without = (balanced, 1 / len(shares)) if balanced else (record.by_epoch("validation/accuracy"), shares[0])
     return [one._replace(value=abs(one.value - without)) for one in known if math.isfinite(one.value)]
 

@@ -38,7 +38,7 @@ def sudden_jump(record: RunRecord) -> list[Sample]:
 
     A median below a tenth of the starting loss counts as that: near zero, any loss is many times the one before.
     """
-    points, start = record.metrics.tail(STEP_LOSS, LONGEST_WINDOW), record.starting_loss
+    points, start = record.metrics.tail(STEP_LOSS, LONGEST_WINDOW) if record.judges_losses else [], record.starting_loss
     worst = Sample(0, 0.0)
     for place in range(FEWEST_BEFORE, len(points)):
         before = [abs(point.value) for point in points[max(0, place - BEFORE) : place]]
@@ -74,7 +74,7 @@ def overshoot(record: RunRecord) -> list[Sample]:
     last, start = record.metrics.last(STEP_LOSS), record.starting_loss
     count = min(200, last.step // 5) if last else 0
     first = record.metrics.head(STEP_LOSS, 1)
-    if count < 2 or start is None or not first or first[0].value <= 0:
+    if count < 2 or start is None or not record.judges_losses or first[0].value <= 0:
         return []
     highest = max(record.buckets(STEP_LOSS, count), key=lambda bucket: bucket[1])
     return [Sample(highest[0], highest[1] / first[0].value)]

@@ -7,8 +7,9 @@ import statistics
 from typing import TYPE_CHECKING
 
 from trainwright.tools.training_monitor.record import APPLIED_NORM, GRADIENT_NORM, LEARNING_RATE, STEP_LOSS
+from trainwright.tools.training_monitor.signals.losses import train_loss_remaining
 from trainwright.tools.training_monitor.signals.suddenness import sudden_gradient, sudden_jump
-from trainwright.trainer.run.conditions import LONGEST_WINDOW, Sample
+from trainwright.trainer.run.conditions import FALLEN, LONGEST_WINDOW, NOT_ADAPTIVE, Sample
 from trainwright.trainer.run.results import Probe
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ SPENT = 0.01
 RUN_AWAY = 10.0
 """Times the first loss: from here on it has run away."""
 BUCKETS = 200
-NOT_ADAPTIVE = frozenset({"sgd", "schedule_free_sgd"})
-"""Optimizers whose step is as long as the gradient: those that divide it out do not feel a clip."""
 
 
 def update_ratio(record: RunRecord) -> list[Sample]:
@@ -129,6 +128,13 @@ def clipped_to(record: RunRecord) -> list[Sample]:
     whole = record.metrics.tail(GRADIENT_NORM, BUCKETS)
     left = [applied[p.step] / p.value for p in whole if p.step in applied and math.isfinite(p.value) and p.value > 0]
     return [Sample(whole[-1].step, statistics.median(left))] if left else []
+
+
+def scale_is_harmless(record: RunRecord) -> list[Sample]:
+    """1 where a large gradient is a matter of units: the loss fell, or the optimizer divides it out; else 0."""
+    remaining = train_loss_remaining(record)
+    fell = bool(remaining) and remaining[-1].value <= FALLEN
+    return [Sample(record.status.step, float(fell or record.config.optimizer.name not in NOT_ADAPTIVE))]
 
 
 def effective_batch(record: RunRecord) -> list[Sample]:

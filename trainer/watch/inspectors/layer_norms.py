@@ -3,6 +3,10 @@
 `layers/gradient_norm/<name>` is measured before clipping by norm, `layers/weight_norm/<name>` after the update,
 `layers/update_ratio/<name>` is the update's norm ÷ the weights' before it, of large parameters over a sample of their
 entries that is spread evenly.
+
+Two numbers sum a step up. `watch/update_ratio_median` leaves out parameters that begin near zero (biases, zero gates, B
+of a LoRA, a zero head): any step is many times their size. `watch/gradient_spread` is of modules, not parameters: the
+bias of attention's keys, or before a batch norm, has no gradient by algebra, and its module learns all the same.
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ from trainwright.trainer.watch.inspector import Inspector, Look, local, named_pa
 MOST_NAMES = 200
 SAMPLED = 4096
 """Entries of a parameter that its update is measured on."""
+NEAR_ZERO = 1e-3
+"""Root mean square of a parameter that begins near zero: usual starts are from 0.005 (residual layers) on."""
 GRADIENT, WEIGHT, RATIO = "layers/gradient_norm/", "layers/weight_norm/", "layers/update_ratio/"
 
 
@@ -30,7 +36,12 @@ class LayerNorms(Inspector):
     """Measures the norms of the parameters that an optimizer updates."""
 
     def __init__(self, session: Session) -> None:
-        self.names = layer_names({name: id(p) for name, p in named_parameters(session).items()})
+        named = named_parameters(session)
+        self.names = layer_names({name: id(p) for name, p in named.items()})
+        self.owners = {id(p): name.rpartition(".")[0] or name for name, p in named.items()}
+        sizes = norms([local(p) for p in named.values()])
+        scales = [float(size) / max(p.numel(), 1) ** 0.5 for size, p in zip(sizes, named.values(), strict=True)]
+        self.small = {id(p) for p, scale in zip(named.values(), scales, strict=True) if scale < NEAR_ZERO}
 
     def before_update(self, look: Look, optimizer: Optimizer) -> None:
         """Keep a sample of the weights, and the gradients' norms."""
@@ -67,21 +78,26 @@ class LayerNorms(Inspector):
             measured[0] *= factor.to(measured.device) if isinstance(factor, Tensor) else factor
 
     def judge(self, look: Look, values: dict[str, float]) -> None:  # noqa: ARG002 - the moment's form
-        """Sum up by name."""
+        """Sum up by name, and for gradients by module."""
         sums: dict[str, list[float]] = {}
+        of_modules: dict[str, float] = {}
+        sizeable: set[str] = set()
         for ids, measured in look.kept.get(self, []):
             for each, *squares in zip(ids, *(measured.cpu().double() ** 2).tolist(), strict=True):
-                known = sums.setdefault(self.names[each], [0.0] * len(squares))
-                sums[self.names[each]] = [a + b for a, b in zip(known, squares, strict=True)]
-        ratios = []
+                name, owner = self.names[each], self.owners[each]
+                sums[name] = [a + b for a, b in zip(sums.get(name, [0.0] * len(squares)), squares, strict=True)]
+                of_modules[owner] = of_modules.get(owner, 0.0) + squares[0]
+                sizeable |= set() if each in self.small else {name}
         for name, squares in sums.items():
             gradient, weight, moved, before = map(math.sqrt, squares)
             look.values |= {GRADIENT + name: gradient, WEIGHT + name: weight}
-            if before > 0:
-                look.values[RATIO + name] = moved / before
-                ratios.append(moved / before)
+            look.values |= {RATIO + name: moved / before} if before > 0 else {}
+        ratios = [float(look.values[RATIO + name]) for name in sizeable if RATIO + name in look.values]
         if ratios:
             look.values["watch/update_ratio_median"] = statistics.median(ratios)
+        present = [square for square in of_modules.values() if square > 0]
+        if len(present) > 1:
+            look.values["watch/gradient_spread"] = math.sqrt(min(present) / max(present))
 
 
 def parameters_of(optimizer: Optimizer) -> list[nn.Parameter]:

@@ -1,0 +1,207 @@
+"""Findings that were wrong on foreign work (docs/agents.md, F): each would come back without its mechanism."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trainwright.tools.training_monitor import Alert, diagnose
+from trainwright.tools.training_monitor.assessment import fit_in_words
+from trainwright.tools.training_monitor.diagnosis import in_one_direction
+from trainwright.tools.training_monitor.glance import glance
+from trainwright.trainer.run import Goal, RunDirectory, RunState, RunStatus
+from trainwright.trainer.run.evidence import BestEpoch, Data, Resolved, Split, Summary
+
+GOAL = Goal(metric="accuracy", direction="maximize", target=0.9)
+
+
+def ids(run: RunDirectory) -> set[str]:
+    """What is said of a run as a warning or worse."""
+    return {one.id for one in diagnose(run) if one.severity != "info"}
+
+
+def stalled(make_run: Any, best: float, goal: Goal | None = None) -> RunDirectory:
+    """A run that found its best early, and whose loss is high all the same."""
+    recorder = make_run(f"best-{best}-{goal is not None}", goal=goal)
+    recorder.steps("train/loss", [2.3] * 150).steps("train/gradient_norm", [1.0] * 150)
+    return recorder.epochs(train_loss=[2.0] * 15, validation_accuracy=[0.5, best, *[0.6] * 13]).run
+
+
+@pytest.mark.requirement("DIAG-6", "DIAG-8")
+@pytest.mark.parametrize(
+    ("best", "goal", "fires"), [(0.92, None, True), (0.92, GOAL, False), (0.88, GOAL, True), (1.0, None, False)]
+)
+def test_no_stall_is_reported_where_the_goal_is_met_or_nothing_is_left_to_gain(
+    make_run: Any, best: float, goal: Goal | None, fires: bool
+) -> None:
+    assert ("convergence_stall" in ids(stalled(make_run, best, goal))) is fires
+
+
+@pytest.mark.requirement("DIAG-7")
+@pytest.mark.parametrize(("objective", "is_judged"), [("supervised", True), ("step", True), ("train_step", False)])
+def test_the_losses_of_updates_of_the_users_own_are_not_judged(make_run: Any, objective: str, is_judged: bool) -> None:
+    recorder = make_run(objective, metrics=[], selection={"metric": "loss", "direction": "minimize"})
+    recorder.run.write_evidence(Resolved(objective=objective, loss="mse"))
+    recorder.steps("train/loss", [1.0] * 5 + [20.0] * 115)
+    rising = [2.0 + epoch for epoch in range(12)]
+    recorder.epochs(train_loss=rising, validation_loss=rising)
+    assert bool(ids(recorder.run) & {"underfitting", "learning_rate_too_high", "convergence_stall"}) is is_judged
+
+
+@pytest.mark.requirement("DIAG-7")
+def test_a_step_of_the_users_own_is_not_measured_by_the_entropy_of_classes(make_run: Any) -> None:
+    recorder = make_run("vae", metrics=[], selection={"metric": "loss", "direction": "minimize"})
+    recorder.run.write_evidence(Resolved(objective="step", loss="cross_entropy"))
+    recorder.run.write_evidence(Data(splits={"train": Split(size=100, classes={"0": 50, "1": 50})}))
+    recorder.steps("train/loss", [44.0] * 5 + [30.0] * 115)
+    recorder.epochs(train_loss=[30.0 - epoch for epoch in range(12)], validation_loss=[30.0] * 12)
+    assert "underfitting" not in ids(recorder.run), "30 of 44 is not 30 of the entropy of two classes"
+
+
+def moved(make_run: Any, name: str, ratio: float) -> Any:
+    """A run of which a step moves the weights by a share of their size, and which learns nothing."""
+    recorder = make_run(name).steps("train/loss", [2.3] * 120).steps("train/learning_rate", [1e-3] * 120)
+    return recorder.steps("watch/update_ratio_median", [ratio] * 3).steps("train/gradient_norm", [1.0] * 120)
+
+
+def rates(alerts: list[Alert]) -> list[float]:
+    """Every rate that is proposed."""
+    key = "optimizer.learning_rate"
+    return [fix.changes[key] for one in alerts for fix in one.fixes if key in fix.changes]
+
+
+@pytest.mark.requirement("DIAG-10")
+def test_no_fix_moves_a_key_against_an_alert_before_it(make_run: Any) -> None:
+    recorder = moved(make_run, "torn", 0.5)
+    recorder.epochs(train_loss=[2.2] * 12, validation_loss=[2.2] * 12, validation_accuracy=[0.5, *[0.4] * 11])
+    found = diagnose(recorder.run)
+    assert {"learning_rate_too_high", "underfitting", "convergence_stall"} <= {one.id for one in found}
+    assert rates(found)
+    assert all(rate < 1e-3 for rate in rates(found)), "the first says lower: none says higher"
+
+
+@pytest.mark.requirement("DIAG-10")
+def test_fixes_in_one_direction_all_stay(make_run: Any) -> None:
+    found = diagnose(stalled(make_run, 0.5))
+    assert rates(found)
+    assert in_one_direction(found, {"optimizer": {"learning_rate": 1e-3}}) == found
+
+
+@pytest.mark.requirement("DIAG-10")
+@pytest.mark.parametrize("ratio", [1e-9, 5e3])
+def test_no_rate_is_proposed_three_orders_away(make_run: Any, ratio: float) -> None:
+    proposed = rates(diagnose(moved(make_run, f"ratio-{ratio}", ratio).run))
+    assert proposed
+    assert all(1e-6 < rate < 1 for rate in proposed)
+
+
+def masks(make_run: Any, name: str, scores: list[float], losses: list[float], **fields: Any) -> RunDirectory:
+    """A run selected by a score in [0, 1], which its patience ended."""
+    recorder = make_run(name, **fields).steps("train/loss", [1.0] * 60).steps("train/gradient_norm", [1.0] * 60)
+    recorder.epochs(train_loss=losses, validation_loss=losses, validation_accuracy=scores)
+    best = max(scores)
+    recorder.run.write_evidence(
+        Summary(
+            stop_reason="early_stopping",
+            best=BestEpoch(
+                epoch=scores.index(best), step=10, metrics={"accuracy": best}, metric="accuracy", value=best
+            ),
+        )
+    )
+    return recorder.run
+
+
+@pytest.mark.requirement("DIAG-7")
+@pytest.mark.parametrize(
+    ("scores", "losses", "fires"),
+    [
+        ([4e-9, *[2e-9] * 9], [1.0 - 0.02 * epoch for epoch in range(10)], True),
+        ([0.6, *[0.5] * 9], [1.0 - 0.03 * epoch for epoch in range(10)], True),
+        ([0.6, *[0.5] * 9], [1.0 + 0.03 * epoch for epoch in range(10)], False),
+        ([0.5, 0.5, 0.5, 0.5, 0.7, *[0.6] * 5], [1.0 - 0.03 * epoch for epoch in range(10)], False),
+    ],
+    ids=["collapsed", "stopped early", "overfits", "later best"],
+)
+def test_a_collapse_and_a_stop_before_the_score_moved_are_seen(
+    make_run: Any, scores: list[float], losses: list[float], fires: bool
+) -> None:
+    found = {one.id: one for one in diagnose(masks(make_run, "masks", scores, losses))}
+    assert ("stopped_too_soon" in found) is fires
+    if fires:
+        assert "early_stopping.patience_epochs" in found["stopped_too_soon"].fixes[0].changes
+
+
+@pytest.mark.requirement("DIAG-7")
+@pytest.mark.parametrize(("earlier", "fires"), [(0.95, True), (0.6, False)])
+def test_a_run_far_below_an_earlier_baseline_says_so(make_run: Any, earlier: float, fires: bool) -> None:
+    losses = [1.0 - 0.02 * epoch for epoch in range(10)]
+    before = masks(make_run, "baseline-1", [*[earlier - 0.1] * 4, *[earlier] * 6], losses)
+    now = masks(make_run, "baseline-2", [0.4, 0.4, 0.4, 0.4, 0.5, *[0.45] * 5], losses)
+    for moment, run in enumerate((before, now)):
+        run.write_status(RunStatus(state=RunState.COMPLETED, started_at=float(moment + 1)))
+    found = {one.id: one for one in diagnose(now)}
+    assert ("stopped_too_soon" in found) is fires
+    assert "stopped_too_soon" not in {one.id for one in diagnose(before)}
+
+
+@pytest.mark.requirement("DIAG-8")
+def test_a_run_that_misses_its_goal_is_not_healthy_and_says_by_how_much(healthy: Any) -> None:
+    far = Goal(metric="accuracy", direction="maximize", target=0.999)
+    seen = glance(healthy().run, far)
+    assert seen.verdict == "attention"
+    words = fit_in_words(seen.assessment.fit, seen.assessment.reasons)
+    assert words == "good fit, but the goal is missed: validation accuracy 0.96 at the best epoch, goal ≥ 0.999"
+    assert glance(healthy("met").run, GOAL).verdict == "healthy"
+
+
+@pytest.mark.requirement("DIAG-6")
+def test_a_stall_of_what_has_learned_what_can_be_learned_is_information(make_run: Any) -> None:
+    recorder = make_run("noisy")
+    recorder.run.write_evidence(Data(splits={"validation": Split(size=400, classes={"0": 200, "1": 200})}))
+    recorder.steps("train/loss", [0.69] * 5 + [0.5] * 145)
+    recorder.epochs(train_loss=[0.5] * 15, validation_accuracy=[0.74, 0.76, *[0.75] * 13])
+    [stall] = [one for one in diagnose(recorder.run) if one.id == "convergence_stall"]
+    assert stall.severity == "info"
+
+
+@pytest.mark.requirement("DIAG-7")
+@pytest.mark.parametrize(("metric", "fires"), [("auc", False), ("accuracy", True)])
+def test_a_run_that_ranks_is_judged_by_its_order_and_not_by_where_the_classes_part(
+    make_run: Any, metric: str, fires: bool
+) -> None:
+    recorder = make_run(metric, metrics=["accuracy", "auc"], selection={"metric": metric, "direction": "maximize"})
+    counts = {"0": 190, "1": 10}
+    recorder.run.write_evidence(
+        Data(splits={name: Split(size=200, classes=counts) for name in ("train", "validation")})
+    )
+    recorder.epochs(train_loss=[0.2] * 5, validation_accuracy=[0.95] * 5, validation_auc=[0.8] * 5)
+    assert ("class_imbalance" in ids(recorder.run)) is fires
+
+
+@pytest.mark.requirement("DIAG-3")
+@pytest.mark.parametrize(("optimizer", "fires"), [("adamw", False), ("sgd", True)])
+def test_a_large_gradient_is_a_matter_of_units_where_the_optimizer_divides_it_out(
+    make_run: Any, optimizer: str, fires: bool
+) -> None:
+    recorder = make_run(optimizer, optimizer={"name": optimizer, "learning_rate": 1e-3})
+    recorder.steps("train/loss", [2.3] * 50).steps("train/gradient_norm", [2000.0] * 50)
+    assert ("exploding_gradients" in ids(recorder.run)) is fires
+
+
+@pytest.mark.requirement("DIAG-7")
+def test_a_short_wait_for_data_is_information(make_run: Any) -> None:
+    for name, samples_per_second, severity in (("short", 8_000.0, "info"), ("long", 800.0, "warning")):
+        recorder = make_run(name).steps("throughput/data_wait_fraction", [0.4] * 10)
+        recorder.run.write_evidence(Resolved(batch_size=32))
+        recorder.steps("throughput/samples_per_second", [samples_per_second] * 10)
+        [wait] = [one for one in diagnose(recorder.run) if one.id == "slow_data_loading"]
+        assert wait.severity == severity
+
+
+@pytest.mark.requirement("DIAG-7")
+@pytest.mark.parametrize(("start", "fires"), [(1.0, True), (-0.1, False)])
+def test_a_loss_that_begins_about_zero_has_no_share_to_lose(make_run: Any, start: float, fires: bool) -> None:
+    recorder = make_run(f"start-{start}")
+    recorder.steps("train/loss", [start] * 20 + [start - 0.5] * 60 + [start] * 60)
+    assert ("loss_spike" in ids(recorder.run)) is fires
