@@ -240,9 +240,8 @@ def encode_rows(rows: Iterable[Row], schema: Row) -> np.ndarray[Any, np.dtype[np
             try:
                 encoded = encode(row.get(column["name"]), column)
             except (ValueError, OverflowError) as error:
-                raise ValueError(
-                    f"row {place}, column {column['name']!r}: {row[column['name']]!r} is {error}"
-                ) from None
+                cell = row[column["name"]]
+                raise ValueError(f"row {place}, column {column['name']!r}: {cell!r} is {error}") from None
             if not schema["takes_missing"] and math.isnan(encoded[0]):
                 raise ValueError(f"row {place}, column {column['name']!r} is empty; no row of training was")
             numbers += encoded
