@@ -69,7 +69,7 @@ def prune_checkpoints(
     budget_bytes: Annotated[int | None, Field(ge=0, description="Delete only down to this size")] = None,
     confirm: Annotated[str | None, Field(description="The plan to carry out, from the call without it")] = None,
 ) -> CallToolResult:
-    """Delete weights of trials and superseded runs; without confirm it only shows the plan. Best, last, released and
+    """Delete weights of trials and superseded runs; without confirm it shows the plan. Best, last, released and
     what a gate depends on are never offered; records and digests stay, and verify still passes."""
     from trainwright.tools import checkpoint_manager
     from trainwright.tools.workspace import RetentionPolicy

@@ -36,8 +36,8 @@ async def estimate_cost(
     interruptions_per_day: Annotated[float | None, Field(description="Of spot machines")] = None,
     prices: Annotated[str | None, Field(description="File below code_root; default: the owner's prices.yaml")] = None,
 ) -> CallToolResult:
-    """Price a project's training, search, storage and predictions on each platform of a dated price file, by the
-    throughput that its runs measured, and the disk of its checkpoints; break-even of spot."""
+    """Price a project's training, search, storage and predictions on each platform of dated prices, by the
+    throughput that its runs measured, and its checkpoints' disk; break-even of spot."""
     from trainwright.tools import costs
 
     request = costs.read_cost_request(

@@ -45,7 +45,7 @@ def create_project(
         Field(description="Own limits, e.g. run_wall_clock_seconds"),
     ] = None,
 ) -> CallToolResult:
-    """Begin here: one project for one problem. The goal is fixed from now on. Refuses a configuration that breaks the
+    """Begin here: one project for one problem. Results fix the goal. Refuses a configuration that breaks the
     schema; limits above the owner's, and code outside the owner's folders, wait for the owner's grant."""
     from trainwright.tools import projects
 
@@ -175,7 +175,7 @@ async def advance(
     context: Context[Any, Any], project: Project, wait_seconds: WaitSeconds = LONGEST_WAIT_SECONDS
 ) -> CallToolResult:
     """Follow the project's `next` calls for you: smoke, baseline, diagnosis, gates, final run, replay, export. Ends
-    at a decision (a search that the configuration does not have, a change), a failure, refusal or new alert, and when
+    at a decision (a search not configured, a change), a failure, refusal or new alert, and when
     the wait is over; runs continue."""
     from trainwright.tools import projects
 

@@ -215,10 +215,7 @@ class StudyChanged(Event):
 
 
 class AblationChanged(Event):
-    """An ablation study was started or resumed (with `search`), changed its state, or ended (with `trials`).
-
-    It has a row among the studies, and no gate reads its entries.
-    """
+    """An ablation study was started or resumed (`search`), changed its state, or ended (`trials`); no gate reads it."""
 
     name = "ablation"
     study_id: str

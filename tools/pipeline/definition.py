@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.projects import configure, create_project, settled_values
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError
@@ -49,6 +51,7 @@ def apply_definition(workspace: Workspace, definition: Definition, folder: Path)
     A finished project that differs begins its next release. Raises as `create_project` and `configure`.
     """
     values = {**definition.config, "code_root": str(folder.resolve())}
+    is_released = False
     with workspace.session() as session:
         try:
             get_project(session, definition.project)
@@ -56,6 +59,7 @@ def apply_definition(workspace: Workspace, definition: Definition, folder: Path)
             present = None
         else:
             present = dict(latest_config(session, definition.project).values)
+            is_released = phase_status_of(Evidence(session, workspace, definition.project)).release is not None
     if present is None:
         goal, intent = definition.goal, definition.intent
         create_project(workspace, definition.project, intent=intent, goal=goal, config=values)
@@ -66,5 +70,5 @@ def apply_definition(workspace: Workspace, definition: Definition, folder: Path)
         return False
     before, after = (flatten(each.model_dump(mode="json")) for each in both)
     changes = {key: after.get(key) for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
-    configure(workspace, definition.project, changes=changes, reason=f"{FILE} differs", begin_release=True)
+    configure(workspace, definition.project, changes=changes, reason=f"{FILE} differs", begin_release=is_released)
     return True

@@ -27,7 +27,9 @@ MEASURED_BY_THE_RUN = frozenset({"out_of_memory", "model_too_large"})
 DATA_LEAK, WITHOUT_LEAK = "data_leak", "without_leak"
 """The diagnostic, and its fix, whose changes validation found."""
 MOST_AT_ONCE = 300.0
-"""Times by which a key moves at most, whatever was measured: further away, another cause is likelier."""
+"""Times by which a key moves at most, whatever a run measured: further away, another cause is likelier."""
+SWEPT = "learning_rate_off_curve"
+"""Measured by a range test of the rate itself, which may be as far away as it likes."""
 OF_THE_UPDATE = ("optimizer.", "schedule.", "training.clip_")
 
 
@@ -55,7 +57,8 @@ def compute_fixes(
         keys: the keys of the configuration that the alert is about.
         measured: the alert's value.
     """
-    found = [fix for rule in diagnostic.fixes if (fix := compute_fix(rule, record, keys, measured)) is not None]
+    most = math.inf if diagnostic.id == SWEPT else MOST_AT_ONCE
+    found = [fix for rule in diagnostic.fixes if (fix := compute_fix(rule, record, keys, measured, most)) is not None]
     if diagnostic.id == DATA_LEAK:
         return [_without_leak(record, fix) if fix.id == WITHOUT_LEAK else fix for fix in found]
     known = worked_out(record) if diagnostic.id in MEASURED_BY_THE_RUN else None
@@ -83,7 +86,11 @@ def worked_out(record: RunRecord) -> Fix | None:
 
 
 def compute_fix(
-    rule: FixRule, record: RunRecord, keys: Sequence[str] = (), measured: float | None = None
+    rule: FixRule,
+    record: RunRecord,
+    keys: Sequence[str] = (),
+    measured: float | None = None,
+    most: float = MOST_AT_ONCE,
 ) -> Fix | None:
     """Return the rule's changes worked out from the run's configuration; None when it has these values already.
 
@@ -96,7 +103,7 @@ def compute_fix(
     changes: dict[str, Any] = {}
     for key, change in accepted.items():
         present = _look_up(values, key)
-        wanted = _changed(present, change, measured)
+        wanted = _changed(present, change, measured, most)
         if wanted is not None and wanted != present:
             changes[key] = wanted
     if accepted and not changes:
@@ -142,7 +149,7 @@ def _look_up(values: dict[str, Any], key: str) -> Any:
     return section
 
 
-def _changed(present: Any, change: Change, measured: float | None = None) -> bool | int | float | str | None:
+def _changed(present: Any, change: Change, measured: float | None, most: float) -> bool | int | float | str | None:
     """Return the new value, or None when the operation cannot be applied to the present one."""
     if change.set is not None:
         return change.set
@@ -151,7 +158,7 @@ def _changed(present: Any, change: Change, measured: float | None = None) -> boo
     target = change.raise_to if change.raise_to is not None else change.lower_to
     if present is None:
         wanted = target if target is not None else change.add  # an absent number counts as zero, or as no bound
-    elif (factor := _factor(change, measured)) is not None:
+    elif (factor := _factor(change, measured, most)) is not None:
         wanted = present * factor
     elif change.add is not None:
         wanted = present + change.add
@@ -172,13 +179,13 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _factor(change: Change, measured: float | None) -> float | None:
+def _factor(change: Change, measured: float | None, most: float) -> float | None:
     """Return what the present value is multiplied by; None where nothing says it."""
     if change.bring_measured_to is None:
         return change.multiply
     if measured is None or not 0 < measured < math.inf:
         return None
-    return min(max(change.bring_measured_to / measured, 1 / MOST_AT_ONCE), MOST_AT_ONCE)
+    return min(max(change.bring_measured_to / measured, 1 / most), most)
 
 
 def _bounded(wanted: float, present: float | None, change: Change) -> int | float:

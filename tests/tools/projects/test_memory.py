@@ -134,7 +134,7 @@ def test_a_search_over_the_numbers_that_a_users_trainer_is_given_is_proposed(
 ) -> None:
     config = parse_config({"trainer": {"use": "train.py:make_trainer", "args": args}})
     run = SimpleNamespace(resolved=Resolved(ignored_keys=["optimizer", "schedule"]))
-    evidence: Any = SimpleNamespace(baseline=run, smoke=None, config=config)
+    evidence: Any = SimpleNamespace(baseline=run, smoke=None, config=config, entries=lambda _: [])
     assert unused_keys(evidence) == unused
 
 

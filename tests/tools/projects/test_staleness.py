@@ -94,7 +94,7 @@ def test_how_code_is_written_is_a_remark_and_what_it_does_makes_planning_stale(a
     path.write_text(f'"""What flowers are told apart by."""\n{text}# petals\n'.replace("(4, width)", "( 4,  width )"))
     found = status(workspace)
     assert found.phase == "baseline"
-    assert found.remarks == ["code: flower_model.py changed in comments, docstrings or formatting alone"]
+    assert "code: flower_model.py changed in comments, docstrings or formatting alone" in found.remarks
     run = finish(workspace, start_run(workspace, NAME, RunKind.BASELINE).run_id)
     assert run.state == "completed", run.failure
     answer = projects.pass_gate(workspace, NAME, "baseline")
