@@ -155,6 +155,8 @@ class Session:
     scaler: Scaling = field(default_factory=Scaling)
     strategy: Strategy = field(default_factory=Strategy)
     """How the run is shared among processes."""
+    near_zero: frozenset[int] | None = None
+    """Ids of the parameters that began near zero, before any checkpoint was loaded; None: not measured."""
     non_finite: NonFinite | None = None
     """On CUDA a flag on the device that holds back every update after a non-finite one."""
     base: FrozenBase = field(init=False)

@@ -54,6 +54,7 @@ from trainwright.trainer.supervision.stop import StopRequest
 from trainwright.trainer.user_code import import_record
 from trainwright.trainer.watch.alerts import require_no_stop
 from trainwright.trainer.watch.divergence import note_divergence
+from trainwright.trainer.watch.inspectors.layer_norms import begun_near_zero
 from trainwright.trainer.watch.watch import watching
 
 TENSORFLOW = (
@@ -92,6 +93,7 @@ def train_run(
         return probe(session, heartbeat)
     share(session)
     checkpointing = Checkpointing() if session.strategy.is_first else SilentCheckpointing()
+    session.near_zero = begun_near_zero(session)
     _resume(session)
     # of a group the launcher's tree and all its devices
     sampler = SystemSampler(session.strategy.watched_process, gpus=heartbeat.gpus, folder=run.path)

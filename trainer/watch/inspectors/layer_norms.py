@@ -39,9 +39,7 @@ class LayerNorms(Inspector):
         named = named_parameters(session)
         self.names = layer_names({name: id(p) for name, p in named.items()})
         self.owners = {id(p): name.rpartition(".")[0] or name for name, p in named.items()}
-        sizes = norms([local(p) for p in named.values()])
-        scales = [float(size) / max(p.numel(), 1) ** 0.5 for size, p in zip(sizes, named.values(), strict=True)]
-        self.small = {id(p) for p, scale in zip(named.values(), scales, strict=True) if scale < NEAR_ZERO}
+        self.small = begun_near_zero(session) if session.near_zero is None else session.near_zero
 
     def before_update(self, look: Look, optimizer: Optimizer) -> None:
         """Keep a sample of the weights, and the gradients' norms."""
@@ -98,6 +96,13 @@ class LayerNorms(Inspector):
         present = [square for square in of_modules.values() if square > 0]
         if len(present) > 1:
             look.values["watch/gradient_spread"] = math.sqrt(min(present) / max(present))
+
+
+def begun_near_zero(session: Session) -> frozenset[int]:
+    """Return the ids of parameters near zero now, which is to be asked before a checkpoint is loaded."""
+    named = list(named_parameters(session).values())
+    sizes = zip(named, norms([local(p) for p in named]), strict=True)
+    return frozenset(id(p) for p, size in sizes if float(size) < NEAR_ZERO * max(p.numel(), 1) ** 0.5)
 
 
 def parameters_of(optimizer: Optimizer) -> list[nn.Parameter]:
