@@ -36,6 +36,11 @@ SOURCES = re.compile(
 )
 """Words behind which it names from what, or goes on."""
 SHORTEST_STEM = 5
+PRONOUNS = frozenset({
+    "who", "which", "what", "whether", "when", "where", "how", "all", "any", "each", "one", "this", "that", "is", "it",
+    "wer", "was", "wie", "ob", "wo", "wann", "alle",
+})  # fmt: skip
+"""Names of columns that a sentence says anyway: there they are columns in quotes, or behind the word alone."""
 MASKS = re.compile(r"^(?:masks?|annotations?|segmentations?|seg|gt)(?:[_-]\w+)?$", re.IGNORECASE)
 """Names of a folder of masks."""
 IDENTIFIER = re.compile(r"(^|_)(id|uuid|key|index)$|^id_", re.IGNORECASE)
@@ -212,6 +217,9 @@ def _able(columns: dict[str, Any], text: str | None) -> list[str]:
 def _place_of(name: str, text: str) -> tuple[int, int] | None:
     """Return where a column is named in a text, and its length turned: as it is written, or by a form of its word."""
     words = re.escape(name).replace("_", r"[\s_-]").replace(r"\ ", r"[\s_-]")
+    if name.lower() in PRONOUNS:
+        quoted = re.search(rf"[`'\"]{words}[`'\"]|\b(?:column|spalte) {words}\b", text, re.IGNORECASE)
+        return None if quoted is None else (quoted.start(), -len(name))
     if (match := re.search(rf"(?<!\w){words}(?:s|es)?(?!\w)", text, re.IGNORECASE)) is not None:
         return match.start(), -len(name)
     stem = name.lower()[: max(len(name) - 2, SHORTEST_STEM)]

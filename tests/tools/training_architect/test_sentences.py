@@ -34,7 +34,7 @@ def table(name: str) -> dict[str, Any]:
     tables: dict[str, dict[str, Any]] = {
         "titanic.csv": {
             "survived": survived, "pclass": draw.integers(1, 4, ROWS), "sex": draw.choice(["male", "female"], ROWS),
-            "age": draw.normal(30, 9, ROWS), "alive": np.where(survived, "yes", "no"),
+            "who": draw.choice(["man", "woman", "child"], ROWS), "age": draw.normal(30, 9, ROWS), "alive": np.where(survived, "yes", "no"),
         },
         "diamonds.csv": {
             "carat": draw.normal(1, 0.2, ROWS), "cut": draw.choice(["Fair", "Good", "Ideal"], ROWS), "price": price,
@@ -67,6 +67,7 @@ C, R = "classification", "regression"
 RIGHT = [
     ("Predict survived on the Titanic, ROC AUC at least 0.85", "titanic.csv", "survived", C, "auc", 0.85),
     ("who survives? AUROC > .8 please", "titanic.csv", "survived", C, "auc", 0.8),
+    ("Predict who survived: ROC AUC at least 0.85 on new people", "titanic.csv", "survived", C, "auc", 0.85),
     ("Sage vorher, ob survived gilt; Genauigkeit mindestens 82 %", "titanic.csv", "survived", C, "accuracy", 0.82),
     ("predict survived from sex and age: accuracy 85", "titanic.csv", "survived", C, "accuracy", 0.85),
     ("predict pclass from the other columns, balanced accuracy of 60 % or more", "titanic.csv", "pclass", C,
