@@ -34,7 +34,8 @@ def table(name: str) -> dict[str, Any]:
     tables: dict[str, dict[str, Any]] = {
         "titanic.csv": {
             "survived": survived, "pclass": draw.integers(1, 4, ROWS), "sex": draw.choice(["male", "female"], ROWS),
-            "who": draw.choice(["man", "woman", "child"], ROWS), "age": draw.normal(30, 9, ROWS), "alive": np.where(survived, "yes", "no"),
+            "who": draw.choice(["man", "woman", "child"], ROWS),
+            "age": draw.normal(30, 9, ROWS), "alive": np.where(survived, "yes", "no"),
         },
         "diamonds.csv": {
             "carat": draw.normal(1, 0.2, ROWS), "cut": draw.choice(["Fair", "Good", "Ideal"], ROWS), "price": price,
