@@ -12,6 +12,7 @@ from typing import Any
 
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import UserCodeError
+from trainwright.trainer.checkpoints.index import checkpoint_name
 from trainwright.trainer.checkpoints.store import newest_whole, store_of
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.own_samples import notes_on_draws
@@ -53,32 +54,31 @@ def _entries(config: TrainingConfig) -> Iterator[str]:
             yield value
 
 
-def require_same(session: Session, fork: Fork, draws: dict[str, Any]) -> None:
-    """Go on for some steps, and hold the fresh process to the same losses and state.
+def require_same(session: Session, fork: Fork) -> None:
+    """Resume here too, take some steps, and hold the fresh process to the same losses and state.
 
-    Args:
-        draws: states of the generators at the end of training.
+    Both resume, since training has settled the weights (averages are in their place); what a process keeps besides is
+    still here, and not there.
 
     Raises:
-        UserCodeError: it goes on in another way; names the step and what differs.
+        UserCodeError: it trains on in another way; names the step and what differs.
         Abandoned: a stop was requested.
     """
-    path = _newest(session.run)
-    if path is None or path[1] != session.progress.step or path[0] > MAX_STATE_BYTES:
+    run, first = session.run, session.progress.step
+    size = sum(path.stat().st_size for path in (run.checkpoints / checkpoint_name(first)).glob("*"))
+    if not 0 < size <= MAX_STATE_BYTES:
         fork.end()
         return
-    first = session.progress.step
-    seeding.restore(draws)
-    ours = _steps(session)
-    theirs, _ = fork.answer(session.stop, session.run.limits().user_code_seconds)
+    ours = _resumed_steps(session)
+    theirs, _ = fork.answer(session.stop, run.limits().user_code_seconds)
     if theirs is None or "problem" in theirs:
         why = "it took too long or ended" if theirs is None else theirs["problem"]
-        session.run.append_event("note", text=f"Whether the run resumes exactly was not compared: {why}")
+        run.append_event("note", text=f"Whether the run resumes exactly was not compared: {why}")
         return
     what = _difference(ours, theirs, first)
     if what and not notes_on_draws({"train": session.work.splits.samples["train"]}):  # which say it of the data
         raise _other(what, first)
-    session.run.append_event("resume_probe", from_step=first, steps=len(ours["losses"]), difference=what)
+    run.append_event("resume_probe", from_step=first, steps=len(ours["losses"]), difference=what)
 
 
 def _difference(ours: dict[str, Any], theirs: dict[str, Any], first: int) -> str | None:
@@ -97,20 +97,14 @@ def _other(what: str, step: int) -> UserCodeError:
     )
 
 
-def _newest(run: RunDirectory) -> tuple[int, int] | None:
-    """Return bytes and step of the newest checkpoint."""
-    checkpoint, _ = newest_whole(store_of(run), config_digest=run.specification().config_digest)
-    if checkpoint is None:
-        return None
-    tensors = [*checkpoint.model.values(), *checkpoint.tensors.values()]
-    return sum(tensor.nbytes for tensor in tensors), int(checkpoint.manifest["step"])
-
-
-def _steps(session: Session) -> dict[str, Any]:
-    """Take some steps, recorded nowhere; return their losses, digits and all, and the digest of the state."""
+def _resumed_steps(session: Session) -> dict[str, Any]:
+    """Load the newest checkpoint and take some steps, recorded nowhere; return their losses and the state's digest."""
     from trainwright.trainer.engine.loop import take_step
     from trainwright.trainer.jobs.probe.rates import endless
 
+    checkpoint, _ = newest_whole(store_of(session.run), config_digest=session.specification.config_digest)
+    assert checkpoint is not None  # noqa: S101 - the worker has looked
+    session.load(checkpoint)
     session.step_bound = None
     session.model.train()
     losses = [repr(float(take_step(session, group).loss)) for group in endless(session, STEPS)]
@@ -137,9 +131,6 @@ def _resumed(run: RunDirectory, specification: RunSpecification, say: Say) -> No
         determinism.apply_settings(config.reproducibility, specification.exemptions)
         session.work.splits.samples.pop("test", None)
         share(session)
-        checkpoint, _ = newest_whole(store_of(run), config_digest=specification.config_digest)
-        assert checkpoint is not None  # noqa: S101 - the worker has looked
-        session.load(checkpoint)
-        say(_steps(session))
+        say(_resumed_steps(session))
     except BaseException as error:  # noqa: BLE001 - a resumed run of its own would tell
         say({"problem": f"{type(error).__name__}: {str(error)[:300]}"})

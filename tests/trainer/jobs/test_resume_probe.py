@@ -40,12 +40,12 @@ def build(config): return {"model": MODEL(), "train": data(), "validation": data
 )
 
 
-def smoke(ended: Any, model: str = "Net", step: str = "") -> RunDirectory:
+def smoke(ended: Any, model: str = "Net", step: str = "", **more: Any) -> RunDirectory:
     code = TASKED.replace("MODEL", model).replace(
         "KEY: STEP", f'"step": {step}' if step else '"loss": nn.CrossEntropyLoss()'
     )
     values = TASK if step or model != "Net" else PARTS
-    run: RunDirectory = ended(code, values, kind=RunKind.SMOKE, max_steps=4)
+    run: RunDirectory = ended(code, {**values, **more}, kind=RunKind.SMOKE, max_steps=4)
     return run
 
 
@@ -63,9 +63,18 @@ def test_state_that_no_checkpoint_has_is_named_by_the_smoke_run(ended: Any, part
 
 
 @pytest.mark.requirement("REPRO-6", "GATE-1")
-@pytest.mark.parametrize("parts", [{}, {"step": "keeping"}, {"model": "Counted"}], ids=["plain", "context", "buffer"])
-def test_what_the_checkpoint_has_is_resumed_exactly_and_said(ended: Any, parts: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"step": "keeping"},
+        {"model": "Counted"},
+        {"weight_averaging": {"name": "ema"}},
+        {"optimizer": {"name": "schedule_free_adamw"}, "schedule": {"name": "constant"}},
+    ],
+    ids=["context", "buffer", "averages", "averages on the way"],
+)
+def test_what_the_checkpoint_has_is_resumed_exactly_and_said(ended: Any, parts: dict[str, Any]) -> None:
     run = smoke(ended, **parts)
     assert run.status().failure is None
     [event] = [event for event in run.events() if event.kind == "resume_probe"]
-    assert event.data["from_step"] == 4
+    assert event.data == {"from_step": 4, "steps": 3, "difference": None}
