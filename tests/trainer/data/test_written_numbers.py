@@ -6,10 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.trainer.data.loading import load
 
 from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.data.assemble import from_loaded
+from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.sources import load_source
 from trainwright.trainer.data.sources.source import Loaded
 from trainwright.trainer.data.table import transform
 
@@ -183,6 +187,23 @@ def test_days_that_no_cell_tells_from_months_are_asked_about(tmp_path: Path) -> 
     assert table(tmp_path, cells, day_first=True).samples.base[0][0, 0] == 19816, "the third of April"
     assert table(tmp_path, cells, day_first=False).samples.base[0][0, 0] == 19786, "the fourth of March"
     assert table(tmp_path, [*cells, "31/01/2024"]).samples.base[0][0, 0] == 19816, "which the last cell tells"
+
+
+@pytest.mark.parametrize(("day_first", "last"), [(True, "01/12/2020"), (False, "12/01/2020")])
+def test_months_by_which_rows_are_split_are_read_as_the_user_says(day_first: bool, last: str, tmp_path: Path) -> None:
+    days = [f"{first:02d}/{second:02d}/2020" for first in range(1, 13) for second in range(1, 13)]
+    (tmp_path / "t.csv").write_text("day,x,y\n" + "".join(f"{day},{n},{n % 2}\n" for n, day in enumerate(days)))
+    split = SplitSection(by="time", time="day", validation=0.2, test=0.2)
+    args = {"path": "t.csv", "target": "y", "features": ["x"]}
+    with pytest.raises(DataError, match="whether the day or the month comes first") as asked:
+        from_loaded(load_source("csv", args, tmp_path, split), split, source="csv")
+    assert "data.args.day_first" in str(asked.value.remedy)
+    loaded = load_source("csv", {**args, "day_first": day_first}, tmp_path, split)
+    assert isinstance(loaded, Loaded)
+    tested = set(np.array(days)[from_loaded(loaded, split, source="csv").samples["test"].rows.numpy()])
+    assert last in tested
+    assert "01/01/2020" not in tested
+    assert ("12/01/2020" in tested) is not day_first
 
 
 def test_numbers_of_a_type_are_themselves_beside_decimal_commas(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from trainwright.trainer.data.sources.cells import no_column
 from trainwright.trainer.data.sources.matrix import Matrix, matrix_of
 from trainwright.trainer.data.sources.reading import Reading
 from trainwright.trainer.data.sources.source import Loaded
+from trainwright.trainer.data.split_methods.by_time import dated
 from trainwright.trainer.data.table.contents import contents_of
 from trainwright.trainer.data.table.infer import decimal_of, forced, infer, infer_target
 from trainwright.trainer.data.table.schema import ROWS, Column, TableSchema
@@ -55,11 +56,25 @@ def load_numbers(table: Numbers, code_root: Path, split: SplitSection) -> Loaded
         [column.name for column in schema.features],
         unfitted,
         files=reading.sources,
-        keys={} if key is None else {key: reading.splits(code_root) if key == BY_NAMES else reading.values(key)},
+        keys={} if key is None else {key: _key(table, reading, split, code_root)},
         schema=schema,
         skipped=reading.skipped,
         contents=_contents(schema, found) if any(one.kind == "category" for one in schema.features) else None,
     )
+
+
+def _key(table: Numbers, reading: Reading, split: SplitSection, code_root: Path) -> Array:
+    """Return what rows are split by, (rows,): dates as numbers where the user says how they are written."""
+    if split.key == BY_NAMES:
+        return reading.splits(code_root)
+    name = str(split.key)
+    values = reading.values(name)
+    if split.by != "time" or table.day_first is None or values.dtype.kind not in "OUS":
+        return values
+    texts, places = np.unique(values.astype(str), return_inverse=True)
+    found = dated(name, texts.tolist(), table.day_first)
+    moments = (np.array(found) * 1e6).astype("datetime64[us]")
+    return moments[places.reshape(-1)] if found else values
 
 
 def _contents(schema: TableSchema, found: Matrix) -> Callable[[], list[str]]:

@@ -60,7 +60,7 @@ def instants(values: Array, column: str) -> Array:
     texts, places = np.unique(values.astype(str), return_inverse=True)
     numbers = np.array([_instant(text.strip()) for text in texts])
     if np.isnan(numbers).any():
-        numbers = np.array(_dated(column, texts.tolist()) or numbers)
+        numbers = np.array(dated(column, texts.tolist()) or numbers)
     found: Array = numbers[places.reshape(-1)]
     wrong = np.flatnonzero(np.isnan(found)).tolist()
     if wrong:
@@ -74,14 +74,18 @@ def instants(values: Array, column: str) -> Array:
     return found
 
 
-def _dated(column: str, texts: list[str]) -> list[float]:
-    """Return dates in seconds since 1970, read as a feature's are; empty where some are none, or leave it open."""
+def dated(column: str, texts: list[str], day_first: bool | None = None) -> list[float]:
+    """Return dates in seconds since 1970, read as a feature's are; empty where some are none.
+
+    Raises:
+        DataError: nothing tells whether the day or the month comes first.
+    """
+    found = infer(column, texts, named=True, decimal=".", day_first=day_first)
+    if found.kind != "date":
+        return []
     try:
-        found = infer(column, texts, named=True)
-        if found.kind != "date":
-            return []
         parts = [transform.encode(text, found.plan()) for text in texts]
-    except (ValueError, DataError):
+    except ValueError:
         return []
     return [days * SECONDS_A_DAY + (rest[0] if rest else 0.0) for days, *rest in parts]
 

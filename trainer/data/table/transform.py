@@ -64,7 +64,7 @@ TIME = (
     r"(?: ?(?:Z|UTC|GMT|(?P<z>[-+]\d{2}:?(?:\d{2})?))(?:\[[\w/+-]+\])?)?)?"
 )
 """A time of day, midnight where a date has none; with an offset it is moved to UTC."""
-EITHER = "a thousand or a decimal, which no number of training tells"
+EITHER = "a thousand or a decimal, which no number of training tells: write 1234, or 1.2340"
 CURRENCY = r"[A-Z]{0,3}[$\u20ac\u00a3\u00a5\u20b9\u20bd\u20a9\u20ba\u20b4\u20aa\u20ab\u0e3f\u00a2]|[A-Z]{3}"
 NUMBER = re.compile(
     rf"(?P<open>\()?(?P<sign>[-+])?(?P<before>{CURRENCY})? ?(?P<inner>[-+])?(?P<digits>(?:\d[\d.,'\u2019 ]*|[.,]\d)\d*)"
