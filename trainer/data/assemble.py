@@ -86,6 +86,17 @@ def from_loaded(
         section.describe() | facts,
         look=look,
         skipped=loaded.skipped,
+        understood=_left_out(samples, parts, section),
+    )
+
+
+def _left_out(samples: TensorSamples, parts: Mapping[str, Any], section: SplitSection) -> dict[str, Any]:
+    """Return how many train rows were left out as copies, in words, where that was asked for."""
+    left = len(samples) - sum(map(len, parts.values()))
+    return (
+        {"left_out": f"{left} of {len(samples)} rows: copies of held-out rows, or almost"}
+        if section.drop_copies
+        else {}
     )
 
 

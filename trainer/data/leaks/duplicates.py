@@ -35,7 +35,7 @@ def find(table: LeakTable) -> list[Finding]:
     keys = normalised(columns)
     trained = Counter(keys[table.train].tolist())
     copies = np.flatnonzero(table.held_out)[[key in trained for key in keys[table.held_out].tolist()]]
-    held_out, train = int(table.held_out.sum()), int(table.train.sum())
+    held_out = int(table.held_out.sum())
     if len(copies) < max(LEAST_ROWS, LEAST_SHARE * held_out):
         return []
     if len(copies) <= BEYOND_COINCIDENCE * coincidences(columns, table):
@@ -46,20 +46,33 @@ def find(table: LeakTable) -> list[Finding]:
     if not wide and probability(parted, within, len(trained), held_out) * ONCE_IN >= 1:
         return []
     share = len(copies) / held_out
-    return [
-        Finding(
-            kind="duplicate",
-            severity="warning",
-            message=f"{len(copies)} of {held_out} held-out rows ({share:.1%}) have the same inputs as train rows"
-            f"{' (the splits were given)' if table.given else ''}.",
-            measured=round(share, 6),
-            bound=LEAST_SHARE,
-            rows=table.places(copies[:MOST_ROWS_NAMED]),
-            count=len(copies),
-            remedy=f"Leave the copies out of the train split: changes {{'{DROP}': true}}.",
-            changes={DROP: True},
-        )
-    ] if train else []  # fmt: skip
+    message = f"{len(copies)} of {held_out} held-out rows ({share:.1%}) have the same inputs as train rows"
+    found = Finding(
+        kind="duplicate",
+        severity="warning",
+        message=f"{message}{' (the splits were given)' if table.given else ''}.",
+        measured=round(share, 6),
+        bound=LEAST_SHARE,
+        rows=table.places(copies[:MOST_ROWS_NAMED]),
+        count=len(copies),
+        remedy=f"Leave the copies out of the train split: changes {{'{DROP}': true}}.",
+        changes={DROP: True},
+    )
+    alike = _with_one_target(table, keys, copies)
+    if alike >= LEAST_ROWS:
+        return [found]
+    message += f", {len(copies) - alike} of them of another class alone: no score gains by these."
+    remedy = "Nothing has to be done. They show what these inputs cannot tell apart; another column might."
+    return [found.model_copy(update={"severity": "info", "message": message, "remedy": remedy, "changes": {}})]
+
+
+def _with_one_target(table: LeakTable, keys: Array, copies: Array) -> int:
+    """Return how many copies have the class of a train row with their inputs; all, where there are no classes."""
+    if table.target is None or not table.target.is_classes:
+        return len(copies)
+    values = table.target.values
+    known = set(zip(keys[table.train].tolist(), values[table.train].tolist(), strict=True))
+    return sum(pair in known for pair in zip(keys[copies].tolist(), values[copies].tolist(), strict=True))
 
 
 def without_copies(table: LeakTable) -> LeakTable:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.data.assemble import from_loaded
 from trainwright.trainer.data.leaks.copies import without_copies
 from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.sources.source import Loaded
+from trainwright.trainer.data.tensors import TensorSamples
 
 
 @pytest.mark.requirement("PIPE-2")
@@ -26,3 +30,14 @@ def test_equal_and_almost_equal_rows_are_left_out_of_train():
 def test_a_split_that_keeps_copies_is_described_as_before():
     assert "drop_copies" not in SplitSection().describe()
     assert SplitSection(drop_copies=True).describe()["drop_copies"] is True
+
+
+def test_how_many_rows_were_left_out_as_copies_is_said():
+    rng = np.random.default_rng(0)
+    x = torch.from_numpy(rng.normal(0, 1, (200, 4)).astype(np.float32))
+    x[150:] = x[:50] + 1e-5
+    loaded = Loaded(TensorSamples(x, torch.arange(200) % 2))
+    found = from_loaded(loaded, SplitSection(drop_copies=True), source="csv")
+    left = 200 - sum(map(len, found.samples.values()))
+    assert left > 0
+    assert found.understood["left_out"] == f"{left} of 200 rows: copies of held-out rows, or almost"

@@ -108,3 +108,15 @@ def test_season_rows_alike_by_nature_and_a_frequent_class_are_accused_of_nothing
     assert not [one for one in find_leaks(frames, "died") if one.kind == "preprocessing"]
     people = {name: each.select("fare", "age", "died") for name, each in frames.items()}
     assert not [one for one in find_leaks(people, "died") if one.kind == "interpolated"]
+
+
+@pytest.mark.requirement("PIPE-2", "DIAG-7")
+@pytest.mark.parametrize(("flipped", "severity"), [(True, "info"), (False, "warning")])
+def test_copies_of_another_class_are_no_leak_and_nothing_is_to_be_done_about_them(flipped, severity):
+    rng = np.random.default_rng(0)
+    train = pl.DataFrame({"a": rng.normal(0, 1, 300), "b": rng.normal(0, 1, 300), "y": rng.integers(0, 2, 300)})
+    copies = train.head(20).with_columns(y=1 - pl.col("y") if flipped else pl.col("y"))
+    (found,) = [one for one in find_leaks({"train": train, "test": copies}, "y") if one.kind == "duplicate"]
+    assert found.severity == severity
+    assert bool(found.changes) is not flipped
+    assert ("no score gains" in found.message) is flipped
