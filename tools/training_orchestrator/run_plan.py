@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates import permits
+from trainwright.tools.gates.folds import is_fold
 from trainwright.tools.gates.leak_prices import changes_without_leak
 from trainwright.tools.gates.memory import complete_run
 from trainwright.tools.gates.overlay import TEMPLATE, overlay_of
@@ -32,6 +33,8 @@ KEPT = frozenset({RunKind.SMOKE, RunKind.BASELINE, RunKind.FINAL, RunKind.REPLAY
 """Kinds whose second run would be the same again. A probe measures a machine, and an ablation is an attempt."""
 SMOKE_STEPS = 10
 """Optimizer steps of a smoke run: enough to see a real batch, a loss and an update."""
+OF_ROWS = ("data.use", "data.split", "data.args.path", "data.args.target", "data.args.features", "data.args.columns")
+"""Keys whose change makes other rows or inputs."""
 REPEATING = frozenset({RunKind.REPLAY, RunKind.EXPORT})
 CONFIRMATION = "confirmation"
 """Label of the runs that repeat a study's best configuration and the baseline's."""
@@ -118,6 +121,7 @@ def _trained(evidence: Evidence, request: RunRequest, base_digest: str) -> RunPl
         changes = overlay_of(values, evidence.name, template=request.template, changes=changes, searched=searched)
         config = parse_config(apply_changes(values, changes))
     _check_alone(evidence.project, kind, config)
+    _check_rows(evidence, kind, config, changes)
     bound = SMOKE_STEPS if kind is RunKind.SMOKE and request.max_steps is None else request.max_steps
     source = get_run(evidence.session, request.source_run) if kind is RunKind.CURE and request.source_run else None
     return RunPlan(config, base_digest, source, bound, changes if kind is RunKind.FINAL else {}, tuple(notes))
@@ -163,6 +167,19 @@ def _check_bound(project: Project, kind: RunKind, max_steps: int | None) -> None
             "measures so many): every other one trains as long as its configuration says.",
             remedy="Leave max_steps out; how long to train is "
             f"configure(project='{project.name}', changes={{'training.epochs': …}}).",
+        )
+
+
+def _check_rows(evidence: Evidence, kind: RunKind, config: TrainingConfig, changes: dict[str, Any]) -> None:
+    """An ablation is compared on the planned rows; the worker would find that they are others, and blame the code."""
+    other = sorted(key for key in changes if key.startswith(OF_ROWS))
+    if kind is RunKind.ABLATION and other and not is_fold(evidence.config, config):
+        raise ConflictError(
+            f"An ablation keeps the planned rows and inputs, and its changes to {', '.join(other)} make others.",
+            remedy=f"Keep them as a configuration of its own: configure(project={evidence.name!r}, changes={{…}}, "
+            "reason=…), and then advance; compare_runs tells both baselines. What a leak is worth: "
+            "start_training(kind='leak_price', finding=…).",
+            details={"keys": other},
         )
 
 

@@ -10,6 +10,7 @@ from tests.worlds.flowers import NAME, advance, finish
 from trainwright.tools import projects
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.workspace import Workspace
+from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.run import RunKind
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("TRAIN-1", "GATE-2")]
@@ -35,5 +36,6 @@ def test_folds_give_mean_and_deviation_over_one_test_split(at: Callable[[str], W
             for one in (view, last)
         }
     assert len(tests) == 1
-    other = finish(workspace, start_run(workspace, NAME, RunKind.ABLATION, changes={"data.split.seed": 9}).run_id)
-    assert (other.state, other.failure.category) == ("failed", "reproducibility")
+    with pytest.raises(ConflictError, match="its changes to data.split.seed make others") as refused:
+        start_run(workspace, NAME, RunKind.ABLATION, changes={"data.split.seed": 9})
+    assert "leak_price" in refused.value.remedy
