@@ -117,8 +117,9 @@ def _of_runs(kind: Kind | StudyKind, run_ids: list[str]) -> Kind:
 
     if is_of_study(kind):
         raise ConfigurationError(
-            f"A picture of kind {kind!r} shows a study.",
-            remedy=f"plot_metrics(study_id='digits/study-1', kind={kind!r})",
+            f"A picture of kind {kind!r} shows a study, and none is named.",
+            remedy=f"plot_metrics(study_id=…, kind={kind!r}); what each input is worth to a run stands on its page and "
+            "as `importance` in its artifacts/evaluation.json (permuted on validation rows).",
         )
     if not run_ids:
         raise ConfigurationError(
