@@ -126,6 +126,15 @@ def _waits(lane: Lane, session: Any, number: int = 10) -> dict[str, float]:
     return {place: count / number for place, count in places.most_common(8)}
 
 
+def _fetching(session: Any, number: int = 200) -> float:
+    """Return the milliseconds that it takes to make a batch, pinned where a run pins it, and to do nothing with it."""
+    from trainwright.trainer.jobs.probe.rates import endless
+
+    since = time.perf_counter()
+    taken = sum(1 for _ in endless(session, number))
+    return round(1e3 * (time.perf_counter() - since) / taken, 4)
+
+
 @check("speed_gpt", 150, alone=True)
 def speed_gpt(lane: Lane) -> None:
     """A small GPT in bf16, compiled, through the engine beside a bare loop: at least 0.99 of its speed."""
@@ -133,6 +142,7 @@ def speed_gpt(lane: Lane) -> None:
     values = _gpt(lane, deterministic=False, compiled=lane.on_card)
     windows = {name: loop(lane, lane.session(name, values)) for name, loop in (("engine", _engine), ("bare", _bare))}
     lane.figures["waits_a_step"] = _waits(lane, lane.session("waiting", values))
+    lane.figures["ms_fetching"] = _fetching(lane.session("fetching", values), 200 if lane.on_card else 20)
     found = _interleaved(windows, 8 if lane.on_card else 1)
     lane.figures |= {f"ms_{name}": value for name, value in found.items()}
     lane.goal("of_bare_speed", found["bare"] / found["engine"], least=0.99)
@@ -169,6 +179,7 @@ def speed_mlp(lane: Lane) -> None:
               "loader": {"batch_size": 32}, "training": {"clip_norm": 1.0},
               "logging": {"every_n_steps": 20, "tensorboard": False}}  # fmt: skip
     windows = {name: loop(lane, lane.session(name, values)) for name, loop in (("engine", _engine), ("bare", _bare))}
+    lane.figures["ms_fetching"] = _fetching(lane.session("fetching", values), 200 if lane.on_card else 20)
     found = _interleaved(windows, 20 if lane.on_card else 1)
     lane.figures |= {f"ms_{name}": value for name, value in found.items()}
     lane.goal("of_bare_speed", found["bare"] / found["engine"], least=0.9)

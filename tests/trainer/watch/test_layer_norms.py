@@ -30,6 +30,18 @@ class Net(nn.Module):
         return self.head((x + (self.gate + 0.1) * seen).mean(1))
 
 
+class Quantised(nn.Module):
+    '''A frozen base of whole numbers, as 8-bit weights are, below a head.'''
+
+    def __init__(self):
+        super().__init__()
+        self.base = nn.Parameter(torch.randint(-9, 9, (64, 16), dtype=torch.int8), requires_grad=False)
+        self.head = nn.Linear(16, 10)
+
+    def forward(self, x):
+        return self.head(x.reshape(-1, 64) @ self.base.float() / 64)
+
+
 class Zero(nn.Linear):
     '''All of it begins at zero.'''
 
@@ -73,3 +85,11 @@ def test_steps_of_a_model_that_begins_at_zero_are_not_put_beside_its_weights(
     store = trained(tmp_path, make_run, work, digits, "Zero")
     assert store.series("layers/update_ratio/weight")
     assert not store.series("watch/update_ratio_median")
+
+
+@pytest.mark.requirement("DIAG-4")
+def test_weights_of_whole_numbers_are_no_matter(
+    tmp_path: Path, make_run: Any, work: Any, digits: dict[str, Any]
+) -> None:
+    store = trained(tmp_path, make_run, work, digits, "Quantised")
+    assert {"layers/update_ratio/head.weight", "watch/update_ratio_median"} <= set(store.keys())

@@ -45,12 +45,12 @@ class TokenBlocks(InMemory):
     def gather(self, indices: Sequence[int] | Tensor) -> tuple[Tensor, Tensor]:
         """Return inputs and targets, both (samples, block_size) of int64."""
         rows = torch.as_tensor(indices, dtype=torch.int64)
-        within = torch.arange(self.block_size)
-        beyond = within >= self.lengths[rows, None]
-        places = (self.starts[rows, None] + within).clamp_(max=len(self.tokens) - 2)
-        inputs, targets = self.tokens[places].long(), self.tokens[places + 1].long()
-        left_out = beyond if self.counted is None else beyond | ~self.counted[places + 1]
-        return inputs.masked_fill_(beyond, self.padding), targets.masked_fill_(left_out, IGNORED)
+        within = torch.arange(self.block_size + 1)
+        beyond = within[:-1] >= self.lengths[rows, None]
+        places = (self.starts[rows, None] + within).clamp_(max=len(self.tokens) - 1)
+        tokens = self.tokens.take(places).long()
+        left_out = beyond if self.counted is None else beyond | ~self.counted.take(places[:, 1:])
+        return tokens[:, :-1].masked_fill(beyond, self.padding), tokens[:, 1:].masked_fill(left_out, IGNORED)
 
     def each(self, indices: Sequence[int]) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield samples, (block_size,) each, gathered many at a time: one by one takes ten times as long."""

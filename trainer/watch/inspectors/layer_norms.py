@@ -100,7 +100,7 @@ class LayerNorms(Inspector):
 
 def begun_near_zero(session: Session) -> frozenset[int]:
     """Return the ids of parameters near zero now, which is to be asked before a checkpoint is loaded."""
-    named = list(named_parameters(session).values())
+    named = [p for p in named_parameters(session).values() if p.is_floating_point()]  # not those of a quantised base
     sizes = zip(named, norms([local(p) for p in named]), strict=True)
     return frozenset(id(p) for p, size in sizes if float(size) < NEAR_ZERO * max(p.numel(), 1) ** 0.5)
 
