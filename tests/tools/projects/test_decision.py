@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -110,6 +112,53 @@ def test_a_replay_that_failed_stops_before_the_test_split() -> None:
     call = decide(Facts(closed=[smoke, export], document=DOCUMENT))
     assert call is not None
     assert (call.tool, call.why) == ("read_document", "work on the code (smoke-1 is complete)")
+
+
+URGENCY = ["lost", "tried", "broken", "cure", "leak", "proven", "closed", "document"]
+OPEN = [*URGENCY[:-2], "price", "search", "gate"]
+"""What is proposed while a gate is closed, and while it is open: the most urgent first."""
+ABOUT_A_RUN = {"lost": "lost", "tried": "tried", "broken": "broken", "cure": "cures"}
+
+
+def placed(*names: str, vain: str = "", **others: Any) -> Facts:
+    """Facts in which there is just what is named; the first of it is known to be of no use where `vain` says so."""
+    about: dict[str, Any] = {}
+    facts: dict[str, Any] = dict(others)
+    for name in names:
+        own = Option(call=NextCall(tool=name, arguments={}, why="a reason"), vain=vain if name == names[0] else "")
+        if name == "document":
+            facts["document"] = own.call
+        elif name in ABOUT_A_RUN:
+            about[ABOUT_A_RUN[name]] = [own] if name == "cure" else own
+        else:
+            facts["cures" if name == "proven" else name] = [own] if name in {"proven", "closed"} else own
+    return Facts(about=About(**about), **facts)
+
+
+@pytest.mark.requirement("GATE-7", "DIAG-10")
+@pytest.mark.parametrize(("first", "then"), sorted({*pairwise(URGENCY), *pairwise(OPEN)}))
+def test_the_more_urgent_comes_first_and_the_next_where_it_is_in_vain(first: str, then: str) -> None:
+    assert [call.tool for call in (decide(placed(then, first)), decide(placed(first, then, vain="tried"))) if call] == [
+        first, then,
+    ]  # fmt: skip
+
+
+@pytest.mark.requirement("GATE-7", "GATE-2")
+@pytest.mark.parametrize("further", ["price", "search", "gate"])
+def test_behind_a_closed_gate_nothing_further_is_proposed(further: str) -> None:
+    assert decide(placed("closed", further, vain="tried")) is None
+
+
+@pytest.mark.requirement("GATE-7")
+def test_what_is_passed_over_is_named_and_what_is_being_answered_is_not() -> None:
+    failed, answered, other = (
+        Option(call=NextCall(tool=tool, arguments={}, why="a reason"), vain=vain)
+        for tool, vain in (("start_training", "smoke-1 failed"), ("diagnose_run", ""), ("configure", ""))
+    )
+    for closed, why in (([failed, other], "a reason (smoke-1 failed)"), ([answered, other], "a reason")):
+        call = decide(Facts(closed=closed, document=DOCUMENT, after=answered.call))
+        assert call is not None
+        assert (call.tool, call.why) == ("configure", why)
 
 
 def test_no_answer_has_a_second_voice() -> None:
