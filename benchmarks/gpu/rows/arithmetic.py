@@ -150,7 +150,7 @@ def loading(lane: Lane) -> None:
     assert next(session.train_loader.batches(0))[0].is_pinned() == lane.on_card
 
 
-@check("quantised", 120, only_on_card="bitsandbytes quantises on CUDA", needs=("bitsandbytes",))
+@check("quantised", 300, only_on_card="bitsandbytes quantises on CUDA", needs=("bitsandbytes",))
 def quantised(lane: Lane) -> None:
     """4- and 8-bit bases with LoRA train, are killed, and resume to the same bits."""
     import torch
