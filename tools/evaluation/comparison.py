@@ -36,7 +36,7 @@ def differences_between(
     *,
     by: str = "reported by the training process",
 ) -> list[str]:
-    """Return one sentence for every metric, of a split, that differs beyond the tolerance.
+    """Return one sentence for every metric, of a split, that differs beyond the tolerance and has no other reading.
 
     Args:
         reported: by split the values of the training process.
@@ -49,7 +49,29 @@ def differences_between(
         for metric, certified in {**found.get("metrics", {}), **found.get("not_finite", {})}.items()
         if (before := reported.get(split, {}).get(metric)) is not None
         and (what := _difference(metric, float(before), float(certified), found, precision))
+        and not meant_by(metric, float(before), found, precision)
     ]
+
+
+def meant_by(metric: str, reported: float, found: Mapping[str, Any], precision: str = "fp32") -> str:
+    """Return which usual reading of a metric's name the reported value is; empty where it is the metric, or neither.
+
+    Args:
+        metric: its name.
+        reported: the training process's value.
+        found: what the clean room answered of the split.
+        precision: in which the process computed.
+    """
+    certified = found.get("metrics", {}).get(metric)
+    if certified is None or not _difference(metric, reported, float(certified), found, precision):
+        return ""
+    rows, others = int(found.get("rows", 0)), dict(found.get("readings", {}).get(metric, {}))
+    near = {
+        words: abs(value - reported)
+        for words, value in others.items()
+        if abs(value - reported) <= min(tolerance(metric, reported, value, rows, precision), abs(value - certified) / 4)
+    }
+    return min(near, key=near.__getitem__, default="")
 
 
 def _difference(metric: str, reported: float, certified: float, found: Mapping[str, Any], precision: str) -> str:

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainwright.tools.evaluation.baseline import Named, named_baseline, record_beside
-from trainwright.tools.evaluation.comparison import ONLY_THERE, differences_between
+from trainwright.tools.evaluation.comparison import ONLY_THERE, differences_between, meant_by
 from trainwright.tools.evaluation.process import code_digest, libraries_of, run_clean_room
 from trainwright.tools.evaluation.sealed import Sealed
 from trainwright.tools.evaluation.slices import slice_orders
@@ -184,7 +184,7 @@ def _beside_source(order: dict[str, Any], splits: dict[str, Any], source: Sealed
         answer = run_clean_room(order | {"program": ordered(source, program), "libraries": form, "splits": ["test"]})
         if not answer.get("problem"):
             before = {"test": answer["splits"]["test"]["metrics"]}
-            now = {"test": splits["test"] | {"intervals": {}}}  # both are of the same rows
+            now = {"test": splits["test"] | {"intervals": {}, "readings": {}}}  # both are of the same rows
             return differences_between(before, now, precision, by="by the program that the trained run left")
         why = f"the program that the trained run left: {answer['problem']}"
     test = splits["test"]
@@ -209,6 +209,9 @@ def _compared(run: Sealed, answer: dict[str, Any], program: Program, precision: 
         own = values.keys() - record.get("metrics", {}) - record.get("not_computed", {}).keys()
         record.setdefault("not_computed", {}).update(dict.fromkeys(sorted(own), ONLY_THERE))
     differences = differences_between(reported, splits, precision)
+    for name, split in splits.items():  # those that explain a reported figure are kept
+        meant = {one: meant_by(one, value, split, precision) for one, value in reported.get(name, {}).items()}
+        split["readings"] = {one: {words: split["readings"][one][words]} for one, words in meant.items() if words}
     versions = " ".join(f"{name} {version}" for name, version in sorted(answer.get("versions", {}).items()))
     found = {
         "evaluator": f"{code_digest()} {versions}".strip(),

@@ -54,11 +54,13 @@ def _of_split(found: RunEvaluated, split: str, metric: str | None) -> str:
     reported = found.reported.get(split, {})
     metrics = record.get("metrics", {})
     names = list(metrics) if metric is None else [metric]
-    shown = ", ".join(_figure(name, metrics.get(name), reported.get(name)) for name in names)
+    readings = record.get("readings", {})
+    shown = ", ".join(_figure(name, metrics.get(name), reported.get(name), *readings.get(name, ())) for name in names)
     return f"{split} {shown} on {rows_text(record.get('rows', 0), record.get('size', 0))}"
 
 
-def _figure(name: str, certified: float | None, reported: float | None) -> str:
+def _figure(name: str, certified: float | None, reported: float | None, meant: str = "") -> str:
     found = beside(certified, reported)
     shown = f" {found['value']:.6g}" if found else " not computed"
-    return name + shown + (f" ({found['reported']:.6g} reported)" if "reported" in found else "")
+    what = f", which is {meant}" if meant else ""
+    return name + shown + (f" ({found['reported']:.6g} reported{what})" if "reported" in found else "")

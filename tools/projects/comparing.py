@@ -116,7 +116,7 @@ def _chosen(workspace: Workspace, project: str | None, study_id: str | None, onl
     if len(rows) < 2:
         what = f"study {study_id}" if study_id is not None else f"project {project}, {only or 'trained'}"
         raise NotFoundError(
-            f"There are {len(rows)} runs of {one_line(what, 120)}: a comparison needs two.",
+            f"A comparison needs two runs; {one_line(what, 120)}: {len(rows)}.",
             remedy=f"Name others: the project has runs of kind {', '.join(kinds)}."
             if kinds
             else "Wait for its trials: tuning_status shows them.",

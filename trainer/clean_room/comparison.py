@@ -11,6 +11,7 @@ import numpy as np
 
 from . import losses, metrics
 from .intervals import bootstrap, wilson
+from .readings import readings
 from .rows import Array, RefusalError
 
 
@@ -151,6 +152,7 @@ class Comparison:
             answer["not_computed"][prefix + name] = f"outputs and targets do not fit it ({error})"
             return
         answer["metrics"][prefix + name] = found
+        answer["readings"][prefix + name] = readings(name, kept.values, targets.values, found)
         if not math.isfinite(found) and (problem := metrics.problem_of(name, kept.values, targets.values)):
             answer["not_computed"][prefix + name] = problem
         if not is_sample:

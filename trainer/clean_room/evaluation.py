@@ -43,7 +43,7 @@ def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> di
     record = order["rows"]["record"]
     split = open_split(Path(order["rows"]["folder"]), record, name)
     compared = comparisons(order, record)
-    answer: dict[str, Any] = {"metrics": {}, "intervals": {}, "not_computed": {}}
+    answer: dict[str, Any] = {"metrics": {}, "intervals": {}, "not_computed": {}, "readings": {}}
     if split.target is None and not all(each.target in split.inputs for each in compared):
         answer["not_computed"] = dict.fromkeys([*(order.get("metrics") or []), "loss"], "the rows have no targets")
     else:
@@ -63,6 +63,7 @@ def _beside(order: Mapping[str, Any], program: Program, name: str) -> dict[str, 
     try:
         other = open_program(order["beside"], int(order.get("threads") or 1))
         answer = _evaluate_split({**order, "slices": [], "groups": []}, other, name)
+        del answer["readings"]
         split = open_split(Path(order["rows"]["folder"]), record, name)
         both = comparisons(order, record), comparisons(order, record)
         if len(both[0]) == 1 and answer["metrics"]:
@@ -150,6 +151,8 @@ def _leave_out_what_is_not_finite(answer: dict[str, Any]) -> None:
             answer["not_computed"].setdefault(name, f"it is not a finite number on these rows ({value})")
             answer.setdefault("not_finite", {})[name] = str(value)
             del answer["metrics"][name]
+    for name, found in answer["readings"].items():
+        answer["readings"][name] = {words: value for words, value in found.items() if math.isfinite(value)}
     for name, ends in list(answer["intervals"].items()):
         if name not in answer["metrics"] or not all(map(math.isfinite, ends)):
             del answer["intervals"][name]

@@ -13,6 +13,7 @@ from tests.tools.evaluation.conftest import Evaluated
 
 from trainwright.tools.evaluation import Attempt, evaluate_program, evaluated_soon, forget, is_under_way, process
 from trainwright.tools.evaluation.comparison import differences_between, tolerance
+from trainwright.tools.gates.figures import evaluation_text
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.trainer.base.canonical import canonical_json
 from trainwright.trainer.run import RunKind
@@ -39,6 +40,19 @@ def test_a_figure_that_the_program_does_not_give_is_named_with_both_values(evalu
     assert f"{evaluated.accuracy:.6g} by the exported program alone on 90 rows" in sentence
     assert found.differs
     assert found.certified()["accuracy"] == pytest.approx(evaluated.accuracy)
+
+
+def test_another_usual_meaning_of_a_metrics_name_is_named_and_no_difference(evaluated: Evaluated) -> None:
+    evaluated.report(accuracy=100 * evaluated.accuracy, loss=evaluated.loss)
+    found = evaluated.evaluation()
+    assert not found.differs
+    assert found.certified()["accuracy"] == pytest.approx(evaluated.accuracy)
+    shown = f"accuracy {evaluated.accuracy:.6g} ({100 * evaluated.accuracy:.6g} reported, which is the same in percent)"
+    assert shown in evaluation_text(found)
+    assert list(found.splits["validation"]["readings"]) == ["accuracy"]
+    evaluated.configure(model=None, data=None, task={"use": "task.py:build"})
+    evaluated.resolve(judged_by="step")
+    assert evaluated.evaluation().certified()["accuracy"] == pytest.approx(evaluated.accuracy)
 
 
 def test_where_the_users_step_reports_a_difference_says_nothing(evaluated: Evaluated) -> None:

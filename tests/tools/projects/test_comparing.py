@@ -61,7 +61,7 @@ def test_runs_are_found_and_seeds_are_one_group(at, repeated, by):
 
 def test_fewer_than_two_are_refused_with_the_kinds_that_there_are(at, repeated):
     workspace = at(repeated)
-    with pytest.raises(NotFoundError, match="a comparison needs two") as caught:
+    with pytest.raises(NotFoundError, match="needs two runs") as caught:
         projects.compare_runs(workspace, project=NAME, only="probe")
     assert "baseline, smoke" in caught.value.remedy
     with pytest.raises(ConfigurationError, match="run_ids, a project, or a study_id"):

@@ -1,0 +1,59 @@
+"""Usual other readings of a metric's name, beside scikit-learn."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn import metrics as known
+
+from trainwright.trainer.clean_room import metrics
+from trainwright.trainer.clean_room.readings import readings
+
+pytestmark = pytest.mark.requirement("GATE-6")
+
+
+def read(name: str, outputs: Any, targets: Any) -> dict[str, float]:
+    kept = metrics.OF_OUTPUTS[name][0](outputs, targets)
+    return readings(name, kept, targets, metrics.compute(name, outputs, targets))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_readings_are_scikit_learns(seed: int) -> None:
+    draws = np.random.default_rng(seed)
+    rows, labels = 80, (80, 5)
+    two, wanted = draws.normal(size=(rows, 2)), draws.integers(0, 2, rows)
+    many, classes = draws.normal(size=(rows, 4)), draws.integers(0, 4, rows)
+    several, yes = draws.normal(size=labels), draws.integers(0, 2, labels)
+    numbers, values = draws.normal(size=rows), draws.normal(size=rows)
+    decided, guessed, chosen, scores = two.argmax(1), many.argmax(1), several > 0, two[:, 1] - two[:, 0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = [
+            ("f1", two, wanted, "that of class 1 alone", known.f1_score(wanted, decided)),
+            ("f1", two, wanted, "that of class 0 alone", known.f1_score(wanted, decided, pos_label=0)),
+            ("f1", many, classes, "the mean weighted by the classes' rows",
+             known.f1_score(classes, guessed, average="weighted")),
+            ("f1", many, classes, "the share of right rows (micro)", known.f1_score(classes, guessed, average="micro")),
+            ("f1", many, classes, "the mean without class 0",
+             known.f1_score(classes, guessed, average="macro", labels=[1, 2, 3])),
+            ("f1", several, yes, "that of all labels together (micro)",
+             known.f1_score(yes, chosen, average="micro")),
+            ("f1", several, yes, "the mean over rows",
+             known.f1_score(yes, chosen, average="samples", zero_division=0)),
+            ("accuracy", several, yes, "the share of rows with every label right", known.accuracy_score(yes, chosen)),
+            ("accuracy", many, classes, "the balanced accuracy", known.balanced_accuracy_score(classes, guessed)),
+            ("balanced_accuracy", many, classes, "the share of right rows", known.accuracy_score(classes, guessed)),
+            ("mean_iou", two, wanted, "that of class 1 alone", known.jaccard_score(wanted, decided)),
+            ("auc", two, wanted, "the area of decided classes in place of scores",
+             known.roc_auc_score(wanted, decided)),
+            ("auc", two, wanted, "the average precision", known.average_precision_score(wanted, scores)),
+            ("rmse", numbers, values, "the mean squared error", known.mean_squared_error(values, numbers)),
+            ("mae", numbers, values, "the median of the absolute errors",
+             known.median_absolute_error(values, numbers)),
+            ("accuracy", many, classes, "the same in percent", 100 * known.accuracy_score(classes, guessed)),
+        ]  # fmt: skip
+    for name, outputs, targets, words, value in expected:
+        assert read(name, outputs, targets)[words] == pytest.approx(value), (name, words)
