@@ -60,13 +60,35 @@ def normalized_arguments(model: type[BaseModel], given: Mapping[str, Any]) -> tu
     """Return the arguments in the schema's form, and a note for each one that was written differently."""
     rules = {name: _rule(about) for name, about in model.model_fields.items()}
     placed, notes = _placed(rules, given)
-    placed = _said(model, placed)
+    placed, read = _of_one_project(model, _said(model, placed))
+    notes += read
     arguments: dict[str, Any] = {}
     for name, value in placed.items():
         normalized, changed = _value(name, value, rules.get(name))
         arguments[name] = normalized
         notes += changed
     return arguments, notes
+
+
+def _of_one_project(model: type[BaseModel], given: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Read project and run from each other: digits/baseline-2 names both, and a project stands for its newest run."""
+    fields, project = model.model_fields, given.get("project")
+    name = next((one for one in ("run_id", "study_id") if one in fields), None)
+    handle = given.get(name or "")
+    if name is None or not isinstance(handle or project, str):
+        return given, []
+    if "project" not in given and "project" in fields and fields["project"].is_required() and "/" in str(handle):
+        owner = str(handle).partition("/")[0]
+        return {**given, "project": owner}, [f"project {owner!r} read from {name}"]
+    if "project" in fields or not isinstance(project, str):
+        return given, []
+    rest = {key: value for key, value in given.items() if key != "project"}
+    if handle in {None, "", "latest"}:
+        return {**rest, name: project}, [f"project {project!r} taken as {name}: its newest"]
+    owner, _, of_it = str(handle).partition("/")
+    if of_it or owner == project:
+        return (rest, []) if owner == project else (given, [])
+    return {**rest, name: f"{project}/{handle}"}, [f"{name} taken as {project}/{handle}"]
 
 
 def _said(model: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any]:
