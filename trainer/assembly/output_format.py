@@ -13,7 +13,7 @@ from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.data.first_look import first_sample
 from trainwright.trainer.data.plain_values import TARGET_KEYS
 from trainwright.trainer.models.weight_types import told_types
-from trainwright.trainer.objectives.supervised import describe, plain_output, split_batch
+from trainwright.trainer.objectives.supervised import describe, reading_of, split_batch
 
 if TYPE_CHECKING:
     from trainwright.trainer.data.splits import Splits
@@ -51,7 +51,7 @@ def find_returns(model: nn.Module, batch: Any) -> str:
         except TypeError as error:  # the model wants other arguments; the next attempt gives them
             wrong_arguments = wrong_arguments or error
             continue
-        found = _reading(result, may_be_output=may_be_output)
+        found = reading_of(result, may_be_output=may_be_output)
         if found is not None:
             return found
         seen.append(describe(result))
@@ -117,18 +117,6 @@ def _require_known(model: nn.Module, args: tuple[Any, ...], named: dict[str, Any
         "default; set `returns` where the target comes behind the inputs; or use a task with `step`.",
         document="configs/your_code.md",
     )
-
-
-def _reading(result: Any, *, may_be_output: bool) -> str | None:
-    if isinstance(getattr(result, "loss", None), Tensor):
-        return ".loss"
-    if isinstance(result, tuple | list) and len(result) >= 2:
-        first, second = (isinstance(item, Tensor) and item.numel() == 1 for item in result[:2])
-        return {(False, True): "logits,loss", (True, False): "loss,logits"}.get((first, second))
-    output = plain_output(result)
-    if isinstance(output, Tensor):
-        return "loss" if output.dim() == 0 else "output" if may_be_output else None
-    return "loss" if isinstance(result, Mapping) and "loss" in result else None
 
 
 VOCABULARY_NAMES = ("vocab_size", "vocabulary_size", "n_vocab", "num_tokens", "n_tokens", "ntoken", "num_embeddings")

@@ -108,10 +108,22 @@ class Supervised:
         return Outcome(loss.reshape(()), output, target if output is not None else None)
 
     def _mismatch(self, result: Any) -> ConfigurationError:
+        fits = reading_of(result)
+        if fits == self.returns == "output":
+            lacks = "no `loss` is given" if self.loss is None else "a sample has no target"
+            remedy = "Name a `loss`." if self.loss is None else "Return (inputs, target) from the data."
+            return ConfigurationError(f"`returns` = 'output' takes a loss and a target, and {lacks}.", remedy=remedy)
+        key = next((name for name, part in result.items() if isinstance(part, Tensor)), None) if isinstance(
+            result, Mapping
+        ) else None  # fmt: skip
+        alone = f"End forward with the prediction alone, `return output[{key!r}]`" if key else "Return the prediction"
         return ConfigurationError(
             f"`returns` = {self.returns!r} does not fit: the model returned {describe(result)}.",
-            remedy="Set `returns` to the output's form: output, 'logits,loss', 'loss,logits', .loss, loss or "
-            "compute_loss.",
+            remedy=f"Set `returns` to {fits!r}, which this is, or remove it: it is found then."
+            if fits is not None
+            else f"{alone}, a tensor (batch, ...); or give a task whose `step` computes the loss.",
+            document="configs/your_code.md",
+            details={"changes": {"returns": fits}} if fits is not None else {},
         )
 
 
@@ -140,6 +152,19 @@ def plain_output(result: Any, named: Mapping[str, Any] | None = None) -> Any:
         mask = (named or {}).get("attention_mask")
         return ends if mask is None else ends.masked_fill((mask == 0).unsqueeze(-1), LOWEST_LOGIT)
     return result.logits if hasattr(result, "logits") and not isinstance(result, Tensor) else result
+
+
+def reading_of(result: Any, *, may_be_output: bool = True) -> str | None:
+    """Return the `returns` that fits a model's result; None where neither a prediction nor a loss is plain in it."""
+    if isinstance(getattr(result, "loss", None), Tensor):
+        return ".loss"
+    if isinstance(result, tuple | list) and len(result) >= 2:
+        first, second = (isinstance(item, Tensor) and item.numel() == 1 for item in result[:2])
+        return {(False, True): "logits,loss", (True, False): "loss,logits"}.get((first, second))
+    output = plain_output(result)
+    if isinstance(output, Tensor):
+        return "loss" if output.dim() == 0 else "output" if may_be_output else None
+    return "loss" if isinstance(result, Mapping) and "loss" in result else None
 
 
 def describe(value: Any) -> str:
