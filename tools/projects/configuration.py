@@ -34,7 +34,7 @@ from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.projects.passing import begin, refuse_to_change
 from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_orchestrator import refresh_project
-from trainwright.tools.workspace.records import get_project, latest_config
+from trainwright.tools.workspace.records import get_project, latest_config, runs_of
 from trainwright.tools.workspace.tables import ConfigVersion, now
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError
 from trainwright.trainer.config import config_digest, leaves, load_yaml, merge_changes, parse_config
@@ -64,6 +64,8 @@ class ConfigurationAnswer(Answer):
     phase: str
     reopened: list[str]
     """Gates that had passed and are to be passed again, in order; the first with what has changed."""
+    under_way: list[str] | None = None
+    """Runs that go on with the configuration that they were started with; stop_training ends one."""
     scope_changed: list[str] | None = None
     """What has been made smaller, or other, since a run ran out of memory, with the reason."""
     release_begun: int | None = None
@@ -155,6 +157,7 @@ def _changed(workspace: Workspace, project: str, asked: dict[str, Any], *, begin
             version=evidence.version.number,
             digest=evidence.version.digest,
             changed=changed | moved,
+            under_way=[run.id for run in runs_of(session, project) if not run.sealed] or None if changed else None,
             scope_changed=[str(change) for change in scope_changes(evidence)] or None,
             phase=where.phase.value,
             release_begun=begun,

@@ -24,6 +24,8 @@ FOLDERS = ("images", "arrow")
 PATTERN = "*?["
 MAKING_NAMES = {"globals", "setattr", "exec", "vars"}
 """Calls by which a module may define names that its text does not show."""
+VALUES = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.JoinedStr)
+"""Expressions whose value cannot be called."""
 
 
 def require_files(changes: dict[str, Any], config: TrainingConfig, code_root: Path) -> None:
@@ -94,7 +96,10 @@ def _check_entry(use: str, code_root: Path, key: str) -> None:
     file = entry_file(use, code_root, key=key)
     known = _top_names(file)
     first = name.split(".")[0]
-    if known is None or first in known:
+    if known is None:
+        return
+    if first in known:
+        _refuse_made(use, name, file, key)
         return
     meant = near(first, known)
     raise ConfigurationError(
@@ -102,6 +107,21 @@ def _check_entry(use: str, code_root: Path, key: str) -> None:
         remedy=f"Name one of: {', '.join(sorted(known)[:20]) or 'no public names'}.",
         document="configs/your_code.md",
         details={"near": f"{place}:{meant[0]}"} if meant else {},
+    )
+
+
+def _refuse_made(use: str, name: str, file: Path, key: str) -> None:
+    """Refuse a name that the module gives to a value, such as a trainer that is made when it is imported."""
+    made = [node.value for node in ast.parse(file.read_bytes()).body if isinstance(node, ast.Assign)
+            and any(isinstance(target, ast.Name) and target.id == name for target in node.targets)]  # fmt: skip
+    called = ast.unparse(made[-1].func) if made and isinstance(made[-1], ast.Call) else ""
+    if not made or not (isinstance(made[-1], VALUES) or called.endswith("Trainer")):
+        return
+    what = f"what {called}(…) returned when the file was imported" if called else "a value"
+    raise ConfigurationError(
+        f"`{key}` = {use!r}: {name} is {what}, and a function is called here, in each run anew.",
+        remedy=f"Put it into a function, `def make_{name}(): …; return {name}`, and name make_{name}.",
+        document="configs/own_trainer.md" if called else "configs/your_code.md",
     )
 
 

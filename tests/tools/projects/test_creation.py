@@ -122,6 +122,29 @@ def test_a_bad_project_is_refused_and_leaves_nothing(workspace: Workspace, chang
     assert list((workspace.path / "projects").iterdir()) == []
 
 
+@pytest.mark.requirement("TRAIN-1", "GATE-7")
+@pytest.mark.parametrize(
+    ("use", "says"),
+    [
+        ("trainer", "what Seq2SeqTrainer(…) returned when the file was imported"),
+        ("SIZES", "SIZES is a value, and a function is called here"),
+        ("make", ""),
+        ("partly", ""),
+    ],
+)
+def test_a_value_where_a_function_belongs_is_refused_at_creation(workspace: Workspace, use: str, says: str) -> None:
+    code = "from functools import partial\nSIZES = [3]\ndef make(): ...\npartly = partial(make)\n"
+    (workspace.path.parent / "train.py").write_text(f"{code}trainer = Seq2SeqTrainer(model=None)\n")
+    values = {"trainer": {"use": f"train.py:{use}"}, "metrics": []}
+    if not says:
+        create(workspace, config=values, goal={"metric": "loss", "direction": "minimize", "target": 0.1})
+        return
+    with pytest.raises(ConfigurationError) as caught:
+        create(workspace, config=values)
+    assert says in caught.value.message
+    assert f"name make_{use}" in caught.value.remedy
+
+
 @pytest.mark.requirement("CONF-1")
 @pytest.mark.parametrize(
     ("metric", "direction", "meant"),

@@ -12,6 +12,7 @@ import psutil
 import pytest
 from tests.function_text import body_of
 
+from trainwright.tools.projects import configure
 from trainwright.tools.training_orchestrator import (
     RunView,
     resume_run,
@@ -167,6 +168,8 @@ def test_code_that_holds_the_interpreter_is_ended_by_the_server_and_the_answer_s
     directory = workspace.run_directory("deaf", run_id)
     while "here" not in (directory.log.read_text() if directory.log.exists() else ""):
         assert not wait_for_run(workspace, run_id, 0.05).is_ended
+    changed = configure(workspace, "deaf", changes={"training.epochs": 9})
+    assert changed.under_way == [run_id]
     worker = psutil.Process(worker_of(directory))
     view = stop_and_follow(workspace, run_id, project="deaf")
     assert (view.state, view.stop_reason) == (RunState.INTERRUPTED, "requested")
