@@ -90,7 +90,9 @@ def build_work(
         splits.files += work.model_files
     if config.target_scaling is not None:
         with user_code("Reading the targets of the train split", code_root):
-            work.target_scaling = measure_targets(work.splits.samples["train"], context.data_seed)
+            work.target_scaling = measure_targets(
+                work.splits.samples["train"], context.data_seed, config.target_scaling
+            )
     if config.adapter is not None:
         if work.splits.text is not None:
             packed = hasattr(work.splits.samples["train"], "groups")

@@ -115,7 +115,7 @@ class Comparison:
             return
         if self.scaling is not None:
             mean, scale = (np.asarray(self.scaling[name], dtype=float) for name in ("mean", "scale"))
-            outputs, targets = (outputs - mean) / scale, (targets - mean) / scale
+            outputs, targets = ((_before(each, self.scaling) - mean) / scale for each in (outputs, targets))
         try:
             sums, counts = losses.terms(self.loss, outputs, targets)
         except (losses.NotComputableError, ValueError, IndexError) as error:
@@ -163,6 +163,12 @@ class Comparison:
             between = bootstrap(lambda at: float(value(kept.at(at), targets.at(at))), rows, kept.values.size)
         if between is not None:
             answer["intervals"][prefix + name] = list(between)
+
+
+def _before(numbers: Array, scaling: Mapping[str, Any]) -> Array:
+    """Return numbers as they were standardized: their logarithm, where one was taken."""
+    added = scaling.get("added")
+    return numbers if added is None else np.log(np.maximum(numbers + float(added), np.finfo(np.float32).tiny))
 
 
 def _why_not(name: str) -> str:

@@ -258,7 +258,7 @@ class TrainingConfig(Section):
     adapter: AnyAdapter | None = None
     data: Annotated[DataSection, AfterValidator(with_arguments("data.use"))] | None = None
     loss: Annotated[str | Entry, AfterValidator(with_arguments("loss"))] = "cross_entropy"
-    target_scaling: Literal["standardize"] | None = None
+    target_scaling: Literal["standardize", "log", "log1p"] | None = None
     """Of a number to predict: the loss sees targets of mean 0 and deviation 1, measured on the train split; metrics,
     predictions and exports keep the targets' units."""
     metrics: list[Annotated[str | Entry, AfterValidator(with_arguments("metrics"))]] = Field(default_factory=list)

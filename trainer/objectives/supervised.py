@@ -187,27 +187,40 @@ class TargetScaling:
     """Measured on the train split alone. The model's output is in deviations from the mean."""
 
     mean: Tensor
-    """(...) as one target, float32."""
+    """(...) as one target, float32; of its logarithm where one is taken."""
     scale: Tensor
+    added: float | None = None
+    """What is added before the natural logarithm is taken: 0 or 1; None: none is taken."""
 
     def scaled(self, target: Tensor) -> Tensor:
         """Return targets (batch, ...) in deviations from the mean."""
-        return (target.float() - self.mean.to(target.device)) / self.scale.to(target.device)
+        number = target.float() if self.added is None else (target.float() + self.added).log()
+        return (number - self.mean.to(target.device)) / self.scale.to(target.device)
 
     def in_units(self, output: Tensor) -> Tensor:
         """Return the model's outputs, (batch, ...) or (batch, 1), in the targets' units."""
-        return output.float() * self.scale.to(output.device) + self.mean.to(output.device)
+        number = output.float() * self.scale.to(output.device) + self.mean.to(output.device)
+        return number if self.added is None else number.exp() - self.added
 
     def as_dict(self) -> dict[str, Any]:
         """Return the record for the evidence and for the exported model."""
-        return {"mean": self.mean.tolist(), "scale": self.scale.tolist()}
+        of_logarithm = {} if self.added is None else {"added": self.added}
+        return {"mean": self.mean.tolist(), "scale": self.scale.tolist(), **of_logarithm}
 
 
-def measure_targets(samples: Any, seed: int) -> TargetScaling:
+ADDED: dict[str | None, float] = {"log": 0.0, "log1p": 1.0}
+
+
+def measure_targets(samples: Any, seed: int, by: str | None = "standardize") -> TargetScaling:
     """Return mean and deviation of the train split's targets; the deviation is 1 where nothing varies.
 
+    Args:
+        samples: the train split's.
+        seed: of their draws.
+        by: `standardize`, or `log` and `log1p` of the targets first.
+
     Raises:
-        DataError: a stream, or targets that are no numbers to predict.
+        DataError: a stream, targets that are no numbers to predict, or numbers without a logarithm.
     """
     targets = _targets(samples, seed)
     if targets is None or not (targets.is_floating_point() or targets.dtype in {torch.int32, torch.int64}):
@@ -218,9 +231,25 @@ def measure_targets(samples: Any, seed: int) -> TargetScaling:
             document="configs/losses.md",
             details={"changes": {"target_scaling": None}},
         )
-    numbers = targets.double()
+    numbers, added = targets.double(), ADDED.get(by)
+    if added is not None:
+        numbers = _logarithm(numbers, added, by)
     mean, scale = numbers.mean(dim=0), numbers.std(dim=0, unbiased=False)
-    return TargetScaling(mean.float(), torch.where(scale > 0, scale, torch.ones_like(scale)).float())
+    return TargetScaling(mean.float(), torch.where(scale > 0, scale, torch.ones_like(scale)).float(), added)
+
+
+def _logarithm(numbers: Tensor, added: float, by: str | None) -> Tensor:
+    below = numbers[numbers <= -added]
+    if below.numel():
+        other = "standardize" if added or bool((below < 0).any()) else "log1p"
+        raise DataError(
+            f"`target_scaling` = {by!r} takes the logarithm of the targets{' plus 1' if added else ''}, and "
+            f"{below.numel()} of {numbers.numel()} in train have none: the lowest is {float(below.min()):g}.",
+            remedy=f"Set target_scaling to {other}.",
+            document="configs/losses.md",
+            details={"changes": {"target_scaling": other}},
+        )
+    return (numbers + added).log()
 
 
 def _targets(samples: Any, seed: int) -> Tensor | None:

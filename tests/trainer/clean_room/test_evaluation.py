@@ -113,6 +113,10 @@ def test_scaled_targets_are_measured_in_units_and_their_loss_in_deviations(room:
     found, guessed = room.validation()["metrics"], room.inputs @ weights
     assert found["mae"] == pytest.approx(np.abs(guessed - prices).mean(), rel=1e-5)
     assert found["loss"] == pytest.approx(np.square((guessed - prices) / 3.0).mean(), rel=1e-5)
+    room.fix(np.abs(room.inputs), prices)
+    room.order["rows"]["record"]["target_scaling"] = {"mean": [4.0], "scale": [0.5], "added": 1.0}
+    logs = [np.log1p(numbers.astype(float)) for numbers in (np.abs(room.inputs) @ weights, prices)]
+    assert room.validation()["metrics"]["loss"] == pytest.approx(np.square((logs[0] - logs[1]) / 0.5).mean(), rel=1e-5)
 
 
 def test_several_tasks_are_compared_each_in_its_columns(room: Any) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tests.variants import variants
+
+from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.data.tensors import TensorSamples
+from trainwright.trainer.objectives.supervised import measure_targets
 
 pytestmark = pytest.mark.requirement("TRAIN-5")
 
@@ -75,18 +81,18 @@ def test_scaled_targets_train_where_plain_ones_do_not_and_the_export_gives_their
         "logging": {"tensorboard": False},
     }  # fmt: skip
     found = {}
-    for scaling in (None, "standardize"):
+    for scaling in (None, "standardize", "log1p"):
         run = make_run(tmp_path / f"run-{scaling}", {**values, "target_scaling": scaling})
         assert work(run) == 0, run.log.read_text()
         found[scaling] = run.evidence("summary")["best"]["metrics"]
-    assert found["standardize"]["r2"] > 0.4 > found[None]["r2"]
+    assert min(found["standardize"]["r2"], found["log1p"]["r2"]) > 0.4 > found[None]["r2"]
     assert 30 < found["standardize"]["mae"] < 70, "in the units of the targets, 25 to 346"
     scaling = run.evidence("resolved")["target_scaling"]
-    assert 130 < scaling["mean"] < 170, "measured, on the train split"
+    assert 130 < math.exp(scaling["mean"]) - scaling["added"] < 150, "measured, on the train split"
     export = make_run(tmp_path / "export", values, kind="export", source_run=str(run.path))
     assert work(export) == 0, export.log.read_text()
     measured = export.evidence("export")["validation"]["metrics"]
-    assert measured["r2"] == pytest.approx(found["standardize"]["r2"], abs=1e-5)
+    assert measured["r2"] == pytest.approx(found["log1p"]["r2"], abs=1e-5)
     onnxruntime = pytest.importorskip("onnxruntime")
     from sklearn.datasets import load_diabetes
 
@@ -94,6 +100,21 @@ def test_scaled_targets_train_where_plain_ones_do_not_and_the_export_gives_their
     data = load_diabetes()
     (predicted,) = session.run(None, {"input": data.data.astype("float32")})
     assert abs(predicted.mean() - data.target.mean()) < 20
+
+
+@pytest.mark.requirement("TRAIN-1", "GATE-2")
+def test_targets_without_a_logarithm_are_named_with_the_scaling_that_fits() -> None:
+    inputs, counts = torch.zeros(4, 1), torch.tensor([0.0, 3.0, 9.0, 1.0])
+    for by, targets, fits in (
+        ("log", counts, "log1p"),
+        ("log", counts - 2, "standardize"),
+        ("log1p", counts - 1, "standardize"),
+    ):
+        with pytest.raises(DataError, match=f"the lowest is {float(targets.min()):g}") as caught:
+            measure_targets(TensorSamples(inputs, targets), 0, by)
+        assert caught.value.details == {"changes": {"target_scaling": fits}}
+        scaling = measure_targets(TensorSamples(inputs, targets), 0, fits)
+        assert torch.allclose(scaling.in_units(scaling.scaled(targets)), targets, atol=1e-5)
 
 
 @pytest.mark.requirement("TRAIN-1", "GATE-2")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import torch
@@ -40,12 +40,12 @@ class Serving(nn.Module):
         self.tasks = objective if isinstance(objective, MultiTask) else None
         self.output_names: list[str] = []
         self.prediction: str | None = None
-        self.rescales = work.target_scaling is not None
         self.target_mean: Tensor
         self.target_scale: Tensor
-        if work.target_scaling is not None:
-            self.register_buffer("target_mean", work.target_scaling.mean)
-            self.register_buffer("target_scale", work.target_scaling.scale)
+        self.scaling = work.target_scaling
+        if self.scaling is not None:
+            self.register_buffer("target_mean", self.scaling.mean)
+            self.register_buffer("target_scale", self.scaling.scale)
         self.preprocessing = work.splits.preprocessing
 
     def forward(self, *inputs: Tensor) -> Tensor | tuple[Tensor, ...]:
@@ -80,7 +80,8 @@ class Serving(nn.Module):
             )
         first_name = self.prediction if self.prediction in named else _likely(named)
         output = named.pop(first_name)
-        output = output * self.target_scale + self.target_mean if self.rescales else output
+        if self.scaling is not None:
+            output = replace(self.scaling, mean=self.target_mean, scale=self.target_scale).in_units(output)
         return {OUTPUT: output, **{_free(name): value for name, value in named.items()}}
 
     def find_prediction(self, wanted: Tensor, *inputs: Tensor) -> bool:
