@@ -7,6 +7,7 @@ second is a function of the trial table and of the baseline's repetitions, so th
 from __future__ import annotations
 
 import math
+import statistics
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from trainwright.tools.workspace.records import ACTIVE, get_study, runs_of
 from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.errors import LimitReachedError
 from trainwright.trainer.config import SearchSection
-from trainwright.trainer.run import RunKind
+from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,19 +84,22 @@ def ended_by(session: Session, study: Study) -> dict[str, Any] | None:
 def _limit_reached(
     session: Session, workspace: Workspace, study: Study, search: SearchSection, trials: Sequence[TrialRecord]
 ) -> dict[str, Any] | None:
-    """Return the limit that does not leave the next wave and the repetitions, each reserved as the longest so far."""
+    """Return the limit that does not leave the next wave and the repetitions.
+
+    A trial is reserved as the longest so far, for the next may be as slow; a repetition as the middle of whole runs.
+    """
     limits = search.stop_after
     if limits is None:
         return None
-    used, longest = _use(session, workspace, study)
-    waves = math.ceil(min(search.wave, search.trials - len(trials)) / search.width)
-    repeats = 2 * search.confirmation_repeats
-    runs = min(search.wave, search.trials - len(trials)) + repeats
-    seconds = longest.wall_clock_seconds * (waves + math.ceil(repeats / search.width))
+    used, longest, usual = _use(session, workspace, study)
+    trials_next = min(search.wave, search.trials - len(trials))
+    waves, repeats = math.ceil(trials_next / search.width), 2 * search.confirmation_repeats
+    turns = math.ceil(repeats / search.width)
+    seconds = longest.wall_clock_seconds * waves + usual.wall_clock_seconds * turns
     lines = {
         "wall_clock_hours": (_study_seconds(session, study) / SECONDS_PER_HOUR, seconds / SECONDS_PER_HOUR),
-        "gpu_hours": (used.gpu_hours, longest.gpu_hours * runs),
-        "money": (used.money, longest.money * runs),
+        "gpu_hours": (used.gpu_hours, longest.gpu_hours * trials_next + usual.gpu_hours * repeats),
+        "money": (used.money, longest.money * trials_next + usual.money * repeats),
     }
     for name, (spent, reserved) in lines.items():
         allowed = getattr(limits, name)
@@ -110,11 +114,16 @@ def _limit_reached(
     return None
 
 
-def _use(session: Session, workspace: Workspace, study: Study) -> tuple[Amounts, Amounts]:
-    """Return what the study's runs have used, and of each amount the most of one run; before any, as the baseline."""
+def _use(session: Session, workspace: Workspace, study: Study) -> tuple[Amounts, Amounts, Amounts]:
+    """Return what the study's runs have used, and of one run the most of each amount and the middle of whole ones.
+
+    Before any has ended, both are the baseline's.
+    """
     own = {run.id for run in runs_of(session, study.project) if run.study == study.id}
     seals = ledger.ProjectFacts(session, study.project).seals
-    each = [Amounts.model_validate(seals[run_id].used) for run_id in sorted(own & seals.keys())]
+    ended = sorted(own & seals.keys())
+    each = [Amounts.model_validate(seals[run_id].used) for run_id in ended]
+    whole = [one for one, run_id in zip(each, ended, strict=True) if seals[run_id].state == RunState.COMPLETED]
     total = Amounts()
     for one in each:
         total += one
@@ -122,8 +131,20 @@ def _use(session: Session, workspace: Workspace, study: Study) -> tuple[Amounts,
         evidence = Evidence(session, workspace, study.project)
         seconds = seconds_a_trial(evidence) or 0.0
         gpus = expected_gpus(evidence.config, RunKind.TRIAL, workspace.settings)
-        return total, Amounts.of_work(seconds, gpus, workspace.settings.price_per_gpu_hour)
-    return total, Amounts(**{name: max(getattr(one, name) for one in each) for name in Amounts.model_fields})
+        one = Amounts.of_work(seconds, gpus, workspace.settings.price_per_gpu_hour)
+        return total, one, one
+    names = Amounts.model_fields
+    most = Amounts(**{name: max(getattr(one, name) for one in each) for name in names})
+    middle = {name: statistics.median([getattr(one, name) for one in whole or [most]]) for name in names}
+    return total, most, Amounts(**middle)
+
+
+def seconds_allowed(session: Session, study: Study) -> float | None:
+    """Return the seconds that the study's own limit leaves it; None without one."""
+    limits = None if study.is_ablation else SearchSection.model_validate(study.search).stop_after
+    if limits is None or limits.wall_clock_hours is None:
+        return None
+    return max(limits.wall_clock_hours * SECONDS_PER_HOUR - _study_seconds(session, study), 0.0)
 
 
 def _study_seconds(session: Session, study: Study) -> float:

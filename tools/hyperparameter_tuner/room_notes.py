@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from trainwright.tools import gpus, limits
+from trainwright.tools.gates.searches import seconds_a_trial
 from trainwright.tools.hyperparameter_tuner.gpu_share import USABLE, devices_for, peak_bytes, per_gpu, share_bytes
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
@@ -40,6 +41,7 @@ def room_notes(
     wanted = gpus.wanted_gpus(RunKind.TRIAL, config)
     devices = devices_for(evidence, study_id) if wanted else []
     notes = _place_notes(evidence, search.width) + core_notes(search.width, config, cores_here())
+    notes += time_notes(search, seconds_a_trial(evidence))
     if not devices:
         if search.trials_per_gpu != 1:
             notes.append(
@@ -64,6 +66,24 @@ def _place_notes(evidence: Evidence, width: int) -> list[str]:
     return [
         f"width {width}, and {name} lets {least} run at once: a wave runs in turns, with the same results; only the "
         f"owner can raise it: {limits.how_to_raise(name, evidence.name)}"
+    ]
+
+
+def time_notes(search: SearchSection, seconds: float | None) -> list[str]:
+    """Return a sentence where the search's own time ends it before its last trial, by what a run took."""
+    hours = search.stop_after.wall_clock_hours if search.stop_after is not None else None
+    if hours is None or not seconds:
+        return []
+    turns = math.floor(hours * 3600 / seconds) - math.ceil(2 * search.confirmation_repeats / search.width)
+    fitting = max(turns, 0) * search.width
+    if fitting >= search.trials:
+        return []
+    cheaper = "confirmation_repeats 1, " if search.confirmation_repeats > 1 else ""
+    shorter = "pruning median, " if search.pruning.name == "none" else ""
+    return [
+        f"stop_after.wall_clock_hours {hours:g} leaves about {fitting} of {search.trials} trials: a run takes "
+        f"{seconds:.0f} s, and {2 * search.confirmation_repeats} repetitions are kept back; {cheaper}{shorter}"
+        "fewer training.epochs or more hours make room"
     ]
 
 

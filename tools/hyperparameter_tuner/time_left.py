@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from trainwright.tools.gates.searches import MOST_TIMED, middle_seconds
 from trainwright.tools.hyperparameter_tuner.earlier_runs import digests_of
+from trainwright.tools.hyperparameter_tuner.ends import seconds_allowed
 from trainwright.tools.hyperparameter_tuner.trials import RUNNING, trials_of
 from trainwright.tools.workspace.tables import Run, now
 from trainwright.trainer.config import SearchSection
@@ -49,7 +50,9 @@ def estimated_seconds(session: Session, study: Study, *, is_last: bool = False) 
     repetition = of_trial if whole is None else whole
     living = [run.created_at for run in own if run.ended_at is None]
     under_way = _elapsed(living, of_trial if trials else repetition)
-    return round(max(trials * of_trial + repetitions * repetition - under_way, 0.0), 1)
+    planned = max(trials * of_trial + repetitions * repetition - under_way, 0.0)
+    allowed = seconds_allowed(session, study)
+    return round(planned if allowed is None else min(planned, allowed), 1)
 
 
 def _prunes(study: Study) -> bool:

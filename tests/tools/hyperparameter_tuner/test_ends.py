@@ -15,14 +15,16 @@ from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner import ends, start_study, study_status, tuning_report
 from trainwright.tools.hyperparameter_tuner.conductor import next_wave
 from trainwright.tools.hyperparameter_tuner.ends import end_early, ended_by, expected_gain
+from trainwright.tools.hyperparameter_tuner.room_notes import time_notes
 from trainwright.tools.hyperparameter_tuner.time_left import PRUNED_SHARE, estimated_seconds
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, PRUNED
 from trainwright.tools.ledger.events import StudyChanged
+from trainwright.tools.limits import Amounts
 from trainwright.tools.workspace.records import get_study, latest_config
 from trainwright.tools.workspace.tables import Run, Trial, now
 from trainwright.trainer.base.errors import ConfigurationError, LimitReachedError
-from trainwright.trainer.config import parse_config
+from trainwright.trainer.config import SearchSection, parse_config
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
@@ -173,6 +175,31 @@ def test_a_limit_without_room_for_the_first_wave_is_refused_with_figures(
         end_early(workspace, study_id)
     assert "start_tuning(project='digits'" in refused.value.remedy
     assert refused.value.details["reserved"] == pytest.approx(7 * 60 / 3600)
+
+
+@pytest.mark.requirement("TUNE-7", "TUNE-5")
+def test_a_limit_says_before_the_first_trial_how_many_fit_and_what_makes_room() -> None:
+    search = SearchSection.model_validate(SEARCH | {"trials": 15, "stop_after": {"wall_clock_hours": 0.5}})
+    (said,) = time_notes(search, 180.0)  # ten runs in all, six of them repetitions
+    assert said.startswith("stop_after.wall_clock_hours 0.5 leaves about 4 of 15 trials: a run takes 180 s")
+    assert "confirmation_repeats 1" in said
+    assert time_notes(search, 60.0) == time_notes(search, None) == []
+    assert time_notes(search.model_copy(update={"stop_after": None}), 180.0) == []
+
+
+@pytest.mark.requirement("TUNE-7", "GATE-4")
+def test_one_slow_trial_is_no_measure_of_the_repetitions_and_the_estimate_keeps_the_limit(
+    workspace: Workspace, begun: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study_id = begun(stop_after={"wall_clock_hours": 0.05})
+    with workspace.session() as session:
+        study = get_study(session, study_id)
+        quick, slow = Amounts(wall_clock_seconds=5.0), Amounts(wall_clock_seconds=60.0)
+        monkeypatch.setattr(ends, "_use", lambda *_: (quick, slow, quick))
+        monkeypatch.setattr(ends, "_study_seconds", lambda *_: 80.0)
+        search = SearchSection.model_validate(study.search)
+        assert ends._limit_reached(session, workspace, study, search, []) is None, "60 s and six times 5 of 100"
+        assert ends.seconds_allowed(session, study) == pytest.approx(100.0)
 
 
 FOUR: dict[str, Any] = {
