@@ -29,6 +29,8 @@ def probe_result(probe: Probe, artifacts: Path) -> dict[str, Any]:
         "peak_memory_bytes": profile.peak_memory_bytes,
         "suggested_learning_rate": rate.suggested,
         "suggested_batch_size": size.suggested,
+        "suggested_threads": probe.threads.suggested,
+        "threads_ms": {str(count): each for count, each in probe.threads.tried.items()} or None,
         "batch_sizes": {
             str(one["batch_size"]): one.get("samples_per_second", one.get("failure")) for one in size.tried
         },

@@ -25,7 +25,7 @@ from trainwright.trainer.run import RunSpecification
 from trainwright.trainer.run.environment import digest_of_versions
 from trainwright.trainer.run.evidence import BestEpoch, Environment, Resolved, Summary
 from trainwright.trainer.strategies.group import present
-from trainwright.trainer.supervision.sampling import SystemSampler
+from trainwright.trainer.supervision.sampling import SystemSampler, allowed_cores
 from trainwright.trainer.user_code.context import SEEDED
 from trainwright.trainer.user_code.entries import PRIVATE
 
@@ -59,7 +59,7 @@ def resolved_evidence(session: Session) -> Resolved:
         objective_rests_on=session.auxiliary.record,
         judged_by="validation_step" if session.work.validation_step else "step" if session.work.step else None,
         inputs="keywords" if _by_keywords(sample) else "positional",
-        told=notes_on_model(session.work),
+        told=notes_on_model(session.work) + _threads(session),
         parameters=sum(size for size, _ in sizes),
         trainable_parameters=sum(size for size, trainable in sizes if trainable),
         model_class=_class_name(type(model), session),
@@ -83,6 +83,14 @@ def resolved_evidence(session: Session) -> Resolved:
         keys_without_effect=keys_without_effect(config, session),
         **_deepspeed(session),
     )
+
+
+def _threads(session: Session) -> list[str]:
+    """Say which of the machine's cores a step on the CPU uses, where it does not use them all."""
+    used, cores = session.config.reproducibility.threads, int(allowed_cores())
+    if session.device.type != "cpu" or used >= cores:
+        return []
+    return [f"a step uses {used} of {cores} cores (reproducibility.threads); a probe measures whether more help"]
 
 
 def _class_name(model: type, session: Session) -> str:

@@ -180,11 +180,20 @@ class SizeTest(Suggestion):
     """{batch_size, and samples_per_second and peak_memory_bytes, or failure}."""
 
 
+class ThreadTest(Suggestion):
+    """The steps' times by number of CPU threads."""
+
+    suggested: int | None = None
+    tried: dict[int, float] = {}
+    """Milliseconds of a step by number of threads."""
+
+
 class Probe(Part, file="probe"):
     """Measurements of a run's first steps by a probe run."""
 
     profile: Profile = Profile()
     learning_rate: RateTest = RateTest()
     batch_size: SizeTest = SizeTest()
+    threads: ThreadTest = ThreadTest()
     schedule_plot: str | None = None
     changes: dict[str, Any] | None = None

@@ -10,11 +10,12 @@ import torch
 
 from trainwright.tools.training_orchestrator.probes import probe_result, suggested_call
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.jobs.probe import rates, sizes
+from trainwright.trainer.jobs.probe import rates, sizes, threads
 from trainwright.trainer.jobs.probe.rates import bottleneck
 from trainwright.trainer.jobs.probe.run import put_back
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.results import Probe
+from trainwright.trainer.supervision.sampling import allowed_cores
 
 pytestmark = pytest.mark.slow
 
@@ -46,10 +47,32 @@ def test_a_probe_measures_suggests_and_keeps_no_checkpoint(tmp_path: Path, make_
     tried = found["batch_size"]["tried"]
     assert [one["batch_size"] for one in tried][:2] == [32, 64]
     assert tried[0]["samples_per_second"] > 0
+    of_threads = found["threads"]
+    cores = int(allowed_cores())
+    assert {*of_threads["tried"]} >= ({"1", str(cores)} if cores > 1 else set())
+    assert all(each > 0 for each in of_threads["tried"].values())
+    assert found["changes"].get("reproducibility.threads") == of_threads["suggested"]
     assert not any(run.checkpoints.glob("step-*"))
     assert run.evidence("summary") is None
     told = probe_result(run.part(Probe), run.artifacts)
     assert suggested_call("mine", "run", told).arguments["changes"] == found["changes"]
+
+
+@pytest.mark.requirement("TRAIN-8", "REPRO-5")
+@pytest.mark.parametrize(
+    ("milliseconds", "present", "suggested"),
+    [
+        ({1: 100.0, 2: 55.0, 4: 30.0, 8: 29.0}, 1, 4),
+        ({1: 10.0, 2: 9.5, 4: 12.0}, 1, None),
+        ({1: 10.0, 2: 8.6}, 1, None),
+        ({1: 10.0, 8: 40.0}, 8, 1),
+        ({1: 10.0}, 1, None),
+    ],
+)
+def test_as_many_threads_as_help_and_no_more_are_suggested(
+    milliseconds: dict[int, float], present: int, suggested: int | None
+) -> None:
+    assert threads.suggestion(milliseconds, present)["suggested"] == suggested
 
 
 @pytest.mark.requirement("TUNE-6")

@@ -15,6 +15,7 @@ from trainwright.trainer.engine.trackers import Trackers
 from trainwright.trainer.jobs.probe import rates
 from trainwright.trainer.jobs.probe.rates import profile
 from trainwright.trainer.jobs.probe.sizes import find_batch_size
+from trainwright.trainer.jobs.probe.threads import find_threads
 from trainwright.trainer.optimization.schedules import planned_schedule, plot_schedule
 from trainwright.trainer.run import RunState
 from trainwright.trainer.run.results import Probe, Profile, RateTest, Suggestion
@@ -59,8 +60,14 @@ def probe(session: Session, heartbeat: Heartbeat) -> str:
         heartbeat.stage("trying batch sizes")
         with put_back(session):
             tests["batch_size"] = find_batch_size(session)
+    if not session.stop.asked:
+        heartbeat.stage("trying threads")
+        with put_back(session):
+            tests["threads"] = find_threads(session)
     rate = tests["learning_rate"].suggested if "learning_rate" in tests else None
     changes = suggested_changes(session, profiled, rate)
+    if (threads := tests["threads"].suggested if "threads" in tests else None) is not None:
+        changes["reproducibility.threads"] = threads
     session.run.write_evidence(Probe(profile=profiled, schedule_plot=_planned(session), changes=changes, **tests))
     heartbeat.set(step=profiled.steps)
     return session.stop.reason if session.stop.asked else "completed"
