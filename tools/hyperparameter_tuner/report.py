@@ -8,6 +8,7 @@ from trainwright.tools import ledger
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.hyperparameter_tuner.analysis import Subject, draw_study, drawable_kinds, subject_of
+from trainwright.tools.hyperparameter_tuner.earlier_best import better_before
 from trainwright.tools.hyperparameter_tuner.earlier_runs import digests_of
 from trainwright.tools.hyperparameter_tuner.ends import ended_by
 from trainwright.tools.hyperparameter_tuner.start_points import GUESS, ORIGIN, PRESENT, begins_with
@@ -49,6 +50,7 @@ def tuning_report(session: Session, workspace: Workspace, study: Study) -> str:
         counts={state: sum(trial.state == state for trial in trials) for state in (COMPLETED, PRUNED, FAILED)},
         studies=len(ids),
         best=subject.best,
+        earlier=better_before(session, workspace, study, subject.best),
         is_present=subject.best is not None and subject.best.attributes.get(ORIGIN) == PRESENT,
         front=subject.front,
         found=study.confirmation,

@@ -36,6 +36,11 @@ class TrialRecord:
     further: dict[str, float] = field(default_factory=dict)
     """Further objectives' values, at the epoch of `value`."""
 
+    def words(self) -> str:
+        """Return the parameters in a line, numbers to four digits."""
+        shown = {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in self.parameters.items()}
+        return ", ".join(f"{key} {value}" for key, value in shown.items())
+
 
 def trials_of(session: Session, study_id: str) -> list[TrialRecord]:
     """Return the study's trials by number."""

@@ -11,6 +11,7 @@ from trainwright.tools.gates.searches import room_for
 from trainwright.tools.gpus.claims import claims_of
 from trainwright.tools.gpus.waiting import waiters
 from trainwright.tools.hyperparameter_tuner.ablation.view import ablation_view
+from trainwright.tools.hyperparameter_tuner.earlier_best import better_before
 from trainwright.tools.hyperparameter_tuner.ends import ended_by
 from trainwright.tools.hyperparameter_tuner.start_points import NOTHING_BETTER, ORIGIN, PRESENT
 from trainwright.tools.hyperparameter_tuner.time_left import estimated_seconds
@@ -30,10 +31,13 @@ from trainwright.tools.workspace.records import ACTIVE, get_study
 from trainwright.trainer.config import SearchSection
 
 if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Study
 
 
+MOST_OTHERS = 3
 MOST_OF_FRONT = 8
 """Trials of the front in an answer; `plot_metrics` draws, and the report lists, all of them."""
 
@@ -84,6 +88,10 @@ class StudyView(Answer):
     waiting: str | None = None
     """Set while runs of the study wait for a GPU."""
     best: BestTrial | None = None
+    others: list[str] | None = None
+    """The next best completed trials, at most MOST_OTHERS; tuning_results.md has all."""
+    earlier_best: str | None = None
+    """The trial of an earlier study that is better, once this one has ended."""
     front: list[FrontTrial] | None = None
     """Of several objectives: the trials that no other dominates, by the goal's value, at most MOST_OF_FRONT."""
     front_size: int | None = None
@@ -118,8 +126,9 @@ def view_study(workspace: Workspace, study_id: str, *, estimate: bool = False) -
         ablation = ablation_view(session, workspace, study) if study.is_ablation else None
         early = ended_by(session, study)
         left = estimated_seconds(session, study, is_last=early is not None) if estimate else None
+        earlier = None if study.is_ablation or study.state in ACTIVE else _earlier(session, workspace, study, trials)
     view = _view(workspace, study, trials)
-    view.ablation, view.ended_by = ablation, early
+    view.ablation, view.ended_by, view.earlier_best = ablation, early, earlier
     view.gpus, view.waiting = _gpus(workspace, study, trials), _waiting(workspace, study)
     if estimate and not view.is_ended:
         view.estimated_seconds = left
@@ -146,6 +155,7 @@ def _view(workspace: Workspace, study: Study, trials: list[TrialRecord]) -> Stud
         running_run=None if running is None else at_work[running],
         running=at_work if len(at_work) > 1 else None,
         best=_best(best),
+        others=None if best is None else _others(trials, best, study.objective["direction"]),
         front=None if front is None else [_of_front(trial, study.objective["metric"]) for trial in spaced(front)],
         front_size=None if front is None else len(front),
         confirmation=study.confirmation,
@@ -171,6 +181,19 @@ def _waiting(workspace: Workspace, study: Study) -> str | None:
     with workspace.snapshot() as session:
         held = ", ".join(sorted(claim.run for claim in claims_of(session, workspace)))
     return f"{count} run(s) wait for a GPU; on the GPUs are {held or 'other programs'}"
+
+
+def _others(trials: list[TrialRecord], best: TrialRecord, direction: str) -> list[str] | None:
+    sign = -1.0 if direction == "maximize" else 1.0
+    rest = [one for one in trials if one.state == COMPLETED and one.value is not None and one.number != best.number]
+    rest.sort(key=lambda one: (sign * (one.value or 0.0), one.number))
+    return [f"trial {one.number}: {one.value:.6g} by {one.words()}" for one in rest[:MOST_OTHERS]] or None
+
+
+def _earlier(session: Session, workspace: Workspace, study: Study, trials: list[TrialRecord]) -> str | None:
+    objectives = SearchSection.model_validate(study.search).objectives
+    found = better_before(session, workspace, study, best_trial(trials, study.objective["direction"], objectives))
+    return None if found is None else found.told()
 
 
 def _best(trial: TrialRecord | None) -> BestTrial | None:

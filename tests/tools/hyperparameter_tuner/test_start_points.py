@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,8 +11,9 @@ from tests.tools.hyperparameter_tuner.conftest import tried
 from tests.worlds.records import Script
 
 from trainwright.tools import ledger
-from trainwright.tools.hyperparameter_tuner import start_study, stop_study
+from trainwright.tools.hyperparameter_tuner import start_study, stop_study, study_status
 from trainwright.tools.hyperparameter_tuner.conductor import next_wave
+from trainwright.tools.hyperparameter_tuner.earlier_best import better_before
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
 from trainwright.tools.hyperparameter_tuner.trials import TrialRecord, trials_of
 from trainwright.tools.hyperparameter_tuner.warm_start import known_trials
@@ -180,6 +182,17 @@ def test_trials_of_an_earlier_study_are_known_results_of_a_later_one(
 
     warm = start_study(workspace, "digits", search=WIDER | {"warm_start": True}).study_id
     search = section_of(workspace, warm)
+    best, *rest = sorted(earlier, key=lambda trial: -(trial.value or 0))
+    with workspace.session() as session:
+        study = get_study(session, warm)
+        found = better_before(session, workspace, study, None)
+        assert found is not None
+        assert (found.study, found.trial.number) == (first, best.number)
+        assert better_before(session, workspace, study, replace(best, value=(best.value or 0) + 0.1)) is None
+        assert f"trial {best.number}: {best.value:.6g} by" in found.told()
+    others = study_status(workspace, first).others
+    assert others is not None
+    assert [line.partition(":")[0] for line in others] == [f"trial {trial.number}" for trial in rest[:3]]
     fits = [trial for trial in earlier if trial.parameters[RATE] >= 2e-4]
     assert isinstance(search.warm_start, dict)
     assert search.warm_start[first].trials == [trial.number for trial in fits]
