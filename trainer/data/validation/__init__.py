@@ -18,6 +18,7 @@ from trainwright.trainer.data.validation.families.outliers import Outliers
 from trainwright.trainer.data.validation.families.personal import Personal
 from trainwright.trainer.data.validation.families.pictures import Pictures
 from trainwright.trainer.data.validation.families.ranges import Ranges
+from trainwright.trainer.data.validation.families.templates import Templates
 from trainwright.trainer.data.validation.families.texts import Texts
 from trainwright.trainer.data.validation.families.twins import Twins
 from trainwright.trainer.data.validation.families.uniqueness import Uniqueness
@@ -27,7 +28,7 @@ from trainwright.trainer.data.validation.report import NotChecked, Report, Verdi
 CHECKS: dict[str, Family] = {
     family.name: family
     for family in (
-        *(Schema(), Volume(), Nulls(), MixedTypes(), Ranges(), Categories(), Texts()),
+        *(Schema(), Volume(), Nulls(), MixedTypes(), Ranges(), Categories(), Texts(), Templates()),
         *(Uniqueness(), Constants(), Outliers(), Classes(), Freshness(), Pictures(), Drift()),
         *(Leaks(), LabelErrors(), Twins(), Personal()),
     )

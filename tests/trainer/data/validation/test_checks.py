@@ -246,6 +246,21 @@ def test_zeros_far_from_every_measurement_are_a_warning_and_counts_have_theirs()
     assert verdict(report_of(cells, "columns: {length_mm: {min: 0}}"), "length_mm.zeros").passed
 
 
+def test_texts_that_fill_a_few_templates_are_told_with_one_of_them():
+    rng = np.random.default_rng(0)
+    names = [f"{first}{last}" for first in "bcdfglmnprst" for last in ("ana", "oro", "ilu", "ento", "ares", "isk")]
+    asks = ("what is the capital of {}", "how many people live in {} today", "name one river of {} please")
+    filled = [asks[place % 3].format(names[rng.integers(len(names))]) for place in range(150)]
+    (told,) = [check for check in report_of({"question": filled}).checks if check.family == "templates"]
+    assert (told.value, told.count, told.severity) == (3, 150, "info")
+    assert "what is the capital of …" in told.text
+    words = [f"{one}{other}" for one in names for other in names]
+    weights = 1 / np.arange(1, len(words) + 1)
+    drawn = rng.choice(words, (150, 12), p=weights / weights.sum())
+    free = [" ".join(of_row[: rng.integers(4, 12)]) for of_row in drawn]
+    assert not [check for check in report_of({"question": free}).checks if check.family == "templates"]
+
+
 def test_two_columns_that_say_the_same_are_told_as_twins():
     rng = np.random.default_rng(0)
     grade = rng.integers(1, 4, 300)
