@@ -21,7 +21,7 @@ SECONDS = {
 UNIT = rf"(?P<unit>{'|'.join(SECONDS)}|steps?|rows?|values?|schritte?|zeilen|werte)(?:e?[sn]|e)?"
 HORIZON = (
     rf"\b(?:next|following|coming|nächsten?|kommenden?|folgenden?)\s+(?:(?P<count>\d+)\s+)?{UNIT}\b",
-    rf"\b(?P<count>\d+)[- ]{UNIT}(?:[- ]ahead|\s+(?:ahead|in advance|from now|into the future|(?:im )?voraus)|\s+horizon)\b",
+    rf"\b(?P<count>\d+)[- ]{UNIT}[- ](?:ahead|in advance|from now|into the future|(?:im )?voraus|horizon)\b",
     rf"\bhorizon(?:t)?\s+(?:of\s+|von\s+)?(?P<count>\d+)\s+{UNIT}\b",
 )
 """How far ahead a sentence wants to see."""
@@ -51,10 +51,7 @@ def read_series(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
         return said is not None
     reading.task = TASK
     if time is None:
-        reading.questions.append(Question(
-            "Which column holds the times, one step a row? Name it in data as split: {'by': 'time', 'time': COLUMN}",
-            "data",
-        ))  # fmt: skip
+        reading.questions.append(Question("Which column holds the times, one step a row?", "time_column"))
         return True
     reading.series = {**_window(said, found, data, args.get("series") or {}, reading), **(args.get("series") or {})}
     reading.split = {"by": "time", "time": time}
@@ -94,11 +91,7 @@ def _window(
     if horizon is None:
         every = f" (a row is {_worded(step)})" if step else ""
         asked = f"{said[0]} {said[1]}s are no whole number of rows{every}. " if said else ""
-        reading.questions.append(Question(
-            f"{asked}How many rows ahead is to be forecast{every}? Say it in the intent ('the next 24 rows'), or as "
-            "data.args.series.horizon",
-            "intent",
-        ))  # fmt: skip
+        reading.questions.append(Question(f"{asked}How many rows ahead is to be forecast{every}?", "horizon"))
         return {}
     groups = found.get("groups") or []
     window, why = _usual_window(step, horizon, rows)

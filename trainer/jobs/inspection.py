@@ -234,7 +234,7 @@ def _instants(values: pl.Series) -> Any:
     try:
         if values.dtype == pl.String and infer(values.name, filled.to_list(), named=True, decimal=".").kind == "date":
             return instants(filled.to_numpy().astype(str), values.name)
-        is_date = values.dtype == pl.Date or values.dtype == pl.Datetime
+        is_date = values.dtype.is_temporal() and values.dtype not in {pl.Time, pl.Duration}
         return instants(filled.cast(pl.Datetime("us")).to_numpy(), values.name) if is_date else None
     except DataError:
         return None

@@ -178,7 +178,7 @@ class DLinearArgs(ModelSection):
         if inputs.dim() != 2:
             raise ConfigurationError(
                 f"{name} needs windows (time, columns); the data has inputs of shape {tuple(inputs.shape)}.",
-                remedy="Give data.args.series with a window and a horizon (configs/series.md), or use model mlp.",
+                remedy="Give data.args.series with a window and a horizon (configs/tables.md), or use model mlp.",
             )
 
     def _network(self) -> Callable[..., nn.Module]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from trainwright.tools.gates.beside_trees import trees_text
 from trainwright.trainer.assembly.build import build_data
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.clean_room import metrics
@@ -21,6 +22,9 @@ from trainwright.trainer.evidence.data import data_evidence
 from trainwright.trainer.evidence.looked_at import looked_at_evidence
 from trainwright.trainer.evidence.naive_forecasts import naive_forecasts_evidence
 from trainwright.trainer.evidence.split_rows import rows_of
+from trainwright.trainer.run.artifacts import Program
+from trainwright.trainer.run.evidence import Data
+from trainwright.trainer.run.looked_at import NaiveForecasts
 
 ROWS, WINDOW, HORIZON = 300, 12, 4
 BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
@@ -43,9 +47,9 @@ def write(tmp_path: Path) -> WriteTable:
     return written
 
 
-def config_of(series: dict[str, Any] | None = None, split: dict[str, Any] | None = None, **args: Any) -> TrainingConfig:
+def values_of(series: dict[str, Any] | None = None, split: dict[str, Any] | None = None, **args: Any) -> dict[str, Any]:
     section = {"window": WINDOW, "horizon": HORIZON, **(series or {})}
-    return parse_config({
+    return {
         "model": {"use": "dlinear"},
         "data": {
             "use": "csv",
@@ -55,7 +59,11 @@ def config_of(series: dict[str, Any] | None = None, split: dict[str, Any] | None
         "loss": "mse", "target_scaling": "standardize", "metrics": ["mae"], "loader": {"batch_size": 16},
         "selection": {"metric": "mae", "direction": "minimize"}, "training": {"epochs": 2},
         "logging": {"tensorboard": False},
-    })  # fmt: skip
+    }  # fmt: skip
+
+
+def config_of(series: dict[str, Any] | None = None, split: dict[str, Any] | None = None, **args: Any) -> TrainingConfig:
+    return parse_config(values_of(series, split, **args))
 
 
 def hourly(rows: int = ROWS) -> list[tuple[float, ...]]:
@@ -278,3 +286,27 @@ def test_naive_forecasts_score_what_numpy_says_of_the_last_season_and_the_last_v
     assert again is not None
     assert (again.period, again.is_period_given) == (12, True)
     assert again.metrics["seasonal"]["mae"] > found.metrics["seasonal"]["mae"]
+
+
+def test_a_halted_run_over_windows_is_resumed_bit_by_bit(
+    write: WriteTable, assert_halted_ends_the_same: Callable[..., Any]
+) -> None:
+    write(hourly())
+    assert_halted_ends_the_same(values_of({"gaps": "part"}), 17)
+
+
+@pytest.mark.slow
+def test_a_baseline_exports_windows_and_says_what_naive_forecasts_score(
+    write: WriteTable, tmp_path: Path, make_run: Any, work: Any
+) -> None:
+    write([(hour, 0, (hour % 12) ** 2) for hour in range(ROWS)])
+    run = make_run(tmp_path / "run", values_of(), kind="baseline", code_root=str(tmp_path))
+    assert work(run) == 0, run.log.read_text()
+    naive = run.part(NaiveForecasts)
+    assert naive.metrics["seasonal"]["mae"] == 0.0
+    text = trees_text(run, "mae", 5.0)
+    assert text is not None
+    assert text.startswith("Naive forecasts, by mae: the value 12 rows before (which errs least on the train rows) 0,")
+    assert text.endswith(f", the model 5, on the same {naive.windows} validation windows.")
+    assert run.part(Program).problem is None
+    assert run.part(Data).understood["series"].startswith("300 rows, every hour; windows of 12 rows of 2 inputs -> 4")
