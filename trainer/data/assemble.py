@@ -121,7 +121,9 @@ def _first_look(
     loaded: Loaded, section: SplitSection, asked: dict[str, Any], looks: FirstLook | None
 ) -> tuple[Look | None, Found | None]:
     """Return the record of a large file's first look, and the findings of an earlier one."""
-    if looks is None or not loaded.files or loaded.series or len(loaded.samples) <= MAX_SAMPLES_READ:
+    if looks is None or not loaded.files or len(loaded.samples) <= MAX_SAMPLES_READ:
+        return None, None
+    if loaded.series is not None:
         return None, None
     key = looks.key(loaded.files, {**asked, "split": section.describe()})
     found = looks.find(key, len(loaded.samples))

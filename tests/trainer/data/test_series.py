@@ -173,16 +173,18 @@ def test_scaling_is_measured_on_the_rows_of_the_train_split_alone(write: WriteTa
     assert np.allclose(prepared[0, :, 0], (seen - last / 2) / np.arange(last + 1).std(), atol=1e-6)
 
 
-def test_holes_and_categories_of_windows_are_prepared_as_those_of_rows(write: WriteTable, tmp_path: Path) -> None:
-    write([(hour, "" if hour % 5 == 0 else hour, ("low", "high")[hour % 2], hour) for hour in range(ROWS)],
-          "date,wind,tide,load")  # fmt: skip
-    splits = build_data(config_of(), tmp_path)
+def test_holes_categories_and_the_calendar_of_windows_are_prepared_as_those_of_rows(
+    write: WriteTable, tmp_path: Path
+) -> None:
+    rows = [(hour, "" if hour % 5 == 0 else hour, ("low", "high")[hour % 2], hour) for hour in range(ROWS)]
+    write(rows, "date,wind,tide,load")
+    splits = build_data(config_of(features=["date", "wind", "tide", "load"]), tmp_path)
     assert splits.preprocessing is not None
     windows, _ = splits.samples["validation"].gather([0, 1, 2])
     raw = splits.samples["validation"].raw.gather([0, 1, 2])[0]
-    assert windows.shape == (3, WINDOW, 5)
+    assert windows.shape == (3, WINDOW, 7 + 2 + 2 + 1)  # of the date: day, and month, weekday and hour on circles
     assert (windows == splits.preprocessing(raw)).all()  # as the exported program prepares them
-    assert (windows.reshape(-1, 5) == splits.preprocessing(raw.reshape(-1, raw.shape[2]))).all()
+    assert (windows.reshape(-1, 12) == splits.preprocessing(raw.reshape(-1, raw.shape[2]))).all()
 
 
 @pytest.mark.parametrize(
