@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from trainwright.trainer.clean_room import metrics
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.series import Series
 from trainwright.trainer.data.splits import Splits
+from trainwright.trainer.evidence.boosted_trees import scores
 from trainwright.trainer.run.looked_at import NaiveForecasts
 
 Array = np.ndarray[Any, Any]
@@ -30,15 +30,10 @@ def naive_forecasts_evidence(splits: Splits, config: TrainingConfig) -> NaiveFor
     if series is None or held_out is None:
         return None
     starts = np.asarray(held_out.rows, dtype=np.int64)
-    names = [config.selection.metric, *(one for one in config.metrics if isinstance(one, str)), *USUAL]
-    wanted = [name for name in dict.fromkeys(names) if name in metrics.OF_OUTPUTS]
     truth = held_out.column(1).numpy()
     period = series.period or best_period(series, np.asarray(splits.samples["train"].rows, dtype=np.int64))
     seasons = {"last_value": 1} | ({"seasonal": period} if period is not None else {})
-    found = {}
-    for name, rows in seasons.items():
-        values = {metric: _value(metric, forecast(series, starts, rows), truth) for metric in wanted}
-        found[name] = {metric: value for metric, value in values.items() if value is not None}
+    found = {name: scores(config, USUAL, forecast(series, starts, rows), truth) for name, rows in seasons.items()}
     return NaiveForecasts(period=period, is_period_given=series.period is not None, windows=len(starts), metrics=found)
 
 
@@ -89,12 +84,3 @@ def _error(values: Array, pieces: Array, back: int) -> float:
     if not same.any():
         return np.nan
     return float((np.abs(values[back:] - values[:-back])[same] / np.maximum(values.std(axis=0), 1e-12)).mean())
-
-
-def _value(name: str, outputs: Array, targets: Array) -> float | None:
-    """Return a metric; None where it is not of such outputs."""
-    try:
-        value = metrics.compute(name, outputs, targets)
-    except (ValueError, IndexError):
-        return None
-    return value if np.isfinite(value) else None

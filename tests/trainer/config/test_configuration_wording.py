@@ -184,6 +184,7 @@ FREE = {
     "evaluation_gate.least_gain",
     "evaluation_gate.slices",
     "evaluation_gate.groups",
+    "data.split.borders",
 }
 """Ends of a range are held against the key's own bounds; inputs may have any scale."""
 ANY_SCALE = "data.expectations."

@@ -72,14 +72,11 @@ def series_of(
 
 def _numbers(found: Matrix, schema: TableSchema, name: str) -> torch.Tensor:
     """Return a column of numbers that is forecast too, (rows,). Raises DataError where it is none, or has holes."""
-    starts = np.cumsum([0, *(one.width for one in schema.features)]).tolist()
-    named = {one.name: (one, at) for one, at in zip(schema.features, starts, strict=False)}
-    column, place = named.get(name, (None, 0))
-    values = found.samples.base[0][:, place]
-    if column is None or column.kind != "number" or not bool(torch.isfinite(values).all()):
-        kind = "no feature" if column is None else f"a {column.kind}" if column.kind != "number" else "without a value"
+    names = [one.name for one in schema.features for _ in range(one.width)]
+    values = found.samples.base[0][:, names.index(name)] if name in names else None
+    if values is None or not bool(torch.isfinite(values).all()):
         raise DataError(
-            f"{SECTION}.further_targets names {name!r}, which is {kind} in some rows: a number is forecast.",
+            f"{SECTION}.further_targets names {name!r}, {'no feature' if values is None else 'which has holes'}.",
             remedy=f"Fill its holes, name it among data.args.features, or take it out of {SECTION}.further_targets.",
         )
     return values
