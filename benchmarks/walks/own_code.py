@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import random
+from datetime import UTC, datetime, timedelta
 
 NET = """\
 import torch
@@ -227,6 +229,18 @@ def table(rows: int, *, noise: float = 0.0, seed: int = 0) -> str:
         length, width = round(draw.uniform(0, 10), 4), round(draw.uniform(0, 10), 4)
         kind = int(length > width) if draw.random() >= noise else draw.randint(0, 1)
         lines.append(f"{length},{width},{kind}")
+    return "\n".join(lines) + "\n"
+
+
+def series(hours: int, seed: int = 0) -> str:
+    """Return a CSV file of hourly values with a day's season and a covariate that leads by three hours."""
+    draw = random.Random(seed)
+    wind = [draw.gauss(0, 1) for _ in range(hours + 3)]
+    begin = datetime(2024, 1, 1, tzinfo=UTC)
+    lines = ["date,wind,load"]
+    for hour in range(hours):
+        load = 20 + 5 * math.sin(2 * math.pi * hour / 24) + wind[hour] + draw.gauss(0, 0.3)
+        lines.append(f"{begin + timedelta(hours=hour):%Y-%m-%d %H:%M},{wind[hour + 3]:.4f},{load:.4f}")
     return "\n".join(lines) + "\n"
 
 

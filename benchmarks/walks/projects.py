@@ -68,6 +68,10 @@ def built_in() -> list[Walk]:
         Walk("table", goal("accuracy", 0.6), mlp(csv("points.csv"), rate=0.03), {"points.csv": code.table(150)}),
         Walk("churn", goal("accuracy", 0.75), mlp({"use": "csv", "args": {"path": "churn.csv", "target": "churned"}},
              rate=0.01, epochs=6), {"churn.csv": churn.table()}),
+        Walk("series", goal("mae", 1.2), config(
+            "dlinear", {"use": "csv", "args": {"path": "load.csv", "target": "load",
+             "series": {"window": 48, "horizon": 12}}, "split": {"by": "time", "time": "date"}}, loss="mse",
+            target_scaling="standardize", metrics=["mae", "mape"]), {"load.csv": code.series(1200)}),
         Walk("lines", goal("accuracy", 0.6), mlp(csv("points.jsonl", use="jsonl"), rate=0.03),
              {"points.jsonl": code.lines(150)}),
         Walk("parquet", goal("accuracy", 0.6), mlp(csv("points.parquet", use="parquet"), rate=0.03), FOLDER,

@@ -30,6 +30,8 @@ class PlanAnswers(BaseModel):
     data: str = ""
     target_column: str = ""
     text_column: str = ""
+    time_column: str = ""
+    horizon: int | None = None
     task: str = ""
     metric: str = ""
     target: float | None = None

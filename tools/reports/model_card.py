@@ -59,7 +59,10 @@ OF_SOURCES = {
     "seq2seq": "text2text-generation",
 }
 """The Hub's name of the task that rows of a source are for."""
-TASKS = {"tabular-classification", "tabular-regression", "text-classification", "image-classification"}
+TASKS = {
+    "tabular-classification", "tabular-regression", "text-classification", "image-classification",
+    "time-series-forecasting",
+}  # fmt: skip
 """The Hub's names of tasks, made of the kind of input and of target."""
 
 
@@ -146,6 +149,7 @@ def _head(export: RunEvidence, data: Data, label: Callable[[str], str], name: st
     fingerprints = {"test": found.test.fingerprint, "validation": found.validation.fingerprint}
     kind = "text" if data.text else INPUTS.get(str(data.source))
     task = f"{kind}-{'classification' if data.class_names else 'regression'}"
+    task = "time-series-forecasting" if data.understood.get("series") else task
     task = OF_SOURCES.get(str(data.source)) or (task if task in TASKS else "other")
     results = [
         EvalResult(

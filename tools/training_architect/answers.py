@@ -14,6 +14,7 @@ from trainwright.tools.training_architect.goals import Question
 from trainwright.tools.training_architect.hardware import GIB
 from trainwright.tools.training_architect.plan import Decision, Plan
 from trainwright.tools.training_architect.planning import alternatives_of, proposed_goal
+from trainwright.tools.training_architect.request import OF_DATA, placed
 from trainwright.tools.training_architect.schedule import in_all
 from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.estimation.prices import MISSING
@@ -98,12 +99,12 @@ def questions_answer(request: PlanRequest, questions: list[Question], assumed: l
     """Return the questions, and the call that takes their answers."""
     arguments = request.as_arguments()
     for question in questions:
-        if question.argument.endswith("_column"):
+        hint = f"<{'|'.join(question.choices) or question.argument}>"
+        if question.argument in OF_DATA:
             data = arguments.get("data") or {"use": "csv", "args": {}}
-            name, hint = question.argument.removesuffix("_column"), "|".join(question.choices)
-            arguments["data"] = {**data, "args": {**data["args"], name: f"<{hint}>"}}
+            arguments["data"] = placed(data, question.argument, hint)
         else:
-            arguments[question.argument] = f"<{'|'.join(question.choices) or question.argument}>"
+            arguments[question.argument] = hint
     views = [QuestionView(question=one.asks, argument=one.argument, choices=one.choices or None) for one in questions]
     again = NextCall(tool=TOOL, arguments=arguments, why="with the answers of whoever knows; ask the user")
     return PlanAnswer(state="questions", questions=views, assumed=assumed or None, next=again)

@@ -51,10 +51,11 @@ FACTS: dict[str, str] = {
 TASKS = (
     "text_classification", "text_regression", "token_classification", "question_answering", "multiple_choice",
     "seq2seq", "language_model", "masked_language_model", "instruction", "table_classification", "table_regression",
-    "image_classification",
+    "series_regression", "image_classification",
 )  # fmt: skip
 OTHER_NAMES = {
     "sequence_classification": "text_classification", "causal_lm": "language_model",
+    "time_series_forecasting": "series_regression", "forecasting": "series_regression",
     "masked_lm": "masked_language_model", "seq2seq_lm": "seq2seq", "chat": "instruction",
 }  # fmt: skip
 """The library's names of tasks, and ours."""

@@ -39,7 +39,7 @@ class Question:
 
     asks: str
     argument: str
-    """data, model, task, metric, target, text_column or target_column."""
+    """data, model, task, metric or target; or one of `request.OF_DATA`."""
     choices: list[str] = field(default_factory=list)
 
 

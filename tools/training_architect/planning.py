@@ -208,7 +208,10 @@ def _add_data(plan: Plan, reading: Reading, found: dict[str, Any]) -> None:
     elif use in TABLES:
         args |= {name: value for name, value in (("text", reading.text), ("target", reading.target)) if value}
         told_by = (found["data"].get("told_by") or {}).get(reading.target, [])
-        if told_by and reading.text is None and not {"features", "columns"} & args.keys():
+        if reading.series is not None:
+            args["series"] = reading.series
+            data = {"split": reading.split, **data}
+        elif told_by and reading.text is None and not {"features", "columns"} & args.keys():
             args["columns"] = dict.fromkeys(told_by, "ignore")
             plan.assumed.append(
                 f"{', '.join(map(repr, told_by))} tells {reading.target!r} in every row, so it is left out "

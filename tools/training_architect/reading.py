@@ -15,6 +15,7 @@ from trainwright.tools.training_architect.goals import (
     read_goal,
 )
 from trainwright.tools.training_architect.request import TABLES
+from trainwright.tools.training_architect.series import read_series
 from trainwright.trainer.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -69,6 +70,10 @@ class Reading:
     target: str | None = None
     form: dict[str, Any] | None = None
     """The source and columns of rows that are of a form of their own."""
+    series: dict[str, Any] | None = None
+    """Windows over the rows in order of time, as data.args.series has them."""
+    split: dict[str, Any] | None = None
+    """How windows are split, where the call does not say it."""
     goal: GoalReading = field(default_factory=GoalReading)
     questions: list[Question] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
@@ -158,6 +163,9 @@ def _read_table(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
     columns = {one["name"]: one for one in data.get("columns", [])}
     reading.target = args.get("target") or _told_target(request.intent, columns, data.get("text"), reading)
     reading.text = args.get("text")
+    if not reading.text and read_series(request, data, reading):
+        reading.target = reading.target or _guessed_target(columns, None, reading)
+        return
     if request.task in IN_BLOCKS:
         reading.text = reading.text or data.get("text")
         return
@@ -248,7 +256,7 @@ def family_of(model: dict[str, Any], task: str) -> str:
     use = model["use"]
     if use in {"transformers", "gpt"}:
         return str(use)
-    if task.startswith("table_"):
+    if task.startswith(("table_", "series_")):
         return "table"
     return "image" if task.startswith("image_") else "other"
 

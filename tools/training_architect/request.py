@@ -12,6 +12,8 @@ from trainwright.trainer.base.fetched import is_remote
 from trainwright.trainer.catalog.names import BUILT_IN, from_library
 
 TABLES = ("csv", "jsonl", "parquet", "orc", "arrow", "excel")
+OF_DATA = ("text_column", "target_column", "time_column", "horizon")
+"""Answers that stand in the data of a configuration."""
 LIMITS = ("memory_gib", "hours", "dollars", "dollars_per_hour")
 
 
@@ -51,12 +53,9 @@ class PlanRequest:
             request = replace(request, task=known_task(given["task"]))
         if "data" in given and self.data is None:
             request = replace(request, data=entry_of("data", given["data"]))
-        columns = {
-            name.removesuffix("_column"): given[name] for name in ("text_column", "target_column") if name in given
-        }
-        if columns and request.data is not None:
-            args = {**(request.data.get("args") or {}), **columns}
-            request = replace(request, data={**request.data, "args": args})
+        for name in OF_DATA:
+            if name in given and request.data is not None:
+                request = replace(request, data=placed(request.data, name, given[name]))
         return request
 
     def located(self, root: Path) -> PlanRequest:
@@ -78,6 +77,18 @@ class PlanRequest:
             "code_root": self.code_root if self.code_root != "." else None,
         }  # fmt: skip
         return {name: value for name, value in named.items() if value not in (None, {})}
+
+
+def placed(data: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
+    """Return data with an answer, one of OF_DATA, where a configuration has it."""
+    if name == "time_column":
+        return {**data, "split": {**(data.get("split") or {}), "by": "time", "time": value}}
+    args = dict(data.get("args") or {})
+    if name == "horizon":
+        args["series"] = {**(args.get("series") or {}), "horizon": value}
+    else:
+        args[name.removesuffix("_column")] = value
+    return {**data, "args": args}
 
 
 def read_request(**given: Any) -> PlanRequest:

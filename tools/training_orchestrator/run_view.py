@@ -93,7 +93,8 @@ class RunView(Answer):
     untrusted: str | None = None
     """Of a run whose record is no evidence, so that it counts for nothing: why."""
     trees: str | None = None
-    """Of a baseline on a table: what gradient-boosted trees score on the same validation rows. It decides nothing."""
+    """Of a baseline on a table: what gradient-boosted trees, or naive forecasts of a series, score on the same
+    validation rows. It decides nothing."""
     result: dict[str, Any] | None = None
     """Result of a replay's comparison, an export's checks and test metrics, or a probe's measurements."""
     seconds: float = 0.0

@@ -114,6 +114,23 @@ def _loss_of(config: TrainingConfig) -> type[LossSection] | None:
     return LOSSES.get(config.loss if isinstance(config.loss, str) else config.loss.use)
 
 
+def _windows_in_time(config: TrainingConfig) -> None:
+    """Hold windows to a split by time: at random, a horizon would be seen in the windows of other splits."""
+    data = config.data
+    if data is None or not data.args.get("series"):
+        return
+    if data.split.by != "time":
+        raise ImpossibleError(
+            f"`data.args.series` needs the column of its times, and data.split.by is {data.split.by}",
+            {"data.split": {"by": "time", "time": "COLUMN"}},
+        )
+    if data.split.drop_copies:
+        raise ImpossibleError(
+            "`data.split.drop_copies` leaves rows out, and windows of `data.args.series` overlap by nature",
+            {"data.split.drop_copies": False},
+        )
+
+
 def _targets_that_can_be_scaled(config: TrainingConfig) -> None:
     loss = _loss_of(config)
     if config.target_scaling is None:
@@ -240,6 +257,7 @@ RULES = (
     _objective_that_fits,
     _schedule_that_the_optimizer_can_follow,
     _losses_that_can_be_measured_again,
+    _windows_in_time,
     _targets_that_can_be_scaled,
     _warmup_that_ends,
     _compiled_the_same_way_twice,

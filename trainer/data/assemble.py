@@ -61,15 +61,23 @@ def from_loaded(
         return picture_splits(loaded, section, source)
     samples, unfitted = loaded.samples, loaded.preprocessing
     look, found = _first_look(loaded, section, {"source": source, "args": dict(args or {})}, looks)
+    series = loaded.series
     if found is None and not (unfitted is not None and unfitted.takes_missing):
-        _require_finite(rows.non_finite(samples, MAX_NAMED))
+        each = samples if series is None else TensorSamples(series.inputs, series.targets)
+        _require_finite(rows.non_finite(each, MAX_NAMED))
     parts = divide(samples, section, loaded) if found is None else _chosen(samples, found.splits)
-    facts = facts_of(section, loaded.keys.get(section.key or ""), _places(parts))
-    preprocessing = _fitted(unfitted, parts["train"], found)
+    places = _places(parts)
+    told = places if series is None else {name: series.target_rows(starts) for name, starts in places.items()}
+    facts = facts_of(section, loaded.keys.get(section.key or ""), told)
+    train = parts["train"] if series is None else series.as_samples(series.rows_of(places["train"]))
+    preprocessing = _fitted(unfitted, train, found)
     if preprocessing is not None:
-        samples = samples.prepared_by(preprocessing)
+        samples = (samples if series is None else series).prepared_by(preprocessing)
         parts = {name: samples.subset(part.rows) for name, part in parts.items()}
-    records = {name: record_rows(part, closely=found is None) for name, part in parts.items()}
+    if series is None:
+        records = {name: record_rows(part, closely=found is None) for name, part in parts.items()}
+    else:
+        records = {name: series.record(part) for name, part in parts.items()}
     if look is not None:
         look = replace(
             look, found=found or Found(_places(parts), preprocessing.record() if preprocessing is not None else None)
@@ -86,7 +94,8 @@ def from_loaded(
         section.describe() | facts,
         look=look,
         skipped=loaded.skipped,
-        understood=_left_out(samples, parts, section),
+        understood=_left_out(samples, parts, section) if series is None else series.told(parts),
+        series=series,
     )
 
 
@@ -113,6 +122,8 @@ def _first_look(
 ) -> tuple[Look | None, Found | None]:
     """Return the record of a large file's first look, and the findings of an earlier one."""
     if looks is None or not loaded.files or len(loaded.samples) <= MAX_SAMPLES_READ:
+        return None, None
+    if loaded.series is not None:
         return None, None
     key = looks.key(loaded.files, {**asked, "split": section.describe()})
     found = looks.find(key, len(loaded.samples))
@@ -161,6 +172,10 @@ def withhold_test(splits: Splits, *, is_built_in: bool) -> None:
     splits.shared_with_test = shared_rows(splits, "train", "test") | shared_rows(splits, "validation", "test")
     samples = splits.samples.pop("test", None)
     if not is_built_in:
+        return
+    if splits.series is not None:
+        if samples is not None:
+            splits.series.erase(samples)
         return
     if type(samples) is TensorSamples and samples.rows is not None and samples.is_mapped:
         base = mapped.without(samples.base, samples.rows)
@@ -228,6 +243,8 @@ def divide(samples: Any, section: SplitSection, loaded: Loaded | None = None) ->
     """
     if isinstance(samples, ImageSamples):
         return dict(picture_parts(samples, section, None if loaded is None else loaded.keys.get(section.key or "")))
+    if loaded is not None and loaded.series is not None:
+        return _chosen(samples, loaded.series.divided(section))
     if isinstance(samples, TensorSamples):
         with clock.paused():
             labels = samples.column(-1).reshape(-1).numpy() if rows.has_labels(samples) else None

@@ -46,6 +46,8 @@ class SplitSection(Section):
     """Parts into which everything but the test split is divided; one of them is the validation split."""
     fold: Annotated[int, Field(ge=0, le=99)] = 0
     """Which of them, from 0."""
+    borders: Annotated[list[str | float], Field(min_length=2, max_length=2)] | None = None
+    """Of by time: where validation and test begin, dates or numbers as in the column; they replace the shares."""
     drop_copies: bool = False
     """Leave train rows out whose inputs are those of a held-out row, or almost."""
 
@@ -68,7 +70,9 @@ class SplitSection(Section):
 
     def describe(self) -> dict[str, Any]:
         """Return what decides this split, as JSON: a random one as earlier versions recorded it."""
-        unset = {name for name in ("group", "time", "smiles", "column", "folds") if getattr(self, name) is None}
+        unset = {
+            name for name in ("group", "time", "smiles", "column", "folds", "borders") if getattr(self, name) is None
+        }
         unset |= {"fold"} if self.folds is None else set()
         unset |= set() if self.drop_copies else {"drop_copies"}
         return self.model_dump(mode="json", exclude=unset | ({"by"} if self.by == "random" else set()))
@@ -100,6 +104,16 @@ class SplitSection(Section):
         return self
 
     @model_validator(mode="after")
+    def _borders_in_time(self) -> Self:
+        if self.borders is not None and self.by != "time":
+            raise ImpossibleError(
+                f"split.borders are times, and split.by is {self.by}",
+                {"data.split.by": "time", "data.split.time": "COLUMN"},
+                {"data.split.borders": None},
+            )
+        return self
+
+    @model_validator(mode="after")
     def _folds_that_exist(self) -> Self:
         if self.folds is not None and self.by not in FOLDABLE:
             raise ImpossibleError(
@@ -124,6 +138,28 @@ class SplitSection(Section):
         both = 0.3 / (self.validation + self.test)
         shares = {"data.split.validation": self.validation * both, "data.split.test": self.test * both}
         return ({key: round(share, 6) for key, share in shares.items()}, *ways)
+
+
+class SeriesSection(Section):
+    """Windows over the rows of a table in order of time: what was, and the horizon that follows.
+
+    The column of times is that of the split (`data.split.time`).
+    """
+
+    window: Annotated[int, Field(ge=1, le=100_000)]
+    """Rows that are seen."""
+    horizon: Annotated[int, Field(ge=1, le=10_000)]
+    """Rows behind them, whose targets are forecast."""
+    step: Annotated[int, Field(ge=1, le=100_000)] = 1
+    """Rows from the begin of a window to that of the next."""
+    group: Column | None = None
+    """Column of what is measured (a shop, a sensor): each value is a series of its own."""
+    further_targets: list[Column] = Field(default_factory=list)
+    """Columns of numbers that are forecast beside the target; an output is a row of the horizon, target by target."""
+    gaps: Literal["refuse", "part"] = "refuse"
+    """What steps that are missing do: part a series into several, so that no window has one in it."""
+    period: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    """Rows after which the series is alike, for the seasonal naive reference; left out: found on the train split."""
 
 
 class PacedSection(Section):

@@ -18,6 +18,7 @@ from trainwright.trainer.data.split_methods.rows import NAMES, Array, Codes, Ind
 
 if TYPE_CHECKING:
     from trainwright.trainer.data.preprocessing import Preprocessing
+    from trainwright.trainer.data.series import Series
     from trainwright.trainer.data.table.schema import TableSchema
     from trainwright.trainer.data.text.language import TextRecord
 
@@ -128,6 +129,8 @@ class Splits:
     """Files that could not be read, or rows without a target, left out as the configuration allows."""
     understood: dict[str, Any] = field(default_factory=dict)
     """What the source took the data for."""
+    series: Series | None = None
+    """Rows in order of time, where samples are windows of them."""
 
     @property
     def feature_groups(self) -> list[int] | None:

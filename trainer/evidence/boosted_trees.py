@@ -7,6 +7,7 @@ They decide nothing.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -71,12 +72,9 @@ def _fitted(
         done += ITERATIONS_AT_ONCE
         trees.set_params(max_iter=done).fit(*train)
     outputs = _outputs(trees, held_out[0], len(splits.class_names or ())) if is_classes else trees.predict(held_out[0])
-    names = [config.selection.metric, *(one for one in config.metrics if isinstance(one, str))]
     usual = USUAL["classification" if is_classes else "regression"]
-    wanted = [name for name in dict.fromkeys([*names, *usual]) if name in metrics.OF_OUTPUTS]
-    values = {name: _value(name, outputs, held_out[1]) for name in wanted}
     return BoostedTrees(
-        metrics={name: value for name, value in values.items() if value is not None},
+        metrics=scores(config, usual, outputs, held_out[1]),
         iterations=done,
         rows=len(train[1]),
         validation_rows=len(held_out[1]),
@@ -92,6 +90,14 @@ def _outputs(trees: Any, inputs: Array, classes: int) -> Array:
     logits = np.full((len(inputs), max(classes, int(trees.classes_.max()) + 1)), np.log(1e-12))
     logits[:, trees.classes_.astype(int)] = found
     return logits
+
+
+def scores(config: TrainingConfig, usual: Sequence[str], outputs: Array, targets: Array) -> dict[str, float]:
+    """Return the metrics of the configuration, and usual ones, of outputs and targets, (rows, ...) each."""
+    names = [config.selection.metric, *(one for one in config.metrics if isinstance(one, str)), *usual]
+    wanted = [name for name in dict.fromkeys(names) if name in metrics.OF_OUTPUTS]
+    values = {name: _value(name, outputs, targets) for name in wanted}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _value(name: str, outputs: Array, targets: Array) -> float | None:

@@ -88,7 +88,7 @@ def _alike_of(splits: Splits, records: dict[str, SplitRecord]) -> list[dict[str,
     """Return how many inputs are almost equal, as found now or by the first look, which is kept once it is complete."""
     look = splits.look
     if look is None:
-        return _alike(records)
+        return [] if splits.series is not None else _alike(records)
     if look.is_known and look.found is not None and look.found.alike is not None:
         return look.found.alike
     alike = _alike(records)

@@ -20,6 +20,7 @@ Array = np.ndarray[Any, Any]
 
 NO_NUMBERS = "inputs are not numbers alone"
 BATCHES = "items are batches, which loader.batch_size would make of single samples"
+OVERLAPPING = "windows of a series overlap by nature, and are split by time"
 NO_TARGETS = "targets are neither one class nor some numbers a row"
 
 
@@ -54,8 +55,11 @@ def _looked_at(splits: Splits, seed: int) -> LookedAt:
         return LookedAt(splits=_described(splits, {}, None), not_compared=NO_NUMBERS, not_scored=NO_NUMBERS)
     return LookedAt(
         splits=_described(splits, held_out, train),
-        transformations=transformations_of(train.inputs),
-        near_rows=[near for name, rows in held_out.items() for near in _near_rows(name, train, rows)],
+        transformations=transformations_of(train.inputs) if splits.series is None else [],
+        near_rows=[near for name, rows in held_out.items() for near in _near_rows(name, train, rows)]
+        if splits.series is None
+        else [],
+        not_compared=None if splits.series is None else OVERLAPPING,
         not_scored=NO_TARGETS if train.targets is None else None,
     )
 

@@ -47,6 +47,8 @@ def rows_of(splits: Splits) -> tuple[dict[str, list[bytes]] | None, int]:
     found: dict[str, list[bytes]] = {}
     for name, samples in parts.items():
         record = splits.records[name]
+        if splits.series is not None:
+            samples = splits.series.forecast(samples)  # noqa: PLW2901 - windows overlap: rows are what is held
         if type(samples) is TensorSamples:
             found[name] = sorted(set(_of_tensors(samples, splits.class_names, level)))
         elif record.sampled and not isinstance(samples, KnownSamples):

@@ -107,13 +107,14 @@ def context_of(
     if section is not None and section.use in SOURCES:
         frame = scan_source(section.use, section.args, code_root)
         if frame is not None:
-            drift = expectations.drift
+            drift, is_series = expectations.drift, bool(section.args.get("series"))
             path = drift.reference if drift is not None else None
             reference = None if path is None else reference_of(section.use, section.args, code_root, path)
             found = scanned(
-                frame, expectations, use=section.use, args=section.args, samples=samples, reference=reference
-            )
-            return replace(found, task=found.task or _task_of(samples))
+                frame, expectations, use=section.use, args=section.args, reference=reference,
+                samples=None if is_series else samples,  # whose samples are no rows
+            )  # fmt: skip
+            return replace(found, task=found.task or ("regression" if is_series else _task_of(samples)))
     with user_code("Reading samples to validate them", code_root):
         table = sampled(samples, seed)
     if table is None:

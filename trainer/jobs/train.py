@@ -132,7 +132,7 @@ def _conclude(run: RunDirectory, ordered: RunSpecification, session: Session, he
         heartbeat.stage("exporting the program")
         run.write_evidence(export_program(session))
     if ordered.kind is RunKind.BASELINE:
-        _compare_with_trees(run, session, heartbeat)
+        _compare_with_others(run, session, heartbeat)
 
 
 def _compare(run: RunDirectory, ordered: RunSpecification, session: Session, heartbeat: Heartbeat) -> None:
@@ -168,13 +168,15 @@ def _record_end(session: Session, specification: RunSpecification, reason: str, 
     require_no_stop(session, reason)
 
 
-def _compare_with_trees(run: RunDirectory, session: Session, heartbeat: Heartbeat) -> None:
+def _compare_with_others(run: RunDirectory, session: Session, heartbeat: Heartbeat) -> None:
     from trainwright.trainer.evidence.boosted_trees import boosted_trees_evidence
+    from trainwright.trainer.evidence.naive_forecasts import naive_forecasts_evidence
 
-    heartbeat.stage("comparing with trees")
-    found = boosted_trees_evidence(session.work.splits, session.config)
-    if found is not None:
-        run.write_evidence(found)
+    heartbeat.stage("comparing with trees" if session.work.splits.series is None else "comparing with naive forecasts")
+    for compare in (boosted_trees_evidence, naive_forecasts_evidence):
+        found = compare(session.work.splits, session.config)
+        if found is not None:
+            run.write_evidence(found)
 
 
 def require_honest(specification: RunSpecification) -> None:

@@ -2,6 +2,7 @@
 
 from trainwright.trainer.models.arguments import (
     CnnArgs,
+    DLinearArgs,
     FtTransformerArgs,
     GptArgs,
     MlpArgs,
@@ -17,6 +18,7 @@ MODELS: dict[str, type[ModelSection]] = {
     "mlp": MlpArgs,
     "tabular_resnet": TabularResnetArgs,
     "ft_transformer": FtTransformerArgs,
+    "dlinear": DLinearArgs,
     "cnn": CnnArgs,
     "resnet": ResnetArgs,
     "unet": UnetArgs,

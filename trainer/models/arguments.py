@@ -161,6 +161,32 @@ def _require_heads(width: int, heads: int) -> None:
         raise ValueError(f"width must be a multiple of heads, and {width} is none of {heads}")
 
 
+class DLinearArgs(ModelSection):
+    """Linear layers on windows of a series: on their trend, and on the rest."""
+
+    moving_average: Annotated[int, Field(ge=1, le=10_001)] = 25
+    """Rows over which the trend is averaged; an odd number."""
+
+    @model_validator(mode="after")
+    def _average_with_a_middle(self) -> Self:
+        if self.moving_average % 2 == 0:
+            raise ValueError(f"moving_average must be odd, to have a middle, and {self.moving_average} is even")
+        return self
+
+    def require_input(self, name: str, inputs: Tensor, loss: Loss) -> None:  # noqa: ARG002 - of the protocol
+        """Refuse all but a window, (time, columns). Raises ConfigurationError."""
+        if inputs.dim() != 2:
+            raise ConfigurationError(
+                f"{name} needs windows (time, columns); the data has inputs of shape {tuple(inputs.shape)}.",
+                remedy="Give data.args.series with a window and a horizon (configs/tables.md), or use model mlp.",
+            )
+
+    def _network(self) -> Callable[..., nn.Module]:
+        from trainwright.trainer.models.dlinear import DLinear
+
+        return DLinear
+
+
 class CnnArgs(ModelSection):
     """A small convolutional network."""
 

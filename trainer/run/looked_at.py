@@ -69,6 +69,19 @@ class BoostedTrees(Part, file="boosted_trees"):
     """Why there are none, of data that are a table."""
 
 
+class NaiveForecasts(Part, file="naive_forecasts"):
+    """What forecasts that learn nothing score on a baseline's validation windows."""
+
+    metrics: dict[str, dict[str, float]] = {}
+    """By forecast (seasonal, last_value) and metric, by the functions that evaluate the model."""
+    period: int | None = None
+    """Rows in a season."""
+    is_period_given: bool = False
+    """Whether the configuration says it; else that which errs least on the train split."""
+    windows: int = 0
+    """Of validation."""
+
+
 class OpenedFile(Recorded):
     """A file as it was when the run opened it first."""
 

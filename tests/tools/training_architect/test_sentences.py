@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from trainwright.tools.training_architect.answers import questions_answer
 from trainwright.tools.training_architect.documents import DOCUMENTS, load_rulebook
 from trainwright.tools.training_architect.hardware import probed_device
 from trainwright.tools.training_architect.intent import with_intent
@@ -22,6 +24,7 @@ from trainwright.trainer.jobs import inspection
 
 pytestmark = pytest.mark.requirement("ARCH-1")
 ROWS = 400
+BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 @cache
@@ -43,6 +46,18 @@ def table(name: str) -> dict[str, Any]:
         },
         "sms.csv": {"message": texts, "label": draw.choice(["ham", "spam"], ROWS, p=[0.8, 0.2])},
         "wine.csv": {"alcohol": draw.normal(10, 1, ROWS), "quality": draw.integers(3, 9, ROWS)},
+        "load.csv": {
+            "date": [f"{BEGIN + timedelta(hours=hour):%Y-%m-%d %H:%M}" for hour in range(ROWS)],
+            "wind": draw.normal(5, 1, ROWS), "load": draw.normal(20, 4, ROWS),
+        },
+        "shops.csv": {
+            "day": [BEGIN.date() + timedelta(days=row // 4) for row in range(ROWS)],
+            "shop": [f"shop {row % 4}" for row in range(ROWS)], "sold": draw.normal(100, 9, ROWS),
+        },
+        "customers.csv": {
+            "joined": [f"2024-{month:02}-{day:02}" for month, day in draw.integers(1, 13, (ROWS, 2)).tolist()],
+            "age": draw.normal(40, 9, ROWS), "churned": draw.integers(0, 2, ROWS),
+        },
         "queues.csv": {"team": draw.choice(["a", "b", "c"], ROWS), "urgency": draw.choice(["u", "v"], ROWS)},
     }  # fmt: skip
     if name == "book.txt":
@@ -218,8 +233,6 @@ def test_what_stands_last_in_a_wide_table_can_be_predicted():
         ("train a PPO agent on CartPole", "configs/your_code.md"),
         ("a diffusion model of flowers", "configs/your_code.md"),
         ("U-Net on imgs/ and masks/, Dice 0.9", "configs/images.md"),
-        ("predict the oil temperature of the next 24 hours", "configs/your_code.md"),
-        ("Ölpreis der nächsten 12 Stunden vorhersagen", "configs/your_code.md"),
         ("run my Trainer script train.py on the messages", "configs/own_trainer.md"),
         ("find cars with bounding boxes", "configs/your_code.md"),
         ("predict price, MAE at most 400", None),
@@ -236,6 +249,46 @@ def test_what_is_not_planned_is_refused_with_its_page_and_nothing_else_is_planne
     with pytest.raises(ConfigurationError) as refused:
         book.refuse_beyond(sentence)
     assert refused.value.document == page
+
+
+@pytest.mark.parametrize(
+    ("sentence", "data", "series", "time"),
+    [
+        ("forecast the load of the next 24 hours, MAE at most 2", "load.csv", {"window": 24, "horizon": 24}, "date"),
+        ("load der nächsten 2 Tage vorhersagen, MAE höchstens 2", "load.csv", {"window": 50, "horizon": 48}, "date"),
+        ("predict load 3 rows ahead with a MAE of 1", "load.csv", {"window": 24, "horizon": 3}, "date"),
+        ("forecast sold for the next week, MAE at most 5", "shops.csv",
+         {"window": 12, "horizon": 7, "group": "shop"}, "day"),
+    ],
+)  # fmt: skip
+def test_a_horizon_over_rows_of_even_dates_plans_windows_split_by_time(sentence, data, series, time):
+    plan = plan_of(sentence, data)
+    assert plan.task == "series_regression"
+    assert plan.config["data"]["args"]["series"] == series
+    assert plan.config["data"]["split"] == {"by": "time", "time": time}
+    assert plan.config["model"] == {"use": "dlinear"}
+    assert plan.config["target_scaling"] == "standardize"
+    assert any("rows are seen before each horizon" in one for one in plan.assumed)
+
+
+def test_what_is_open_of_a_forecast_is_asked_at_once_and_its_answers_are_taken():
+    request, reading = asked("time series forecasting of my load", "load.csv")
+    assert [one.argument for one in reading.questions] == ["horizon", "target"]
+    answer = questions_answer(request, reading.questions, [])
+    assert answer.next is not None
+    assert answer.next.arguments["data"]["args"]["series"] == {"horizon": "<horizon>"}
+    again = read_task(request.with_answers({"horizon": 6, "target": 2.0}), {"data": table("load.csv")})
+    assert (again.questions, again.series) == ([], {"window": 24, "horizon": 6})
+    minutes = asked("load of the next 5 minutes, MAE at most 2", "load.csv")[1].questions
+    assert minutes[0].asks.startswith("5 minutes are no whole number of rows (a row is 1 hour).")
+
+
+def test_a_horizon_without_a_series_is_asked_about_and_a_named_task_is_no_forecast():
+    churn = "which customers churned within the next 30 days, accuracy 0.9"
+    question = asked(churn, "customers.csv")[1].questions[0]
+    assert (question.argument, question.choices[1]) == ("task", "table_classification")
+    assert asked(churn, "customers.csv", task="table_classification")[1].series is None
+    assert asked("predict load from wind, MAE at most 3", "load.csv")[1].series is None
 
 
 def test_numbers_of_a_table_are_scaled_and_lora_is_taken_where_it_is_asked_for():

@@ -100,6 +100,7 @@ def test_the_one_table_names_keys_and_parts_that_exist_and_nothing_twice_in_a_se
     from trainwright.trainer.config import key_aliases
 
     everywhere = {key for key, _, _ in KEYS} | {f"{of}.args.{key}" for of in PARTS for s in PARTS[of] for key in s}
+    everywhere |= {f"data.args.{key}" for part in BUILT_IN["data.use"].values() for key, _, _ in _fields(part)}
     assert not [key for key in key_aliases.KEYS if key not in everywhere]
     meant: dict[tuple[str, str], str] = {}
     for key, names in key_aliases.KEYS.items():
@@ -184,6 +185,7 @@ FREE = {
     "evaluation_gate.least_gain",
     "evaluation_gate.slices",
     "evaluation_gate.groups",
+    "data.split.borders",
 }
 """Ends of a range are held against the key's own bounds; inputs may have any scale."""
 ANY_SCALE = "data.expectations."

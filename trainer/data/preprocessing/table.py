@@ -101,39 +101,39 @@ class Table(Preprocessing):
         self._index("inputs_of_categories", list(range(width)))
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Map encoded rows (rows, inputs) to (rows, prepared inputs)."""
+        """Map encoded rows (..., inputs) to (..., prepared inputs)."""
         parts = []
         if self.numbers:
             parts += self._numbers(inputs)
         if self.categories:
             parts.append(self._one_hot(inputs))
         for one, start in self.texts:
-            parts.append(_normed(inputs[:, start : start + one["width"]]))
-        return torch.cat(parts, dim=1)[:, self.places]
+            parts.append(_normed(inputs[..., start : start + one["width"]]))
+        return torch.cat(parts, dim=-1)[..., self.places]
 
     def _numbers(self, inputs: Tensor) -> list[Tensor]:
-        values = inputs[:, self.number_places]
+        values = inputs[..., self.number_places]
         holes = torch.isnan(values)
         filled = torch.where(holes, self.fill, values)
         parts = [(filled - self.mean) / self.scale]
         if len(self.holed):
-            parts.append(holes[:, self.holed].float())
+            parts.append(holes[..., self.holed].float())
         if self.dates:
-            months, weekdays = _calendar(filled[:, self.dated])
+            months, weekdays = _calendar(filled[..., self.dated])
             parts += [_on_circle(months, self.of_year), _on_circle(weekdays, self.of_week)]
         if self.times:
-            seconds = torch.nan_to_num(inputs[:, self.time_places]).clamp(0.0, 86_399.0)
+            seconds = torch.nan_to_num(inputs[..., self.time_places]).clamp(0.0, 86_399.0)
             parts.append(_on_circle(torch.div(seconds.long(), 3600, rounding_mode="trunc"), self.of_day))
         return parts
 
     def _one_hot(self, inputs: Tensor) -> Tensor:
-        codes = inputs[:, self.category_places]
+        codes = inputs[..., self.category_places]
         holes = torch.isnan(codes)
         known = torch.nan_to_num(codes, nan=-1.0).clamp(-1.0, 1e7).long()
         known = torch.where(known >= self.sizes, torch.full_like(known, -1), known)
         entry = torch.where(holes, torch.ones_like(known), torch.where(known < 0, torch.zeros_like(known), known + 2))
         slots = self.slots[entry + self.offsets]
-        return torch.eq(slots[:, self.owners], self.inputs_of_categories).float()
+        return torch.eq(slots[..., self.owners], self.inputs_of_categories).float()
 
     def _order(self) -> list[int]:
         """Return where each prepared input lies among those of `forward`'s parts, columns in their order."""
@@ -172,14 +172,14 @@ class Table(Preprocessing):
 
 
 def _on_circle(places: Tensor, circle: Tensor) -> Tensor:
-    """Return sine and cosine, from `circle` (places, 2), of places (rows, columns): (rows, 2 * columns)."""
-    return circle[places].flatten(1)
+    """Return sine and cosine, from `circle` (places, 2), of places (..., columns): (..., 2 * columns)."""
+    return circle[places].flatten(-2)
 
 
 def _normed(counts: Tensor) -> Tensor:
-    """Return counts of words (rows, buckets) at length 1; all zeros where there are none."""
+    """Return counts of words (..., buckets) at length 1; all zeros where there are none."""
     counts = torch.nan_to_num(counts)
-    return counts / counts.square().sum(dim=1, keepdim=True).clamp(min=1.0).sqrt()
+    return counts / counts.square().sum(dim=-1, keepdim=True).clamp(min=1.0).sqrt()
 
 
 def _calendar(days: Tensor) -> tuple[Tensor, Tensor]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from trainwright.trainer.data.images.augmentation import Augmentation
     from trainwright.trainer.data.images.samples import ImageSamples
     from trainwright.trainer.data.preprocessing import Unfitted
+    from trainwright.trainer.data.series import Series
     from trainwright.trainer.data.splits import Splits
     from trainwright.trainer.data.table.schema import TableSchema
     from trainwright.trainer.data.tensors import TensorSamples
@@ -57,6 +58,8 @@ class Loaded:
     """Files that could not be read, or rows without a target, left out as the configuration allows."""
     understood: dict[str, Any] = field(default_factory=dict)
     """What the source took the data for, as the evidence states it."""
+    series: Series | None = None
+    """Rows in order of time, where samples are windows of them."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
@@ -13,10 +14,10 @@ from pydantic import Field, model_validator
 
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.base.paths import MOST_NAMED, confine, matching
-from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.sections import SeriesSection, SplitSection
 from trainwright.trainer.data.sources.cells import Wanted, files_of, no_rows
 from trainwright.trainer.data.sources.file_kinds import kind_of_file
-from trainwright.trainer.data.sources.source import PATH, Files, Loaded, Name, Source, unreadable
+from trainwright.trainer.data.sources.source import PATH, Files, Loaded, Name, Source, TargetOptions, unreadable
 from trainwright.trainer.data.sources.text_files import Modelling, Tokens
 from trainwright.trainer.data.table.transform import TORN
 
@@ -230,12 +231,21 @@ class Numbers(Table):
     """Whether 03/04/2024 is the third of April, where no cell tells; left out: asked then."""
     standardize: bool = True
     """Of a table of numbers without holes; others are always scaled."""
+    series: SeriesSection | None = None
+    """Windows over the rows in order of time; left out: each row is a sample."""
 
     @model_validator(mode="after")
     def _the_target_is_no_feature(self) -> Self:
-        if self.features is not None and self.target in self.features:
+        if self.features is not None and self.target in self.features and self.series is None:
             raise ValueError(f"features must not name the target {self.target!r}")
+        if self.series is not None and self.task == "classification":
+            raise ValueError("series forecasts numbers, and task is classification")
         return self
+
+    @property
+    def asked(self) -> TargetOptions:
+        """What the configuration says of the target: of a series numbers are forecast."""
+        return super().asked if self.series is None else replace(super().asked, task="regression")
 
     @classmethod
     def form_of(cls, args: dict[str, Any]) -> type[Source]:

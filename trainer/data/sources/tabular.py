@@ -19,6 +19,7 @@ from trainwright.trainer.data.sources.cells import no_column
 from trainwright.trainer.data.sources.matrix import Matrix, matrix_of
 from trainwright.trainer.data.sources.reading import Reading
 from trainwright.trainer.data.sources.source import Loaded
+from trainwright.trainer.data.sources.windows import series_of
 from trainwright.trainer.data.split_methods.by_time import dated
 from trainwright.trainer.data.table.contents import contents_of
 from trainwright.trainer.data.table.infer import decimal_of, forced, infer, infer_target
@@ -31,7 +32,7 @@ Array = np.ndarray[Any, Any]
 
 
 def load_numbers(table: Numbers, code_root: Path, split: SplitSection) -> Loaded:
-    """Read a table with named columns: inputs (rows, inputs) of float32, and targets (rows,).
+    """Read a table with named columns: inputs (rows, inputs) of float32, and targets (rows,); or windows of them.
 
     Args:
         table: the source.
@@ -50,16 +51,22 @@ def load_numbers(table: Numbers, code_root: Path, split: SplitSection) -> Loaded
     unfitted: Unfitted | None = ToTable(schema) if schema.takes_missing else None
     if unfitted is None and table.standardize:
         unfitted = ToStandardize()
+    keys = {} if key is None else {key: _key(table, reading, split, code_root)}
+    series = None
+    if table.series is not None:
+        series = series_of(reading, table.series, found, schema, keys)
+        keys = {name: values[series.order] for name, values in keys.items()}
     return Loaded(
-        found.samples,
+        found.samples if series is None else series.samples(),
         found.classes,
         [column.name for column in schema.features],
         unfitted,
         files=reading.sources,
-        keys={} if key is None else {key: _key(table, reading, split, code_root)},
+        keys=keys,
         schema=schema,
         skipped=reading.skipped,
         contents=_contents(schema, found) if any(one.kind == "category" for one in schema.features) else None,
+        series=series,
     )
 
 
@@ -91,18 +98,19 @@ def inferred(table: Numbers, reading: Reading, split: SplitSection) -> TableSche
     """
     header, key = reading.header, split.key
     said = table.columns or {}
-    chosen = (
-        table.features if table.features is not None else [name for name in header if name not in {table.target, key}]
-    )
-    for name in (table.target, *chosen, *said, *([] if key in {None, BY_NAMES} else [str(key)])):
+    series = table.series
+    apart = {table.target, key} if series is None else {key, series.group}
+    chosen = table.features if table.features is not None else [name for name in header if name not in apart]
+    of_series = [] if series is None else [*([series.group] if series.group else []), *series.further_targets]
+    for name in (table.target, *chosen, *said, *of_series, *([] if key in {None, BY_NAMES} else [str(key)])):
         if name not in header:
             raise no_column(name, reading.files[0], header, partial(_renamed, table, split, name))
-    if table.target in said:
+    if table.target in said and series is None:
         raise ConfigurationError(
             f"`data.args.columns` names the target {table.target!r}.",
             remedy="Leave it out: data.args.task says whether the target is classes or a number.",
         )
-    cells = reading.head([table.target, *chosen])
+    cells = reading.head(list(dict.fromkeys([table.target, *chosen])))
     if not cells[table.target]:
         raise table.without_rows(reading.files[0])
     described = table.reading(reading.files[0])
@@ -128,7 +136,8 @@ def _renamed(table: Numbers, split: SplitSection, name: str, meant: str) -> dict
 
 
 def _column(table: Numbers, reading: Reading, name: str, cells: list[Any], mark: str | None) -> Column:
-    kind = (table.columns or {}).get(name)
+    forecast = [] if table.series is None else [table.target, *table.series.further_targets]
+    kind = "number" if name in forecast else (table.columns or {}).get(name)
     if kind == "ignore":
         return Column(name, "ignore", "as configured")
     nested = next((one for one in dict.fromkeys(map(type, cells)) if issubclass(one, list | dict | bytes)), None)

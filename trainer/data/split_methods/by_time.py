@@ -27,6 +27,8 @@ def by_time(rows: Rows, section: SplitSection) -> Codes:
         earliest = np.full(rows.distinct, np.inf)
         np.minimum.at(earliest, rows.units, times)
         times = earliest[rows.units]
+    if section.borders is not None:
+        return _between(times, section)
     different, counts = np.unique(times, return_counts=True)
     shares = shares_of(section)
     parts = [part for part, share in enumerate(shares) if share > 0]
@@ -38,6 +40,18 @@ def by_time(rows: Rows, section: SplitSection) -> Codes:
         )
     cuts = _cuts(counts, [sum(shares[: part + 1]) for part in parts[:-1]])
     return np.array(parts, dtype=np.int8)[np.searchsorted(different[cuts], times, side="right")]
+
+
+def _between(times: Array, section: SplitSection) -> Codes:
+    """Return the split of each row, (rows,), where the configuration says when validation and test begin."""
+    said = section.borders or []
+    borders = instants(np.array(said), f"{section.time}, as data.split.borders says")
+    if borders[0] >= borders[1]:
+        raise DataError(
+            f"data.split.borders are {said}: validation, which begins at the first, would have no time.",
+            remedy="Name the first time of validation, then the later first time of test.",
+        )
+    return np.searchsorted(borders, times, side="right").astype(np.int8)
 
 
 def _cuts(counts: Array, ends: list[float]) -> list[int]:

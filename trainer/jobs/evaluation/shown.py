@@ -68,6 +68,8 @@ def shown(found: Outputs, places: Array, splits: Splits) -> list[ShownRow]:
     """Return rows, by their places in the arrays, with predictions and cells."""
     samples = splits.samples["validation"]
     rows = getattr(samples, "rows", None)
+    if splits.series is not None:  # of a window, the first row that is forecast, as the file numbers it
+        rows = splits.series.order[np.asarray(rows) + splits.series.window]
     known = isinstance(samples, TensorSamples | ImageSamples)
     result = []
     for place in places.tolist():

@@ -36,7 +36,7 @@ LINES_OF_JSON = (".jsonl", ".ndjson")
 def ship_transform(session: Session, folder: Path) -> bool:
     """Write transform.py and schema.json into the folder; return whether the data is a table that needs them."""
     splits = session.work.splits
-    if splits.schema is None:
+    if splits.schema is None or splits.series is not None:  # a window is no row
         return False
     schema = splits.schema.shipped(_known(splits.preprocessing))
     (folder / TRANSFORM).write_bytes(Path(transform.__file__).read_bytes())

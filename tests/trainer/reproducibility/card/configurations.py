@@ -48,7 +48,7 @@ def of(target, *shape):
 def numbers(rows, generator):
     return torch.randint(0, 3, (rows,), generator=generator)
 
-classes, pictures = of(numbers, 6), of(numbers, 3, 8, 8)
+classes, pictures, windows = of(numbers, 6), of(numbers, 3, 8, 8), of(numbers, 8, 2)
 labels = of(lambda rows, generator: (torch.rand(rows, 3, generator=generator) > 0.5).float(), 6)
 values = of(drawn(1), 6)
 """
@@ -56,6 +56,7 @@ MLP_ARGS, UNET, CNN = {"hidden": [8]}, {"use": "unet", "args": {"depth": 1, "wid
 MASKS = {"path": "photos", "masks": "masks", "classes": ["ground", "block"]}
 ROWS: Values = {"model": {"use": "mlp", "args": MLP_ARGS}, "data": {"use": "drawn:classes"}}
 PICTURES: Values = {"model": CNN, "data": {"use": "drawn:pictures"}}
+WINDOWS: Values = {"data": {"use": "drawn:windows"}}
 PIXELS: Values = {"model": UNET, "data": {"use": "images", "args": MASKS}}
 TEXT: Values = {
     "model": {"use": "gpt", "args": {"layers": 1, "heads": 2, "width": 16, "dropout": 0.1}},
@@ -188,7 +189,7 @@ def _of_model(name: str) -> Values:
         return SENTENCES
     if name == "timm":
         return {**PICTURES, "model": {"use": "timm", "args": {"model": "resnet18"}}}
-    of = {"gpt": TEXT, "unet": PIXELS}.get(name, PICTURES if MODELS[name].of_images else ROWS)
+    of = {"gpt": TEXT, "unet": PIXELS, "dlinear": WINDOWS}.get(name, PICTURES if MODELS[name].of_images else ROWS)
     return {**of, "model": {"use": name, "args": args.get(name, {})}}
 
 

@@ -55,6 +55,8 @@ def why(context: Context) -> str:
     """Return why leaks are not looked for; empty where they are."""
     if context.source in UNLIKE:
         return f"the source {context.source} has no table of inputs; near-duplicates are compared when rows are split"
+    if context.options.get("series"):
+        return "windows see what was before their horizons alone, and no horizon is in two splits"
     if not context.splits.get("train", ()).__len__() or len(context.splits) < 2:
         return "which rows are held out is not known"
     return ""

@@ -1,0 +1,131 @@
+"""Windows over a table with a column of times: read from a sentence with a horizon, and from the rows' steps."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.training_architect.goals import Question
+
+if TYPE_CHECKING:
+    from trainwright.tools.training_architect.reading import Reading
+    from trainwright.tools.training_architect.request import PlanRequest
+
+TASK = "series_regression"
+DAY = 86400.0
+SECONDS = {
+    "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": DAY, "week": 7 * DAY, "month": 30.4375 * DAY,
+    "quarter": 91.3125 * DAY, "year": 365.25 * DAY, "sekunde": 1.0, "stunde": 3600.0, "tag": DAY, "woche": 7 * DAY,
+    "monat": 30.4375 * DAY, "quartal": 91.3125 * DAY, "jahr": 365.25 * DAY,
+}  # fmt: skip
+UNIT = rf"(?P<unit>{'|'.join(SECONDS)}|steps?|rows?|values?|schritte?|zeilen|werte)(?:e?[sn]|e)?"
+HORIZON = (
+    rf"\b(?:next|following|coming|nächsten?|kommenden?|folgenden?)\s+(?:(?P<count>\d+)\s+)?{UNIT}\b",
+    rf"\b(?P<count>\d+)[- ]{UNIT}[- ](?:ahead|in advance|from now|into the future|(?:im )?voraus|horizon)\b",
+    rf"\bhorizon(?:t)?\s+(?:of\s+|von\s+)?(?P<count>\d+)\s+{UNIT}\b",
+)
+"""How far ahead a sentence wants to see."""
+SERIES = r"\btime[- ]?series\b|\bzeitreihen?\w*\b|\bforecast\w*\b"
+MOST_WINDOW = 700
+"""Rows up to which a usual season is taken as the window."""
+SEASONS = (("a year", 365.25 * DAY), ("a week", 7 * DAY), ("a day", DAY), ("an hour", 3600.0))
+LEAST_SEASON = 12
+SHARE_OF_ROWS = 8
+
+
+def read_series(request: PlanRequest, data: dict[str, Any], reading: Reading) -> bool:
+    """Take the task as windows over time where call, or sentence and rows, say so; return whether they do.
+
+    What is open is asked: how far ahead, and whether rows that are no plain series are meant as one.
+    """
+    args = (request.data or {}).get("args") or {}
+    said = _horizon(request.intent)
+    is_named = request.task == TASK or bool(args.get("series"))
+    is_forecast = said is not None or re.search(SERIES, request.intent, re.IGNORECASE) is not None
+    if not is_named and (request.task is not None or not is_forecast):
+        return False
+    time, found = _time_column(request, data)
+    if time is None and not is_named:
+        if said is not None:
+            reading.questions.append(_is_it_one(said))
+        return said is not None
+    reading.task = TASK
+    if time is None:
+        reading.questions.append(Question("Which column holds the times, one step a row?", "time_column"))
+        return True
+    reading.series = {**_window(said, found, data, args.get("series") or {}, reading), **(args.get("series") or {})}
+    reading.split = {"by": "time", "time": time}
+    return True
+
+
+def _is_it_one(said: tuple[int, str]) -> Question:
+    return Question(
+        f"The sentence looks {said[0]} {said[1]}s ahead, and no column of dates has one row a step. Is a row to be "
+        "predicted from its own columns (table_regression, table_classification), or are rows the steps of a series?",
+        "task", ["table_regression", "table_classification", TASK],
+    )  # fmt: skip
+
+
+def _horizon(intent: str) -> tuple[int, str] | None:
+    """Return how far ahead a sentence looks: a number, and hour, row or the like."""
+    found = [match for pattern in HORIZON if (match := re.search(pattern, intent, re.IGNORECASE)) is not None]
+    return (int(found[0]["count"] or 1), found[0]["unit"].lower()) if found else None
+
+
+def _time_column(request: PlanRequest, data: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
+    """Return the column of times that the call names, or the only one with even steps, and what is known of it."""
+    times: dict[str, dict[str, Any]] = data.get("times") or {}
+    named = ((request.data or {}).get("split") or {}).get("time")
+    if named:
+        return named, times.get(named, {})
+    plain = {name: one for name, one in times.items() if one.get("is_series")}
+    return next(iter(plain.items()), (None, {}))
+
+
+def _window(
+    said: tuple[int, str] | None, found: dict[str, Any], data: dict[str, Any], given: dict[str, Any], reading: Reading
+) -> dict[str, Any]:
+    """Return window, horizon and group where the sentence and the rows say them; ask for the horizon."""
+    step, rows = found.get("step_seconds"), found.get("steps") or data.get("rows") or 0
+    horizon = given.get("horizon") or (None if said is None else _rows(said, step))
+    if horizon is None:
+        every = f" (a row is {_worded(step)})" if step else ""
+        asked = f"{said[0]} {said[1]}s are no whole number of rows{every}. " if said else ""
+        reading.questions.append(Question(f"{asked}How many rows ahead is to be forecast{every}?", "horizon"))
+        return {}
+    groups = found.get("groups") or []
+    window, why = _usual_window(step, horizon, rows)
+    if "window" not in given:
+        reading.assumed.append(
+            f"{window} rows are seen before each horizon of {horizon}: {why} (data.args.series.window)"
+        )
+    if groups:
+        reading.assumed.append(f"each {groups[0]!r} is a series of its own (data.args.series.group)")
+    return {"window": window, "horizon": horizon, **({"group": groups[0]} if groups else {})}
+
+
+def _rows(said: tuple[int, str], step: float | None) -> int | None:
+    """Return a horizon in rows; None where it is no whole number of steps."""
+    count, unit = said
+    if unit not in SECONDS:
+        return count
+    if step is None:
+        return None
+    rows = count * SECONDS[unit] / step
+    close = 0.2 * rows if SECONDS[unit] >= SECONDS["month"] else 1e-6  # months are of several lengths
+    return round(rows) if rows >= 1 - close and abs(rows - round(rows)) <= close else None
+
+
+def _usual_window(step: float | None, horizon: int, rows: int) -> tuple[int, str]:
+    """Return how many rows are seen: the longest usual season of few enough rows, or twice the horizon."""
+    most = max(rows // SHARE_OF_ROWS, 1)
+    for name, seconds in SEASONS if step else ():
+        season = round(seconds / step) if step else 0
+        if LEAST_SEASON <= season <= MOST_WINDOW and season >= horizon and season <= most:
+            return season, f"{name}, the longest usual season of at most {MOST_WINDOW} rows"
+    return max(min(2 * horizon, most), 1), "twice the horizon" if 2 * horizon <= most else "an eighth of the rows"
+
+
+def _worded(seconds: float) -> str:
+    unit = next((name for name in ("day", "hour", "minute") if seconds >= SECONDS[name]), "second")
+    return f"{seconds / SECONDS[unit]:g} {unit}{'' if seconds == SECONDS[unit] else 's'}"

@@ -1,0 +1,149 @@
+"""Series: rows of a table in order of time, of which windows with the horizons behind them are the samples.
+
+Samples are views of the rows' memory, a step apart: nothing is copied but a batch. A window is in the split in which
+all of its horizon is; one whose horizon lies on a border is in none. What a window sees may reach back into the split
+before, as it will when the model serves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.data.fingerprint import SplitRecord, record_rows
+from trainwright.trainer.data.preprocessing import Preprocessing
+from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.split_methods import METHODS
+from trainwright.trainer.data.split_methods.rows import NAMES, Rows
+from trainwright.trainer.data.tensors import PREPARED_AT_ONCE, Prepare, TensorSamples
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Series:
+    """Rows in order of time, series after series where there are several, and where windows begin."""
+
+    inputs: Tensor
+    """(rows, inputs) of float32, as the table's encoder has them."""
+    targets: Tensor
+    """(rows, targets) of float32."""
+    times: Array
+    """(rows,) of float64: seconds since 1970, or numbers."""
+    order: Array
+    """Number of each row in the table, (rows,)."""
+    pieces: Array
+    """Number of the unbroken series that each row belongs to, (rows,)."""
+    starts: Array
+    """First row of each window, (windows,)."""
+    window: int
+    horizon: int
+    every: str
+    """Time between two rows, in words."""
+    period: int | None = None
+    """Rows after which the series is alike, where that is said."""
+
+    def samples(self) -> TensorSamples:
+        """Return windows (rows, window, inputs) and horizons (rows, horizon * targets), one from every row on.
+
+        Those that begin in one series and end in another are among them: no split takes these.
+        """
+        count, wide = len(self.inputs) - self.window - self.horizon + 1, self.targets.shape[1]
+        horizons = self.targets.as_strided((count, self.horizon * wide), (wide, 1), self.window * wide)
+        return TensorSamples(self._windows(self.inputs), horizons)
+
+    def _windows(self, rows: Tensor) -> Tensor:
+        count, wide = len(rows) - self.window - self.horizon + 1, rows.shape[1]
+        return rows.contiguous().as_strided((count, self.window, wide), (wide, wide, 1))
+
+    def prepared_by(self, preprocessing: Preprocessing) -> TensorSamples:
+        """Return all samples, whose windows are of rows that were prepared once."""
+        raw = self.samples()
+        return TensorSamples(*raw.base, prepare=_PreparedRows(preprocessing, self))
+
+    def divided(self, section: SplitSection) -> dict[str, Array]:
+        """Return the first rows of the windows of each split. Raises DataError where a split would have none."""
+        codes = METHODS["time"](Rows(len(self.times), key=self.times), section)
+        first = codes[self.starts + self.window]
+        last = codes[self.starts + self.window + self.horizon - 1]
+        found = {
+            name: self.starts[(first == code) & (last == code)].astype(np.int32) for code, name in enumerate(NAMES)
+        }
+        shares = {"train": 1.0, "validation": section.validation, "test": section.test}
+        for code, name in enumerate(NAMES):
+            if not len(found[name]) and (shares[name] > 0 or section.borders is not None):
+                rows = int((codes == code).sum())
+                raise DataError(
+                    f"{name} has {rows} of {len(codes)} rows and no window: one needs {self.window} rows before a "
+                    f"horizon of {self.horizon} that lies in {name} as a whole.",
+                    remedy="Give more rows, a smaller data.args.series.window or horizon, or other shares or borders "
+                    "of data.split.",
+                    details={"rows": rows, "window": self.window, "horizon": self.horizon},
+                )
+        return {name: places for name, places in found.items() if len(places)}
+
+    def rows_of(self, starts: Any) -> Array:
+        """Return the rows of windows and their horizons, each once, (rows,)."""
+        return self._covered(starts, 0, self.window + self.horizon)
+
+    def target_rows(self, starts: Any) -> Array:
+        """Return the rows that are forecast, each once, (rows,)."""
+        return self._covered(starts, self.window, self.horizon)
+
+    def _covered(self, starts: Any, first: int, length: int) -> Array:
+        places = np.asarray(starts, dtype=np.int64) + first
+        marks = np.bincount(places, minlength=len(self.times) + 1)
+        marks -= np.bincount(places + length, minlength=len(self.times) + 1)
+        return np.flatnonzero(np.cumsum(marks[:-1]))
+
+    def as_samples(self, rows: Array) -> TensorSamples:
+        """Return rows, (chosen,), each with its targets."""
+        return TensorSamples(self.inputs, self.targets, rows=torch.from_numpy(rows))
+
+    def forecast(self, samples: TensorSamples) -> TensorSamples:
+        """Return the rows that windows forecast, each once: its time and piece, (2,), inputs and targets."""
+        places = torch.from_numpy(np.stack([self.times, self.pieces], axis=1))
+        rows = torch.from_numpy(self.target_rows(samples.rows))
+        return TensorSamples(places, self.inputs, self.targets, rows=rows)
+
+    def record(self, samples: TensorSamples) -> SplitRecord:
+        """Return the description of a split by the rows that it forecasts, of which no other may forecast one.
+
+        Windows overlap, and those of a flat series are equal: neither is a copy of a sample.
+        """
+        return replace(record_rows(self.forecast(samples), closely=False), size=len(samples))
+
+    def erase(self, samples: TensorSamples) -> None:
+        """Overwrite the rows from the first on that these samples forecast; no other split takes a later one."""
+        begin = self.times[self.target_rows(samples.rows)].min()
+        rows = torch.from_numpy(np.flatnonzero(self.times >= begin))
+        for tensor in (self.inputs, self.targets):
+            tensor[rows] = 0
+        if samples.prepare is not None:
+            samples.prepare.forget()
+
+    def told(self, parts: dict[str, Any]) -> dict[str, Any]:
+        """Return what the rows were taken for, in words."""
+        several = f", {self.pieces[-1] + 1} series" if self.pieces[-1] else ""
+        counts = ", ".join(f"{name} {len(part)}" for name, part in parts.items())
+        shape = f"{self.window} rows of {self.inputs.shape[1]} inputs -> {self.horizon} rows of {self.targets.shape[1]}"
+        return {"series": f"{len(self.times)} rows, every {self.every}{several}; windows of {shape} targets: {counts}"}
+
+
+class _PreparedRows(Prepare):
+    """Prepares the rows of a series once; windows are views of them."""
+
+    def __init__(self, preprocessing: Preprocessing, series: Series) -> None:
+        super().__init__(preprocessing, series.inputs)
+        self.series = series
+
+    def __call__(self, rows: Tensor | slice) -> Tensor:
+        if self._kept is None:
+            prepared = torch.cat([self._prepared(part) for part in torch.split(self.raw, PREPARED_AT_ONCE)])
+            self._kept = self.series._windows(prepared)
+        return self._kept[rows]

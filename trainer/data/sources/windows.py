@@ -1,0 +1,194 @@
+"""Windows over a table: its rows in order of time, whose steps are even; anything else is refused with its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.data.sections import SeriesSection
+from trainwright.trainer.data.series import Series
+from trainwright.trainer.data.split_methods.by_time import instants
+from trainwright.trainer.data.split_methods.rows import numbered
+
+if TYPE_CHECKING:
+    from trainwright.trainer.data.sources.matrix import Matrix
+    from trainwright.trainer.data.sources.reading import Reading
+    from trainwright.trainer.data.table.schema import TableSchema
+
+Array = np.ndarray[Any, Any]
+ROUNDED = 1e-6
+"""Share of a step by which steps may differ."""
+UNITS = {"day": 86400.0, "hour": 3600.0, "minute": 60.0, "second": 1.0}
+SHORTEST_MONTH = 28 * UNITS["day"]
+SECTION = "data.args.series"
+AS_NUMBERS = (
+    "where the rows' order alone is meant, as of trading days, number them in a column and name it as data.split.time"
+)
+
+
+def series_of(
+    reading: Reading, section: SeriesSection, found: Matrix, schema: TableSchema, keys: dict[str, Array]
+) -> Series:
+    """Return a table's rows as series with their windows.
+
+    Args:
+        reading: of the table's files.
+        section: what a window is.
+        found: the encoded rows.
+        schema: of the columns.
+        keys: the column of times, (rows,), by its name.
+
+    Raises:
+        DataError: two rows of one time, uneven or missing steps, or too few rows for a window.
+    """
+    ((time, key),) = keys.items()
+    times = instants(key, time)
+    groups = np.zeros(len(times), dtype=np.int64)
+    if section.group is not None:
+        groups = numbered(reading.values(section.group))[1]
+    order = np.lexsort((times, groups))
+    rows = _Ordered(reading, section, time, key[order], times[order], groups[order], order)
+    breaks, every = rows.breaks()
+    pieces = np.concatenate([[0], np.cumsum(breaks)])
+    targets = [found.samples.base[1], *(_numbers(found, schema, one) for one in section.further_targets)]
+    chosen = torch.from_numpy(order)
+    return Series(
+        found.samples.base[0][chosen].contiguous(),
+        torch.stack(targets, dim=1)[chosen].float().contiguous(),
+        rows.times,
+        order,
+        pieces,
+        _starts(pieces, section, reading.files[0].name),
+        section.window,
+        section.horizon,
+        every,
+        section.period,
+    )
+
+
+def _numbers(found: Matrix, schema: TableSchema, name: str) -> torch.Tensor:
+    """Return a column of numbers that is forecast too, (rows,). Raises DataError where it is none, or has holes."""
+    names = [one.name for one in schema.features for _ in range(one.width)]
+    values = found.samples.base[0][:, names.index(name)] if name in names else None
+    if values is None or not bool(torch.isfinite(values).all()):
+        raise DataError(
+            f"{SECTION}.further_targets names {name!r}, {'no feature' if values is None else 'which has holes'}.",
+            remedy=f"Fill its holes, name it among data.args.features, or take it out of {SECTION}.further_targets.",
+        )
+    return values
+
+
+def _starts(pieces: Array, section: SeriesSection, file: str) -> Array:
+    """Return the first row of each window, (windows,): every `step` rows of each series. Raises DataError for none."""
+    begins = np.flatnonzero(np.concatenate([[True], pieces[1:] != pieces[:-1]]))
+    lengths = np.diff(np.concatenate([begins, [len(pieces)]]))
+    last = lengths - section.window - section.horizon
+    found = [np.arange(begin, begin + more + 1, section.step) for begin, more in zip(begins, last, strict=True)]
+    if last.max() < 0:
+        raise DataError(
+            f"{file}: the longest series has {lengths.max()} rows, and a window with its horizon takes "
+            f"{section.window} + {section.horizon}.",
+            remedy=f"Give more rows, or a smaller {SECTION}.window or {SECTION}.horizon.",
+        )
+    return np.concatenate(found)
+
+
+@dataclass(frozen=True)
+class _Ordered:
+    """Rows in order of time, group by group."""
+
+    reading: Reading
+    section: SeriesSection
+    time: str
+    key: Array
+    """Times as they are in the file, (rows,)."""
+    times: Array
+    groups: Array
+    order: Array
+
+    def breaks(self) -> tuple[Array, str]:
+        """Return behind which rows a series ends, (rows - 1,), and the time between two rows in words.
+
+        Raises:
+            DataError: two rows of one time, uneven steps, or missing ones that are not to part a series.
+        """
+        same = self.groups[1:] == self.groups[:-1]
+        twice = np.flatnonzero(same & (np.diff(self.times) == 0))
+        if len(twice):
+            raise self._duplicate(twice)
+        if not same.any():
+            what = f"No {self.section.group!r}" if self.section.group else self.reading.files[0].name
+            raise DataError(f"{what} has two rows.", remedy="Give more rows, or group by another column.")
+        steps, every = self._steps(same)
+        whole = np.round(steps)
+        uneven = np.flatnonzero(same & (np.abs(steps - whole) > ROUNDED * steps))
+        if len(uneven):
+            raise self._uneven(uneven, every)
+        is_gap = same & (whole > 1)
+        if is_gap.any() and self.section.gaps == "refuse":
+            raise self._missing(np.flatnonzero(is_gap), whole, every)
+        return ~same | is_gap, every
+
+    def _steps(self, same: Array) -> tuple[Array, str]:
+        """Return how many steps of the usual length lie between rows, (rows - 1,), and that length in words."""
+        apart = np.diff(self.times)
+        values, counts = np.unique(np.round(apart[same], 6), return_counts=True)
+        usual = float(values[counts.argmax()])
+        if self.key.dtype.kind in "iufb":
+            return apart / usual, f"{usual:g}"
+        if usual >= SHORTEST_MONTH:
+            months = self._months()
+            if months is not None:
+                between = np.diff(months).astype(np.float64)
+                least = float(between[same].min())
+                return between / least, f"{least:g} months" if least > 1 else "month"
+        unit = next((name for name, size in UNITS.items() if usual >= size), "second")
+        count = usual / UNITS[unit]
+        return apart / usual, unit if count == 1 else f"{count:g} {unit}s"
+
+    def _months(self) -> Array | None:
+        """Return the months of the rows since 1970, (rows,), where all are on one day, or at the end, of a month."""
+        days = (self.times * 1e6).astype("datetime64[us]").astype("datetime64[D]")
+        months = days.astype("datetime64[M]")
+        on_a_day = len(np.unique(days - months)) == 1
+        at_the_end = bool(((days + 1).astype("datetime64[M]") > months).all())
+        return months.astype(np.int64) if on_a_day or at_the_end else None
+
+    def _place(self, row: int) -> str:
+        return f"{str(self.key[row])[:30]!r} ({self.reading.where(int(self.order[row]))})"
+
+    def _pair(self, row: int) -> str:
+        return f"{self._place(row)} and {self._place(row + 1)}"
+
+    def _duplicate(self, twice: Array) -> DataError:
+        group = self.section.group
+        whose = f"of one {group!r} " if group else ""
+        more = "" if group else f"Name the column of what is measured as {SECTION}.group, if there are several series. "
+        return DataError(
+            f"{len(twice)} rows {whose}have the time of another, first {self._pair(int(twice[0]))}: a series has one "
+            f"row at each {self.time!r}.",
+            remedy=f"{more}Keep one row of each time; an hour that comes twice as clocks are set back, write in UTC.",
+            details={"column": self.time, "count": len(twice)},
+        )
+
+    def _uneven(self, uneven: Array, every: str) -> DataError:
+        return DataError(
+            f"Most rows are one {every} apart in {self.time!r}, and {len(uneven)} are no whole number of these: first "
+            f"{self._pair(int(uneven[0]))}. A horizon counts rows, so each has to last as long as the others.",
+            remedy=f"Bring the rows to even times (resample them); or {AS_NUMBERS}.",
+            details={"column": self.time, "count": len(uneven)},
+        )
+
+    def _missing(self, gaps: Array, steps: Array, every: str) -> DataError:
+        count = int((steps[gaps] - 1).sum())
+        return DataError(
+            f"{count} rows are missing in {self.time!r}, which has one every {every}: first between "
+            f"{self._pair(int(gaps[0]))} ({len(gaps)} gap{'s' * (len(gaps) > 1)}). A horizon counts rows.",
+            remedy="Fill them in; or part the series there, so that no window has a gap in it: configure(project, "
+            f'changes={{"{SECTION}.gaps": "part"}}); or {AS_NUMBERS}.',
+            details={"column": self.time, "count": count, "changes": {f"{SECTION}.gaps": "part"}},
+        )
