@@ -1,0 +1,91 @@
+"""Whether the rows that were held back are the user's: found again among the user's own, with their own targets."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from final_model import HeldBack
+from task import Array
+
+MOST_CLASSES = 50
+
+
+def traced(rows: HeldBack, truth: Sequence[Array], table: Path | None, model: Path) -> tuple[int, str]:
+    """Return how many of the rows are the user's, and how they were found.
+
+    By the released transform: the user's table goes through `transform.py`, a held-back row is found by its inputs, and
+    has that row's target, classes under any numbers. Else by targets alone: each is one of the user's, no more often.
+
+    Args:
+        rows: that were held back.
+        truth: the user's targets, (samples, ...), in each encoding.
+        table: the user's table, where the task is one.
+        model: the folder `final_model/`.
+    """
+    if table is not None and (model / "transform.py").is_file():
+        inputs = _transformed(table, model)
+        given = next(iter(rows.inputs.values()))
+        if inputs is not None and len(inputs) == len(truth[0]) and inputs.shape[1:] == given.shape[1:]:
+            return _by_inputs(given, rows.targets, inputs, truth), "inputs and targets"
+    return max(_by_targets(rows.targets, known) for known in truth), "targets"
+
+
+def _transformed(table: Path, model: Path) -> Array | None:
+    """Return what the released transform makes of the user's table; None where it refuses it."""
+    with tempfile.TemporaryDirectory(prefix="transformed-") as folder:
+        copy = Path(shutil.copy(table, folder))
+        command = [sys.executable, "-B", str(model / "transform.py"), str(copy)]
+        done = subprocess.run(command, capture_output=True, check=False)
+        return np.load(copy.with_suffix(".npy")) if done.returncode == 0 else None
+
+
+def _by_inputs(given: Array, targets: Array, inputs: Array, truth: Sequence[Array]) -> int:
+    places: dict[bytes, list[int]] = {}
+    for place, row in enumerate(inputs):
+        places.setdefault(row.tobytes(), []).append(place)
+    found = [places.get(np.asarray(row, dtype=inputs.dtype).tobytes(), []) for row in given]
+    return max(_with_its_target(targets, found, known) for known in truth)
+
+
+def _with_its_target(targets: Array, found: list[list[int]], known: Array) -> int:
+    """Count the rows whose target is that of one of the user's rows with these inputs."""
+    if targets.ndim == 1 and np.issubdtype(targets.dtype, np.integer) and len(np.unique(known)) <= MOST_CLASSES:
+        known = _renumbered(targets, found, known)
+    width = targets.reshape(len(targets), -1)
+    mine = known.reshape(len(known), -1)
+    if width.shape[1] != mine.shape[1]:
+        return 0
+    return sum(
+        any(np.allclose(row, mine[place], rtol=1e-5, atol=1e-6) for place in places)
+        for row, places in zip(width, found, strict=True)
+    )
+
+
+def _renumbered(targets: Array, found: list[list[int]], known: Array) -> Array:
+    """Return the user's class numbers as the model numbers them: each as the class that its rows have most often."""
+    pairs = Counter(
+        (int(known[places[0]]), int(target)) for target, places in zip(targets, found, strict=True) if places
+    )
+    numbers: dict[int, int] = {}
+    for (mine, model), _ in pairs.most_common():
+        if mine not in numbers and model not in numbers.values():
+            numbers[mine] = model
+    return np.array([numbers.get(int(one), -1) for one in known])
+
+
+def _by_targets(targets: Array, known: Array) -> int:
+    """Count the targets that are among the user's, each at most as often."""
+    if targets.reshape(len(targets), -1).shape[1] != known.reshape(len(known), -1).shape[1]:
+        return 0
+    ours, theirs = (
+        Counter(map(bytes, np.round(rows.reshape(len(rows), -1).astype(np.float64) + 0.0, 4)))
+        for rows in (targets, known)
+    )
+    return (ours & theirs).total()

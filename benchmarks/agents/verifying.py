@@ -1,0 +1,90 @@
+"""The verdict on what was done with a task: released or not, whether its figures are right, what it cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from counting import Counts, counts, databases, entries
+from figures import FIGURES, is_same
+from final_model import ReleasedModel
+from task import Task
+from tracing import traced
+
+NOT_PLAYED, NOT_RELEASED, RELEASED = "not played", "not released", "released"
+ALIASES = {"acc": "accuracy"}
+
+
+@dataclass
+class Verdict:
+    """What was found of one task."""
+
+    task: str
+    state: str = NOT_PLAYED
+    figure: float | None = None
+    """The goal's metric on the held-back rows, computed here."""
+    is_met: bool = False
+    problems: list[str] = field(default_factory=list)
+    """What differs from what the release says, each named."""
+    rows: str = ""
+    """How many of the held-back rows are the user's."""
+    counts: Counts = field(default_factory=Counts)
+
+    @property
+    def is_right(self) -> bool:
+        """Whether it was released with figures that come out again, on rows of the user's."""
+        return self.state == RELEASED and not self.problems and self.figure is not None
+
+
+def verify(task: Task, folder: Path, entries_before: int = 0) -> Verdict:
+    """Return the verdict on a task's folder, which holds `work`.
+
+    Args:
+        task: that was played.
+        folder: of the task; everything is looked for below it.
+        entries_before: of the ledger, when it was laid out: a project that was begun by then is not played.
+    """
+    found = Verdict(task.name)
+    written = sum(len(entries(path)) for path in databases(folder))
+    if written <= entries_before:
+        return found
+    found.counts = counts(folder)
+    models = sorted(folder.rglob("projects/*/final_model/metrics.json"), key=lambda path: path.stat().st_mtime)
+    found.state = RELEASED if models else NOT_RELEASED
+    if models:
+        try:
+            _compare(found, task, folder / "work", ReleasedModel(models[-1].parent))
+        except (OSError, ValueError, KeyError, IndexError) as error:
+            found.problems.append(f"{type(error).__name__}: {error}")
+    return found
+
+
+def _compare(found: Verdict, task: Task, work: Path, model: ReleasedModel) -> None:
+    """Compute every figure anew, compare it wherever it is written, and find the rows among the user's."""
+    if not model.record:
+        found.problems.append("nothing was certified: there is no evaluation.json")
+        return
+    rows = model.held_back()
+    outputs = model.outputs(rows.inputs)
+    computed: dict[str, float] = {}
+    for place, claims in model.claims().items():
+        for name, claimed in claims.items():
+            function = task.figure if name == task.goal.metric and task.figure else FIGURES.get(ALIASES.get(name, name))
+            if function is None:
+                continue
+            value = computed.setdefault(name, function(outputs, rows.targets))
+            if not is_same(value, claimed):
+                found.problems.append(f"{place} says {name} {claimed:.6g}, and the program gives {value:.6g}")
+    found.figure = computed.get(task.goal.metric)
+    if found.figure is None and task.figure is not None:
+        found.figure = task.figure(outputs, rows.targets)
+    if found.figure is None and (function := FIGURES.get(ALIASES.get(task.goal.metric, task.goal.metric))):
+        found.figure = function(outputs, rows.targets)
+    found.is_met = found.figure is not None and task.goal.is_met(found.figure)
+    if not computed:
+        found.problems.append("no figure that could be computed again is claimed")
+    table = work / task.table if task.table else None
+    count, how = traced(rows, task.truth(work), table, model.folder)
+    found.rows = f"{count} of {len(rows.targets)} by {how}"
+    if count < len(rows.targets):
+        found.problems.append(f"{len(rows.targets) - count} held-back rows are not the user's, by {how}")
