@@ -28,7 +28,13 @@ def traced(rows: HeldBack, truth: Sequence[Array], table: Path | None, model: Pa
         truth: the user's targets, (samples, ...), in each encoding.
         table: the user's table, where the task is one.
         model: the folder `final_model/`.
+
+    Raises:
+        ValueError: a held-back row has another number of targets than one of the user's.
     """
+    wide, own = (int(np.prod(each.shape[1:])) for each in (rows.targets, truth[0]))
+    if wide != own:
+        raise ValueError(f"a held-back row has {wide} targets, and one of the user's has {own}")
     if table is not None and (model / "transform.py").is_file():
         inputs = _transformed(table, model)
         given = next(iter(rows.inputs.values()))
@@ -60,8 +66,6 @@ def _with_its_target(targets: Array, found: list[list[int]], known: Array) -> in
         known = _renumbered(targets, found, known)
     width = targets.reshape(len(targets), -1)
     mine = known.reshape(len(known), -1)
-    if width.shape[1] != mine.shape[1]:
-        return 0
     return sum(
         any(np.allclose(row, mine[place], rtol=1e-5, atol=1e-6) for place in places)
         for row, places in zip(width, found, strict=True)
@@ -82,8 +86,6 @@ def _renumbered(targets: Array, found: list[list[int]], known: Array) -> Array:
 
 def _by_targets(targets: Array, known: Array) -> int:
     """Count the targets that are among the user's, each at most as often."""
-    if targets.reshape(len(targets), -1).shape[1] != known.reshape(len(known), -1).shape[1]:
-        return 0
     ours, theirs = (
         Counter(map(bytes, np.round(rows.reshape(len(rows), -1).astype(np.float64) + 0.0, 4)))
         for rows in (targets, known)

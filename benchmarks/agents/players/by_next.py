@@ -1,7 +1,7 @@
 """A player that makes the call that each answer names, and nothing else: what `next` says is all that it knows.
 
-It begins with a plan of the user's sentence and file. A question is answered by its first option. It stops
-where no call is named or only a form of one, where a question has no options, or where a call is answered alike again.
+It begins with a plan of the user's sentence and file. A question is answered by its first choice. It stops where no
+call is named, where a question has no choices, or where a call is answered alike again.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from agent import Call, named_call
-from mcp.types import CallToolResult
 from task import Task
 
 from players.scripted import TRANSCRIPT, session_in
 
 MOST_CALLS = 60
-ENDED = ("completed", "failed", "stopped", "interrupted")
+FORM = re.compile("<.*>")
+"""An argument that is to be filled in."""
 NUMBERS = re.compile(r"[\d.]+ ?s\b|\d{8}-\d{6}-[0-9a-f]{6}")
 
 
@@ -42,26 +42,26 @@ async def play(task: Task, folder: Path) -> Play:
             result = await session.call(call.tool, call.arguments)
             content = result.structured_content or {}
             played.calls.append(str(call))
-            state = NUMBERS.sub("", str(content or result.content))
-            if (str(call), state) in seen and content.get("state") not in {"running", "waiting", "queued"}:
+            made = (str(call), NUMBERS.sub("", str(content or result.content)))
+            if made in seen and "wait" not in {content.get("ended"), content.get("state")}:
                 played.why = f"{call} was answered alike before"
                 return played
-            seen.add((str(call), state))
-            call = _following(call, result, tools)
-            if call is None:
-                played.why = str(content.get("message") or content.get("questions") or content.get("reached") or "")
-    played.why = played.why or "no call is named"
+            seen.add(made)
+            call = following(content) or (named_call(result, "structured", tools) if result.is_error else None)
+            said = (content.get(name) for name in ("message", "questions", "reason"))
+            played.why = str(next(filter(None, said), "no call is named"))
     return played
 
 
-def _following(call: Call, result: CallToolResult, tools: set[str]) -> Call | None:
-    """Return the call that the answer names, or the same one with the first answer to its questions."""
-    content: dict[str, Any] = result.structured_content or {}
-    if named := named_call(result, "structured", tools):
-        return named
-    answers = {each["argument"]: options[0] for each in content.get("questions") or [] if (options := _options(each))}
-    return Call(call.tool, {**call.arguments, **answers}) if answers else None
-
-
-def _options(question: dict[str, Any]) -> list[Any]:
-    return list(question.get("options") or question.get("choices") or []) if question.get("argument") else []
+def following(answer: dict[str, Any]) -> Call | None:
+    """Return the call that an answer names, open arguments filled by the first choice; None where there is none."""
+    named = answer.get("next")
+    if named is None:
+        return None
+    arguments = dict(named.get("arguments") or {})
+    choices = {each["argument"]: each.get("choices") or [] for each in answer.get("questions") or []}
+    for name in [name for name, value in arguments.items() if FORM.fullmatch(str(value))]:
+        if not choices.get(name):
+            return None
+        arguments[name] = choices[name][0]
+    return Call(named["tool"], arguments)
