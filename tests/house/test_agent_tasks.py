@@ -130,3 +130,5 @@ def test_a_scripted_player_makes_no_call_of_which_only_the_form_is_named(agents:
         "intent": "prices", "metric": "mae",
     }  # fmt: skip
     assert player.following({"next": form, "questions": [{**asked, "choices": None}]}) is None
+    within = {**form, "arguments": {"data": {"args": {"target": "<price|rooms>"}}}}
+    assert player.following({"next": within}).arguments == {"data": {"args": {"target": "price"}}}

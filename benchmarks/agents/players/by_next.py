@@ -17,7 +17,7 @@ from task import Task
 from players.scripted import TRANSCRIPT, session_in
 
 MOST_CALLS = 60
-FORM = re.compile("<.*>")
+FORM = re.compile("<[^<>]+>")
 """An argument that is to be filled in."""
 NUMBERS = re.compile(r"[\d.]+ ?s\b|\d{8}-\d{6}-[0-9a-f]{6}")
 
@@ -54,14 +54,21 @@ async def play(task: Task, folder: Path) -> Play:
 
 
 def following(answer: dict[str, Any]) -> Call | None:
-    """Return the call that an answer names, open arguments filled by the first choice; None where there is none."""
+    """Return the call that an answer names, open arguments filled by their first choice; None where there is none."""
     named = answer.get("next")
     if named is None:
         return None
-    arguments = dict(named.get("arguments") or {})
     choices = {each["argument"]: each.get("choices") or [] for each in answer.get("questions") or []}
-    for name in [name for name, value in arguments.items() if FORM.fullmatch(str(value))]:
-        if not choices.get(name):
-            return None
-        arguments[name] = choices[name][0]
-    return Call(named["tool"], arguments)
+    given = dict(named.get("arguments") or {})
+    arguments = {name: _filled(value, choices.get(name) or []) for name, value in given.items()}
+    return Call(named["tool"], arguments) if not FORM.search(str(arguments)) else None
+
+
+def _filled(value: Any, choices: list[Any]) -> Any:
+    """Return a value whose forms, `<metric>` or `<mae|r2>`, are replaced by a choice; one without choices stays."""
+    if isinstance(value, dict):
+        return {name: _filled(each, choices) for name, each in value.items()}
+    if not FORM.fullmatch(str(value)):
+        return value
+    listed = str(value)[1:-1].split("|")
+    return choices[0] if choices else listed[0] if len(listed) > 1 else value
