@@ -32,7 +32,7 @@ def main() -> int:
         print(f"{len(tasks)} tasks in {asked.out}: work/ is the user's folder, TASK.md all that a player is told")
     if asked.play:
         for task in tasks:
-            if task.data:
+            if task.data or task.prepare:
                 _play(task, Path(asked.play).resolve() / task.name)
     return _verified(tasks, Path(asked.verify).resolve()) if asked.verify else 0
 

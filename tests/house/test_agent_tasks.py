@@ -122,13 +122,13 @@ def test_calls_are_those_of_the_transcript_and_documents_count_by_their_characte
     assert counting.counts(tmp_path / "nobody") == counting.Counts()
 
 
-def test_a_scripted_player_makes_no_call_of_which_only_the_form_is_named(agents: Any) -> None:
-    player = agents("players.by_next")
+def test_a_scripted_player_answers_by_the_choice_that_the_sentence_names(agents: Any) -> None:
+    following = agents("players.by_next").following
     asked = {"argument": "metric", "question": "Which?", "choices": ["mae", "r2"]}
     form = {"tool": "plan_training", "arguments": {"intent": "prices", "metric": "<metric>"}}
-    assert player.following({"next": form, "questions": [asked]}).arguments == {
-        "intent": "prices", "metric": "mae",
-    }  # fmt: skip
-    assert player.following({"next": form, "questions": [{**asked, "choices": None}]}) is None
-    within = {**form, "arguments": {"data": {"args": {"target": "<price|rooms>"}}}}
-    assert player.following({"next": within}).arguments == {"data": {"args": {"target": "price"}}}
+    for sentence, metric in (("prices, r2 of 0.7", "r2"), ("prices", "mae")):
+        assert following({"next": form, "questions": [asked]}, sentence).arguments["metric"] == metric
+    assert following({"next": form, "questions": [{**asked, "choices": None}]}, "prices") is None
+    within = {**form, "arguments": {"data": {"args": {"target": "<rooms|price>"}}}}
+    assert following({"next": within}, "the price").arguments == {"data": {"args": {"target": "price"}}}
+    assert following({"projects": [{"next": form}]}, "") is None
