@@ -73,7 +73,7 @@ def summary(found: list[Verdict]) -> dict[str, object]:
         "played": len(played),
         "released": sum(verdict.state == RELEASED for verdict in played),
         "figures_right": sum(verdict.is_right for verdict in played),
-        "goals_met": sum(verdict.is_met for verdict in played),
+        "goals_met": sum(verdict.is_right and verdict.is_met for verdict in played),
         "calls_median": median("calls"),
         "characters_median": median("characters"),
         "seconds_median": median("seconds"),

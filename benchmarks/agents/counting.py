@@ -27,9 +27,9 @@ class Counts:
     """From the first to the last entry of the ledger, or what the transcript's calls took where that is longer."""
 
 
-def counts(folder: Path) -> Counts:
-    """Return what the transcript below a task's folder, and the ledgers there, say."""
-    seconds = [_ledger_seconds(path) for path in databases(folder)]
+def counts(folder: Path, entries_before: int = 0) -> Counts:
+    """Return what the transcript below a task's folder, and the ledgers there after so many entries, say."""
+    seconds = [_ledger_seconds(path, entries_before) for path in databases(folder)]
     paths = [path for name in TRANSCRIPTS for path in sorted(folder.rglob(name))]
     if not paths:
         return Counts(seconds=max(seconds, default=None))
@@ -53,8 +53,8 @@ def entries(path: Path) -> list[tuple[int, str]]:
         connection.close()
 
 
-def _ledger_seconds(path: Path) -> float:
-    times = [datetime.fromisoformat(time) for _, time in entries(path)]
+def _ledger_seconds(path: Path, entries_before: int) -> float:
+    times = [datetime.fromisoformat(time) for _, time in entries(path)[entries_before:]]
     return round((max(times) - min(times)).total_seconds(), 1) if times else 0.0
 
 

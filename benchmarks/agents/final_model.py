@@ -13,43 +13,47 @@ import yaml
 from task import Array
 
 BATCH = 64
-SPLIT = "test"
+TEST, VALIDATION = "test", "validation"
+PROGRAMS = {"onnx": "model.onnx", "torch_export": "model.pt2"}
 
 
 @dataclass(frozen=True)
 class HeldBack:
-    """The rows of the test split: inputs by name, in the order of the call, and targets."""
+    """The rows of a split: inputs by name, in the order of the call, and targets."""
 
     inputs: dict[str, Array]
     targets: Array
 
 
 class ReleasedModel:
-    """A folder `final_model/`. Raises ValueError where what is in it is not what it says."""
+    """A folder `final_model/`. Raises ValueError where what is in it is not what it says.
+
+    Where nothing was certified, as of metrics by the user's code, its program and the newest planning run's rows count.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        record = folder / "evaluation.json"
-        self.record: dict[str, Any] = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}
+        path = folder / "evaluation.json"
+        self.is_certified = path.is_file()
+        self.record: dict[str, Any] = _read(path) if self.is_certified else self._uncertified()
 
     def claims(self) -> dict[str, dict[str, float]]:
         """Return the figures of the test split by the file that has them, by metric."""
-        measured = json.loads((self.folder / "metrics.json").read_text(encoding="utf-8"))[SPLIT]
-        found = {"metrics.json": dict(measured["metrics"])}
-        if self.record:
-            certified = self.record["certified"].get(SPLIT, {})
+        found = {"metrics.json": dict(_read(self.folder / "metrics.json")[TEST]["metrics"])}
+        if self.is_certified:
+            certified = self.record["certified"].get(TEST, {})
             found["evaluation.json"] = {name: value for name, value in certified.items() if name != "rows"}
         card = (self.folder / "README.md").read_text(encoding="utf-8").split("---\n")[1]
         results = [one for model in yaml.safe_load(card).get("model-index") or [] for one in model["results"]]
-        shown = [metric for one in results if one["dataset"].get("split") == SPLIT for metric in one["metrics"]]
+        shown = [metric for one in results if one["dataset"].get("split") == TEST for metric in one["metrics"]]
         return {**found, "README.md": {metric["type"]: metric["value"] for metric in shown}}
 
-    def held_back(self) -> HeldBack:
-        """Return the rows that planning fixed for the test."""
+    def held_back(self, split: str = TEST) -> HeldBack:
+        """Return the rows that planning fixed for a split."""
         rows = self.record["order"]["rows"]["record"]
-        if SPLIT not in rows.get("splits", {}):
-            raise ValueError(rows.get("problem") or "no rows of the test split were fixed")
-        found = rows["splits"][SPLIT]
+        if split not in rows.get("splits", {}):
+            raise ValueError(rows.get("problem") or f"no rows of the {split} split were fixed")
+        found = rows["splits"][split]
         place = self.folder if (self.folder / "rows").is_dir() else self.folder / self.record["rows"]
         inputs = {name: self._array(place, found["inputs"][name]) for name in found["order"]}
         return HeldBack(inputs, self._array(place, found["target"]))
@@ -62,6 +66,17 @@ class ReleasedModel:
         size = len(next(iter(inputs.values())))
         batches = [slice(start, start + BATCH) for start in range(0, size, BATCH)]
         return np.concatenate([call({name: array[batch] for name, array in inputs.items()}) for batch in batches])
+
+    def _uncertified(self) -> dict[str, Any]:
+        rows = sorted(
+            self.folder.parent.glob("runs/smoke-*/artifacts/fixed_rows.json"), key=lambda one: one.stat().st_mtime
+        )
+        form, program = next((each for each in PROGRAMS.items() if (self.folder / each[1]).is_file()), ("", ""))
+        if not rows or not program:
+            raise ValueError("nothing was certified, and there is no program, or no rows, to compute a figure from")
+        digest = hashlib.sha256((self.folder / program).read_bytes()).hexdigest()
+        order = {"program": {"path": program, "form": form, "digest": digest}, "rows": {"record": _read(rows[-1])}}
+        return {"order": order, "rows": f"../{rows[-1].parent.relative_to(self.folder.parent)}"}
 
     def _onnx(self) -> Any:
         import onnxruntime
@@ -96,6 +111,10 @@ class ReleasedModel:
             raise ValueError(f"{path.name} is missing")
         if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
             raise ValueError(f"{path.name} is not the file that evaluation.json names")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 def _named(names: list[str], inputs: dict[str, Array]) -> dict[str, Array]:

@@ -49,6 +49,8 @@ class Task:
     """Computes the goal's metric from outputs and targets where it is none of `figures.FIGURES`."""
     table: str = ""
     """The user's table, whose rows the released transform must turn into the rows that were held back."""
+    groups: Callable[[Path], Array] | None = None
+    """Reads the group of each of the table's rows, (rows,), where none may be in train and in test."""
     minutes: int = 35
     """Time box."""
     data: str = ""

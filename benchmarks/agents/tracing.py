@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,19 @@ from task import Array
 MOST_CLASSES = 50
 
 
-def traced(rows: HeldBack, truth: Sequence[Array], table: Path | None, model: Path) -> tuple[int, str]:
-    """Return how many of the rows are the user's, and how they were found.
+@dataclass(frozen=True)
+class Traced:
+    """What was found of the rows of a split among the user's."""
+
+    count: int
+    """Of rows that are the user's, with their own target."""
+    how: str
+    places: list[list[int]] | None = None
+    """For each row the user's rows with its inputs, where it was found by them."""
+
+
+def traced(rows: HeldBack, truth: Sequence[Array], table: Path | None, model: Path) -> Traced:
+    """Find the rows of a split among the user's.
 
     By the released transform: the user's table goes through `transform.py`, a held-back row is found by its inputs, and
     has that row's target, classes under any numbers. Else by targets alone: each is one of the user's, no more often.
@@ -39,8 +51,19 @@ def traced(rows: HeldBack, truth: Sequence[Array], table: Path | None, model: Pa
         inputs = _transformed(table, model)
         given = next(iter(rows.inputs.values()))
         if inputs is not None and len(inputs) == len(truth[0]) and inputs.shape[1:] == given.shape[1:]:
-            return _by_inputs(given, rows.targets, inputs, truth), "inputs and targets"
-    return max(_by_targets(rows.targets, known) for known in truth), "targets"
+            places = _places(given, inputs)
+            count = max(_with_its_target(rows.targets, places, known) for known in truth)
+            return Traced(count, "inputs and targets", places)
+    return Traced(max(_by_targets(rows.targets, known) for known in truth), "targets")
+
+
+def in_train_too(groups: Array, test: Traced, validation: Traced) -> list[str]:
+    """Return the groups of test rows that have rows in neither held-back split: those are for training."""
+    if test.places is None or validation.places is None:
+        return []
+    held = {place for places in (*test.places, *validation.places) for place in places}
+    tested = {str(groups[places[0]]) for places in test.places if places}
+    return sorted(group for group in tested if not held.issuperset(np.flatnonzero(groups == group).tolist()))
 
 
 def _transformed(table: Path, model: Path) -> Array | None:
@@ -52,12 +75,12 @@ def _transformed(table: Path, model: Path) -> Array | None:
         return np.load(copy.with_suffix(".npy")) if done.returncode == 0 else None
 
 
-def _by_inputs(given: Array, targets: Array, inputs: Array, truth: Sequence[Array]) -> int:
+def _places(given: Array, inputs: Array) -> list[list[int]]:
+    """Return for each row, (rows, ...), the user's rows that have the same inputs."""
     places: dict[bytes, list[int]] = {}
     for place, row in enumerate(inputs):
         places.setdefault(row.tobytes(), []).append(place)
-    found = [places.get(np.asarray(row, dtype=inputs.dtype).tobytes(), []) for row in given]
-    return max(_with_its_target(targets, found, known) for known in truth)
+    return [places.get(np.asarray(row, dtype=inputs.dtype).tobytes(), []) for row in given]
 
 
 def _with_its_target(targets: Array, found: list[list[int]], known: Array) -> int:

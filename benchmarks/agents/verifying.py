@@ -7,9 +7,9 @@ from pathlib import Path
 
 from counting import Counts, counts, databases, entries
 from figures import FIGURES, is_same
-from final_model import ReleasedModel
+from final_model import VALIDATION, ReleasedModel
 from task import Task
-from tracing import traced
+from tracing import in_train_too, traced
 
 NOT_PLAYED, NOT_RELEASED, RELEASED = "not played", "not released", "released"
 ALIASES = {"acc": "accuracy"}
@@ -48,22 +48,21 @@ def verify(task: Task, folder: Path, entries_before: int = 0) -> Verdict:
     written = sum(len(entries(path)) for path in databases(folder))
     if written <= entries_before:
         return found
-    found.counts = counts(folder)
+    found.counts = counts(folder, entries_before)
     models = sorted(folder.rglob("projects/*/final_model/metrics.json"), key=lambda path: path.stat().st_mtime)
     found.state = RELEASED if models else NOT_RELEASED
     if models:
         try:
             _compare(found, task, folder / "work", ReleasedModel(models[-1].parent))
-        except (OSError, ValueError, KeyError, IndexError) as error:
+        except ValueError as error:
+            found.problems.append(str(error))
+        except (OSError, KeyError, IndexError) as error:
             found.problems.append(f"{type(error).__name__}: {error}")
     return found
 
 
 def _compare(found: Verdict, task: Task, work: Path, model: ReleasedModel) -> None:
     """Compute every figure anew, compare it wherever it is written, and find the rows among the user's."""
-    if not model.record:
-        found.problems.append("nothing was certified: there is no evaluation.json")
-        return
     rows = model.held_back()
     outputs = model.outputs(rows.inputs)
     computed: dict[str, float] = {}
@@ -83,8 +82,18 @@ def _compare(found: Verdict, task: Task, work: Path, model: ReleasedModel) -> No
     found.is_met = found.figure is not None and task.goal.is_met(found.figure)
     if not computed:
         found.problems.append("no figure that could be computed again is claimed")
-    table = work / task.table if task.table else None
-    count, how = traced(rows, task.truth(work), table, model.folder)
-    found.rows = f"{count} of {len(rows.targets)} by {how}"
-    if count < len(rows.targets):
-        found.problems.append(f"{len(rows.targets) - count} held-back rows are not the user's, by {how}")
+    _trace(found, task, work, model)
+
+
+def _trace(found: Verdict, task: Task, work: Path, model: ReleasedModel) -> None:
+    """Find the held-back rows among the user's, and what else the sentence wants of them."""
+    table, truth = work / task.table if task.table else None, task.truth(work)
+    rows = model.held_back()
+    test = traced(rows, truth, table, model.folder)
+    found.rows = f"{test.count} of {len(rows.targets)} by {test.how}"
+    if test.count < len(rows.targets):
+        found.problems.append(f"{len(rows.targets) - test.count} held-back rows are not the user's, by {test.how}")
+    if task.groups is not None:
+        validation = traced(model.held_back(VALIDATION), truth, table, model.folder)
+        if shared := in_train_too(task.groups(work), test, validation):
+            found.problems.append(f"{len(shared)} groups of test rows have rows in train: {', '.join(shared[:3])}")

@@ -110,6 +110,14 @@ def test_rows_that_are_not_the_user_s_are_counted(agents: Any, irises: tuple[Any
     assert "held-back rows are not the user's, by inputs and targets" in problem
 
 
+def test_a_group_of_which_rows_are_neither_in_test_nor_in_validation_is_in_train(agents: Any) -> None:
+    import numpy as np
+
+    tracing, groups = agents("tracing"), np.array(["a", "a", "b", "b", "c"])
+    test, validation = (tracing.Traced(2, "inputs", places) for places in ([[0], [2]], [[1]]))
+    assert tracing.in_train_too(groups, test, validation) == ["b"]
+
+
 def test_calls_are_those_of_the_transcript_and_documents_count_by_their_characters(agents: Any, tmp_path: Path) -> None:
     lines = [
         {"tool": "advance", "seconds": 2.0, "characters": 100},

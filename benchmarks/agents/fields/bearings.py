@@ -42,5 +42,6 @@ TASK = Task(
     lay_out=lay_out,
     truth=truth,
     table="features.csv",
+    groups=lambda folder: np.array(read_table(folder / "features.csv")["machine"]),
     data="features.csv",
 )

@@ -2,7 +2,7 @@
 
 It begins with a plan of the user's sentence and file, or with the project that is there. A question is answered by the
 choice that the sentence names, else by the first. It stops where no call is named, where a question has no choices, or
-where a call is answered alike again.
+where a call is answered alike again under the same configuration.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ async def play(task: Task, folder: Path) -> Play:
             if made in seen and "wait" not in {content.get("ended"), content.get("state")}:
                 played.why = f"{call} was answered alike before"
                 return played
-            seen.add(made)
+            seen = {made} if call.tool == "configure" and not result.is_error else {*seen, made}
             remedy = named_call(result, "structured", tools) if result.is_error else None
             call = following(content, task.sentence) or remedy
             said = (content.get(name) for name in ("message", "questions", "reason"))
