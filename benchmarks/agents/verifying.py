@@ -63,25 +63,20 @@ def verify(task: Task, folder: Path, entries_before: int = 0) -> Verdict:
 
 def _compare(found: Verdict, task: Task, work: Path, model: ReleasedModel) -> None:
     """Compute every figure anew, compare it wherever it is written, and find the rows among the user's."""
-    rows = model.held_back()
-    outputs = model.outputs(rows.inputs)
-    computed: dict[str, float] = {}
-    for place, claims in model.claims().items():
-        for name, claimed in claims.items():
-            function = task.figure if name == task.goal.metric and task.figure else FIGURES.get(ALIASES.get(name, name))
-            if function is None:
-                continue
-            value = computed.setdefault(name, function(outputs, rows.targets))
-            if not is_same(value, claimed):
-                found.problems.append(f"{place} says {name} {claimed:.6g}, and the program gives {value:.6g}")
-    found.figure = computed.get(task.goal.metric)
-    if found.figure is None and task.figure is not None:
-        found.figure = task.figure(outputs, rows.targets)
-    if found.figure is None and (function := FIGURES.get(ALIASES.get(task.goal.metric, task.goal.metric))):
-        found.figure = function(outputs, rows.targets)
-    found.is_met = found.figure is not None and task.goal.is_met(found.figure)
-    if not computed:
-        found.problems.append("no figure that could be computed again is claimed")
+    rows, goal = model.held_back(), task.goal
+    outputs, claims = model.outputs(rows.inputs), model.claims()
+    function = task.figure or FIGURES[ALIASES.get(goal.metric, goal.metric)]
+    found.figure = function(outputs, rows.targets)
+    found.is_met = goal.is_met(found.figure)
+    computed = {goal.metric: found.figure}
+    for place, figures in claims.items():
+        for name, claimed in figures.items():
+            if name not in computed and (of_name := FIGURES.get(ALIASES.get(name, name))):
+                computed[name] = of_name(outputs, rows.targets)
+            if name in computed and not is_same(computed[name], claimed):
+                found.problems.append(f"{place} says {name} {claimed:.6g}, and the program gives {computed[name]:.6g}")
+    if not any(is_same(found.figure, claimed) for figures in claims.values() for claimed in figures.values()):
+        found.problems.append(f"the program gives {goal.metric} {found.figure:.6g}, and no file says so")
     _trace(found, task, work, model)
 
 
