@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 from task import Array, Goal, Task, columns, draws, write_picture, write_table, write_text
 
 WIDTH, HEIGHT, PICTURES = 64, 48, 420
@@ -98,24 +99,15 @@ def lay_out(folder: Path) -> None:
 def truth(folder: Path) -> list[Array]:
     """Return corners as fractions, as the user's code has them."""
     left, top, width, height = columns(folder / "data" / "boxes.csv", ("left", "top", "width", "height"), ";").T
-    corners = (left / WIDTH, top / HEIGHT, (left + width) / WIDTH, (top + height) / HEIGHT)
-    return [_stacked(corners)]
+    return [np.stack([left / WIDTH, top / HEIGHT, (left + width) / WIDTH, (top + height) / HEIGHT], axis=1)]
 
 
 def overlap(outputs: Array, targets: Array) -> float:
     """Return the mean of intersection over union of boxes, (samples, 4) corners each."""
-    import numpy as np
-
     shared = np.minimum(outputs[:, 2:], targets[:, 2:]) - np.maximum(outputs[:, :2], targets[:, :2])
     common = np.clip(shared, 0, None).prod(axis=1)
     ours, theirs = (np.clip(box[:, 2:] - box[:, :2], 0, None).prod(axis=1) for box in (outputs, targets))
     return float((common / np.clip(ours + theirs - common, 1e-9, None)).mean())
-
-
-def _stacked(parts: tuple[Array, ...]) -> Array:
-    import numpy as np
-
-    return np.stack(parts, axis=1)
 
 
 TASK = Task(
