@@ -42,8 +42,8 @@ TASK = Task(
     name="paper",
     field="a paper's small experiment",
     sentence="Reproduce table 1 of section4.md with digits.txt (64 pixels and the digit a line): plain against gated, "
-    "trained alike, and release the gated network with an accuracy of at least 0.94 on the test rows. Does it hold?",
-    goal=Goal("accuracy", 0.94),
+    "trained alike, and release the gated network with an accuracy of at least 0.92 on the test rows. Does it hold?",
+    goal=Goal("accuracy", 0.92),
     lay_out=lay_out,
     truth=truth,
 )
