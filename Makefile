@@ -30,7 +30,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-search bench-session bench-resume bench-engine bench-soak data-faults monitor-faults cheats clean-room walks model-test bench-gate-kills bench-study-kills mutations pictures decisions examples format clean bench-tuner secrets-test integrations gpu-kit inputs fuzz
+.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-search bench-session bench-resume bench-engine bench-soak data-faults monitor-faults cheats clean-room walks agent-tasks model-test bench-gate-kills bench-study-kills mutations pictures decisions examples format clean bench-tuner secrets-test integrations gpu-kit inputs fuzz
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -146,6 +146,9 @@ examples: install  ## Every example project from a fresh copy through all gates 
 
 walks: install  ## Honest projects of all kinds, played by `next` and remedies alone, from text and from data (QUICK=1, ONLY=name)
 	$(BIN)/python benchmarks/walks $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
+
+agent-tasks: install  ## Other people's work for agents: laid out (OUT=folder), played by `next` (PLAY=), verified from outside (VERIFY=; ONLY=names)
+	$(BIN)/python -P benchmarks/agents $(OUT:%=--out %) $(PLAY:%=--play %) $(VERIFY:%=--verify %) $(if $(ONLY),--only $(ONLY))
 
 clean-room: install  ## Honest projects evaluated apart: their numbers are the training process's, and the cost (QUICK=1, ONLY=name)
 	$(BIN)/python benchmarks/clean_room $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))

@@ -1,0 +1,1 @@
+"""The tasks, a file for each."""
