@@ -7,16 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.worlds.flowers import NAME
+from tests.worlds.flowers import NAME, finish
 
 from trainwright.tools import projects
-from trainwright.tools.ledger import append, entries
+from trainwright.tools.ledger import append, entries, record
+from trainwright.tools.ledger.events import GoalChanged
+from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import latest_config
 from trainwright.tools.workspace.tables import ConfigVersion
 from trainwright.trainer.base.errors import ApprovalNeededError, ConfigurationError, ConflictError, NotFoundError
 from trainwright.trainer.config.goal import corrected_goal, goal_problem
+from trainwright.trainer.run import RunKind
 
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
 CONFIG = {"model": {"use": "mlp"}, "data": {"use": "iris"}}
@@ -325,6 +328,29 @@ def test_once_a_result_counts_a_goal_is_raised_freely_and_lowered_by_the_owner_a
         projects.configure(workspace, NAME, changes={"goal": {"metric": "f1", "direction": "maximize", "target": 0.99}})
     assert "Another metric is another project" in other.value.remedy
     assert not verify_workspace(workspace.path).problems
+
+
+@pytest.mark.requirement("PHASE-2", "GATE-3")
+def test_a_smoke_run_of_many_steps_is_a_result(at: Any) -> None:
+    workspace = at("smoked")
+    projects.configure(workspace, NAME, changes={"goal.target": 0.5})
+    finish(workspace, start_run(workspace, NAME, RunKind.SMOKE, max_steps=60).run_id)
+    with pytest.raises(ConfigurationError, match="is a result"):
+        projects.configure(workspace, NAME, changes={"goal.target": 0.4})
+
+
+@pytest.mark.requirement("PHASE-2", "GATE-3")
+def test_decisions_are_derived_under_the_goal_of_their_time_and_no_forged_change_eases_it(at: Any) -> None:
+    workspace = at("diagnosed")
+    projects.configure(workspace, NAME, changes={"goal.target": 0.999})
+    assert not verify_workspace(workspace.path).problems
+    goal = {"metric": "accuracy", "direction": "maximize", "target": 0.1}
+    with workspace.session() as session:
+        record(session, NAME, GoalChanged(goal=goal, before={**goal, "target": 0.999}))
+        record(session, NAME, GoalChanged(goal={**goal, "target": 0.9}, before={**goal, "target": 0.999}))
+    eased, misstated = verify_workspace(workspace.path).problems
+    assert "it eases the goal" in eased
+    assert "the goal before it is recorded as" in misstated
 
 
 @pytest.mark.requirement("PHASE-2")
