@@ -17,11 +17,14 @@ from trainwright.trainer.config import MergedConfig, merge_changes
 from trainwright.trainer.config.cross_rules import without_the_trainers
 from trainwright.trainer.config.goal import EXAMPLE, MEASURED, corrected_goal, goal_problem, is_raised, nearest_goal
 from trainwright.trainer.config.goal_words import spoken_goals
+from trainwright.trainer.losses import LOSSES
+from trainwright.trainer.metrics import BUILT_IN as METRICS
 from trainwright.trainer.metrics import near_metrics
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
+    from trainwright.trainer.config import TrainingConfig
 
 METRIC = re.compile(r"[A-Za-z0-9_./-]{1,64}")
 OBJECTIVE_METRICS = {
@@ -99,6 +102,7 @@ def settled_for(config: dict[str, Any], template: dict[str, Any], goal: dict[str
         _require_built_in(goal, named)
         values["metrics"] = [goal["metric"], *metrics]
     again = merge_changes({}, values, argument="config", nested=True)
+    _require_loss_of(goal["metric"], again.config, config)
     return replace(again, changes=settled.changes, notes=settled.notes)
 
 
@@ -117,6 +121,23 @@ def _require_built_in(goal: dict[str, Any], named: list[str]) -> None:
         remedy=f'{first}config={{"metrics": [{{"use": "file.py:{metric}"}}]}} besides.',
         document="configs/losses.md",
         details={"amend": {"goal": nearest}} if nearest else {},
+    )
+
+
+def _require_loss_of(metric: str, settled: TrainingConfig, config: dict[str, Any]) -> None:
+    """Refuse a goal's metric that says nothing of what the loss trains: mae beside cross_entropy."""
+    of_data = settled.data is not None and settled.returns in {None, "output"} and not settled.objective.replaces
+    loss = LOSSES.get(settled.loss if isinstance(settled.loss, str) else settled.loss.use)
+    if not of_data or loss is None or metric not in METRICS or METRICS[metric].fits(loss.task, None):
+        return
+    fitting = [name for name, one in LOSSES.items() if METRICS[metric].fits(one.task, None)]
+    raise ConfigurationError(
+        f"The goal is in {metric}, which is for {' or '.join(METRICS[metric].tasks)}, and loss {loss.name} is for "
+        f"{loss.task}.",
+        remedy=f'Give config={{"loss": "{fitting[0]}"}} besides ({", ".join(fitting[:4])}), or a goal in one of '
+        f"{', '.join(name for name, one in METRICS.items() if one.fits(loss.task, None))}.",
+        document="configs/losses.md",
+        details={} if "loss" in config else {"amend": {"config": {**config, "loss": fitting[0]}}},
     )
 
 

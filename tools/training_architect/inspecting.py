@@ -38,7 +38,7 @@ MACHINE_SECONDS = 600.0
 MOST_STAMPED = 10_000
 LOG = "worker.log"
 REPORT = "report.json"
-INSPECTION = 5
+INSPECTION = 6
 """Of what is inspected and how: answers of another number are not taken."""
 
 
@@ -62,6 +62,17 @@ def inspected(
     left = max(deadline - time.monotonic(), 0.0)
     machine = answer_of(begun(workspace, WORKER, order, root), left, should_stop)
     return None if machine is None else found | {"machine": machine["machine"]}
+
+
+def target_alone(workspace: Workspace, request: PlanRequest, root: Path, wait_seconds: float) -> dict[str, Any]:
+    """Return what the inspection finds of what is predicted alone; nothing where it takes longer.
+
+    Raises:
+        DataError: it failed, with what it said.
+    """
+    order = order_of(request, root) | {"target_alone": True}
+    found = answer_of(begun(workspace, WORKER, order, root), wait_seconds, lambda: False) or {}
+    return dict(found.get("data") or {})
 
 
 def begun(workspace: Workspace, worker: str, order: dict[str, Any], root: Path) -> Path:

@@ -148,6 +148,20 @@ def test_a_metric_that_is_not_built_in_is_answered_by_a_misspelt_one_alone(
     assert ("rmse" in caught.value.message) is (direction == "minimize")
 
 
+@pytest.mark.requirement("CONF-1")
+def test_a_goal_in_a_metric_that_the_loss_does_not_train_is_refused_with_the_loss_that_does(
+    workspace: Workspace,
+) -> None:
+    goal = {"metric": "r2", "direction": "maximize", "target": 0.5}
+    with pytest.raises(ConfigurationError, match="r2, which is for regression, and loss cross_entropy") as caught:
+        create(workspace, goal=goal)
+    assert caught.value.details["amend"]["config"]["loss"] == "mse"
+    with pytest.raises(ConfigurationError, match="loss mse is for regression") as named:
+        create(workspace, goal=GOAL, config=CONFIG | {"loss": "mse"})
+    assert named.value.details == {}, "the user named both, and chooses"
+    create(workspace, goal=goal, config=caught.value.details["amend"]["config"])
+
+
 @pytest.mark.requirement("GATE-6")
 @pytest.mark.parametrize(("metric", "use"), [("own", "net.py:own"), ("accuracy", "accuracy")])
 def test_a_goal_in_a_metric_of_ones_own_is_said_to_be_never_certified(
