@@ -47,10 +47,12 @@ def create_project(
 ) -> CallToolResult:
     """Begin here: one project for one problem. Results fix the goal. Refuses a configuration that breaks the
     schema; limits above the owner's, and code outside the owner's folders, wait for the owner's grant."""
-    from trainwright.tools import projects
+    from trainwright.tools import projects, training_architect
 
+    workspace = workspace_of(context)
+    training_architect.require_fitting_metric(workspace, config or {}, goal.model_dump())
     status = projects.create_project(
-        workspace_of(context),
+        workspace,
         name,
         intent=intent,
         goal=goal.model_dump(),

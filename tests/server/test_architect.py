@@ -168,6 +168,10 @@ async def test_what_cannot_be_planned_says_why_and_what_would_do(in_memory, tmp_
         assert "tickets.csv" in missing
         outside = await agent.refusal("plan_training", intent="x", data="x.csv", code_root=str(tmp_path.parent))
         assert "owner" in outside
+        config = {"model": {"use": "mlp"}, "data": {"use": "csv", "args": {"path": "tickets.csv", "target": "team"}}}
+        goal = {"metric": "auc", "direction": "maximize", "target": 0.9}
+        three = await agent.refusal("create_project", name="tickets", intent="x", goal=goal, config=config)
+        assert "auc, and what is predicted is one of 3 classes" in three
 
 
 @pytest.mark.requirement("SKILL-8")

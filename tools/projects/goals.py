@@ -8,19 +8,23 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates.results import results_of
 from trainwright.tools.ledger import record
 from trainwright.tools.ledger.events import GoalChanged
 from trainwright.trainer.base.errors import ConfigurationError, near
 from trainwright.trainer.catalog.names import BUILT_IN
 from trainwright.trainer.config import MergedConfig, merge_changes
 from trainwright.trainer.config.cross_rules import without_the_trainers
-from trainwright.trainer.config.goal import EXAMPLE, MAXIMIZE, MEASURED, corrected_goal, goal_problem, nearest_goal
+from trainwright.trainer.config.goal import EXAMPLE, MEASURED, corrected_goal, goal_problem, is_raised, nearest_goal
 from trainwright.trainer.config.goal_words import spoken_goals
+from trainwright.trainer.losses import LOSSES
+from trainwright.trainer.metrics import BUILT_IN as METRICS
 from trainwright.trainer.metrics import near_metrics
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
+    from trainwright.trainer.config import TrainingConfig
 
 METRIC = re.compile(r"[A-Za-z0-9_./-]{1,64}")
 OBJECTIVE_METRICS = {
@@ -28,8 +32,6 @@ OBJECTIVE_METRICS = {
     "contrastive": ("linear_probe_accuracy",),
 }
 """Metrics that an objective measures by itself; multi_task does so for each of its tasks."""
-WITHOUT_RESULT = (RunKind.SMOKE, RunKind.PROBE)
-"""Runs beside which a goal may still change in any way: they train a few steps."""
 
 
 def check_goal(goal: dict[str, Any]) -> None:
@@ -100,6 +102,7 @@ def settled_for(config: dict[str, Any], template: dict[str, Any], goal: dict[str
         _require_built_in(goal, named)
         values["metrics"] = [goal["metric"], *metrics]
     again = merge_changes({}, values, argument="config", nested=True)
+    _require_loss_of(goal["metric"], again.config, config)
     return replace(again, changes=settled.changes, notes=settled.notes)
 
 
@@ -118,6 +121,23 @@ def _require_built_in(goal: dict[str, Any], named: list[str]) -> None:
         remedy=f'{first}config={{"metrics": [{{"use": "file.py:{metric}"}}]}} besides.',
         document="configs/losses.md",
         details={"amend": {"goal": nearest}} if nearest else {},
+    )
+
+
+def _require_loss_of(metric: str, settled: TrainingConfig, config: dict[str, Any]) -> None:
+    """Refuse a goal's metric that says nothing of what the loss trains: mae beside cross_entropy."""
+    of_data = settled.data is not None and settled.returns in {None, "output"} and not settled.objective.replaces
+    loss = LOSSES.get(settled.loss if isinstance(settled.loss, str) else settled.loss.use)
+    if not of_data or loss is None or metric not in METRICS or METRICS[metric].fits(loss.task, None):
+        return
+    fitting = [name for name, one in LOSSES.items() if METRICS[metric].fits(one.task, None)]
+    raise ConfigurationError(
+        f"The goal is in {metric}, which is for {' or '.join(METRICS[metric].tasks)}, and loss {loss.name} is for "
+        f"{loss.task}.",
+        remedy=f'Give config={{"loss": "{fitting[0]}"}} besides ({", ".join(fitting[:4])}), or a goal in one of '
+        f"{', '.join(name for name, one in METRICS.items() if one.fits(loss.task, None))}.",
+        document="configs/losses.md",
+        details={} if "loss" in config else {"amend": {"config": {**config, "loss": fitting[0]}}},
     )
 
 
@@ -152,25 +172,17 @@ def changed_goal(evidence: Evidence, named: dict[str, Any]) -> dict[str, Any]:
         given.setdefault("direction", MEASURED.get(given["metric"], (present["direction"],))[0])
     goal = {**present, **given}
     check_goal(goal)
-    same = (goal["metric"], goal["direction"]) == (present["metric"], present["direction"])
-    higher = goal["target"] >= present["target"]
-    is_raised = same and (higher if goal["direction"] == MAXIMIZE else goal["target"] <= present["target"])
     is_owners = any(grant.kind == "goal" for grant in evidence.grants)
-    results = _results(evidence)
-    if goal != present and (is_owners or (results and not is_raised)):
+    results = results_of(evidence)
+    if goal != present and (is_owners or (results and not is_raised(present, goal))):
         raise _fixed(present, goal, "the owner has revised it" if is_owners else f"{results[0]} is a result")
     return goal
-
-
-def _results(evidence: Evidence) -> list[str]:
-    """Return the runs beside which a goal may no longer change freely."""
-    return [run for run, body in evidence.facts.started.items() if body.kind not in WITHOUT_RESULT]
 
 
 def met_by_the_smoke_run(evidence: Evidence) -> list[str]:
     """Return the sentence on a goal that a few steps reach already; none once a result counts."""
     run = evidence.newest(RunKind.SMOKE)
-    if run is None or run.summary is None or _results(evidence):
+    if run is None or run.summary is None or results_of(evidence):
         return []
     value = run.reported_value(evidence.goal_metric)
     if value is None or not evidence.reaches_goal(value):
@@ -185,7 +197,7 @@ def _fixed(present: dict[str, Any], goal: dict[str, Any], why: str) -> Configura
     words = f"{present['direction']} {present['metric']} to {present['target']:g}"
     target = {"ask_owner": {"goal": {"target": goal["target"]}}} if goal["metric"] == present["metric"] else {}
     return ConfigurationError(
-        f"The goal is fixed: {words}, and {why}. It may be raised; only the owner may revise its target otherwise.",
+        f"The goal is fixed: {words}, and {why}. Only the owner may revise its target so.",
         remedy=f"The same call with {target}." if target else "Another metric is another project: create_project.",
         details={"amend": {"changes": None, **target}} if target else {},
     )

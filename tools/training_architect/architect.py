@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.owner import root_grants
+from trainwright.tools.projects import settled_values
 from trainwright.tools.projects.code_roots import code_folder
 from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.training_architect.answers import TOOL, PlanAnswer, free_name, plan_answer, questions_answer
@@ -15,20 +16,23 @@ from trainwright.tools.training_architect.documents import load_rulebook
 from trainwright.tools.training_architect.files import write_files
 from trainwright.tools.training_architect.goals import Question
 from trainwright.tools.training_architect.hardware import TABLE, named_device, probed_device
-from trainwright.tools.training_architect.inspecting import inspected
+from trainwright.tools.training_architect.inspecting import inspected, target_alone
 from trainwright.tools.training_architect.intent import with_intent
 from trainwright.tools.training_architect.planning import make_plan
-from trainwright.tools.training_architect.reading import read_task
-from trainwright.tools.training_architect.request import PlanRequest
+from trainwright.tools.training_architect.reading import facts_of_data, kind_of_target, read_task
+from trainwright.tools.training_architect.request import TABLES, PlanRequest, read_request
 from trainwright.tools.training_architect.traced import Tracer, price_of
-from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
 from trainwright.trainer.config import merge_changes
+from trainwright.trainer.metrics import BUILT_IN
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from trainwright.tools.workspace import Workspace
 
+MOST_LOOKING_SECONDS = 10.0
+"""For which a project's creation waits for what its data are."""
 CACHED_SECONDS = 2.0
 """Up to which what was inspected before is read again."""
 
@@ -101,6 +105,35 @@ def open_questions(workspace: Workspace, request: PlanRequest, wait_seconds: flo
         if price_of(workspace, device, request.limits.get("dollars_per_hour")) is None:
             questions.append(Question(f"What does an hour of one {device.name} cost, in dollars?", "dollars_per_hour"))
     return [one.asks + (f" ({', '.join(one.choices)})" if one.choices else "") for one in questions]
+
+
+def require_fitting_metric(workspace: Workspace, config: dict[str, Any], goal: dict[str, Any]) -> None:
+    """Refuse a goal in a metric that says nothing of the data of a project that is to be created.
+
+    Data of user code, and what takes long to read, are looked at by the smoke run.
+
+    Raises ConfigurationError.
+    """
+    try:
+        values = settled_values(config, goal)
+        metric, data = BUILT_IN[values["selection"]["metric"]], values["data"]
+        if data["use"] not in TABLES and metric.classes is None:
+            return
+        request = read_request(intent="", data=data, code_root=values.get("code_root", "."))
+        found = target_alone(workspace, request, _root(workspace, request), MOST_LOOKING_SECONDS)
+    except (TrainwrightError, KeyError):  # the project's creation words it
+        return
+    target = data.get("args", {}).get("target")
+    kind, classes = kind_of_target(found, target), facts_of_data(found, target).get("classes")
+    if metric.fits(kind, classes):
+        return
+    has = "a number" if kind == "regression" else f"one of {classes} classes"
+    fitting = [name for name, one in BUILT_IN.items() if one.fits(kind or "classification", classes)]
+    raise ConfigurationError(
+        f"The goal is in {metric.name}, and what is predicted is {has}.",
+        remedy=f"Ask the user for a goal in one of {', '.join(fitting[:5])}, or in a function of theirs.",
+        document="configs/losses.md",
+    )
 
 
 def _root(workspace: Workspace, request: PlanRequest) -> Path:

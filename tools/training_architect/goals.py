@@ -11,6 +11,7 @@ from trainwright.tools.training_architect.facts import OF_VOCABULARY
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.goal import MAXIMIZE, MEASURED, MINIMIZE, corrected_metric, goal_problem
 from trainwright.trainer.config.goal_words import CLASS_METRICS, NUMBER_METRICS, Wanted, spoken_goals
+from trainwright.trainer.metrics import BUILT_IN
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.request import PlanRequest
@@ -57,8 +58,12 @@ class GoalReading:
     assumed: list[str] = field(default_factory=list)
 
 
-def metrics_of(task: str | None) -> tuple[str, ...]:
-    """Return the built-in metrics that fit a task, the most usual first."""
+def metrics_of(task: str | None, classes: int | None = None) -> tuple[str, ...]:
+    """Return the built-in metrics that fit a task and its number of classes, the most usual first."""
+    return tuple(one for one in _metrics_of(task) if one == "loss" or BUILT_IN[one].fits(None, classes))
+
+
+def _metrics_of(task: str | None) -> tuple[str, ...]:
     if task is None:
         return (*CLASS_METRICS, *NUMBER_METRICS)
     if task.endswith("_regression"):
@@ -86,32 +91,52 @@ def kind_of_sentence(request: PlanRequest) -> str | None:
     return "classification" if named in CLASS_METRICS else None
 
 
-def read_goal(request: PlanRequest, task: str | None) -> GoalReading:
+def read_goal(request: PlanRequest, task: str | None, classes: int | None) -> GoalReading:
     """Return the goal that call and sentence name for a task, with a question where it names one that is not measured.
+
+    Args:
+        classes: of the column that is predicted; None: none, or not known.
 
     Raises:
         ConfigurationError: the call's metric is none.
     """
     spoken = spoken_goals(request.intent)
-    goal = GoalReading()
+    goal, fitting = GoalReading(), metrics_of(task, classes)
     first = spoken.named[0] if spoken.named else None
     if request.metric is not None:
         _take_named(request.metric, first, goal)
     elif first is not None:
-        _take_spoken(first, task, goal)
-        if goal.metric is not None and goal.questions == [] and len(spoken.named) > 1:
-            others = ", ".join(one.words for one in spoken.named[1:])
-            goal.assumed.append(f"a goal has one metric: {goal.metric}; {others} of the sentence is no part of it")
+        _take_spoken(first, task, fitting, goal)
+    elif (bare := spoken.bare) is not None and not (bare.is_percent and bare.bound == "least" and _is_of_shares(task)):
+        goal.questions.append(_asked(f"{bare.words!r} names no metric.", fitting))
+    if task is not None and goal.metric in BUILT_IN and not BUILT_IN[goal.metric].fits(_kind_of(task), classes):
+        has = f"{classes} classes" if classes and goal.metric in _metrics_of(task) else task.replace("_", " ")
+        goal.questions.append(_asked(f"{goal.metric} is not measured of {has}.", fitting))
+        goal.metric = None
+    if goal.metric is not None and (others := [one.words for one in spoken.named if one.word.metric != goal.metric]):
+        goal.assumed.append(f"a goal has one metric: {goal.metric}; {', '.join(others)} is no part of it")
     of_sentence = first if first is not None and _is_same(first, goal) else spoken.bare
     goal.target = request.target if request.target is not None else of_sentence.target if of_sentence else None
     if goal.target is not None and goal.metric is not None:
         _check_form(request, goal, of_sentence)
-    metric = goal.metric or metrics_of(task)[0]
+    metric = goal.metric or fitting[0]
     if task is not None and goal.target is None and goal.questions == [] and default_target(metric, {}) is None:
         way = "to fall" if MEASURED.get(metric, (goal.direction,))[0] == MINIMIZE else "to rise"
-        others = "" if goal.metric else f"; metric may be {', '.join(metrics_of(task))}"
-        goal.questions.append(Question(f"{TARGET} ({metric}, which is {way}{others})", "target"))
+        choice = "" if goal.metric else f"; metric may be {', '.join(fitting)}"
+        goal.questions.append(Question(f"{TARGET} ({metric}, which is {way}{choice})", "target"))
     return goal
+
+
+def _kind_of(task: str) -> str:
+    """Return the kind of loss that a task is trained with, as metrics name those that they fit."""
+    if task in OF_VOCABULARY:
+        return "language_model"
+    return "regression" if task.endswith("_regression") else "classification"
+
+
+def _is_of_shares(task: str | None) -> bool:
+    """Whether each metric that a plan takes by itself for the task is a share, of which more is better."""
+    return task is None or default_target(metrics_of(task)[0], {}) is not None
 
 
 def _is_same(first: Wanted, goal: GoalReading) -> bool:
@@ -141,9 +166,9 @@ def _better(direction: str) -> str:
     return "more" if direction == MAXIMIZE else "less"
 
 
-def _take_spoken(first: Wanted, task: str | None, goal: GoalReading) -> None:
-    """Take the sentence's metric where it is measured and fits the task; else ask."""
-    word, fitting = first.word, metrics_of(task)
+def _take_spoken(first: Wanted, task: str | None, fitting: tuple[str, ...], goal: GoalReading) -> None:
+    """Take the sentence's metric where it is measured and usual for the task; else ask."""
+    word = first.word
     metric = word.metric
     if metric == "f1" and word.name == "F1" and task in {"question_answering", "token_classification"}:
         metric = "span_f1" if task == "question_answering" else "entity_f1"
@@ -158,7 +183,7 @@ def _take_spoken(first: Wanted, task: str | None, goal: GoalReading) -> None:
         goal.questions.append(
             _asked(f"{word.name} ({first.words!r}) is not built in, and no other metric is taken for it.", near)
         )
-    elif task is not None and metric not in {*fitting, "loss", "linear_probe_accuracy", "robust_accuracy"}:
+    elif task is not None and metric not in {*_metrics_of(task), "loss", "linear_probe_accuracy", "robust_accuracy"}:
         goal.questions.append(_asked(f"{first.words!r} is not measured of {task.replace('_', ' ')}.", fitting))
     else:
         goal.metric = metric
@@ -185,6 +210,8 @@ def _check_form(request: PlanRequest, goal: GoalReading, said: Wanted | None) ->
     bound = said.bound if said is not None and request.target is None else None
     if bound is not None and (bound == "most") == (known[0] == MAXIMIZE):
         problem = f"{goal.metric} of at {bound} {goal.target:g} is wanted, and {_better(known[0])} of it is better"
+    if said is not None and said.doubt and request.target is None:
+        problem = f"{said.doubt} {goal.metric} {goal.target:g}"
     if problem is not None:
         goal.questions.append(Question(f"{problem[0].upper()}{problem[1:]}. Which value is good enough?", "target"))
 
@@ -213,14 +240,15 @@ def default_target(metric: str, facts: Mapping[str, Any]) -> tuple[float, str] |
     return target, f"target {target}: the middle between always the same answer and no error; name yours"
 
 
-def bound_of(goal: GoalReading, facts: Mapping[str, Any], *, is_asked: bool) -> GoalReading:
+def bound_of(goal: GoalReading, facts: Mapping[str, Any], *, task: str | None, is_asked: bool) -> GoalReading:
     """Return the goal with what guessing reaches and the target's spread say of its bound.
 
     Args:
+        task: whose first metric a target without a metric is held against.
         is_asked: whether the call itself names the target, so that nothing is asked again.
     """
-    metric, target = goal.metric, goal.target
-    if metric is None or target is None or metric not in MEASURED:
+    metric, target = goal.metric or metrics_of(task)[0], goal.target
+    if target is None or metric not in MEASURED:
         return goal
     guess, direction = guessing(metric, facts), MEASURED[metric][0]
     problem = _problem_of(metric, target, guess, direction, facts.get("target_spread") or {})

@@ -64,6 +64,17 @@ def inspected(
     return None if machine is None else found | {"machine": machine["machine"]}
 
 
+def target_alone(workspace: Workspace, request: PlanRequest, root: Path, wait_seconds: float) -> dict[str, Any]:
+    """Return what the inspection finds of what is predicted alone; nothing where it takes longer.
+
+    Raises:
+        DataError: it failed, with what it said.
+    """
+    order = order_of(request, root) | {"target_alone": True}
+    found = answer_of(begun(workspace, WORKER, order, root), wait_seconds, lambda: False) or {}
+    return dict(found.get("data") or {})
+
+
 def begun(workspace: Workspace, worker: str, order: dict[str, Any], root: Path) -> Path:
     """Start a process for an order, unless it was started before; return its folder, in which it answers."""
     folder = workspace.path / "cache" / FOLDER / digest_json([worker, order]).partition(":")[2][:32]

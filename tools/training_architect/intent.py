@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainwright.tools.training_architect.hardware import accelerators
-from trainwright.trainer.config.goal_words import spoken_goals
+from trainwright.trainer.config.goal_words import any_of, spoken_goals
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +20,8 @@ WORDS = {
     "forty": 40, "fifty": 50, "sixty": 60, "eighty": 80, "ninety": 90, "hundred": 100,
     "eine": 1, "einer": 1, "zwei": 2, "drei": 3, "vier": 4, "fünf": 5,
 }  # fmt: skip
-NUMBER = rf"(?P<n>\d+(?:[.,]\d+)?|{'|'.join(WORDS)})"
+AMOUNT = r"\d{1,3}(?:[,']\d{3})+(?!\d)|\d+(?:[.,]\d+)?"
+NUMBER = rf"(?P<n>{AMOUNT}|{'|'.join(WORDS)})"
 COUNT = rf"(?:\b(?P<count>\d+|{'|'.join(WORDS)})\s*(?:x|\*)?\s+)?"
 COUNTED = rf"\d+\s*x|\d+|{'|'.join(WORDS)}"
 UNITS = r"(?:cards?|gpus?|v?ram|accelerators?|graphics)"
@@ -28,20 +29,46 @@ MEMORY = (
     re.compile(rf"{COUNT}(?P<n>\d+)\s*-?\s*(?:gb|gib)\s+(?:of\s+)?(?:nvidia\s+|video\s+)?{UNITS}\b", re.IGNORECASE),
     re.compile(rf"{COUNT}{UNITS}\s+(?:with|of)\s+(?P<n>\d+)\s*(?:gb|gib)\b", re.IGNORECASE),
 )
-MONEY = (
-    re.compile(r"\$\s*(?P<n>\d+(?:\.\d+)?)(?!\s*(?:/|per|an?\b)\s*h)", re.IGNORECASE),
-    re.compile(rf"\b{NUMBER}\s*(?:dollars?|usd|bucks)\b(?!\s*(?:/|per|an?\b)\s*h)", re.IGNORECASE),
+MONEY = re.compile(
+    rf"\$\s*(?P<of>{AMOUNT})(?![\dk])|\b{NUMBER}\s*(?:dollars?|usd|bucks|\$|(?P<euros>euros?\b|€))", re.IGNORECASE
 )
 RATE = re.compile(
     r"\$?\s*(?P<n>\d+(?:\.\d+)?)\s*(?:dollars?|usd)?\s*(?:/|per|an?)\s*(?:gpu[- ])?h(?:our)?\b", re.IGNORECASE
 )
 TIME = re.compile(
-    rf"(?:within|in|at most|have|only|under|below|innerhalb von|höchstens|maximal|binnen)\s+"
-    rf"(?:(?P<half>half an hour|(?:einer )?halben? stunde)|{NUMBER}\s*(?:(?P<minutes>min(?:ute[ns]?|s)?)|hours?|h"
-    r"|stunden?))\b"
-    r"(?!\s+(?:ahead|into|voraus|im voraus|later|after|before|from now))",
+    rf"\b(?:(?P<half>half an hour|(?:einer? )?halben? stunde)|{NUMBER}\s*-?\s*(?:(?P<minutes>min(?:ute[ns]?|s)?)"
+    r"|(?P<days>days?|tage?n?)"
+    r"|hours?|hrs?|h|stunden?|std))\b(?:\s*(?:and\s+|und\s+)?(?P<more>\d+)\s*min\w*)?",
     re.IGNORECASE,
 )
+HOURS = {"half": 0.5, "minutes": 1 / 60, "days": 24.0}
+CLAUSE = re.compile(r"[,;:(!?]|\.(?=\s)|\s{2,}|\b(?:and|but|with|und|aber|mit)\b", re.IGNORECASE)
+"""What begins another part of a sentence; two blanks: what was read before."""
+LEADS = any_of(
+    r"in|within|for|under|below|at most|up to|(?:not? )?(?:less|more|longer) than|max(?:imum|imal)?\.?|only|about|the"
+    r"|an?|it|is|of|i|we|you|my|our|or|better|höchstens|(?:innerhalb|binnen) von|binnen|bis zu"
+    r"|nicht (?:mehr|länger) als|unter|etwa|ich|wir|für|all|total|overall|limit|time"
+)
+"""Words that lead to an amount and name nothing that it could be of."""
+LEADING = any_of(r"in|within|under|innerhalb von|binnen|unter", end=r"\s+$")
+WITHIN = any_of(r"within|in (?:under|less than|at most)|innerhalb von|binnen", end=r"\s+$")
+HAPPENS = any_of(r"who|which|whether|if|that|when|wer|ob|welche\w*|wenn")
+"""Words of an event, which may come within hours."""
+SPENT = any_of(
+    r"train\w*|fit|fine-?tun\w*|budget\w*|spend|spent|costs?|pay|finish\w*|done|ready|takes?|have|got|has|habe\w*|darf"
+    r"|dauer\w*|kosten|trainier\w*|fertig|overnight|gpus?|cards?|rtx|[abhltv]\d{1,3}"
+)
+"""Words of what training may take, and what it runs on."""
+OF_DATA = any_of(
+    r"every|each|last|past|first|previous|next|per|after|by|older than|between|over|above|at least|exceed\w*|jede\w*"
+    r"|letzte\w*|alle|nach|über|mindestens|(?<!no )(?<!not )(?:more|longer) than|(?<!nicht )(?:mehr|länger) als"
+    r"|between\b(?:,(?=\d)|[^,;])*",
+    end=r"\s+(?:the\s+)?$",
+)
+"""Words before an amount that is none to spend: `who earns over $50,000`, `sampled every 15 minutes`."""
+OF_TRAINING = r"of (?:training|compute|gpu|time)"
+SPENDING = any_of(rf"{OF_TRAINING}|to train|or less|at most|tops|max\w*|budget|training|in all")
+NO_TIME = any_of(rf"ahead|into|im voraus|voraus|later|after|before|from now|old|(?!{OF_TRAINING})of")
 SHORT = 3
 """Characters up to which a name could be a word of something else."""
 NO_COUNT = r"(?!\s+[a-z]*(?:rows|samples|steps|tickets|images|texts|documents))"
@@ -57,28 +84,53 @@ def with_intent(request: PlanRequest, owners: Path | None = None) -> tuple[PlanR
         noted.append(f"hardware {hardware!r} was read from the intent")
         read.add("hardware")
     limits = dict(request.limits)
-    for name, value in _limits(rest).items():
+    stated, said = _limits(rest)
+    for name, value in stated.items():
         if name not in limits:
             limits[name] = value
             noted.append(f"{name} {value:g} was read from the intent")
             read.add(name)
-    return replace(request, hardware=hardware, limits=limits, of_intent=frozenset(read)), noted
+    return replace(request, hardware=hardware, limits=limits, of_intent=frozenset(read)), noted + said
 
 
 def _number(text: str) -> float:
-    return float(WORDS.get(text.lower()) or text.replace(",", "."))
+    whole = re.sub(r"[,'](?=\d{3}(?!\d))", "", text)
+    return float(WORDS.get(text.lower()) or whole.replace(",", "."))
 
 
-def _limits(intent: str) -> dict[str, float]:
+def _limits(intent: str) -> tuple[dict[str, float], list[str]]:
+    """Return the limits that a sentence states, and what is to be said of amounts in it that are none."""
     found: dict[str, float] = {}
-    if (rate := RATE.search(intent)) is not None:
-        found["dollars_per_hour"] = _number(rate["n"])
-    money = next((match for pattern in MONEY if (match := pattern.search(intent)) is not None), None)
-    if money is not None:
-        found["dollars"] = _number(money["n"])
-    if (time := TIME.search(intent)) is not None:
-        found["hours"] = 0.5 if time["half"] else _number(time["n"]) / (60 if time["minutes"] else 1)
-    return {name: value for name, value in found.items() if value > 0}
+    said: list[str] = []
+    for name, kind in (("dollars_per_hour", RATE), ("dollars", MONEY), ("hours", TIME)):
+        for match in kind.finditer(intent):
+            before, behind, words = intent[: match.start()], intent[match.end() :], match[0].strip()
+            unit = "days" if match.groupdict().get("days") else name
+            is_spent = unit == "dollars_per_hour" or _is_spent(before, behind, unit)
+            if is_spent and name == "dollars" and match["euros"]:
+                said.append(f"{words} bounds nothing: limits.dollars is in dollars")
+            elif is_spent:
+                found.setdefault(name, _amount(match.groupdict()))
+                intent = before + " " * len(match[0]) + behind
+            elif name == "hours" and LEADING.search(before) and not NO_TIME.match(behind.lstrip()):
+                said.append(f"{words} was taken for a part of the task: limits.hours bounds the training")
+    return {name: value for name, value in found.items() if value > 0}, said
+
+
+def _amount(found: dict[str, str | None]) -> float:
+    """Return dollars, or hours."""
+    scale = next((size for unit, size in HOURS.items() if found.get(unit)), 1.0)
+    return _number(found.get("of") or found.get("n") or "one") * scale + int(found.get("more") or 0) / 60
+
+
+def _is_spent(before: str, behind: str, unit: str) -> bool:
+    """Whether dollars, hours or days are what training may take, and no part of what is predicted or from what."""
+    clause, behind = CLAUSE.split(before)[-1], behind.lstrip()
+    if NO_TIME.match(behind) or (OF_DATA.search(before) and not re.search(r"\b(?:not|no)\b|n't", clause)):
+        return False
+    if unit != "dollars" and WITHIN.search(before):
+        return unit == "hours" and HAPPENS.search(clause) is None
+    return not LEADS.sub("", clause).strip(" .-") or SPENT.search(clause) is not None or bool(SPENDING.match(behind))
 
 
 def _hardware(intent: str, owners: Path | None) -> str | None:

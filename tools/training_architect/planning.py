@@ -65,10 +65,11 @@ def make_plan(
     models = [(request.model, "as named")] if request.model else proposed_models(reading.task, book)
     plans: list[Plan] = []
     for model, why in models:
-        plan = _plan_with(
-            model, why, request, reading, found, device=device, book=book, memory_of=memory_of, price=price,
-            longest_seconds=longest_seconds,
+        plan = Plan(
+            request, book, device, reading.task, _first_facts(request, reading, found), goal=reading.goal,
+            assumed=list(reading.assumed), price=price, longest_seconds=longest_seconds,
         )  # fmt: skip
+        _decide(plan, (model, why), reading, found, memory_of)
         plan.passed_over[:0] = [one.slowness for one in plans]
         plans.append(plan)
         if plan.planned_share >= LEAST_SHARE:
@@ -100,36 +101,26 @@ def _two_digits(value: float) -> float:
     return float(round(math.ceil(value / scale) * scale, 6))
 
 
-def _plan_with(
-    model: dict[str, Any],
-    why: str,
-    request: PlanRequest,
-    reading: Reading,
-    found: dict[str, Any],
-    *,
-    device: Device,
-    book: Rulebook,
-    memory_of: MemoryOf,
-    price: tuple[float, str] | None,
-    longest_seconds: float,
-) -> Plan:
-    assert reading.task is not None, "asked for before"  # noqa: S101
-    facts: Facts = {
+def _first_facts(request: PlanRequest, reading: Reading, found: dict[str, Any]) -> Facts:
+    return {
         "task": reading.task,
         "adapters": ADAPTERS.search(request.intent) is not None,
         "bound": bool({"hours", "dollars"} & request.limits.keys()),
         "goal": request.goal,
         **facts_of_data(found.get("data") or {}, reading.target),
     }
-    plan = Plan(
-        request, book, device, reading.task, facts, goal=reading.goal, assumed=list(reading.assumed), price=price,
-        longest_seconds=longest_seconds,
-    )  # fmt: skip
+
+
+def _decide(
+    plan: Plan, model: tuple[dict[str, Any], str], reading: Reading, found: dict[str, Any], memory_of: MemoryOf
+) -> None:  # fmt: skip
+    """Take every decision for a model, which comes with why it is tried."""
     _add_device(plan, found["machine"])
-    _add_model(plan, model, why, found.get("model"))
+    _add_model(plan, *model, found.get("model"))
     plan.facts |= lengths(plan.facts)
     if plan.goal.metric is not None:
-        plan.take("plan.metric", plan.goal.metric, "what was asked for", "the call" if request.metric else "the intent")
+        source = "the call" if plan.request.metric else "the intent"
+        plan.take("plan.metric", plan.goal.metric, "what was asked for", source)
     for key in FIRST:
         is_named = key == "plan.metric" and plan.goal.metric is not None
         plan.facts[key.rpartition(".")[2]] = plan.goal.metric if is_named else plan.decide(key)
@@ -137,14 +128,13 @@ def _plan_with(
             plan.facts |= _blocks(plan.facts)
     _add_data(plan, reading, found)
     fit(plan, memory_of)
-    for key in book.keys:
+    for key in plan.book.keys:
         if key not in {*FIRST, *FITTED, EPOCHS} and not key.startswith(("checkpoints.", "logging.", OF_DATA)):
             plan.decide(key)
     _add_length(plan)
-    for key in book.keys:
+    for key in plan.book.keys:
         if key.startswith(("checkpoints.", "logging.")):
             plan.decide(key)
-    return plan
 
 
 def _add_device(plan: Plan, machine: dict[str, Any]) -> None:

@@ -46,9 +46,7 @@ class PlanRequest:
         request = self
         if "dollars_per_hour" in given:
             request = replace(request, limits={"dollars_per_hour": given["dollars_per_hour"], **request.limits})
-        for name in ("metric", "target"):
-            if name in given and getattr(self, name) is None:
-                request = replace(request, **{name: given[name]})
+        request = replace(request, **{name: given[name] for name in ("metric", "target") if name in given})
         if "task" in given and self.task is None:
             request = replace(request, task=known_task(given["task"]))
         if "data" in given and self.data is None:

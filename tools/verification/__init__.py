@@ -21,6 +21,7 @@ from trainwright.tools.verification.diagnoses import verify_diagnoses
 from trainwright.tools.verification.evaluations import verify_evaluations
 from trainwright.tools.verification.files import verify_artifacts, verify_checkpoints, verify_runs
 from trainwright.tools.verification.findings import Case, Finding, Found, Tell, found
+from trainwright.tools.verification.goals import verify_goals
 from trainwright.tools.verification.provenance import verify_provenance
 from trainwright.tools.verification.releases import verify_carried, verify_releases, verify_since
 from trainwright.tools.verification.rows import verify_configurations, verify_rows, verify_triggers
@@ -50,6 +51,7 @@ PARTS: dict[str, Callable[[Case], Found]] = {
     "releases": verify_releases,
     "carried_over": verify_carried,
     "owner_requests": verify_answers,
+    "goals": verify_goals,
     "studies": partial(verify_rows, Study),
     "trials": partial(verify_rows, Trial),
     "searches": verify_searches,

@@ -11,7 +11,6 @@ from trainwright.tools.ledger.seals import changed_files
 from trainwright.tools.training_monitor import Goal, diagnostics_digests
 from trainwright.tools.training_monitor.pairs import Pair
 from trainwright.tools.verification.findings import Case, Finding, Found
-from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.base.canonical import canonical_json
 from trainwright.trainer.base.errors import TrainwrightError
 
@@ -42,7 +41,7 @@ def _differences(case: Case, entry: LedgerEntry, begun: dict[str, Any], ended: d
     directories = {fix: case.workspace.run_directory(project, run) for fix, run in runs.items()}
     if any(changed_files(directories[fix], seals[run], case.inspection) for fix, run in runs.items()):
         return []  # named with the run, whose record of then is gone
-    goal = Goal.model_validate(facts.rows.of(Project)[0].goal)
+    goal = Goal.model_validate(case.goal_before(entry))
     pair = Pair(directories[CONTROL], begun["alert"], goal)
     fixes = {fix["id"]: fix for fix in begun["fixes"]}
     found = []

@@ -10,7 +10,6 @@ from trainwright.tools.ledger.seals import changed_files
 from trainwright.tools.training_monitor import Goal, assess, diagnostics_digests
 from trainwright.tools.verification.findings import Case, Finding, Found, Where
 from trainwright.tools.verification.signatures import is_signed
-from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.base.canonical import canonical_json
 from trainwright.trainer.base.errors import TrainwrightError
 
@@ -55,7 +54,7 @@ class _Diagnosis:
             return [self.finding("its run was never sealed")]
         if changed_files(directory, seal.digests, self.case.inspection):
             return []  # named with the run, whose record of then is gone
-        goal = facts.rows.of(Project)[0].goal
+        goal = self.case.goal_before(self.entry)
         recorded, present = self.body["documents"], diagnostics_digests()
         if recorded != present:
             names = sorted(name for name in recorded.keys() | present.keys() if recorded.get(name) != present.get(name))

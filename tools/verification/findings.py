@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy import select
 
-from trainwright.tools.ledger.events import OwnerAnswered, ProjectDeleted, read_body, read_event
+from trainwright.tools.ledger.events import (
+    GoalChanged,
+    OwnerAnswered,
+    ProjectCreated,
+    ProjectDeleted,
+    read_body,
+    read_event,
+)
 from trainwright.tools.ledger.projection import ProjectFacts
 from trainwright.tools.ledger.rows import Rows
 from trainwright.tools.ledger.seals import Inspection
@@ -124,6 +131,12 @@ class Case:
     def of(self, kind: str) -> list[tuple[LedgerEntry, dict[str, Any]]]:
         """Return the entries of a kind in order."""
         return [(entry, body) for entry, body in self.bodies if entry.kind == kind]
+
+    def goal_before(self, entry: LedgerEntry) -> dict[str, Any]:
+        """Return the goal that the entry's project had when it was written."""
+        kinds = {ProjectCreated.name, GoalChanged.name}
+        of_project = ((one, body) for one, body in self.bodies if one.project == entry.project and one.kind in kinds)
+        return next(dict(body["goal"]) for one, body in reversed([*of_project]) if one.sequence < entry.sequence)
 
     def project(self, name: str) -> ProjectFacts:
         """Return the ledger's projection for one project."""

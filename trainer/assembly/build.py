@@ -183,7 +183,7 @@ def build_metric(metric: str | Entry, code_root: Path) -> Metric:
 def _check_metrics(work: Work) -> None:
     task = work.task
     for metric in work.metrics:
-        if task is not None and metric.tasks and task not in metric.tasks:
+        if not metric.fits(task, None):
             fitting = [name for name, other in BUILT_IN_METRICS.items() if task in other.tasks]
             losses = [name for name, other in LOSSES.items() if other.task in metric.tasks]
             raise ConfigurationError(
@@ -206,9 +206,10 @@ def _check_metrics(work: Work) -> None:
         can_write = hasattr(work.splits.samples["train"], "writing") and hasattr(work.model, "generate")
         if metric.of_texts and not can_write:
             raise _writes_nothing(metric, work.model)
-        if metric.name == "auc" and not metric.user_defined and names is not None and len(names) != 2:
+        if names is not None and not metric.fits(task, len(names)):
             raise ConfigurationError(
-                f"Metric auc is for two classes; the data has {len(names)}.", remedy="Use accuracy or f1."
+                f"Metric {metric.name} is for {metric.classes} classes; the data has {len(names)}.",
+                remedy="Use accuracy or f1.",
             )
 
 

@@ -74,6 +74,13 @@ def nearest_goal(given: Any) -> dict[str, Any] | None:
     return {"metric": metric, "direction": direction, "target": _reachable(target, known)}
 
 
+def is_raised(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Return whether a goal is the one before, or harder to reach in the same metric."""
+    same = all(before[key] == after[key] for key in ("metric", "direction"))
+    sign = 1 if before["direction"] == MAXIMIZE else -1
+    return same and bool(sign * after["target"] >= sign * before["target"])
+
+
 def goal_problem(goal: dict[str, Any]) -> str | None:
     """Return why a complete goal makes no sense; None where it does."""
     known, target = MEASURED.get(goal["metric"]), goal["target"]

@@ -1,6 +1,6 @@
 """Inspection of data, model and machine before a plan: `python -P -m trainwright.trainer.jobs.inspection FOLDER`.
 
-Reads `order.json` (data and model as a configuration names them, code root; or the machine alone), leaves
+Reads `order.json` (data and model as a configuration names them, code root; target or machine alone), leaves
 `report.json`. No user code runs, no weights are read and nothing is fetched: a model is counted from its configuration
 alone. It is no evidence.
 """
@@ -53,6 +53,8 @@ def _inspected(order: dict[str, Any]) -> dict[str, Any]:
     if "machine" in order:
         return {"machine": _machine(), "at": time.time()}
     root, model, data, task = Path(order["code_root"]), order.get("model"), order.get("data"), order.get("task")
+    if order.get("target_alone"):
+        return {"data": _target(order["data"], root)}
     found: dict[str, Any] = {}
     if data is not None:
         ours = "bytes" if (model or {}).get("use", "transformers") != "transformers" else None
@@ -120,6 +122,20 @@ def _data(data: dict[str, Any], root: Path, tokenizer: str | None, task: str | N
     if column is not None:
         found["tokens"] = _tokens(_texts(frame, column, found["rows"]), root, named.get("tokenizer") or tokenizer)
     return found
+
+
+def _target(data: dict[str, Any], root: Path) -> dict[str, Any]:
+    """Return the column that is predicted, or the classes of a source without columns; of tables within a second."""
+    from trainwright.trainer.data.sections import SplitSection
+    from trainwright.trainer.data.sources import load_source, scan_source
+
+    use, args = data["use"], dict(data.get("args") or {})
+    target, frame = args.get("target"), scan_source(use, args, root)
+    if frame is None:
+        return _of_samples(load_source(use, args, root, SplitSection()))
+    if isinstance(target, str):
+        return _of_frame(frame.select(target), None, target, is_table=True)
+    return _classes(frame, "label") if use == "images" and not args.get("masks") else {}
 
 
 TABLES = ("csv", "jsonl", "parquet", "orc", "arrow", "excel")
@@ -265,6 +281,7 @@ def _column(values: pl.Series) -> dict[str, Any]:
     found: dict[str, Any] = {"name": values.name, "kind": kind, "different": different, "words": round(words, 1)}
     if values.dtype.is_numeric() and (numbers := filled.filter(filled.is_finite())).len():
         found["spread"] = _spread(numbers.to_numpy().astype(float))
+    found |= {"is_fraction": True} if is_fraction and of_numbers else {}
     return found | {"of_numbers": True} if of_numbers and kind == "category" else found
 
 

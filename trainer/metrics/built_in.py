@@ -37,6 +37,13 @@ class Metric:
     """Lowest and highest value."""
     minimize: bool = False
     """Whether lower is better."""
+    classes: int | None = None
+    """How many classes it compares; None: any number."""
+
+    def fits(self, task: str | None, classes: int | None) -> bool:
+        """Return whether it says anything of targets of this kind and of so many classes; None: not known."""
+        is_of_task = task is None or not self.tasks or task in self.tasks
+        return is_of_task and (classes is None or self.classes in {None, classes})
 
     @property
     def of_outputs(self) -> bool:
@@ -52,7 +59,7 @@ def predicted_classes(outputs: Tensor, targets: Tensor) -> Tensor:
     return predicted
 
 
-def _of_outputs(name: str, tasks: tuple[str, ...], bounds: tuple[float, float], *, minimize: bool = False) -> Metric:
+def _of_outputs(name: str, tasks: tuple[str, ...], bounds: tuple[float, float], **more: Any) -> Metric:
     def compute(outputs: Tensor, targets: Tensor) -> float:
         from trainwright.trainer.clean_room import metrics
 
@@ -64,7 +71,7 @@ def _of_outputs(name: str, tasks: tuple[str, ...], bounds: tuple[float, float], 
         kept, wanted = metrics.OF_OUTPUTS[name][0](array(outputs), array(targets)), array(targets)
         return metrics.problem_of(name, kept, wanted, names)
 
-    return Metric(name, compute, problem, tasks=tasks, bounds=bounds, minimize=minimize)
+    return Metric(name, compute, problem, tasks=tasks, bounds=bounds, **more)
 
 
 def _of_loss(name: str, lowest: float) -> Metric:
@@ -99,7 +106,7 @@ BUILT_IN: dict[str, Metric] = {
         _of_outputs("balanced_accuracy", CLASSES, SHARE),
         _of_outputs("f1", CLASSES, SHARE),
         _of_outputs("matthews_correlation", CLASSES, (-1.0, 1.0)),
-        _of_outputs("auc", CLASSES, SHARE),
+        _of_outputs("auc", CLASSES, SHARE, classes=2),
         _of_outputs("mean_iou", ("classification",), SHARE),
         _of_outputs("entity_f1", ("classification",), SHARE),
         _of_outputs("exact_match", ("classification",), SHARE),

@@ -7,16 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.worlds.flowers import NAME
+from tests.worlds.flowers import NAME, finish
 
 from trainwright.tools import projects
-from trainwright.tools.ledger import append, entries
+from trainwright.tools.ledger import append, entries, record
+from trainwright.tools.ledger.events import GoalChanged
+from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import latest_config
 from trainwright.tools.workspace.tables import ConfigVersion
 from trainwright.trainer.base.errors import ApprovalNeededError, ConfigurationError, ConflictError, NotFoundError
 from trainwright.trainer.config.goal import corrected_goal, goal_problem
+from trainwright.trainer.run import RunKind
 
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
 CONFIG = {"model": {"use": "mlp"}, "data": {"use": "iris"}}
@@ -166,6 +169,20 @@ def test_a_metric_that_is_not_built_in_is_answered_by_a_misspelt_one_alone(
     assert f"file.py:{metric}" in caught.value.remedy
     assert ("goal=" in caught.value.remedy) is (meant is not None)
     assert ("rmse" in caught.value.message) is (direction == "minimize")
+
+
+@pytest.mark.requirement("CONF-1")
+def test_a_goal_in_a_metric_that_the_loss_does_not_train_is_refused_with_the_loss_that_does(
+    workspace: Workspace,
+) -> None:
+    goal = {"metric": "r2", "direction": "maximize", "target": 0.5}
+    with pytest.raises(ConfigurationError, match="r2, which is for regression, and loss cross_entropy") as caught:
+        create(workspace, goal=goal)
+    assert caught.value.details["amend"]["config"]["loss"] == "mse"
+    with pytest.raises(ConfigurationError, match="loss mse is for regression") as named:
+        create(workspace, goal=GOAL, config=CONFIG | {"loss": "mse"})
+    assert named.value.details == {}, "the user named both, and chooses"
+    create(workspace, goal=goal, config=caught.value.details["amend"]["config"])
 
 
 @pytest.mark.requirement("GATE-6")
@@ -348,6 +365,29 @@ def test_once_a_result_counts_a_goal_is_raised_freely_and_lowered_by_the_owner_a
         projects.configure(workspace, NAME, changes={"goal": {"metric": "f1", "direction": "maximize", "target": 0.99}})
     assert "Another metric is another project" in other.value.remedy
     assert not verify_workspace(workspace.path).problems
+
+
+@pytest.mark.requirement("PHASE-2", "GATE-3")
+def test_a_smoke_run_of_many_steps_is_a_result(at: Any) -> None:
+    workspace = at("smoked")
+    projects.configure(workspace, NAME, changes={"goal.target": 0.5})
+    finish(workspace, start_run(workspace, NAME, RunKind.SMOKE, max_steps=60).run_id)
+    with pytest.raises(ConfigurationError, match="is a result"):
+        projects.configure(workspace, NAME, changes={"goal.target": 0.4})
+
+
+@pytest.mark.requirement("PHASE-2", "GATE-3")
+def test_decisions_are_derived_under_the_goal_of_their_time_and_no_forged_change_eases_it(at: Any) -> None:
+    workspace = at("diagnosed")
+    projects.configure(workspace, NAME, changes={"goal.target": 0.999})
+    assert not verify_workspace(workspace.path).problems
+    goal = {"metric": "accuracy", "direction": "maximize", "target": 0.1}
+    with workspace.session() as session:
+        record(session, NAME, GoalChanged(goal=goal, before={**goal, "target": 0.999}))
+        record(session, NAME, GoalChanged(goal={**goal, "target": 0.9}, before={**goal, "target": 0.999}))
+    eased, misstated = verify_workspace(workspace.path).problems
+    assert "it eases the goal" in eased
+    assert "the goal before it is recorded as" in misstated
 
 
 @pytest.mark.requirement("PHASE-2")

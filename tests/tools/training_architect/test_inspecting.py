@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import nullcontext
 
 import pytest
 
+from trainwright.tools.training_architect import require_fitting_metric
 from trainwright.tools.training_architect.inspecting import (
     REPORT,
     WORKER,
@@ -18,7 +20,7 @@ from trainwright.tools.training_architect.inspecting import (
 )
 from trainwright.tools.training_architect.request import read_request
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.base.errors import ConfigurationError, DataError
 
 ROWS = "size,team\n" + "".join(f"{number},t{number % 2}\n" for number in range(40))
 
@@ -42,6 +44,30 @@ def test_a_file_that_changes_in_a_folder_or_behind_a_pattern_is_inspected_again(
     after = [stamps_of(tmp_path, name) for name in ("photos", "photos/*/*.csv", ["photos/cats/a.csv"])]
     assert all(old != new for old, new in zip(before, after, strict=True))
     assert stamps_of(tmp_path, None) == []
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("ARCH-1")
+@pytest.mark.parametrize(
+    ("target", "wanted", "said"),
+    [
+        ("kind", ("auc", "cross_entropy"), "auc, and what is predicted is one of 3 classes"),
+        ("price", ("accuracy", "cross_entropy"), "accuracy, and what is predicted is a number"),
+        ("kind", ("r2", "mse"), "r2, and what is predicted is one of 3 classes"),
+        ("team", ("roc_auc", "cross_entropy"), None),
+    ],
+)
+def test_a_goal_that_says_nothing_of_the_target_is_refused_before_the_project(
+    tmp_path, workspace, target, wanted, said
+):  # fmt: skip
+    metric, loss = wanted
+    rows = "".join(f"{number * 1.37},t{number % 2},k{number % 3}\n" for number in range(40))
+    (tmp_path / "rows.csv").write_text(f"price,team,kind\n{rows}")
+    data = {"use": "csv", "args": {"path": "rows.csv", "target": target}}
+    config = {"model": {"use": "mlp"}, "data": data, "loss": loss, "code_root": str(tmp_path)}
+    goal = {"metric": metric, "direction": "maximize", "target": 0.9}
+    with pytest.raises(ConfigurationError, match=said) if said else nullcontext():
+        require_fitting_metric(workspace, config, goal)
 
 
 @pytest.mark.slow

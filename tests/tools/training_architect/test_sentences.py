@@ -114,6 +114,23 @@ RIGHT = [
     ("write like this book, perplexity below 40, in 2 hours", "book.txt", None, "model", "perplexity", 40.0),
     ("a language model, at most 1.8 bits per byte", "book.txt", None, "model", "bits_per_byte", 1.8),
     ("Perplexität unter 25", "book.txt", None, "model", "perplexity", 25.0),
+    ("who survives? 9 out of 10 should be right", "titanic.csv", "survived", C, "accuracy", 0.9),
+    ("a spam filter that is right 19/20 times", "sms.csv", "label", C, "accuracy", 0.95),
+    ("predict survived; accuracy must not drop below 0.85", "titanic.csv", "survived", C, "accuracy", 0.85),
+    ("survived vorhersagen; die Genauigkeit darf nicht unter 85 % fallen", "titanic.csv", "survived", C,
+     "accuracy", 0.85),
+    ("predict survived, roc_auc_score of 0.8", "titanic.csv", "survived", C, "auc", 0.8),
+    ("predict survived for people over 60 years old, AUC 0.8", "titanic.csv", "survived", C, "auc", 0.8),
+    ("predict price, MAPE must not be above 10 %", "diamonds.csv", "price", R, "mape", 0.1),
+    ("predict price; the MAPE shouldn't exceed 12 percent", "diamonds.csv", "price", R, "mape", 0.12),
+    ("predict price of diamonds over 1 carat, MAPE 10%", "diamonds.csv", "price", R, "mape", 0.1),
+    ("predict price; MAE no worse than 900", "diamonds.csv", "price", R, "mae", 900.0),
+    ("predict price with mean_absolute_error <= 1.5e3", "diamonds.csv", "price", R, "mae", 1500.0),
+    ("predict the price to within $500 on average", "diamonds.csv", "price", R, "mae", 500.0),
+    ("price vorhersagen, MAE unter 900 €", "diamonds.csv", "price", R, "mae", 900.0),
+    ("who survives: at least seventy-five percent AUC, 80/20 split", "titanic.csv", "survived", C, "auc", 0.75),
+    ("predict price with an MAE of 1.200 dollars", "diamonds.csv", "price", R, "mae", 1200.0),
+    ("predict price: explain at least 80% of the variance", "diamonds.csv", "price", R, "r2", 0.8),
 ]  # fmt: skip
 
 
@@ -139,6 +156,23 @@ OPEN = [
     ("predict price, MAE at most 10 %", "diamonds.csv", ["mape", "mae"]),
     ("predict price with an accuracy of 90 %", "diamonds.csv", ["mae", "rmse", "mape", "r2"]),
     ("write summaries, BLEU above 30", "book.txt", []),
+    (
+        "predict team, ROC AUC at least 0.9",
+        "queues.csv",
+        ["accuracy", "balanced_accuracy", "f1", "matthews_correlation"],
+    ),
+    ("predict team, r2 of 0.5", "queues.csv", ["accuracy", "balanced_accuracy", "f1", "matthews_correlation"]),
+    ("predict carat, roc auc of 0.9", "diamonds.csv", ["mae", "rmse", "mape", "r2"]),
+    ("predict price within 10 %", "diamonds.csv", ["mae", "rmse", "mape", "r2"]),
+    ("predict price to within 5%", "diamonds.csv", ["mae", "rmse", "mape"]),
+    ("a spam filter with fewer than 2% errors", "sms.csv", ["accuracy"]),
+    ("spam, at most 1 in 20 wrong", "sms.csv", ["accuracy"]),
+    ("spam, false positive rate under 1%", "sms.csv", ["balanced_accuracy", "f1"]),
+    ("who survives? KS above 0.4", "titanic.csv", ["auc"]),
+    ("who survives? recall matters most, 0.85 please", "titanic.csv", ["balanced_accuracy", "f1"]),
+    ("who survives? target 0.8", "titanic.csv", ["accuracy", "balanced_accuracy", "f1", "auc", "matthews_correlation"]),
+    ("predict price with a correlation of 0.9", "diamonds.csv", ["r2"]),
+    ("predict price with +-10% error", "diamonds.csv", ["mae", "rmse", "mape"]),
 ]
 
 
@@ -152,6 +186,26 @@ def test_a_metric_that_is_not_measured_is_asked_about_and_never_replaced(sentenc
     if near:
         answered, _ = with_intent(request.with_answers({"metric": near[0], "target": 0.5}))
         assert read_task(answered, {"data": table(data)}).goal.metric == near[0]
+
+
+@pytest.mark.parametrize(
+    ("metric", "data", "said"),
+    [
+        ("auc", "queues.csv", "auc is not measured of 3 classes"),
+        ("r2", "queues.csv", "r2 is not measured of table classification"),
+        ("accuracy", "diamonds.csv", "accuracy is not measured of table regression"),
+        ("auc", "titanic.csv", None),
+        ("perplexity", "sms.csv", "perplexity is not measured of text classification"),
+    ],
+)
+def test_a_metric_of_the_call_that_says_nothing_of_the_target_is_asked_about(metric, data, said):
+    target = {"queues.csv": "team", "diamonds.csv": "price", "titanic.csv": "survived", "sms.csv": "label"}[data]
+    request, reading = asked(f"predict {target}", data, metric=metric, target=0.9)
+    assert [one.asks.partition(".")[0] for one in reading.questions] == ([said] if said else [])
+    if said:
+        fitting = reading.questions[0].choices[0]
+        answered, _ = with_intent(request.with_answers({"metric": fitting, "target": 0.5}))
+        assert read_task(answered, {"data": table(data)}).goal.metric == fitting
 
 
 def test_a_metric_of_ones_own_has_the_bound_of_the_sentence():
@@ -174,6 +228,18 @@ def test_a_metric_of_ones_own_has_the_bound_of_the_sentence():
         ("predict survived with accuracy of at most 0.9", "titanic.csv", "more of it is better"),
         ("predict survived, MCC at least 3 %", "titanic.csv", None),
         ("write like this book, perplexity of 0.5", "book.txt", "lies in 1"),
+        ("spam or not, at least 50 %", "sms.csv", "Guessing meets it"),
+        ("improve the AUC of survived from 0.78 to 0.85", "titanic.csv", "0.85 beside auc 0.78"),
+        ("survived vorhersagen: F1 von 0,6 auf 0,8 steigern", "titanic.csv", "0,8 beside f1 0.6"),
+        ("predict survived with 90-95% accuracy", "titanic.csv", "90 beside accuracy 0.95"),
+        ("predict survived: accuracy between 0.9 and 0.95", "titanic.csv", "0.95 beside accuracy 0.9"),
+        ("predict survived; accuracy for passengers over 65: 0.9", "titanic.csv", "0.9 beside accuracy 0.65"),
+        ("predict survived; AUC of 0.80 - 0.85", "titanic.csv", "0.85 beside auc 0.8"),
+        ("predict survived: the old model has an AUC of 0.78", "titanic.csv", "reached now: auc 0.78"),
+        ("predict price; MAE of 500-600", "diamonds.csv", "600 beside mae 500"),
+        ("predict price; MAE of 2k-3k", "diamonds.csv", "3k beside mae 2000"),
+        ("predict price. Currently MAE is 900; get it to 600", "diamonds.csv", "reached now: mae 900"),
+        ("predict price, improve r2 by 0.1", "diamonds.csv", "a change by r2 0.1"),
     ],
 )
 def test_a_bound_is_held_to_what_guessing_reaches_and_to_the_spread(sentence, data, words):
@@ -199,11 +265,35 @@ def test_all_that_is_open_is_asked_at_once():
         ("innerhalb von zwei Stunden, höchstens 400 Dollar daneben", {"hours": 2.0}),
         ("perplexity 20, at most half an hour", {"hours": 0.5}),
         ("predict the temperature in 24 hours from now", {}),
+        ("auc 0.8, no more than 1h", {"hours": 1.0}),
+        ("auc 0.8, and don't take longer than 2 hours", {"hours": 2.0}),
+        ("auc .83; max. 2h; max. $20", {"hours": 2.0, "dollars": 20.0}),
+        ("perplexity under 30, 1 hour, $3", {"hours": 1.0, "dollars": 3.0}),
+        ("perplexity of 20 for under $5 in 3h", {"hours": 3.0, "dollars": 5.0}),
+        ("auc 0.8, budget 20 dollars, 2 hours tops", {"hours": 2.0, "dollars": 20.0}),
+        ("I have two days and $100, AUC 0.8", {"hours": 48.0, "dollars": 100.0}),
+        ("AUC 0.8, $2 per GPU hour, 3 hours", {"hours": 3.0, "dollars_per_hour": 2.0}),
+        ("F1 0,5, nicht länger als eine halbe Stunde", {"hours": 0.5}),
+        ("predict churn as well as possible within two hours", {"hours": 2.0}),
+        ("max 1 hour 30 minutes, auc 0.8; höchstens 20 $", {"hours": 1.5, "dollars": 20.0}),
+        ("predict who returns within 24 hours, f1 0.6", {}),
+        ("predict readmission, within 30 days, AUC 0.7", {}),
+        ("predict calls under 5 minutes, rows every 15 minutes", {}),
+        ("default on loans between $5,000 and $20,000, AUC 0.75", {}),
+        ("loans of $10,000 or more: predict default", {}),
+        ("predict income above or below $50,000", {}),
+        ("predict price within $20,000", {}),
+        ("predict income of those who pay more than $50 a month", {}),
     ],
 )
 def test_what_the_goal_is_in_is_no_budget(sentence, limits):
     request, _ = with_intent(read_request(intent=sentence))
     assert {name: value for name, value in request.limits.items() if value} == limits
+
+
+def test_time_and_money_that_bound_nothing_are_said():
+    _, noted = with_intent(read_request(intent="predict who returns within 24 hours; ich habe 10 Euro"))
+    assert [one.partition(" was ")[0].partition(" bounds ")[0] for one in noted] == ["10 Euro", "24 hours"]
 
 
 def test_only_the_first_metric_is_the_goal_and_the_others_are_named():
@@ -237,6 +327,8 @@ def test_what_stands_last_in_a_wide_table_can_be_predicted():
         ("find cars with bounding boxes", "configs/your_code.md"),
         ("predict price, MAE at most 400", None),
         ("spam or ham?", None),
+        ("which customers churn in the next 30 days", None),
+        ("customer segmentation by lightning strikes", None),
         ("write like this book", None),
     ],
 )
