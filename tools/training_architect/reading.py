@@ -174,7 +174,7 @@ def _read_table(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
     reading.target = args.get("target") or _told_target(request, columns, data.get("text"), reading)
     reading.text = args.get("text")
     if not reading.text and read_series(request, data, reading):
-        reading.target = reading.target or _guessed_target(columns, None, reading)
+        reading.target = reading.target or _guessed_target(request, columns, None, reading)
         return
     if request.task in IN_BLOCKS:
         reading.text = reading.text or data.get("text")

@@ -25,6 +25,8 @@ HORIZON = (
     rf"\bhorizon(?:t)?\s+(?:of\s+|von\s+)?(?P<count>\d+)\s+{UNIT}\b",
 )
 """How far ahead a sentence wants to see."""
+OF_ROWS = r"\b(?:who|which|whether|wer|ob|welche\w*|churn\w*|defaults?)\b"
+"""Of rows: who cancels in the next 30 days is asked of each customer, and is no step of a series."""
 SERIES = r"\btime[- ]?series\b|\bzeitreihen?\w*\b|\bforecast\w*\b"
 MOST_WINDOW = 700
 """Rows up to which a usual season is taken as the window."""
@@ -68,6 +70,8 @@ def _is_it_one(said: tuple[int, str]) -> Question:
 
 def _horizon(intent: str) -> tuple[int, str] | None:
     """Return how far ahead a sentence looks: a number, and hour, row or the like."""
+    if re.search(OF_ROWS, intent, re.IGNORECASE):
+        return None
     found = [match for pattern in HORIZON if (match := re.search(pattern, intent, re.IGNORECASE)) is not None]
     return (int(found[0]["count"] or 1), found[0]["unit"].lower()) if found else None
 

@@ -376,10 +376,12 @@ def test_what_is_open_of_a_forecast_is_asked_at_once_and_its_answers_are_taken()
 
 
 def test_a_horizon_without_a_series_is_asked_about_and_a_named_task_is_no_forecast():
-    churn = "which customers churned within the next 30 days, accuracy 0.9"
-    question = asked(churn, "customers.csv")[1].questions[0]
+    spending = "spending of the next 30 days, accuracy 0.9"
+    question = asked(spending, "customers.csv")[1].questions[0]
     assert (question.argument, question.choices[1]) == ("task", "table_classification")
-    assert asked(churn, "customers.csv", task="table_classification")[1].series is None
+    assert asked(spending, "customers.csv", task="table_classification")[1].series is None
+    churn = asked("which customers churned within the next 30 days, accuracy 0.9", "customers.csv")[1]
+    assert (churn.questions, churn.series) == ([], None), "asked of each row"
     assert asked("predict load from wind, MAE at most 3", "load.csv")[1].series is None
 
 
