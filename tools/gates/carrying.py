@@ -69,7 +69,9 @@ def told_steps(evidence: Evidence, where: PhaseStatus, source_id: str, asked: in
         needed = steps_of(source)
         return max(asked, needed), f"steps {asked} -> {needed}: so many carry the plan over" if asked < needed else ""
     why = "no passed gate is stale"
-    if (reasons := where.gate(where.phase).reasons) or where.is_finished:
+    if source is not None:
+        why = f"the plan is carried over by the first steps of {source.id}"
+    elif (reasons := where.gate(where.phase).reasons) or where.is_finished:
         why = f"what changed is measured anew ({'; '.join(reasons[:2])})" if reasons else "the project is finished"
     elif (run := evidence.run(source_id)) is not None and (other := other_than_planned(evidence, run)):
         why = f"{source_id} is of an earlier plan ({', '.join(other[:2])}), and is made anew whatever this shows"
