@@ -109,10 +109,9 @@ def pruned_in_use(evidence: Evidence) -> list[str]:
 def _busy(evidence: Evidence, runs: list[RunEvidence]) -> set[str]:
     """Return runs that are at work or may be resumed, what they repeat or export, and those of studies under way."""
     found: set[str] = set()
-    present = evidence.config_digest if evidence.has_valid_config else None
     for run in runs:
         study = evidence.session.get(Study, run.row.study) if run.row.study else None
-        is_current = run.row.base_config_digest == present and run.row.study is None
+        is_current = run.row.base_config_digest in evidence.config_digests and run.row.study is None
         resumable = run.status.state in RESUMABLE and is_current
         if run.sealed is None or resumable or (study is not None and study.state in ACTIVE):
             found |= {run.id, *filter(None, [run.row.source_run])}

@@ -45,11 +45,37 @@ def carry_over_call(evidence: Evidence) -> NextCall | None:
     if smoke is None or source is None or not any(body["phase"] == "planning" for _, body in evidence.decisions):
         return None
     changes = evidence.surroundings(smoke)
-    tried = [run for run in _short_replays(evidence, source) if run.is_complete and not evidence.surroundings(run)]
+    tried = [
+        run
+        for run in _short_replays(evidence, source)
+        if run.is_complete
+        and (run.directory.specification().max_steps or 0) >= steps_of(source)
+        and not evidence.surroundings(run)
+    ]
     if not changes or tried or not all(map(_may_not_matter, changes)):
         return None
     why = f"{'; '.join(changes[:2])}: if its first steps come out bit for bit, nothing is trained anew"
     return evidence.call("verify_reproducibility", why, run_id=source.id, steps=steps_of(source))
+
+
+def told_steps(evidence: Evidence, where: PhaseStatus, source_id: str, asked: int) -> tuple[int, str]:
+    """Return how many steps a short replay of a run repeats, and what they are good for.
+
+    Args:
+        asked: the caller's number: fewer than carry a stale plan over would show nothing.
+    """
+    source = _baseline(evidence) if may_be_carried(evidence, where) else None
+    if source is not None and source.id == source_id:
+        needed = steps_of(source)
+        return max(asked, needed), f"steps {asked} -> {needed}: so many carry the plan over" if asked < needed else ""
+    why = "no passed gate is stale"
+    if source is not None:
+        why = f"the plan is carried over by the first steps of {source.id}"
+    elif (reasons := where.gate(where.phase).reasons) or where.is_finished:
+        why = f"what changed is measured anew ({'; '.join(reasons[:2])})" if reasons else "the project is finished"
+    elif (run := evidence.run(source_id)) is not None and (other := other_than_planned(evidence, run)):
+        why = f"{source_id} is of an earlier plan ({', '.join(other[:2])}), and is made anew whatever this shows"
+    return asked, f"the first {asked} steps are compared, which opens no gate: {why}"
 
 
 def steps_of(source: RunEvidence) -> int:

@@ -11,7 +11,7 @@ from trainwright.tools.answers import NextCall
 from trainwright.tools.evaluation.baseline import baseline_record
 from trainwright.tools.gates.checklist import load_checklist
 from trainwright.tools.gates.exits import spent_limit
-from trainwright.tools.gates.finals import final_of
+from trainwright.tools.gates.finals import final_of, is_as_asked
 from trainwright.tools.gates.improvement import measure_improvement, study_that_counts
 from trainwright.tools.gates.releases import BEGUN, Release, releases, witnesses
 from trainwright.tools.gates.run_evidence import RunEvidence
@@ -24,7 +24,7 @@ from trainwright.tools.workspace.kept import BEFORE_COMMIT, note_whole_workspace
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, Project, Run, Study
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError
-from trainwright.trainer.config import TrainingConfig, config_digest, parse_config
+from trainwright.trainer.config import TrainingConfig, config_digest, config_digests, parse_config
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.digests import remembered_digest
 
@@ -51,6 +51,10 @@ def refuse_edits(differences: list[str]) -> None:
             f"The workspace was edited by hand: {'; '.join(differences[:3])}.",
             remedy="The workspace's owner undoes the edit; `trainwright verify WORKSPACE` names all of them.",
         )
+
+
+def _trained(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key not in {"deployment", "search", "monitoring"}}
 
 
 class Evidence:
@@ -219,8 +223,9 @@ class Evidence:
 
     @cached_property
     def config_digest(self) -> str:
-        """That version's digest, computed again from its values."""
-        return config_digest(self.config)
+        """That version's digest, computed again from its values; as it was recorded where earlier versions made it."""
+        config = self.config
+        return self.version.digest if self.version.digest in config_digests(config) else config_digest(config)
 
     @cached_property
     def _rows(self) -> dict[str, Run]:
@@ -245,12 +250,25 @@ class Evidence:
             and (source is None or start.source_run == source)
         ]
         found = [run for run_id in reversed(ids) if (run := self.run(run_id)) is not None]
+        if kind is RunKind.EXPORT:
+            found = [run for run in found if is_as_asked(self, run)]
         return next((run for run in found if run.is_complete), found[0] if found else None)
 
     @cached_property
     def config_digests(self) -> set[str]:
-        """Digests of the present configuration: an earlier version's schema gave it another. None of an unfit one."""
-        return {self.config_digest, self.version.digest} if self.has_valid_config else set()
+        """Digests of the present configuration: an earlier version's schema gave it another. None of an unfit one.
+
+        Earlier versions counted `deployment` too: those of every version kept that trains the same are among them.
+        """
+        if not self.has_valid_config:
+            return set()
+        kept = [(one.values, one.digest) for one in self.facts.configurations.values()]
+        present = _trained(self.version.values)
+        return {
+            self.config_digest,
+            config_digest(self.config),
+            *(digest for values, digest in kept if _trained(values) == present),
+        }
 
     def _same_as(self, digest: str) -> set[str]:
         return self.config_digests if digest in self.config_digests else {digest}
@@ -332,7 +350,7 @@ class Evidence:
 
     @cached_property
     def export(self) -> RunEvidence | None:
-        """The export of the final run."""
+        """The export of the final run in the formats that the configuration asks for."""
         return self.newest(RunKind.EXPORT, source=self.final.id) if self.final else None
 
     def final_value(self, metric: str) -> float | None:

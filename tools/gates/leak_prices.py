@@ -175,7 +175,7 @@ def leak_prices(evidence: Evidence) -> list[LeakPrice]:
     """Return the prices of all leaks of the present configuration that were priced, the newest of each finding."""
     prices: dict[str, LeakPrice] = {}
     for run_id, start in evidence.facts.started.items():
-        if start.kind != RunKind.LEAK_PRICE or start.base_config_digest != evidence.config_digest:
+        if start.kind != RunKind.LEAK_PRICE or start.base_config_digest not in evidence.config_digests:
             continue
         run = evidence.run(run_id)
         price = price_of(evidence, run) if run is not None else None
@@ -188,7 +188,7 @@ def unpriced(evidence: Evidence) -> NextCall | None:
     """Return the call that prices the gravest leak that nobody tried to price; None where there is none."""
     if evidence.baseline is None or not evidence.baseline.is_complete:
         return None
-    own = (start for start in evidence.facts.started.values() if start.base_config_digest == evidence.config_digest)
+    own = (start for start in evidence.facts.started.values() if start.base_config_digest in evidence.config_digests)
     tried = {start.label for start in own if start.kind == RunKind.LEAK_PRICE}
     for check in found_leaks(evidence):
         if check.details.get("changes") and check.severity != "info" and check.place not in tried:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
-from trainwright.tools.gates.finals import is_reused
+from trainwright.tools.gates.finals import is_as_asked, is_reused
 from trainwright.tools.gates.opened import opened_since
 from trainwright.tools.gates.releases import holds_now, other_than_planned
 from trainwright.tools.gates.replays import compared
@@ -136,9 +136,11 @@ def _configure(evidence: Records, arguments: dict[str, Any]) -> str:
         return ""
     if unused := ignored(evidence, list(changes)):
         return f"the run makes no use of {', '.join(unused)}" if len(unused) == len(changes) else ""
-    digest = config_digest(merge_changes(changes, evidence.version.values, argument="changes").config)
-    if digest == evidence.config_digest:
-        return "the configuration has these values already"
+    config = merge_changes(changes, evidence.version.values, argument="changes").config
+    digest = config_digest(config)
+    if digest in evidence.config_digests:
+        is_same = config.deployment.writes_as(evidence.config.deployment)
+        return "the configuration has these values already" if is_same else ""
     held = [number for number, version in evidence.facts.configurations.items() if version.digest == digest]
     tried = any(start.config_digest == digest for start in evidence.facts.started.values())
     return f"version {held[-1]} had these values, was tried and left" if held and tried else ""
@@ -208,9 +210,11 @@ def _must_be_repeated(evidence: Records, run: RunRecords, kind: RunKind) -> bool
 
 def _latest(evidence: Records, kind: RunKind, config: str, source: str | None) -> Iterator[RunRecords]:
     """Give the plan's runs, the latest first."""
+    digests = evidence.config_digests if config in evidence.config_digests else {config}
     for run_id, start in reversed(evidence.facts.started.items()):
-        same = (start.kind, start.config_digest, start.study) == (kind.value, config, None)
-        if same and source in {None, start.source_run} and (run := evidence.run(run_id)) is not None:
+        same = (start.kind, start.study) == (kind.value, None) and start.config_digest in digests
+        run = evidence.run(run_id) if same and source in {None, start.source_run} else None
+        if run is not None and (kind is not RunKind.EXPORT or is_as_asked(evidence, run)):
             yield run
 
 

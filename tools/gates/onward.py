@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.cures import tried_on, untried
-from trainwright.tools.gates.overlay import is_allowed
+from trainwright.tools.gates.overlay import is_of_export
 from trainwright.tools.owner.grants import accepted_alerts
 from trainwright.tools.training_monitor.diagnosis import diagnose
 from trainwright.trainer.base.errors import StorageError
@@ -56,10 +56,10 @@ def onward(run: RunRecords) -> NextCall:
 
 
 def _fixing(run: RunRecords, changes: dict[str, Any], failure: Failure) -> NextCall:
-    """Name the change that fixes a failure; of an export, as an overlay of the final run where it may be."""
+    """Name the change that fixes a failure."""
     why = f"fixes the failure: {failure.remedy}"[:MOST_CHARACTERS]
-    if run.row.kind == RunKind.EXPORT and all(map(is_allowed, changes)):
-        return without_gates_anew(run, changes, why)
+    if all(map(is_of_export, changes)):
+        why = f"nothing is trained anew for it, the export alone is repeated: {failure.remedy}"[:MOST_CHARACTERS]
     arguments = {"project": run.row.project, "changes": changes, "reason": f"{run.id}: {failure.category}"}
     return NextCall(tool="configure", arguments=arguments, why=why)
 
@@ -91,13 +91,6 @@ def after_alert(run: RunRecords) -> NextCall | None:
     if run.status.state is RunState.STOPPED:
         why += f" resume_training(run_id={run.id!r}) goes on without it."
     return NextCall(tool="configure", arguments=arguments, why=why)
-
-
-def without_gates_anew(export: RunRecords, changes: dict[str, Any], why: str) -> NextCall:
-    """Name the final run with these changes over the exported one's configuration; no earlier gate opens."""
-    changes = {**export.facts.overlay(export.row.source_run), **changes}
-    arguments = {"project": export.row.project, "kind": RunKind.FINAL.value, "changes": changes}
-    return NextCall(tool="start_training", arguments=arguments, why=why)
 
 
 def _after_full_disk(run: RunRecords) -> NextCall:

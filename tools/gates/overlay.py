@@ -10,12 +10,12 @@ from typing import Any
 
 from trainwright.tools.documents import SKILL
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config import apply_changes, config_digest, flatten, load_yaml, parse_config
+from trainwright.trainer.config import apply_changes, config_digest, config_digests, flatten, load_yaml, parse_config
 from trainwright.trainer.config.cross_rules import without_the_trainers
 
 KEYS = (
     "training.epochs", "training.max_steps", "training.validate_every_n_epochs", "training.device", "early_stopping",
-    "schedule", "weight_averaging", "checkpoints", "distributed", "deployment",
+    "schedule", "weight_averaging", "checkpoints", "distributed",
 )  # fmt: skip
 """Keys, and sections with all that is below them."""
 TEMPLATE = "production"
@@ -52,10 +52,15 @@ def is_allowed(key: str) -> bool:
     return any(key == name or key.startswith(f"{name}.") for name in KEYS)
 
 
+def is_of_export(key: str) -> bool:
+    """Return whether a key decides the export alone, which no run depends on; earlier versions laid it over one."""
+    return key.partition(".")[0] == "deployment"
+
+
 def accepts(accepted: dict[str, Any], overlay: dict[str, Any], digest: str) -> bool:
     """Return whether a run of this configuration digest is the accepted configuration with this overlay on the list."""
-    laid = config_digest(parse_config(apply_changes(accepted, overlay)))
-    return laid == digest and all(is_allowed(key) for key in overlay)
+    laid = config_digests(parse_config(apply_changes(accepted, overlay)))
+    return digest in laid and all(is_allowed(key) or is_of_export(key) for key in overlay)
 
 
 def _dotted(changes: dict[str, Any]) -> dict[str, Any]:
@@ -79,12 +84,14 @@ def _from_template(searched: list[str], *, is_handed_over: bool) -> dict[str, An
 def _refusal(project: str, template: str | None, wanted: dict[str, Any], refused: list[str]) -> ConfigurationError:
     kept = {key: value for key, value in wanted.items() if key not in refused}
     rest = {key: wanted[key] for key in refused}
+    alone = all(map(is_of_export, refused))
+    then = "then export_model: no run depends on it" if alone else "the rest is another configuration, every gate anew"
     given = (f", template={template!r}" if template else "") + (f", changes={kept!r}" if kept else "")
     return ConfigurationError(
         f"A final run may not set {', '.join(refused)[:200]}; over the accepted configuration it may lay "
         f"{', '.join(KEYS)}.",
-        remedy=f"start_training(project={project!r}, kind='final'{given}); the rest is another configuration, every "
-        f"gate anew: configure(project={project!r}, changes={rest!r}).",
+        remedy=f"start_training(project={project!r}, kind='final'{given}); configure(project={project!r}, "
+        f"changes={rest!r}), {then}.",
         document=DOCUMENT,
         details={"kept": kept, "refused": refused},
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.expectations import expectation_changes
 from trainwright.tools.gates.opened import opened_since
+from trainwright.tools.gates.overlay import is_of_export
 from trainwright.tools.ledger import Inspection
 from trainwright.tools.owner.grants import operations
 from trainwright.trainer.base import fetched
@@ -82,10 +83,11 @@ def configuration_changes(evidence: Records, rested_on: dict[str, Any]) -> list[
     """Return the keys by which the present configuration differs from the one a decision depends on."""
     if not evidence.has_valid_config:
         return ["configuration: an earlier release took it, and this one refuses it"]
-    if rested_on["configuration"] in {evidence.config_digest, evidence.version.digest}:
+    if rested_on["configuration"] in evidence.config_digests:
         return []
     old, new = flatten(rested_on.get("values", {})), flatten(_whole(evidence.version.values))
-    keys = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
+    known = [key for key in sorted(old.keys() | new.keys()) if not is_of_export(key)]  # which earlier versions recorded
+    keys = [key for key in known if old.get(key) != new.get(key)]
     named = [f"{key} {old.get(key)!r} -> {new.get(key)!r}" for key in keys[:MOST_NAMED]]
     more = f" and {len(keys) - MOST_NAMED} more" if len(keys) > MOST_NAMED else ""
     return [f"configuration: {', '.join(named) or 'changed'}{more}"]

@@ -66,7 +66,7 @@ def apply_definition(workspace: Workspace, definition: Definition, folder: Path)
         return True
     settled = {**settled_values(values, definition.goal), "code_root": ""}
     both = [parse_config({**present, "code_root": ""}), parse_config(settled)]
-    if config_digest(both[0]) == config_digest(both[1]):
+    if config_digest(both[0]) == config_digest(both[1]) and both[0].deployment == both[1].deployment:
         return False
     before, after = (flatten(each.model_dump(mode="json")) for each in both)
     changes = {key: after.get(key) for key in before.keys() | after.keys() if before.get(key) != after.get(key)}

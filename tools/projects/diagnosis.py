@@ -136,8 +136,8 @@ def _chosen(evidence: Evidence, run_id: str | None) -> RunEvidence:
 
 def _broken(evidence: Evidence) -> RunEvidence | None:
     """Return the newest run of the present configuration where it failed or vanished: the obstacle to a baseline."""
-    digest = evidence.config_digest
-    started = [run_id for run_id, start in evidence.facts.started.items() if start.config_digest == digest]
+    digests = evidence.config_digests
+    started = [run_id for run_id, start in evidence.facts.started.items() if start.config_digest in digests]
     run = evidence.run(started[-1]) if started else None
     return run if run is not None and run.status.state in {RunState.FAILED, RunState.INTERRUPTED} else None
 

@@ -344,11 +344,19 @@ def _earlier(session: Session, project: str, key: str | None) -> Run | None:
 
 def _the_same(workspace: Workspace, run: Run, request: RunRequest, plan: RunPlan) -> Run:
     """Return the earlier run of a key if its plan is the same: a key must not pass one run off for another."""
-    ordered = {"kind": request.kind.value, "study": request.study, "configuration": config_digest(plan.config)}
-    earlier = {"kind": run.kind, "study": run.study, "configuration": run.config_digest}
+    ordered: dict[str, Any] = {
+        "kind": request.kind.value,
+        "study": request.study,
+        "configuration": config_digest(plan.config),
+    }
+    earlier: dict[str, Any] = {"kind": run.kind, "study": run.study, "configuration": run.config_digest}
     if earlier["configuration"] != ordered["configuration"]:  # perhaps by an earlier version's schema alone
         specification = workspace.run_directory(run.project, run.id).specification()
         earlier["configuration"] = config_digest(specification.config)
+    if request.kind is RunKind.EXPORT:
+        ordered["export"] = plan.config.deployment.model_dump(mode="json")
+        specification = workspace.run_directory(run.project, run.id).specification()
+        earlier["export"] = specification.config.deployment.model_dump(mode="json")
     differing = [name for name, value in ordered.items() if earlier[name] != value]
     if differing:
         raise ConflictError(

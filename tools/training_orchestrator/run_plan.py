@@ -6,12 +6,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates import permits
+from trainwright.tools.gates.carrying import told_steps
+from trainwright.tools.gates.finals import deployment_of
 from trainwright.tools.gates.folds import is_fold
 from trainwright.tools.gates.leak_prices import changes_without_leak
 from trainwright.tools.gates.memory import complete_run
 from trainwright.tools.gates.overlay import TEMPLATE, overlay_of
+from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import LOOKING
-from trainwright.tools.workspace.records import get_run, latest_config, runs_of
+from trainwright.tools.workspace.records import get_run, runs_of
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError
 from trainwright.trainer.checkpoints.index import has_weights, list_checkpoints
 from trainwright.trainer.config import (
@@ -81,17 +84,18 @@ class RunPlan:
     overlay: dict[str, Any] = field(default_factory=dict)
     """A final run's overlay on the accepted configuration."""
     notes: tuple[str, ...] = ()
-    """Changes that were read in another form than they were written in."""
+    """Changes that were read in another form than they were written in; of a short replay, what it is good for."""
 
 
 def plan_run(evidence: Evidence, request: RunRequest) -> RunPlan:
     """Derive the configuration that a run trains with.
 
-    A replay or export takes its source's configuration as it was; a final run the one that the optimization gate
-    chose, with an overlay of template and changes (`gates.overlay`); every other run `base` (default: the project's
-    newest version). `changes` come on top, and the seed of a study's repetition; `changes` themselves leave the seed
-    alone, for a good seed is no finding. Only a smoke run may be bounded by `max_steps`, and a probe given a number to
-    measure; a replay has its source's bound, or repeats so many of the first steps.
+    A replay or export takes its source's configuration as it was (an export: with the present `deployment`); a final
+    run the one that the optimization gate chose, with an overlay of template and changes (`gates.overlay`); every other
+    run `base` (default: the project's newest version). `changes` come on top, and the seed of a study's repetition;
+    `changes` themselves leave the seed alone, for a good seed is no finding. Only a smoke run may be bounded by
+    `max_steps`, and a probe given a number to measure; a replay has its source's bound, or repeats so many of the first
+    steps.
 
     Raises:
         ConfigurationError: the changed configuration breaks the schema, they change the seed, a final run beyond its
@@ -101,12 +105,10 @@ def plan_run(evidence: Evidence, request: RunRequest) -> RunPlan:
     """
     _check_bound(evidence.project, request.kind, request.max_steps)
     _check_template(evidence.project, request.kind, request.template, request.changes)
-    latest = latest_config(evidence.session, evidence.name)
-    base_digest = config_digest(parse_config(latest.values))
-    return _repeated(evidence, request) if request.kind in REPEATING else _trained(evidence, request, base_digest)
+    return _repeated(evidence, request) if request.kind in REPEATING else _trained(evidence, request)
 
 
-def _trained(evidence: Evidence, request: RunRequest, base_digest: str) -> RunPlan:
+def _trained(evidence: Evidence, request: RunRequest) -> RunPlan:
     kind, seed, changes, notes = request.kind, request.seed, _asked(evidence, request), list[str]()
     values = request.base if request.base is not None else permits.base_values(evidence, kind)
     if request.base is None:
@@ -124,7 +126,8 @@ def _trained(evidence: Evidence, request: RunRequest, base_digest: str) -> RunPl
     _check_rows(evidence, kind, config, changes)
     bound = SMOKE_STEPS if kind is RunKind.SMOKE and request.max_steps is None else request.max_steps
     source = get_run(evidence.session, request.source_run) if kind is RunKind.CURE and request.source_run else None
-    return RunPlan(config, base_digest, source, bound, changes if kind is RunKind.FINAL else {}, tuple(notes))
+    overlay = changes if kind is RunKind.FINAL else {}
+    return RunPlan(config, evidence.config_digest, source, bound, overlay, tuple(notes))
 
 
 def _asked(evidence: Evidence, request: RunRequest) -> dict[str, Any]:
@@ -144,10 +147,14 @@ def _repeated(evidence: Evidence, request: RunRequest) -> RunPlan:
         )
     source = _source(evidence, kind, request.source_run)
     specification = evidence.workspace.run_directory(evidence.name, source.id).specification()
-    bound = specification.max_steps if kind is RunKind.REPLAY else None
+    bound, told = specification.max_steps if kind is RunKind.REPLAY else None, ""
     if request.max_steps is not None:
-        bound = min(request.max_steps, bound or request.max_steps)
-    return RunPlan(specification.config, source.base_config_digest, source, bound)
+        steps, told = told_steps(evidence, phase_status_of(evidence), source.id, request.max_steps)
+        bound = min(steps, bound or steps)
+    config = specification.config
+    if kind is RunKind.EXPORT:
+        config = config.model_copy(update={"deployment": deployment_of(evidence)})
+    return RunPlan(config, source.base_config_digest, source, bound, notes=(told,) if told else ())
 
 
 def existing_run(evidence: Evidence, kind: RunKind, plan: RunPlan) -> Run | None:

@@ -12,7 +12,7 @@ from trainwright.tools.ledger.rows import removed, title
 from trainwright.tools.verification.findings import Case, Finding, Found, found
 from trainwright.tools.workspace.tables import ConfigVersion
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.config import config_digest, flatten, parse_config
+from trainwright.trainer.config import config_digests, flatten, parse_config
 
 if TYPE_CHECKING:
     from typing import Any
@@ -39,7 +39,7 @@ def verify_configurations(case: Case) -> Found:
     count, findings = verify_rows(ConfigVersion, case)
     findings = [finding.model_copy(update={"where": "configuration"}) for finding in findings]
     for row in case.session.scalars(select(ConfigVersion)):
-        if case.rows.differences(row) or _digest_of(row.values) == row.digest:
+        if case.rows.differences(row) or row.digest in _digests_of(row.values):
             continue
         what = f"{title(row)} does not have its recorded digest"
         if _is_of_other_version(case, row.project):
@@ -79,8 +79,8 @@ def verify_triggers(case: Case) -> Found:
     return len(TRIGGERS), found("database", problems)
 
 
-def _digest_of(values: dict[str, Any]) -> str:
+def _digests_of(values: dict[str, Any]) -> set[str]:
     try:
-        return config_digest(parse_config(values))
+        return config_digests(parse_config(values))
     except TrainwrightError:
-        return "not valid"
+        return set()

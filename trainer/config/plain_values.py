@@ -295,12 +295,26 @@ NOT_OF_A_RUN: dict[str, Any] = {
 def config_digest(config: TrainingConfig) -> str:
     """Return the digest of all that a run depends on, defaults filled in.
 
-    Not `search`, `monitoring` or `deployment.share_rows`, which change no step.
+    Not `search` or `monitoring`, which change no step, nor `deployment`: another format repeats an export, no training.
+    It stands in the digest as its defaults, so that older workspaces keep theirs.
 
     Nor which programs show it, or whether steps are traced: neither changes a bit.
 
     A section that came later counts where it is set, so that older workspaces keep their digests.
     """
+    return _digest_of_all(_without_export(config))
+
+
+def config_digests(config: TrainingConfig) -> set[str]:
+    """Return the digests that runs of a configuration may have: earlier versions counted `deployment`."""
+    return {config_digest(config), _digest_of_all(config)}
+
+
+def _without_export(config: TrainingConfig) -> TrainingConfig:
+    return config.model_copy(update={"deployment": type(config.deployment)()})
+
+
+def _digest_of_all(config: TrainingConfig) -> str:
     later = {name for name in SINCE_FIRST if getattr(config, name) is None}
     left_out: dict[str, Any] = dict.fromkeys(("search", "monitoring", *later), True)
     if config.data is not None and config.data.expectations is None:

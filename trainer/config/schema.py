@@ -213,6 +213,10 @@ class DeploymentSection(Section):
     share_rows: bool = False
     """Copy the fixed validation and test rows into the final model's folder, for whoever evaluates it again."""
 
+    def writes_as(self, other: DeploymentSection) -> bool:
+        """Return whether an export under the other section writes the same files of the model."""
+        return (set(self.formats), self.onnx_tolerance) == (set(other.formats), other.onnx_tolerance)
+
 
 class EvaluationGateSection(Section):
     """Requirement on the final model beside the goal (PIPE-3). Fixed at planning, like all of this."""

@@ -118,6 +118,11 @@ def train_run(
     if fork is not None:
         heartbeat.stage("resuming in a fresh process")
         resume_probe.require_same(session, fork)
+    if specification.kind is RunKind.SMOKE and session.progress.stop_reason is not None and session.strategy.is_first:
+        from trainwright.trainer.jobs.export_probe import probe_export
+
+        heartbeat.stage("trying the export")
+        run.write_evidence(probe_export(session))
     return reason
 
 

@@ -107,3 +107,22 @@ class Program(Part, file="program"):
     """What making it cost the run."""
     problem: str | None = None
     remedy: str | None = None
+
+
+class ExportProbe(Part, file="export_probe"):
+    """The export that a smoke run tried of its model, as ONNX; of earlier versions' smoke runs empty.
+
+    `reason` says why it was not tried, `problem` why there would be no ONNX.
+    """
+
+    parity: Parity = Parity()
+    difference: float | None = None
+    """By which the program differs from the model, of its largest output where above 1; None: not for that."""
+    reason: str = ""
+    problem: str = ""
+    remedy: str = ""
+    document: str | None = None
+    changes: dict[str, Any] = {}
+    """Of the configuration, under which the model is exported all the same."""
+    seconds: float = 0.0
+    """What it cost the run."""

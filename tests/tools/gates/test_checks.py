@@ -27,7 +27,7 @@ from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.run import RunKind, RunState
-from trainwright.trainer.run.artifacts import FixedRows
+from trainwright.trainer.run.artifacts import ExportProbe, FixedRows
 from trainwright.trainer.run.results import Export
 from trainwright.trainer.run.validation import Report, Validation
 
@@ -41,8 +41,9 @@ CONFIG: dict[str, Any] = {
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.5}
 UNREACHED = {**GOAL, "target": 0.999}
 NO_MEANING = {
-    "planning.bounds_measured", "planning.code_captured", "planning.precision_on", "baseline.independently_evaluated",
-    "baseline.gpu_utilisation", "optimization.study_completed", "optimization.best_configuration",
+    "planning.bounds_measured", "planning.code_captured", "planning.precision_on", "planning.export_tried",
+    "baseline.independently_evaluated", "baseline.gpu_utilisation", "optimization.study_completed",
+    "optimization.best_configuration",
     "optimization.improvement_validated", "optimization.conclusion_grounded", "finalization.bounds_kept",
 }  # fmt: skip
 """Of built-in code on the CPU, whose written runs export no program, with the goal met and without bounds."""
@@ -237,6 +238,7 @@ CRITICAL = {
     "id": "exploding_gradients", "severity": "critical", "measured": 1e9, "signal": "gradient_norm", "fixes": [],
     "document": "diagnostics/exploding_gradients.md",
 }  # fmt: skip
+WEIGHTS = {"deployment.formats": ["safetensors"]}
 BOUND = {"evaluation_gate": {"minimum": {"accuracy": 0.99}}}
 APART = ["validation accuracy: 0.9 reported by the training process, 0.1 by its program"]
 REFUSED: list[tuple[str, Harm, str, str, str]] = [
@@ -259,6 +261,10 @@ REFUSED: list[tuple[str, Harm, str, str, str]] = [
         configured(training={"precision": "bf16"}),
         of_part("smoke", "resolved", products={"float32": 9, "bfloat16": 1})),
      "1 layers in bfloat16, 9 layers in float32", "products in bfloat16", "configure"),
+    ("planning.export_tried", of_record("smoke", ExportProbe(problem="no ONNX function for it", changes=WEIGHTS)),
+     "no ONNX function for it", "within 0.0001", "configure"),
+    ("planning.export_tried", of_record("smoke", ExportProbe(problem="differs", difference=2e-4, changes=WEIGHTS)),
+     "differs", "within 0.0001", "configure"),
     ("planning.bounds_measured", configured(evaluation_gate={"minimum": {"f1": 0.5}}), "not computed: f1", "",
      "configure"),
     ("planning.states_kept", configured(checkpoints={"save_best": False, "save_last": False}), "neither best nor last",

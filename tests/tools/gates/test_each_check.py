@@ -24,7 +24,7 @@ from trainwright.trainer.checkpoints.index import write_index
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.data.validation.report import Report, Verdict
 from trainwright.trainer.run import RunDirectory, RunState
-from trainwright.trainer.run.artifacts import FixedRows, FixedSplit
+from trainwright.trainer.run.artifacts import ExportProbe, FixedRows, FixedSplit, Parity
 from trainwright.trainer.run.evidence import (
     BestEpoch,
     Code,
@@ -149,6 +149,7 @@ def run_of(name: str, folder: RunDirectory) -> Any:
         ),
         parts={
             Validation: VERDICTS,
+            ExportProbe: ExportProbe(parity=Parity(rows_compared=4, max_abs_difference=1e-7, passed=True)),
             FixedRows: FixedRows(
                 validation=VERDICTS.digest(), splits={one: FixedSplit(rows=1, size=1) for one in ("validation", "test")}
             ),
@@ -218,6 +219,7 @@ CASES: list[Case] = [
     ("planning.precision_on", {
         "config": config_with(training={"precision": "bf16"}),
         "smoke.resolved.products": {"bfloat16": 1, "float32": 9}}, "9 layers in float32"),
+    ("planning.export_tried", {"smoke.parts": {ExportProbe: ExportProbe(problem="has no forward")}}, "has no forward"),
     ("planning.states_kept", {
         "config": config_with(checkpoints={"save_best": False, "save_last": False})}, "neither best nor last"),
     ("baseline.run_completed", {"baseline.is_complete": False}, "baseline is completed"),

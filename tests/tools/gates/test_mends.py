@@ -82,7 +82,7 @@ def test_a_baseline_that_took_too_long_is_made_as_short_as_it_must_be(
 
 
 @pytest.mark.requirement("GATE-2", "PHASE-6")
-@pytest.mark.parametrize(("onnx_passed", "tool"), [(False, "start_training"), (True, "export_model")])
+@pytest.mark.parametrize(("onnx_passed", "tool"), [(False, "configure"), (True, "export_model")])
 def test_an_export_whose_onnx_differs_is_not_simply_repeated(
     onnx_passed: bool, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,8 +92,6 @@ def test_an_export_whose_onnx_differs_is_not_simply_repeated(
         is_complete=True,
         exported=Export.model_validate(record),
         differences=["edited"] if onnx_passed else [],
-        row=SimpleNamespace(project="p", source_run="final-1"),
-        facts=SimpleNamespace(overlay=lambda run_id: {"training.epochs": 9} if run_id == "final-1" else {}),
     )
     best = [SimpleNamespace(tags=["best"], digest="best")]
     monkeypatch.setattr(finalization, "list_checkpoints", lambda directory: best)
@@ -102,5 +100,5 @@ def test_an_export_whose_onnx_differs_is_not_simply_repeated(
     assert found.status == "failed"
     assert found.next is not None
     assert found.next.tool == tool
-    laid = {"training.epochs": 9, "deployment.formats": ["safetensors"]}
-    assert found.next.arguments.get("changes") == laid if tool == "start_training" else "another look" in found.next.why
+    weights = {"deployment.formats": ["safetensors"]}
+    assert found.next.arguments.get("changes") == weights if tool == "configure" else "another look" in found.next.why

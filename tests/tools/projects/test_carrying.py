@@ -16,6 +16,7 @@ from trainwright.tools.ledger import append, entries
 from trainwright.tools.training_orchestrator import replay_run, start_run, wait_for_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
+from trainwright.trainer.base.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
 
 pytestmark = pytest.mark.slow
@@ -77,6 +78,38 @@ def test_a_short_replay_carries_the_evidence_over_and_every_later_gate_stands_ag
     checks = {check.id: check.status for check in status(workspace).checks}
     assert checks["finalization.same_evidence"] == "passed"
     assert verify_workspace(workspace.path).findings == []
+
+
+@pytest.mark.requirement("PHASE-8", "REPRO-3")
+def test_too_few_steps_are_made_as_many_as_carry_the_plan_over(at: At, other_numpy: Callable[[], None]) -> None:
+    workspace = at("diagnosed")
+    (baseline,) = [run.run_id for run in status(workspace).runs if run.kind == "baseline"]
+    useless = replay_run(workspace, NAME, run_id=baseline, steps=2)
+    assert useless.taken_as == ["the first 2 steps are compared, which opens no gate: no passed gate is stale"]
+    finish(workspace, useless.run_id)
+    other_numpy()
+    call = status(workspace).next
+    assert call is not None
+    assert call.tool == "verify_reproducibility"
+    replay = replay_run(workspace, NAME, run_id=baseline, steps=2)
+    needed = call.arguments["steps"]
+    assert replay.taken_as == [f"steps 2 -> {needed}: so many carry the plan over"]
+    finish(workspace, replay.run_id)
+    assert status(workspace).phase == "optimization"
+
+
+@pytest.mark.requirement("PHASE-8", "REPRO-3")
+def test_a_replay_of_an_earlier_plans_baseline_says_beforehand_that_it_opens_no_gate(at: At) -> None:
+    workspace = at("diagnosed")
+    (baseline,) = [run.run_id for run in status(workspace).runs if run.kind == "baseline"]
+    path = workspace.path.parent / "code" / "flower_model.py"
+    path.write_text(path.read_text() + "\n\ndef unused() -> int:\n    return 1\n")
+    with pytest.raises(GateRefusedError, match=r"code: flower_model\.py changed"):
+        replay_run(workspace, NAME, run_id=baseline, steps=50)
+    finish(workspace, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+    projects.pass_gate(workspace, NAME, "planning")
+    (told,) = replay_run(workspace, NAME, run_id=baseline, steps=50).taken_as or [""]
+    assert told.endswith("opens no gate: what changed is measured anew (code: flower_model.py changed)")
 
 
 @pytest.mark.requirement("PHASE-8", "PIPE-1")

@@ -1,4 +1,4 @@
-"""Planning: memory, accumulation, precision and kept states, as the smoke run of the configuration measured them."""
+"""Planning: memory, accumulation, precision, kept states and export, as the configuration's smoke run measured them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed, passed_if
 from trainwright.tools.gates.scope import scope_changes
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.artifacts import ExportProbe
 
 if TYPE_CHECKING:
     from trainwright.tools.answers import NextCall
@@ -127,6 +128,27 @@ def states_kept(evidence: Evidence, line: CheckLine) -> Outcome:
     changes = {"checkpoints.save_best": True, "checkpoints.save_last": True}
     remedy = evidence.call("configure", "without a kept state nothing can be exported", changes=changes)
     return passed_if(bool(named), measured, line.text, remedy)
+
+
+@check("planning.export_tried")
+def export_tried(evidence: Evidence, line: CheckLine) -> Outcome:
+    """The smoke run's model was written as ONNX, where the final one shall be, and gave the model's outputs."""
+    run, deployment = evidence.smoke, evidence.config.deployment
+    if run is None or not run.is_complete:
+        return _needs_smoke(evidence, line)
+    tolerance, found = deployment.onnx_tolerance, run.part(ExportProbe)
+    required = f"an ONNX program with the model's outputs, within {tolerance:g}"
+    if "onnx" not in deployment.formats:
+        return not_applicable(f"{', '.join(deployment.formats)} alone is wanted", required)
+    if found.reason or not found:
+        return not_applicable(found.reason or "the smoke run is of an earlier version, which did not try it", required)
+    if found.problem and (found.difference is None or found.difference > tolerance):
+        why = f"or, the cause fixed in your code and smoke run anew: {found.remedy}"
+        remedy = evidence.call("configure", why, changes=found.changes)
+        return failed(found.problem, required, remedy)
+    apart, rows = found.parity.max_abs_difference, found.parity.rows_compared
+    told = f"differs by {found.difference:.1e}" if found.problem else f"differs by {apart:.1e} over {rows} rows"
+    return passed(f"ONNX {told}", required)
 
 
 def _needs_smoke(evidence: Evidence, line: CheckLine) -> Outcome:

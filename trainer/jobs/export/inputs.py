@@ -287,6 +287,8 @@ def example_rows(session: Session) -> tuple[Inputs, bool]:
         raise not_tensors()
     if example is None or real is None:
         return real or example or {}, real is not None
+    if example.keys() <= real.keys():
+        return (real, True) if all(_alike(real[name], example[name]) for name in example) else (example, False)
     ordered = [real.get(name) for name in example] if real.keys() & example.keys() else list(real.values())
     if len(ordered) != len(example) or not all(map(_alike, ordered, example.values())):
         return example, False
@@ -300,13 +302,41 @@ def _alike(real: Tensor | None, example: Any) -> bool:
     return (real.dtype, real.shape[1:]) == (example.dtype, example.shape[1:])
 
 
+def batches_are_named(session: Session) -> bool:
+    """Return whether the model is called by keyword, with dicts."""
+    return isinstance(next(rows_loader(session).batches(0)), Mapping)
+
+
 def _example(session: Session) -> dict[str, Any] | None:
-    """Return the user's `example_input` by name; None where there is none."""
+    """Return the user's `example_input` by name; None where there is none.
+
+    A tuple is by place: where the batches name inputs, those of forward's parameters.
+    """
     example = session.work.example_input
     if example is None or isinstance(example, Mapping):
         return None if example is None else dict(example)
     listed = [example] if isinstance(example, Tensor) else list(example)
-    return {input_name(n, len(listed)): value for n, value in enumerate(listed)}
+    names = [input_name(n, len(listed)) for n in range(len(listed))]
+    if batches_are_named(session):
+        names = _places(session.model, len(listed)) or names
+    return dict(zip(names, listed, strict=True))
+
+
+def _places(model: nn.Module, count: int) -> list[str]:
+    """Return the names of forward's first parameters; none where it takes any. Raises ConfigurationError: too few."""
+    given = inspect.signature(model.forward).parameters.values()
+    if any(one.kind is one.VAR_POSITIONAL for one in given):
+        return []
+    names = [one.name for one in given if one.kind in {one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD}]
+    if len(names) < count:
+        raise ConfigurationError(
+            f"`example_input` is a tuple of {count}, so by place, and {type(model).__name__}.forward takes "
+            f"{len(names)} ({', '.join(names)}).",
+            remedy="Return a dict by the names of forward's parameters, as the samples are dicts; or leave "
+            "example_input out where the samples hold all inputs.",
+            document="configs/your_code.md",
+        )
+    return names[:count]
 
 
 def _real_inputs(session: Session) -> Inputs | None:

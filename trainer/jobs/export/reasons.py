@@ -93,7 +93,12 @@ def refusal(failed: list[tuple[str, Exception | Worst]], tolerance: float) -> Tr
             f"{tolerance:g} of outputs up to {worst.scale:g} ({worst.where}).",
             remedy="Look for Python branching on values or sizes in forward, which the exporter fixes to what it saw "
             "(use torch.where and x.shape); or raise deployment.onnx_tolerance if that is acceptable.",
-            details={"max_abs_difference": worst.difference, "tolerance": tolerance, **WITHOUT_ONNX},
+            details={
+                "max_abs_difference": worst.difference,
+                "tolerance": tolerance,
+                "ratio": worst.ratio,
+                **WITHOUT_ONNX,
+            },
         )
     errors = [error for _, error in failed if isinstance(error, Exception)]
     known = [in_plain_words(error) for error in reversed(errors)]
@@ -106,6 +111,18 @@ def no_forward(model: nn.Module) -> ConfigurationError:
     return ConfigurationError(
         f"The model ({type(model).__name__}) has no forward: only the task's step knows how to call it.",
         remedy="Give the model a `forward(inputs)` that returns the prediction, and let the step call it.",
+        details=WITHOUT_ONNX,
+    )
+
+
+def unlike_example(model: nn.Module, example: dict[str, Any], error: Exception) -> ConfigurationError:
+    """Return the error for an `example_input`, by the names under which it was given, that the model refused."""
+    given = ", ".join(f"{name} {describe(value)}" for name, value in example.items())
+    return ConfigurationError(
+        f"The model ({type(model).__name__}) does not take the task's `example_input` ({given}): {reason_of(error)}.",
+        remedy="Return an `example_input` with all that forward needs: a dict by its parameters' names, or a tuple in "
+        "their order, tensors with the batch first; or leave it out where the samples hold all inputs.",
+        document="configs/your_code.md",
     )
 
 

@@ -6,14 +6,12 @@ import json
 import shutil
 import statistics
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from trainwright.trainer.assembly.loaders import make_loader
 from trainwright.trainer.base.canonical import digest_file
@@ -30,18 +28,11 @@ from trainwright.trainer.engine.session import Session
 from trainwright.trainer.frameworks.framework import framework_in
 from trainwright.trainer.jobs.export.adapters import export_adapter
 from trainwright.trainer.jobs.export.exporters import DYNAMO, FAST, PROGRAM, onnx_evidence
-from trainwright.trainer.jobs.export.inputs import Example, Rows, example_rows, rows_loader
 from trainwright.trainer.jobs.export.library import FOLDER as LIBRARY
 from trainwright.trainer.jobs.export.library import write_library_folder
-from trainwright.trainer.jobs.export.program import (
-    best_checkpoint,
-    load_deployed,
-    prepared,
-    require_comparable,
-    write_program,
-)
+from trainwright.trainer.jobs.export.program import best_checkpoint, load_deployed, write_program
 from trainwright.trainer.jobs.export.raw_rows import measure_skew, ship_transform
-from trainwright.trainer.jobs.export.reasons import no_forward
+from trainwright.trainer.jobs.export.served import Served, rows_to_call_with, served_of
 from trainwright.trainer.jobs.export.serving import Serving
 from trainwright.trainer.jobs.export.texts import ship_tokenization
 from trainwright.trainer.run import RunDirectory, RunSpecification, RunState, write_report
@@ -50,11 +41,6 @@ from trainwright.trainer.run.evidence import Code, Data, Resolved
 from trainwright.trainer.run.results import Evaluated, Export, Onnx, Safetensors, TestSetAccess
 from trainwright.trainer.supervision.heartbeat import Heartbeat
 from trainwright.trainer.supervision.stop import StopRequest
-
-OTHER_INPUTS = ConfigurationError(
-    "`example_input` has other inputs than the samples, so no program can be sent the samples.",
-    remedy="Give samples that hold all inputs of the model, or defaults to the others, and leave example_input out.",
-)
 
 
 def export_run(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbeat, stop: StopRequest) -> str:
@@ -73,8 +59,9 @@ def export_run(run: RunDirectory, specification: RunSpecification, heartbeat: He
     source = RunDirectory(Path(specification.source_run))
     original = source.specification()
     expected = _evidence_digests(source) | specification.expected
+    config = original.config.model_copy(update={"deployment": specification.config.deployment})
     specification = specification.model_copy(
-        update={"config": original.config, "returns": original.returns, "expected": expected}
+        update={"config": config, "returns": original.returns, "expected": expected}
     )
     checkpoint = store_of(source).open(best_checkpoint(source))
     prove(run, specification, heartbeat)
@@ -137,18 +124,23 @@ def _write(
     evidence: dict[str, Any] = {"safetensors": _write_weights(session, checkpoint, folder / "model.safetensors")}
     session.model.cpu()
     evidence |= {"library": None, "onnx": None, "latency_ms": None}
-    rows, are_real = _rows_to_call_with(session)
+    rows, are_real, uncalled = dict[str, Tensor](), False, None
+    try:
+        rows, are_real = rows_to_call_with(session)
+    except ConfigurationError as error:
+        if "onnx" in config.deployment.formats:
+            raise
+        uncalled = error
     evidence["adapter"] = export_adapter(session, rows, folder)
-    if rows:
-        served = _served(session, rows, are_real=are_real)
+    if uncalled is None:
+        served = served_of(session, rows, are_real=are_real)
         evidence["library"] = write_library_folder(session, rows, folder / LIBRARY)
         evidence["onnx"] = _write_program(session, served, checkpoint, folder)
         if ship_transform(session, folder):
             evidence["skew"] = measure_skew(session, folder, served.serving)
         evidence["latency_ms"] = _latency_ms(served.serving, rows)
     else:
-        error = no_forward(session.model)
-        session.run.write_evidence(Program(problem=error.message, remedy=error.remedy))
+        session.run.write_evidence(Program(problem=uncalled.message, remedy=uncalled.remedy))
     described = {
         **session.run.part(Resolved).as_dict(),
         "class_names": splits.class_names,
@@ -168,49 +160,7 @@ def _write(
     return evidence
 
 
-def _rows_to_call_with(session: Session) -> tuple[dict[str, Tensor], bool]:
-    """Return raw inputs for the model, and whether they are of samples.
-
-    None where only its task's step knows how to call it, and no ONNX is wanted.
-    """
-    is_needed = "onnx" in session.config.deployment.formats
-    if not is_needed and type(session.model).forward is nn.Module.forward:
-        return {}, False
-    try:
-        return example_rows(session)
-    except ConfigurationError:
-        if is_needed:
-            raise
-        return {}, False
-
-
-@dataclass(frozen=True)
-class _Served:
-    """The serving model, the rows to compare it on, and why its program cannot be evaluated apart."""
-
-    serving: Serving
-    rows: Rows
-    problem: TrainwrightError | None = None
-
-
-def _served(session: Session, rows: dict[str, Tensor], *, are_real: bool) -> _Served:
-    problem: TrainwrightError = OTHER_INPUTS
-    if are_real:
-        try:
-            serving, real, batch = prepared(session)
-        except ConfigurationError as error:
-            problem = error
-        else:
-            try:
-                require_comparable(session, serving, real, batch)
-            except ConfigurationError as error:
-                return _Served(serving, real, error)
-            return _Served(serving, real, real.caveat)
-    by_name = isinstance(next(rows_loader(session).batches(0)), Mapping)
-    return _Served(Serving(session, list(rows) if by_name else None).eval(), Example(rows), problem)
-
-
-def _write_program(session: Session, served: _Served, checkpoint: LoadedCheckpoint, folder: Path) -> Onnx | None:
+def _write_program(session: Session, served: Served, checkpoint: LoadedCheckpoint, folder: Path) -> Onnx | None:
     """Write model.onnx, or where no ONNX is wanted model.pt2 for the evaluation, and the record of the program.
 
     Raises:
@@ -218,9 +168,8 @@ def _write_program(session: Session, served: _Served, checkpoint: LoadedCheckpoi
     """
     started, deployment, problem = time.perf_counter(), session.config.deployment, served.problem
     is_onnx, written = "onnx" in deployment.formats, None
-    if is_onnx and problem is not None and problem.details.get("is_repeatable") is False:
-        raise problem  # no program could agree with it
     if is_onnx:
+        served.require_repeatable()
         written = write_program(served.serving, served.rows, folder, (DYNAMO, FAST), deployment.onnx_tolerance)
     elif problem is None:
         try:
