@@ -30,9 +30,13 @@ def _tested(evidence: Evidence, found: Export) -> str:
     if not tested:
         return "The data has no test split."
     first = sorted(tested, key=lambda name: name != evidence.goal_metric)[:MOST_METRICS]
-    figures = ", ".join(_figure(name, tested[name], found.test.size or 0) for name in first)
-    by = "certified" if all(name in certified for name in first) else "as its process reported"
-    return f"Test split, {found.test.size} rows, {by}: {figures}."
+    figures = {name: _figure(name, tested[name], found.test.size or 0) for name in first}
+    sides = {
+        "certified": [told for name, told in figures.items() if name in certified],
+        "as its process reported": [told for name, told in figures.items() if name not in certified],
+    }
+    told = "; ".join(f"{by}: {', '.join(each)}" for by, each in sides.items() if each)
+    return f"Test split, {found.test.size} rows, {told}."
 
 
 def _figure(name: str, value: float, rows: int) -> str:
@@ -48,6 +52,9 @@ def _figure(name: str, value: float, rows: int) -> str:
 def _served(found: Export) -> str:
     if found.onnx is None:
         return "model.safetensors has the weights; README.md says how they are loaded."
+    if found.skew is not None:
+        use = "`python transform.py rows.csv model.onnx` gives the outputs for rows of the table as they are"
+        return f"{use}; README.md has the rest."
     outputs = [name for name in found.onnx.shapes if name not in found.onnx.inputs]
     names = f"{', '.join(found.onnx.inputs)} to {', '.join(outputs) or 'the output'}"
     call = "`onnxruntime.InferenceSession('model.onnx').run(None, inputs)`"

@@ -155,7 +155,7 @@ class ProjectStatus(Answer):
         """Fields without news: checks met still, gates that are open or passed, old runs."""
         usual = {phase: True for phase, stands in self.gates.items() if stands in {"open", "closed", "passed"}}
         return {
-            "checks": met_still(self.checks),
+            "checks": met_still(self.checks) | (not_yet(self.checks) if not self.runs else {}),
             "gates": True if len(usual) == len(self.gates) else usual,
             "runs": dict.fromkeys(range(SHOWN_RUNS, len(self.runs)), True),
             **dict.fromkeys(("limits", "config_version", "folder"), True),
@@ -170,6 +170,12 @@ def is_met(check: CheckLineView) -> bool:
 def met_still(checks: list[CheckLineView]) -> dict[int, bool]:
     """Return the places of the checks that are met and were not failed when their gate was last decided."""
     return {place: True for place, check in enumerate(checks) if is_met(check) and check.was != "failed"}
+
+
+def not_yet(checks: list[CheckLineView]) -> dict[int, bool]:
+    """Return the places of the checks behind the first failed one: without a run, nothing has measured them."""
+    failed = [place for place, check in enumerate(checks) if check.status == "failed"]
+    return dict.fromkeys(failed[1:], True)
 
 
 def check_lines(checks: Iterable[dict[str, Any]], before: dict[str, str]) -> list[CheckLineView]:
@@ -302,6 +308,14 @@ def _reported(run: RunEvidence, metric: str) -> float | None:
     return beside(run.certified().get(metric), run.reported_value(metric)).get("reported")
 
 
+def _unmeasured(runs: list[RunEvidence], checks: list[dict[str, Any]]) -> list[str]:
+    """Say how many checks no run has measured yet, of a project without one."""
+    waiting = sum(check["status"] == "failed" for check in checks) - 1
+    if runs or waiting < 1:
+        return []
+    return [f"Not measured yet: {waiting} further checks, which the smoke run answers too."]
+
+
 def _looked_at(session: Session, workspace: Workspace, name: str, *, brief: bool = False) -> ProjectStatus:
     """Return the status without the parts that depend on other projects and the owner's answers.
 
@@ -312,7 +326,7 @@ def _looked_at(session: Session, workspace: Workspace, name: str, *, brief: bool
     where = phase_status_of(evidence)
     release = where.release
     report = None if release else evaluate(evidence, where.phase)
-    checks = map(dict, report.checks) if report else release.decision["checks"] if release else []
+    checks = [*map(dict, report.checks)] if report else release.decision["checks"] if release else []
     before = {} if release else decided_before(evidence, where.phase)
     gates = {
         gate.phase.value: _short(f"stale: {'; '.join(gate.reasons[:3])}") if gate.reasons else gate.status
@@ -339,7 +353,11 @@ def _looked_at(session: Session, workspace: Workspace, name: str, *, brief: bool
         finished=where.is_finished,
         release=release.number if release else 1 + len(evidence.begun) if evidence.begun else None,
         finished_on=release.date or None if release else None,
-        remarks=[*met_by_the_smoke_run(evidence), *(_short(remark) for remark in where.remarks[:MOST_REMARKS])],
+        remarks=[
+            *_unmeasured(runs, checks),
+            *met_by_the_smoke_run(evidence),
+            *(_short(remark) for remark in where.remarks[:MOST_REMARKS]),
+        ],
         gates=gates,
         checks=[_shortened(line) for line in check_lines(checks, before)],
         runs=lines,

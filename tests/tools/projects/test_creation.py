@@ -45,6 +45,10 @@ def test_a_project_begins_in_planning_with_the_template_and_its_goal(workspace: 
     assert version["values"]["selection"] == {"metric": "accuracy", "direction": "maximize"}
     assert version["values"]["metrics"] == ["accuracy"]
     assert version["values"]["training"]["epochs"] == 20
+    failed = [check for check in status.shown()["checks"] if check["status"] == "failed"]
+    assert [check["id"] for check in failed] == ["planning.smoke_run_passed"]
+    further = sum(one.status == "failed" for one in status.checks) - 1
+    assert status.remarks == [f"Not measured yet: {further} further checks, which the smoke run answers too."]
 
 
 @pytest.mark.requirement("CONF-1", "GATE-2")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,8 @@ import pytest
 from trainwright.server.surface import tuning_status
 from trainwright.tools import projects
 from trainwright.tools.gates.checks.evaluation import _ask
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.final_words import final_words
 from trainwright.tools.gates.searches import is_baseline
 from trainwright.tools.hyperparameter_tuner import start_study
 from trainwright.tools.projects.advancing import advance
@@ -48,17 +51,23 @@ def test_a_release_of_an_unfinished_project_is_refused_with_the_reason(at: At) -
 
 @pytest.mark.slow
 @pytest.mark.requirement("MCP-3", "PIPE-3")
-def test_the_last_answer_of_advance_has_goal_figures_and_use_and_counts_apart_what_did_not_apply(at: At) -> None:
+def test_the_last_answer_of_advance_has_goal_figures_and_use_and_counts_apart_what_did_not_apply(
+    at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
     workspace = at("exported")
     answer = advance(workspace, NAME)
     assert answer.ended == "finished", answer
     goal, tested, use = answer.result
     assert goal.startswith("Goal ")
     assert "% interval" in tested
-    assert "rows, " in tested
+    assert "rows, certified: " in tested
     assert "model.onnx" in use
     assert " not applicable (" in answer.steps[-1], answer.steps
     assert advance(workspace, NAME).result == answer.result, "also where it was finished before"
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, NAME)
+        monkeypatch.setattr(type(evidence.export), "certified", lambda *_: {"accuracy": 0.9})
+        assert re.search(r"certified: accuracy .*; as its process reported: loss ", final_words(evidence)[1])
 
 
 @pytest.mark.slow
