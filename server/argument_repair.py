@@ -64,7 +64,10 @@ def normalized_arguments(model: type[BaseModel], given: Mapping[str, Any]) -> tu
     notes += read
     arguments: dict[str, Any] = {}
     for name, value in placed.items():
-        normalized, changed = _value(name, value, rules.get(name))
+        if name == "goal" and isinstance(value, dict | str) and rules.get(name) is not None:
+            normalized, changed = corrected_goal(value, placed.get("config"))
+        else:
+            normalized, changed = _value(name, value, rules.get(name))
         arguments[name] = normalized
         notes += changed
     return arguments, notes
@@ -201,8 +204,6 @@ def _value(name: str, given: Any, rule: Any) -> tuple[Any, list[str]]:
     if rule is None or given is None:
         return given, []
     sections = list(_sections(rule))
-    if name == "goal" and sections:
-        return corrected_goal(given)
     value = from_text(given) if isinstance(given, str) and (sections or fits(rule, {})) else given
     if sections and isinstance(value, dict):
         value = _section(sections[0], value)
@@ -271,7 +272,7 @@ def _repair(repaired: dict[str, Any], model: type[BaseModel], problem: Mapping[s
     about = model.model_fields.get(name)
     rule = _rule(about) if about is not None else None
     if name == "goal":
-        goal = nearest_goal(repaired.get("goal"))
+        goal = nearest_goal(repaired.get("goal"), repaired.get("config"))
         repaired |= {"goal": goal} if goal is not None else {}
     elif kind == "extra_forbidden" and not inner:
         value = repaired.pop(name, None)

@@ -57,7 +57,7 @@ def create_project(
     """
     checked_name(name)
     _check_intent(intent)
-    goal, notes = corrected_goal(goal)
+    goal, notes = corrected_goal(goal, config)
     check_goal(goal)
     with workspace.session() as session:
         _require_new(session, name)
@@ -93,7 +93,7 @@ def settled_values(config: dict[str, Any], goal: dict[str, Any]) -> dict[str, An
 
     Raises ConfigurationError.
     """
-    return dict(settled_for(config, template_values("baseline"), corrected_goal(goal)[0]).values)
+    return dict(settled_for(config, template_values("baseline"), corrected_goal(goal, config)[0]).values)
 
 
 def _require_new(session: Session, name: str) -> None:

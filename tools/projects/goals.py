@@ -167,7 +167,7 @@ def changed_goal(evidence: Evidence, named: dict[str, Any]) -> dict[str, Any]:
     parts = {key.partition(".")[2]: value for key, value in named.items() if "." in key}
     whole = next((value for key, value in named.items() if "." not in key), None)
     asked = whole if isinstance(whole, dict) else {} if whole is None else {"target": whole}
-    given, _ = corrected_goal({**asked, **parts})
+    given, _ = corrected_goal({**asked, **parts}, evidence.version.values)
     if given.get("metric", present["metric"]) != present["metric"]:
         given.setdefault("direction", MEASURED.get(given["metric"], (present["direction"],))[0])
     goal = {**present, **given}

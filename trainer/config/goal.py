@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 from trainwright.trainer.base.errors import folded, near
@@ -28,14 +29,19 @@ KEYS = {
 EXAMPLE = {"metric": "accuracy", "direction": MAXIMIZE, "target": 0.95}
 
 
-def corrected_goal(given: Any) -> tuple[Any, list[str]]:
-    """Return the goal that is meant, and a sentence for each part read in another form; unclear parts stay."""
+def corrected_goal(given: Any, config: Any = None) -> tuple[Any, list[str]]:
+    """Return the goal that is meant, and a sentence for each part read in another form; unclear parts stay.
+
+    Args:
+        given: the goal, or its text.
+        config: the configuration beside it, whose own metrics keep their names.
+    """
     read = from_text(given) if isinstance(given, str) else given
     if not isinstance(read, dict):
         return given, []
     goal = _our_keys({key: value for key, value in read.items() if value not in (None, "")})
     if isinstance(goal.get("metric"), str):
-        goal["metric"] = corrected_metric(goal["metric"])
+        goal["metric"] = corrected_metric(goal["metric"], _own_metrics(config))
     if isinstance(goal.get("direction"), str):
         goal["direction"] = our_name(goal["direction"], DIRECTIONS) or goal["direction"]
     if isinstance(goal.get("target"), str):
@@ -48,21 +54,40 @@ def corrected_goal(given: Any) -> tuple[Any, list[str]]:
     return goal, [] if equal(goal, _sorted(read)) else [f"goal {shown(given)} taken as {shown(goal)}"]
 
 
-def corrected_metric(given: str) -> str:
-    """Return our name of a metric, without the prefix that says that it is measured on validation."""
+def _own_metrics(config: Any) -> set[str]:
+    """Return the names of a configuration's metrics that are functions of the user's: `finder.py:iou` is iou."""
+    read = from_text(config) if isinstance(config, str) else config
+    metrics = read.get("metrics") if isinstance(read, dict) else None
+    named = metrics if isinstance(metrics, list) else []
+    uses = [one.get("use") if isinstance(one, dict) else one for one in named]
+    return {str(use).rpartition(":")[2] for use in uses if ":" in str(use)}
+
+
+def corrected_metric(given: str, own: Collection[str] = ()) -> str:
+    """Return our name of a metric, without the prefix that says that it is measured on validation.
+
+    Args:
+        given: the metric's name.
+        own: names of the user's metrics, which no built-in one takes.
+    """
     bare = given.strip()
     stripped = next((bare[len(prefix) :] for prefix in OF_VALIDATION if bare.lower().startswith(prefix)), bare)
+    if stripped in own:
+        return stripped
     return our_name(bare, MEASURED) or our_name(stripped, MEASURED) or stripped
 
 
-def nearest_goal(given: Any) -> dict[str, Any] | None:
-    """Return the nearest valid goal to one that makes no sense: for a remedy, never used silently."""
+def nearest_goal(given: Any, config: Any = None) -> dict[str, Any] | None:
+    """Return the nearest valid goal to one that makes no sense: for a remedy, never used silently.
+
+    Arguments as of `corrected_goal`.
+    """
     read = _from_words(given) if isinstance(given, str) else given
     if not isinstance(read, dict):
         return None
-    goal, _ = corrected_goal(read)
+    goal, _ = corrected_goal(read, config)
     goal = {next(iter(near(key, KEYS)), key) if key not in KEYS else key: value for key, value in goal.items()}
-    goal, _ = corrected_goal(goal)
+    goal, _ = corrected_goal(goal, config)
     metric = goal.get("metric")
     if not isinstance(metric, str) or not metric:
         return None

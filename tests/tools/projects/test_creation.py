@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from tests.worlds.flowers import NAME, finish
 
+from trainwright.server.argument_repair import normalized_arguments
+from trainwright.server.surface import TOOLS
 from trainwright.tools import projects
 from trainwright.tools.ledger import append, entries, record
 from trainwright.tools.ledger.events import GoalChanged
@@ -127,6 +129,21 @@ def test_a_bad_project_is_refused_and_leaves_nothing(workspace: Workspace, chang
     assert caught.value.remedy
     assert projects.project_status(workspace) == []
     assert list((workspace.path / "projects").iterdir()) == []
+
+
+@pytest.mark.requirement("CONF-1", "GATE-2")
+def test_a_metric_of_ones_own_keeps_its_name_where_a_built_in_one_is_called_so(workspace: Workspace) -> None:
+    (workspace.path.parent / "finder.py").write_text("def iou(outputs, targets):\n    return 0.5\n")
+    goal = {"metric": "iou", "direction": "maximize", "target": 0.5}
+    own = CONFIG | {"metrics": ["finder.py:iou"]}
+    status = create(workspace, goal=goal, config=own)
+    assert status.goal == "validation iou >= 0.5"
+    with workspace.session() as session:
+        assert latest_config(session, "one").values["selection"]["metric"] == "iou"
+    model = next(tool for tool in TOOLS if tool.name == "create_project").fn_metadata.arg_model
+    given = {"name": "one", "intent": "find", "goal": goal, "config": own}
+    assert normalized_arguments(model, given)[0]["goal"]["metric"] == "iou"
+    assert normalized_arguments(model, given | {"config": CONFIG})[0]["goal"]["metric"] == "mean_iou"
 
 
 @pytest.mark.requirement("TRAIN-1", "GATE-7")
