@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -14,6 +15,9 @@ from trainwright.trainer.catalog.names import BUILT_IN, from_library
 TABLES = ("csv", "jsonl", "parquet", "orc", "arrow", "excel")
 OF_DATA = ("text_column", "target_column", "time_column", "horizon")
 """Answers that stand in the data of a configuration."""
+ENDINGS = r"(?:csv|tsv|jsonl?|ndjson|parquet|arrow|orc|xlsx?|txt)(?:\.gz)?"
+FILES = re.compile(rf"(?<![\w/.-])[\w.-][\w./-]*(?:\.{ENDINGS}\b(?!\.\w)|/(?![\w.-]))")
+"""Names of files of data, and of folders with a slash behind them, in a sentence."""
 LIMITS = ("memory_gib", "hours", "dollars", "dollars_per_hour")
 
 
@@ -57,7 +61,9 @@ class PlanRequest:
         return request
 
     def located(self, root: Path) -> PlanRequest:
-        """Return the request with a folder's path where the name of a model could be a hub's id or a folder here."""
+        """Return the request with the file that the sentence names, and a folder's path for a model of a hub's name."""
+        if self.data is None and (named := _named_in(self.intent, root)) is not None:
+            return replace(self, data=entry_of("data", named)).located(root)
         args = (self.model or {}).get("args") or {}
         hub = args.get("hub")
         if self.model is None or not hub or not (root / str(hub)).is_dir():
@@ -75,6 +81,13 @@ class PlanRequest:
             "code_root": self.code_root if self.code_root != "." else None,
         }  # fmt: skip
         return {name: value for name, value in named.items() if value not in (None, {})}
+
+
+def _named_in(intent: str, root: Path) -> str | None:
+    """Return the only file of data, or folder, under the root that a sentence names; None for none or several."""
+    found = {word.rstrip("/") for word in FILES.findall(intent) if (root / word).exists()}
+    inside = {word for word in found if (root / word).resolve().is_relative_to(root.resolve())}
+    return inside.pop() if len(inside) == 1 else None
 
 
 def placed(data: dict[str, Any], name: str, value: Any) -> dict[str, Any]:

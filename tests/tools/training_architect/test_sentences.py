@@ -402,3 +402,17 @@ def test_pictures_and_their_masks_are_no_two_classes():
     assert "'masks': 'scans/masks'" in refused.value.remedy
     found["data"]["classes"] = {"cells": 20, "dust": 20}
     assert read_task(request, found).task == "image_classification"
+
+
+def test_the_file_that_a_sentence_names_is_the_data(tmp_path):
+    for name in ("ETTh1.csv", "other.csv", "pictures/a.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    for sentence, path in (
+        ("Forecast OT from ETTh1.csv, MAE at most 2.", "ETTh1.csv"),
+        ("sort pictures/ by kind", "pictures"),
+        ("join ETTh1.csv and other.csv", None),
+        ("read missing.csv, of v2.csv.old, ../ETTh1.csv and/or nothing", None),
+    ):
+        data = read_request(intent=sentence).located(tmp_path).data
+        assert (data or {}).get("args", {}).get("path") == path, sentence
