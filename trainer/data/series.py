@@ -131,8 +131,12 @@ class Series:
         """Return what the rows were taken for, in words."""
         several = f", {self.pieces[-1] + 1} series" if self.pieces[-1] else ""
         counts = ", ".join(f"{name} {len(part)}" for name, part in parts.items())
-        shape = f"{self.window} rows of {self.inputs.shape[1]} inputs -> {self.horizon} rows of {self.targets.shape[1]}"
-        return {"series": f"{len(self.times)} rows, every {self.every}{several}; windows of {shape} targets: {counts}"}
+        inputs, targets = (
+            f"{one.shape[1]} {name}{'s' * (one.shape[1] != 1)}"
+            for one, name in ((self.inputs, "input"), (self.targets, "target"))
+        )
+        shape = f"{self.window} rows of {inputs} -> {self.horizon} rows of {targets}"
+        return {"series": f"{len(self.times)} rows, every {self.every}{several}; windows of {shape}: {counts}"}
 
 
 class _PreparedRows(Prepare):
