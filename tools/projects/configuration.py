@@ -174,7 +174,7 @@ def _differences(old: dict[str, Any], new: dict[str, Any]) -> dict[str, list[Any
     return {
         key: [before.get(key), after.get(key)]
         for key in sorted(before.keys() | after.keys())
-        if key not in before or key not in after or before[key] != after[key]
+        if before.get(key) != after.get(key)  # a section that begins brings keys without a value
     }
 
 

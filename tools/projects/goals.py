@@ -15,7 +15,15 @@ from trainwright.trainer.base.errors import ConfigurationError, near
 from trainwright.trainer.catalog.names import BUILT_IN
 from trainwright.trainer.config import MergedConfig, merge_changes
 from trainwright.trainer.config.cross_rules import without_the_trainers
-from trainwright.trainer.config.goal import EXAMPLE, MEASURED, corrected_goal, goal_problem, is_raised, nearest_goal
+from trainwright.trainer.config.goal import (
+    EXAMPLE,
+    MAXIMIZE,
+    MEASURED,
+    corrected_goal,
+    goal_problem,
+    is_raised,
+    nearest_goal,
+)
 from trainwright.trainer.config.goal_words import spoken_goals
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.metrics import BUILT_IN as METRICS
@@ -111,6 +119,7 @@ def _require_built_in(goal: dict[str, Any], named: list[str]) -> None:
     metric, built_in = goal["metric"], BUILT_IN["metrics"]
     if metric in built_in:
         return
+    _refuse_test_split(goal)
     meant = near_metrics(metric, built_in) or near(metric, named)
     nearest = nearest_goal({**goal, "metric": meant[0]}) if meant else None
     fitting = [name for name in (*built_in, "loss") if MEASURED[name][0] == goal["direction"]]
@@ -121,6 +130,21 @@ def _require_built_in(goal: dict[str, Any], named: list[str]) -> None:
         remedy=f'{first}config={{"metrics": [{{"use": "file.py:{metric}"}}]}} besides.',
         document="configs/losses.md",
         details={"amend": {"goal": nearest}} if nearest else {},
+    )
+
+
+def _refuse_test_split(goal: dict[str, Any]) -> None:
+    """Refuse a goal on the test rows: they are looked at once, behind every decision, and the gate can bound them."""
+    split, _, bare = goal["metric"].partition("/")
+    if split != "test" or bare not in MEASURED:
+        return
+    side = "minimum" if goal["direction"] == MAXIMIZE else "maximum"
+    bound = {"evaluation_gate": {side: {goal["metric"]: goal["target"]}}}
+    raise ConfigurationError(
+        f"A goal is judged on validation rows, and {goal['metric']!r} is of the test rows, which decide nothing.",
+        remedy=f"Give the goal in {bare}, and what must hold on test as a bound of the last gate: "
+        f"config={json.dumps(bound)}.",
+        details={"amend": {"goal": {**goal, "metric": bare}}},
     )
 
 

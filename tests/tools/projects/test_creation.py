@@ -113,6 +113,7 @@ def test_the_goal_may_be_what_the_objective_measures(
         ({"goal": GOAL | {"metric": "top 5\n# Injected"}}, "not the name of a metric"),
         ({"goal": GOAL | {"metric": "m" * 65}}, "not the name of a metric"),
         ({"goal": GOAL | {"target": 95}}, "lies in 0 to 1"),
+        ({"goal": GOAL | {"metric": "test/accuracy"}}, "judged on validation rows"),
         ({"goal": {"metric": "f1", "direction": "minimize", "target": 0.2}}, "more is better"),
         ({"intent": "read\x1b[2J digits"}, "control character"),
         ({"intent": "x" * 2001}, "has 2001 characters"),
@@ -328,6 +329,9 @@ def test_versions_are_kept_and_a_bad_change_changes_nothing(workspace: Workspace
         projects.configure(workspace, "one", changes={"optimizer.learning_rat": 1})
     same = projects.configure(workspace, "one", changes={"optimizer.learning_rate": 0.1})
     assert (same.version, same.changed) == (2, {})
+    bound = {"evaluation_gate.minimum": {"accuracy": 0.5}}
+    begun = projects.configure(workspace, "one", changes=bound).changed
+    assert [new for _, new in begun.values() if new is None] == [], "of what has no value nothing changed"
 
 
 @pytest.mark.requirement("CONF-4")

@@ -10,7 +10,7 @@ from trainwright.tools.training_monitor import Alert, diagnose
 from trainwright.tools.training_monitor.assessment import fit_in_words
 from trainwright.tools.training_monitor.diagnosis import in_one_direction
 from trainwright.tools.training_monitor.glance import glance
-from trainwright.trainer.run import Goal, RunDirectory, RunState, RunStatus
+from trainwright.trainer.run import Goal, RunDirectory, RunKind, RunState, RunStatus
 from trainwright.trainer.run.evidence import BestEpoch, Data, Resolved, Split, Summary
 
 GOAL = Goal(metric="accuracy", direction="maximize", target=0.9)
@@ -140,9 +140,11 @@ def test_a_run_far_below_an_earlier_baseline_says_so(make_run: Any, earlier: flo
     now = masks(make_run, "baseline-2", [0.4, 0.4, 0.4, 0.4, 0.5, *[0.45] * 5], losses)
     for moment, run in enumerate((before, now)):
         run.write_status(RunStatus(state=RunState.COMPLETED, started_at=float(moment + 1)))
+    few = masks(make_run, "smoke-3", [0.4] * 10, losses, kind=RunKind.SMOKE)
+    few.write_status(RunStatus(state=RunState.COMPLETED, started_at=3.0))
     found = {one.id: one for one in diagnose(now)}
     assert ("stopped_too_soon" in found) is fires
-    assert "stopped_too_soon" not in {one.id for one in diagnose(before)}
+    assert not {"stopped_too_soon"} & {one.id for run in (before, few) for one in diagnose(run)}
 
 
 @pytest.mark.requirement("DIAG-8")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.training_monitor.guessing import beside_guessing
 from trainwright.tools.training_monitor.record import GRADIENT_NORM, STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS
+from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.conditions import Sample
 
 if TYPE_CHECKING:
@@ -120,7 +121,8 @@ def best_score(record: RunRecord) -> list[Sample]:
 def below_earlier(record: RunRecord) -> list[Sample]:
     """Best earlier baseline on the same data, less this run's best, of a score in [0, 1] (one sample)."""
     own, metric = best_score(record), record.config.selection.metric
-    found = [(score, name) for name, score in record.earlier_baselines(metric).items()] if own else []
+    is_whole = record.specification.kind != RunKind.SMOKE  # which takes a few steps
+    found = [(score, name) for name, score in record.earlier_baselines(metric).items()] if own and is_whole else []
     if not found:
         return []
     score, name = max(found)

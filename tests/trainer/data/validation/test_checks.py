@@ -261,6 +261,14 @@ def test_texts_that_fill_a_few_templates_are_told_with_one_of_them():
     assert not [check for check in report_of({"question": free}).checks if check.family == "templates"]
 
 
+def test_empty_cells_of_a_column_that_is_left_out_are_no_matter():
+    cells = {"age": [1, 2, 3, 4], "left": [None, None, None, "2025"], "y": [0, 1, 0, 1]}
+    seen = report_of(cells, target="y")
+    assert not verdict(seen, "left.nulls").passed
+    ignored = report_of(cells, target="y", options={"columns": {"left": "ignore"}})
+    assert [check.place for check in ignored.checks if check.name == "nulls"] == ["age.nulls", "y.nulls"]
+
+
 def test_two_columns_that_say_the_same_are_told_as_twins():
     rng = np.random.default_rng(0)
     grade = rng.integers(1, 4, 300)

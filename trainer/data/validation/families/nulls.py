@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from trainwright.trainer.data.validation.check import OF_FILES, Check, Context, Family, Finding
+from trainwright.trainer.data.validation.families.leaks import inputs_of
 from trainwright.trainer.data.validation.values import empty, numbers, severity_of
 
 MOSTLY_EMPTY = 0.5
@@ -23,10 +24,13 @@ class Nulls(Family):
         """Yield a check of each column's empty cells, and of each column of numbers whether they are finite."""
         import polars as pl
 
+        seen = set(inputs_of(context) or context.kinds)
         for column, kind in context.kinds.items():
             if (context.source, column) in OF_FILES:  # a picture without a problem has none
                 continue
             one, is_target = context.expectations.columns.get(column), column == context.target
+            if one is None and not is_target and column not in seen:
+                continue
             if one is not None and one.nulls_at_most is not None:
                 bound, severity = one.nulls_at_most, one.severity
             else:
