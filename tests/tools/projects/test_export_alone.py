@@ -21,6 +21,7 @@ from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import apply_changes, config_digest, parse_config, plain_values
+from trainwright.trainer.config.schema import DeploymentSection
 from trainwright.trainer.run import RunKind
 
 NAME = "p"
@@ -117,6 +118,14 @@ def test_another_format_repeats_the_export_and_no_run(tmp_path: Path) -> None:
         "baseline": 1, "final": 0, "replay": 1}  # fmt: skip
     assert verify_workspace(workspace.path).problems == []
     workspace.close()
+
+
+@pytest.mark.requirement("GATE-2", "CONF-4")
+@pytest.mark.parametrize("changed", [{"share_rows": True}, {"onnx_tolerance": 0.1}, {"formats": ["onnx"]}])
+def test_an_export_to_other_files_is_another_one(changed: dict[str, Any]) -> None:
+    usual = DeploymentSection()
+    assert usual.writes_as(DeploymentSection(formats=["onnx", "safetensors"]))
+    assert not usual.writes_as(DeploymentSection.model_validate(changed))
 
 
 @contextmanager
