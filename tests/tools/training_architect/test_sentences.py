@@ -58,6 +58,11 @@ def table(name: str) -> dict[str, Any]:
             "joined": [f"2024-{month:02}-{day:02}" for month, day in draw.integers(1, 13, (ROWS, 2)).tolist()],
             "age": draw.normal(40, 9, ROWS), "churned": draw.integers(0, 2, ROWS),
         },
+        "tickets.csv": {"body": texts, **{name: draw.integers(0, 2, ROWS) for name in ("billing", "login", "cancel")}},
+        "clips.csv": {
+            "machine": [f"m{row % 50:02}" for row in range(ROWS)], "clip": np.arange(ROWS) // 50,
+            **{f"mfcc{band}": draw.normal(0, 1, ROWS) for band in range(16)}, "state": draw.choice(["ok", "dry"], ROWS),
+        },
         "queues.csv": {"team": draw.choice(["a", "b", "c"], ROWS), "urgency": draw.choice(["u", "v"], ROWS)},
     }  # fmt: skip
     if name == "book.txt":
@@ -65,13 +70,13 @@ def table(name: str) -> dict[str, Any]:
     return inspection._of_frame(pl.LazyFrame(tables[name]), None, None, is_table=True)
 
 
-def asked(sentence: str, data: str, **more: Any) -> tuple[PlanRequest, Any]:
+def asked(sentence: str, data: str, /, **more: Any) -> tuple[PlanRequest, Any]:
     use = {"use": "text", "args": {"path": data}} if data.endswith(".txt") else data
-    request, _ = with_intent(read_request(intent=sentence, data=use, **more))
+    request, _ = with_intent(read_request(**{"intent": sentence, "data": use, **more}))
     return request, read_task(request, {"data": table(data)})
 
 
-def plan_of(sentence: str, data: str, **more: Any) -> Plan:
+def plan_of(sentence: str, data: str, /, **more: Any) -> Plan:
     request, reading = asked(sentence, data, **more)
     assert reading.questions == []
     found = {"data": table(data), "machine": {"cores": 2, "ram_bytes": 2**34, "gpus": []}}
@@ -186,6 +191,41 @@ def test_a_metric_that_is_not_measured_is_asked_about_and_never_replaced(sentenc
     if near:
         answered, _ = with_intent(request.with_answers({"metric": near[0], "target": 0.5}))
         assert read_task(answered, {"data": table(data)}).goal.metric == near[0]
+
+
+SEVERAL = [
+    ("which teams does it go to? It can be for several of billing, login and cancel (1 = yes). F1 of 0.85",
+     "tickets.csv", ("billing", "login", "cancel"), "bce_with_logits"),
+    ("multi-label: cancel and billing of a ticket, F1 of 0.8", "tickets.csv", ("cancel", "billing"), "bce_with_logits"),
+    ("predict x, y and z from carat and cut, r2 of 0.8", "diamonds.csv", ("x", "y", "z"), "mse"),
+    ("Aus diamonds.csv: sage x (mm), y und z gemeinsam voraus, R2 von 0.8", "diamonds.csv", ("x", "y", "z"), "mse"),
+    ("predict `cut` and `price`, as well as you can", "diamonds.csv", ("cut", "price"), "multi_task"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sentence", "data", "columns", "loss"), SEVERAL)
+def test_several_columns_are_refused_with_the_page_and_none_is_an_input_where_one_is_named(
+    sentence, data, columns, loss
+):  # fmt: skip
+    with pytest.raises(ConfigurationError, match=", ".join(columns)) as refused:
+        asked(sentence, data)
+    assert loss in refused.value.remedy
+    assert refused.value.document == "configs/objectives.md"
+    assert loss in (DOCUMENTS.parent / refused.value.document).read_text(encoding="utf-8")
+    one = {"use": "csv", "args": {"path": data, "target": columns[0]}}
+    assert asked(sentence, data, data=one)[1].others == list(columns[1:])
+    with pytest.raises(ConfigurationError, match=", ".join(columns)):
+        asked("sort them", data, data={"use": "csv", "args": {"path": data, "target": list(columns)}})
+
+
+def test_of_several_columns_those_that_are_not_predicted_are_left_out_and_a_forecast_has_them_all():
+    one = {"use": "csv", "args": {"path": "diamonds.csv", "target": "y"}}
+    plan = plan_of("predict x, y and z, MAE at most 0.5", "diamonds.csv", data=one)
+    assert plan.config["data"]["args"]["columns"] == {"x": "ignore", "z": "ignore"}
+    assert any("x, z: no inputs" in one for one in plan.assumed)
+    series = plan_of("forecast load and wind of the next 3 hours, MAE at most 2", "load.csv")
+    assert series.config["data"]["args"]["target"] == "load"
+    assert series.config["data"]["args"]["series"] == {"window": 24, "horizon": 3, "further_targets": ["wind"]}
 
 
 @pytest.mark.parametrize(
