@@ -20,6 +20,7 @@ from trainwright.tools.training_architect.goals import (
     kind_of_sentence,
     read_goal,
 )
+from trainwright.tools.training_architect.groups import read_groups
 from trainwright.tools.training_architect.request import TABLES
 from trainwright.tools.training_architect.series import read_series
 from trainwright.trainer.base.errors import ConfigurationError
@@ -82,6 +83,7 @@ def read_task(request: PlanRequest, found: dict[str, Any]) -> Reading:
         )
     elif use in TABLES:
         _read_table(request, data, reading)
+        read_groups(request, data, reading)
     elif reading.task is None:
         _refuse_masks(request, use, data)
         reading.task = _task_of(use, data)

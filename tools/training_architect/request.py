@@ -12,7 +12,7 @@ from trainwright.trainer.base.fetched import is_remote
 from trainwright.trainer.catalog.names import BUILT_IN, from_library
 
 TABLES = ("csv", "jsonl", "parquet", "orc", "arrow", "excel")
-OF_DATA = ("text_column", "target_column", "time_column", "horizon")
+OF_DATA = ("text_column", "target_column", "time_column", "group_column", "horizon")
 """Answers that stand in the data of a configuration."""
 LIMITS = ("memory_gib", "hours", "dollars", "dollars_per_hour")
 
@@ -81,6 +81,8 @@ def placed(data: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
     """Return data with an answer, one of OF_DATA, where a configuration has it."""
     if name == "time_column":
         return {**data, "split": {**(data.get("split") or {}), "by": "time", "time": value}}
+    if name == "group_column":
+        return {**data, "split": {**(data.get("split") or {}), "by": "group", "group": value}}
     args = dict(data.get("args") or {})
     if name == "horizon":
         args["series"] = {**(args.get("series") or {}), "horizon": value}

@@ -229,6 +229,34 @@ def test_of_several_columns_those_that_are_not_predicted_are_left_out_and_a_fore
 
 
 @pytest.mark.parametrize(
+    ("sentence", "data", "group"),
+    [
+        ("predict state, accuracy of 0.75 on machines that are in no part of the training", "clips.csv", "machine"),
+        ("the state of a machine that nobody has listened to before: predict state, F1 0.7", "clips.csv", "machine"),
+        ("predict state, accuracy 0.75 on unseen machines", "clips.csv", "machine"),
+        ("predict state for new industrial machines, accuracy 0.75", "clips.csv", "machine"),
+        ("state vorhersagen, Genauigkeit 75 % auf Maschinen, die es nicht kennt", "clips.csv", None),
+        ("predict state, accuracy 0.75 on patients it has never seen", "clips.csv", None),
+        ("predict state, accuracy 0.75 on unseen rows", "clips.csv", ""),
+        ("predict state of a machine, accuracy 0.75", "clips.csv", ""),
+        ("predict price on diamonds it has not seen, r2 of 0.7", "diamonds.csv", ""),
+    ],
+)
+def test_whom_training_is_not_to_know_is_kept_apart_by_its_column_or_asked_about(sentence, data, group):
+    request, reading = asked(sentence, data)
+    if group is None:
+        (question,) = reading.questions
+        assert (question.argument, question.choices) == ("group_column", ["machine"])
+        request = request.with_answers({"group_column": "machine"})
+        assert read_task(request, {"data": table(data)}).questions == []
+        assert request.data["split"] == {"by": "group", "group": "machine"}
+        return
+    assert reading.questions == []
+    assert reading.split == ({"by": "group", "group": group} if group else None)
+    assert plan_of(sentence, data).config["data"].get("split") == reading.split
+
+
+@pytest.mark.parametrize(
     ("metric", "data", "said"),
     [
         ("auc", "queues.csv", "auc is not measured of 3 classes"),
