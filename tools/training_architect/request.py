@@ -135,6 +135,11 @@ def entry_of(key: str, given: Any) -> dict[str, Any]:
     Raises ConfigurationError for what a plan cannot look at.
     """
     known = BUILT_IN[f"{key}.use"]
+    if isinstance(given, str) and given.startswith("<"):
+        raise ConfigurationError(
+            f"{key} {given[:80]!r} is a form that nobody has filled in.",
+            remedy=f"Ask the user which {key} it is, and name {'the file or folder' if key == 'data' else 'it'}.",
+        )
     if isinstance(given, str):
         given = _named(key, given, known)
     use = given.get("use")

@@ -134,9 +134,9 @@ def _target(data: dict[str, Any], root: Path) -> dict[str, Any]:
     if frame is None:
         return _of_samples(load_source(use, args, root, SplitSection()))
     if isinstance(target, str):
-        if target not in (header := frame.collect_schema().names()):
-            return {"header": header}
-        return _of_frame(frame.select(target), None, target, is_table=True)
+        header = {"header": frame.collect_schema().names()}
+        known = target in header["header"]
+        return (_of_frame(frame.select(target), None, target, is_table=True) if known else {}) | header
     return _classes(frame, "label") if use == "images" and not args.get("masks") else {}
 
 

@@ -193,6 +193,25 @@ def test_a_metric_that_is_not_measured_is_asked_about_and_never_replaced(sentenc
         assert read_task(answered, {"data": table(data)}).goal.metric == near[0]
 
 
+@pytest.mark.parametrize(
+    ("data", "remedy"),
+    [
+        (
+            {"use": "csv", "args": {"path": "clips.csv", "target": "<clip|…|state>"}},
+            "it is: machine, state, clip, and 16 more.",
+        ),
+        ({"use": "csv", "args": {"path": "clips.csv", "target": "stat"}}, "it is: machine, state, clip, and 16 more."),
+        ({"use": "csv", "args": {"path": "clips.csv"}, "split": {"by": "group", "group": "<machine|x>"}}, "machine, "),
+        ("<data>", "which data it is"),
+    ],
+)
+def test_a_form_that_nobody_filled_in_and_a_column_that_is_not_there_are_refused_with_those_that_are(data, remedy):
+    with pytest.raises(ConfigurationError, match="no column of the file|a form that nobody") as refused:
+        asked("the state of a machine, accuracy of 0.75", "clips.csv", data=data)
+    assert remedy in refused.value.remedy
+    assert "changes" not in refused.value.details
+
+
 SEVERAL = [
     ("which teams does it go to? It can be for several of billing, login and cancel (1 = yes). F1 of 0.85",
      "tickets.csv", ("billing", "login", "cancel"), "bce_with_logits"),
@@ -378,11 +397,15 @@ def test_a_column_that_tells_the_target_in_every_row_is_left_out_and_named():
     assert plan.config["metrics"] == ["auc"]
 
 
-def test_what_stands_last_in_a_wide_table_can_be_predicted():
+def test_what_stands_last_in_a_wide_table_can_be_predicted_and_a_named_column_comes_first():
     wide = pl.LazyFrame({**{f"p{n}": np.arange(ROWS) % 200 for n in range(100)}, "digit": np.arange(ROWS) % 10})
     found = inspection._of_frame(wide, None, None, is_table=True)
     request, _ = with_intent(read_request(intent="Predict the digit, accuracy of 97 %", data="digits.csv"))
     assert read_task(request, {"data": found}).target == "digit"
+    request, _ = with_intent(read_request(intent="regress it, given p95, r2 of 0.9", data="digits.csv"))
+    (question,) = read_task(request, {"data": found}).questions
+    assert question.choices == ["p95", "p0", "p1", "p2", "p3", "p4", "p94", "p96", "p97", "p98", "p99", "digit"]
+    assert "48 more" in question.asks
 
 
 @pytest.mark.parametrize(
