@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from trainwright.tools.projects.goals import other_than_said
 from trainwright.tools.training_architect.answers import questions_answer
 from trainwright.tools.training_architect.documents import DOCUMENTS, load_rulebook
 from trainwright.tools.training_architect.hardware import probed_device
@@ -363,6 +364,15 @@ def test_all_that_is_open_is_asked_at_once():
         ("F1 0,5, nicht länger als eine halbe Stunde", {"hours": 0.5}),
         ("predict churn as well as possible within two hours", {"hours": 2.0}),
         ("max 1 hour 30 minutes, auc 0.8; höchstens 20 $", {"hours": 1.5, "dollars": 20.0}),
+        ("predict days_left, r2 of 0.7. Fifteen minutes in all.", {"hours": 0.25}),
+        ("r2 of 0.7 in forty-five minutes", {"hours": 0.75}),
+        ("r2 of 0.7, ninety minutes tops", {"hours": 1.5}),
+        ("r2 von 0.7, höchstens fünfundvierzig Minuten", {"hours": 0.75}),
+        ("r2 von 0.7 in anderthalb Stunden", {"hours": 1.5}),
+        ("r2 of 0.7, an hour and a half", {"hours": 1.5}),
+        ("r2 of 0.7, three quarters of an hour", {"hours": 0.75}),
+        ("r2 von 0.7 in zwölf Stunden, zwanzig Dollar", {"hours": 12.0, "dollars": 20.0}),
+        ("predict who returns within twenty-four hours, f1 0.6", {}),
         ("predict who returns within 24 hours, f1 0.6", {}),
         ("predict readmission, within 30 days, AUC 0.7", {}),
         ("predict calls under 5 minutes, rows every 15 minutes", {}),
@@ -381,6 +391,20 @@ def test_what_the_goal_is_in_is_no_budget(sentence, limits):
 def test_time_and_money_that_bound_nothing_are_said():
     _, noted = with_intent(read_request(intent="predict who returns within 24 hours; ich habe 10 Euro"))
     assert [one.partition(" was ")[0].partition(" bounds ")[0] for one in noted] == ["10 Euro", "24 hours"]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "metric", "said"),
+    [
+        ("at least 0.8 of the captions of unseen pictures entirely right, as a metric of its own", "whole", None),
+        ("at least 80 % of them right", "auc", "names share of correct answers"),
+        ("AUC of 0.8", "whole", "names AUC"),
+        ("at least 80 % of them right", "accuracy", None),
+    ],
+)
+def test_the_metric_of_a_sentence_is_told_by_its_name_and_an_adjective_is_none(sentence, metric, said):
+    told = other_than_said(sentence, {"metric": metric})
+    assert [said in one for one in told] == ([True] if said else [])
 
 
 def test_only_the_first_metric_is_the_goal_and_the_others_are_named():
