@@ -208,7 +208,8 @@ def facts_of_data(data: dict[str, Any], target: str | None) -> dict[str, Any]:
     """Return the facts that the inspection of the data gives, with the classes of the column that is predicted."""
     facts: dict[str, Any] = {"rows": data["rows"]} if data.get("rows") else {}
     column: dict[str, Any] = next((one for one in data.get("columns", []) if one["name"] == target), {})
-    facts |= {"target_spread": column["spread"]} if column.get("spread") else {}
+    if column.get("spread"):
+        facts |= {"target_spread": column["spread"], "target_least": column["spread"]["least"]}
     facts |= {"classes": column["different"]} if column.get("kind") == "category" else {}
     data = data | (data.get("counts") or {}).get(target, {})
     classes = data.get("classes") or {}

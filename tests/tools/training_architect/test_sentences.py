@@ -64,6 +64,7 @@ def table(name: str) -> dict[str, Any]:
             "machine": [f"m{row % 50:02}" for row in range(ROWS)], "clip": np.arange(ROWS) // 50,
             **{f"mfcc{band}": draw.normal(0, 1, ROWS) for band in range(16)}, "state": draw.choice(["ok", "dry"], ROWS),
         },
+        "pumps.csv": {"heat": draw.normal(50, 5, ROWS), "days": np.arange(ROWS), "change": draw.normal(0, 1, ROWS)},
         "queues.csv": {"team": draw.choice(["a", "b", "c"], ROWS), "urgency": draw.choice(["u", "v"], ROWS)},
     }  # fmt: skip
     if name == "book.txt":
@@ -500,9 +501,20 @@ def test_a_horizon_without_a_series_is_asked_about_and_a_named_task_is_no_foreca
     assert asked("predict load from wind, MAE at most 3", "load.csv")[1].series is None
 
 
-def test_numbers_of_a_table_are_scaled_and_lora_is_taken_where_it_is_asked_for():
-    plan = plan_of("predict price, MAE at most 400", "diamonds.csv")
-    assert plan.config["target_scaling"] == "standardize"
+@pytest.mark.parametrize(
+    ("sentence", "data", "scaling"),
+    [
+        ("predict price, MAE at most 400", "diamonds.csv", "standardize"),
+        ("predict price, MAPE at most 30 %", "diamonds.csv", "log"),
+        ("predict `days`, MAPE at most 30 %", "pumps.csv", "log1p"),
+        ("predict `change`, MAPE at most 30 %", "pumps.csv", "standardize"),
+    ],
+)
+def test_numbers_of_a_table_are_scaled_and_those_of_a_goal_in_shares_by_their_logarithm(sentence, data, scaling):
+    assert plan_of(sentence, data).config["target_scaling"] == scaling
+
+
+def test_lora_is_taken_where_it_is_asked_for():
     chats = {"use": "transformers", "args": {"hub": "Qwen/Qwen2.5-0.5B"}}
     lora = plan_of("LoRA on this book, perplexity below 15", "book.txt", model=chats)
     assert "adapter" in lora.config
