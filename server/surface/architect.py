@@ -31,6 +31,7 @@ class PlanAnswers(BaseModel):
     target_column: str = ""
     text_column: str = ""
     time_column: str = ""
+    group_column: str = ""
     horizon: int | None = None
     task: str = ""
     metric: str = ""

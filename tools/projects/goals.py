@@ -73,9 +73,12 @@ def other_than_said(intent: str, goal: dict[str, Any]) -> list[str]:
     """Return the sentence on a goal whose metric is another than the intent names; none where it names none, or it."""
     named = [one for one in spoken_goals(intent).named if one.target is not None]
     metrics = {one.word.metric for one in named}
-    if not named or goal["metric"] in metrics or (None in metrics and goal["metric"] not in MEASURED):
+    is_own = goal["metric"] not in MEASURED
+    if is_own:  # "0.8 of them right" may be what the user's function measures, and names no metric
+        named = [one for one in named if not one.word.needs_number]
+    if not named or goal["metric"] in metrics or (None in metrics and is_own):
         return []
-    said = " and ".join(one.words for one in named)
+    said = " and ".join(one.word.name if one.word.needs_number else one.words for one in named)
     return [f"the intent names {said}, and the goal is in {goal['metric']}, which is another metric: ask the user"]
 
 

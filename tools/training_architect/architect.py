@@ -12,6 +12,7 @@ from trainwright.tools.projects import settled_values
 from trainwright.tools.projects.code_roots import code_folder
 from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.training_architect.answers import TOOL, PlanAnswer, free_name, plan_answer, questions_answer
+from trainwright.tools.training_architect.columns import require_columns
 from trainwright.tools.training_architect.documents import load_rulebook
 from trainwright.tools.training_architect.files import write_files
 from trainwright.tools.training_architect.goals import Question
@@ -108,7 +109,7 @@ def open_questions(workspace: Workspace, request: PlanRequest, wait_seconds: flo
 
 
 def require_fitting_metric(workspace: Workspace, config: dict[str, Any], goal: dict[str, Any]) -> None:
-    """Refuse a goal in a metric that says nothing of the data of a project that is to be created.
+    """Refuse a target that the data lack, and a goal in a metric that says nothing of it, before there is a project.
 
     Data of user code, and what takes long to read, are looked at by the smoke run.
 
@@ -116,16 +117,17 @@ def require_fitting_metric(workspace: Workspace, config: dict[str, Any], goal: d
     """
     try:
         values = settled_values(config, goal)
-        metric, data = BUILT_IN[values["selection"]["metric"]], values["data"]
-        if data["use"] not in TABLES and metric.classes is None:
+        metric, data = BUILT_IN.get(values["selection"]["metric"]), values["data"]
+        if data["use"] not in TABLES and (metric is None or metric.classes is None):
             return
         request = read_request(intent="", data=data, code_root=values.get("code_root", "."))
         found = target_alone(workspace, request, _root(workspace, request), MOST_LOOKING_SECONDS)
     except (TrainwrightError, KeyError):  # the project's creation words it
         return
+    require_columns(request, found)
     target = data.get("args", {}).get("target")
     kind, classes = kind_of_target(found, target), facts_of_data(found, target).get("classes")
-    if metric.fits(kind, classes):
+    if metric is None or metric.fits(kind, classes):
         return
     has = "a number" if kind == "regression" else f"one of {classes} classes"
     fitting = [name for name, one in BUILT_IN.items() if one.fits(kind or "classification", classes)]

@@ -15,6 +15,8 @@ FACTS: dict[str, str] = {
     "family": "transformers, gpt, table, image or other",
     "start": "pretrained or scratch",
     "parameters": "weights of the model",
+    "metric": "that the goal is in",
+    "target_least": "the least number of what is predicted",
     "rows": "rows of the data, or blocks of documents, all splits together",
     "classes": "number of classes",
     "choices": "choices of a question",

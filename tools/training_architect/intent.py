@@ -14,16 +14,33 @@ if TYPE_CHECKING:
 
     from trainwright.tools.training_architect.request import PlanRequest
 
-WORDS = {
-    "a": 1, "an": 1, "one": 1, "single": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
-    "eight": 8, "nine": 9, "ten": 10, "twelve": 12, "fifteen": 15, "sixteen": 16, "twenty": 20, "thirty": 30,
-    "forty": 40, "fifty": 50, "sixty": 60, "eighty": 80, "ninety": 90, "hundred": 100,
-    "eine": 1, "einer": 1, "zwei": 2, "drei": 3, "vier": 4, "fünf": 5,
+ONES = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+EINER = ("ein", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun")
+TENS = ("ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+ZEHNER = ("zehn", "zwanzig", "dreißig", "vierzig", "fünfzig", "sechzig", "siebzig", "achtzig", "neunzig")
+COMPOSED = {
+    word: 10 * place + unit
+    for place in range(2, 10)
+    for unit in range(1, 10)
+    for word in (
+        f"{TENS[place - 1]}-{ONES[unit - 1]}", f"{TENS[place - 1]} {ONES[unit - 1]}",
+        f"{EINER[unit - 1]}und{ZEHNER[place - 1]}",
+    )
 }  # fmt: skip
+WORDS = COMPOSED | {
+    **{name: 10 * place for names in (TENS, ZEHNER) for place, name in enumerate(names, 1)},
+    **{name: place for names in (ONES, EINER) for place, name in enumerate(names, 1)},
+    "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15, "sixteen": 16, "seventeen": 17,
+    "eighteen": 18, "nineteen": 19, "hundred": 100, "a": 1, "an": 1, "single": 1,
+    "elf": 11, "zwölf": 12, "dreizehn": 13, "vierzehn": 14, "fünfzehn": 15, "sechzehn": 16, "siebzehn": 17,
+    "achtzehn": 18, "neunzehn": 19, "dreissig": 30, "hundert": 100, "eine": 1, "einer": 1,
+    "one and a half": 1.5, "anderthalb": 1.5, "eineinhalb": 1.5, "two and a half": 2.5, "zweieinhalb": 2.5,
+}  # fmt: skip
+WORDED = "|".join(sorted(WORDS, key=len, reverse=True))
 AMOUNT = r"\d{1,3}(?:[,']\d{3})+(?!\d)|\d+(?:[.,]\d+)?"
-NUMBER = rf"(?P<n>{AMOUNT}|{'|'.join(WORDS)})"
-COUNT = rf"(?:\b(?P<count>\d+|{'|'.join(WORDS)})\s*(?:x|\*)?\s+)?"
-COUNTED = rf"\d+\s*x|\d+|{'|'.join(WORDS)}"
+NUMBER = rf"(?P<n>{AMOUNT}|{WORDED})"
+COUNT = rf"(?:\b(?P<count>\d+|{WORDED})\s*(?:x|\*)?\s+)?"
+COUNTED = rf"\d+\s*x|\d+|{WORDED}"
 UNITS = r"(?:cards?|gpus?|v?ram|accelerators?|graphics)"
 MEMORY = (
     re.compile(rf"{COUNT}(?P<n>\d+)\s*-?\s*(?:gb|gib)\s+(?:of\s+)?(?:nvidia\s+|video\s+)?{UNITS}\b", re.IGNORECASE),
@@ -36,9 +53,11 @@ RATE = re.compile(
     r"\$?\s*(?P<n>\d+(?:\.\d+)?)\s*(?:dollars?|usd)?\s*(?:/|per|an?)\s*(?:gpu[- ])?h(?:our)?\b", re.IGNORECASE
 )
 TIME = re.compile(
-    rf"\b(?:(?P<half>half an hour|(?:einer? )?halben? stunde)|{NUMBER}\s*-?\s*(?:(?P<minutes>min(?:ute[ns]?|s)?)"
+    rf"\b(?:(?P<half>half an hour|(?:einer? )?halben? stunde)"
+    rf"|(?P<quarters>(?:an? |three |einer? |drei )?(?:quarters? of an hour|quarter[- ]hour|viertelstunden?))"
+    rf"|{NUMBER}\s*-?\s*(?:(?P<minutes>min(?:ute[ns]?|s)?)"
     r"|(?P<days>days?|tage?n?)"
-    r"|hours?|hrs?|h|stunden?|std))\b(?:\s*(?:and\s+|und\s+)?(?P<more>\d+)\s*min\w*)?",
+    r"|hours?|hrs?|h|stunden?|std))\b(?:\s*(?:and\s+|und\s+)?(?:(?P<more>\d+)\s*min\w*|(?P<and_half>a half\b)))?",
     re.IGNORECASE,
 )
 HOURS = {"half": 0.5, "minutes": 1 / 60, "days": 24.0}
@@ -119,8 +138,14 @@ def _limits(intent: str) -> tuple[dict[str, float], list[str]]:
 
 def _amount(found: dict[str, str | None]) -> float:
     """Return dollars, or hours."""
+    if found.get("quarters"):
+        return 0.75 if re.match("three|drei", str(found["quarters"]), re.IGNORECASE) else 0.25
     scale = next((size for unit, size in HOURS.items() if found.get(unit)), 1.0)
-    return _number(found.get("of") or found.get("n") or "one") * scale + int(found.get("more") or 0) / 60
+    return (
+        _number(found.get("of") or found.get("n") or "one") * scale
+        + int(found.get("more") or 0) / 60
+        + (scale / 2 if found.get("and_half") else 0)
+    )
 
 
 def _is_spent(before: str, behind: str, unit: str) -> bool:

@@ -198,15 +198,11 @@ def _add_data(plan: Plan, reading: Reading, found: dict[str, Any]) -> None:
     elif use in TABLES:
         args |= {name: value for name, value in (("text", reading.text), ("target", reading.target)) if value}
         told_by = (found["data"].get("told_by") or {}).get(reading.target, [])
+        data = {**({"split": reading.split} if reading.split else {}), **data}
         if reading.series is not None:
             args["series"] = reading.series
-            data = {"split": reading.split, **data}
-        elif told_by and reading.text is None and not {"features", "columns"} & args.keys():
-            args["columns"] = dict.fromkeys(told_by, "ignore")
-            plan.assumed.append(
-                f"{', '.join(map(repr, told_by))} tells {reading.target!r} in every row, so it is left out "
-                "(data.args.columns): ask the user whether it is known before what is predicted happens"
-            )
+        elif reading.text is None and not {"features", "columns"} & args.keys():
+            _leave_out(plan, args, reading, told_by)
     tokens = plan.facts.get("max_length")
     if tokens is not None:
         size = "block_size" if plan.task in IN_BLOCKS else "max_length"
@@ -226,6 +222,19 @@ def _add_data(plan: Plan, reading: Reading, found: dict[str, Any]) -> None:
     # the metric that the goal is in; the loss needs no place among the metrics
     if plan.facts["metric"] != "loss":
         plan.config["metrics"] = [{"use": plan.goal.own} if plan.goal.own else plan.facts["metric"]]
+
+
+def _leave_out(plan: Plan, args: dict[str, Any], reading: Reading, told_by: list[str]) -> None:
+    """Keep columns from the inputs that tell the target, or that the sentence wants predicted too."""
+    if told_by or reading.others:
+        args["columns"] = dict.fromkeys([*told_by, *reading.others], "ignore")
+    if told_by:
+        plan.assumed.append(
+            f"{', '.join(map(repr, told_by))} tells {reading.target!r} in every row, so it is left out "
+            "(data.args.columns): ask the user whether it is known before what is predicted happens"
+        )
+    if reading.others:
+        plan.assumed.append(f"{', '.join(reading.others)}: no inputs, for the sentence wants them predicted too")
 
 
 def _add_length(plan: Plan) -> None:

@@ -6,6 +6,12 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.training_architect.columns import (
+    IDENTIFIER,
+    require_columns,
+    settle_target,
+    take_target,
+)
 from trainwright.tools.training_architect.facts import IN_BLOCKS
 from trainwright.tools.training_architect.goals import (
     GoalReading,
@@ -14,49 +20,17 @@ from trainwright.tools.training_architect.goals import (
     kind_of_sentence,
     read_goal,
 )
+from trainwright.tools.training_architect.groups import read_groups
 from trainwright.tools.training_architect.request import TABLES
 from trainwright.tools.training_architect.series import read_series
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config.goal_words import any_of
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.documents import Rulebook
     from trainwright.tools.training_architect.request import PlanRequest
 
-TARGETS = re.compile(
-    r"^(label|labels|target|class|category|y|queue|topic|intent|sentiment|answer|outcome|stars|rating|churn(ed)?|fraud|default(ed)?|survived|species|diagnosis)$",
-    re.I,
-)
-PREDICTS = any_of(
-    r"predict\w*|forecast\w*|estimat\w+|classif\w+|detect\w*|guess\w*|tell\w*|regress\w*|recogni[sz]\w+|vorher\w+"
-    r"|prognos\w+|schätz\w*|erkenn\w*|klassifizier\w*|target(?: column)?(?: is)?|which|who|whether|wer|ob|welche\w*"
-)
-"""Words behind which a sentence names what is predicted."""
-SOURCES = re.compile(
-    r"\b(?:from|using|with|by|based on|given|aus|anhand|mit|mithilfe|aufgrund|having)\b|[;:]|[.,](?=\s)", re.IGNORECASE
-)
-"""Words behind which it names from what, or goes on."""
-GIVEN = any_of(r"from|using|by|based on|given|depend\w* on|aus|anhand|mithilfe|aufgrund|abhängig|je nach")
-"""Those behind which no column is what is predicted, whatever stands there alone."""
-BESIDE = any_of(
-    r"this|these|any|each|every|all|per|in|on|at|am|im|an|bei|pro|dies\w*|jede\w*",
-    end=r"\s+(?:(?:the|a|an|any|each|given|certain|same|der|dem|den|einem|einer)\s+)*$",
-)
-"""Words before a column's name that make it a part of the circumstances: `in this table`, `at any time`."""
-SHORTEST_STEM = 5
-PRONOUNS = frozenset({
-    "who", "which", "what", "whether", "when", "where", "how", "all", "any", "each", "one", "this", "that", "is", "it",
-    "wer", "was", "wie", "ob", "wo", "wann", "alle",
-})  # fmt: skip
-"""Names of columns that a sentence says anyway: there they are columns in quotes, or behind the word alone."""
-FLAG = re.compile(r"^(?:is|has|was|did)_(?=\w)", re.IGNORECASE)
-"""Begin of a column's name that a sentence leaves out: is_fraud."""
 MASKS = re.compile(r"^(?:masks?|annotations?|segmentations?|seg|gt)(?:[_-]\w+)?$", re.IGNORECASE)
 """Names of a folder of masks."""
-IDENTIFIER = re.compile(r"(^|_)(id|uuid|key|index)$|^id_", re.IGNORECASE)
-MOST_CLASSES = 50
-MOST_SHOWN = 12
-"""Columns of a question, the first and the last of more."""
 MOST_OTHER_COLUMNS = 2
 """Columns besides text and target up to which a table is taken for one of texts."""
 IMAGE_SOURCES = ("images", "digits")
@@ -77,12 +51,14 @@ class Reading:
     task: str | None = None
     text: str | None = None
     target: str | None = None
+    others: list[str] = field(default_factory=list)
+    """Columns that the sentence names beside the target, as predicted too: no inputs."""
     form: dict[str, Any] | None = None
     """The source and columns of rows that are of a form of their own."""
     series: dict[str, Any] | None = None
     """Windows over the rows in order of time, as data.args.series has them."""
     split: dict[str, Any] | None = None
-    """How windows are split, where the call does not say it."""
+    """How rows are split, where the call does not say it."""
     goal: GoalReading = field(default_factory=GoalReading)
     questions: list[Question] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
@@ -107,6 +83,7 @@ def read_task(request: PlanRequest, found: dict[str, Any]) -> Reading:
         )
     elif use in TABLES:
         _read_table(request, data, reading)
+        read_groups(request, data, reading)
     elif reading.task is None:
         _refuse_masks(request, use, data)
         reading.task = _task_of(use, data)
@@ -171,10 +148,11 @@ def _task_of(use: str, data: dict[str, Any]) -> str | None:
 def _read_table(request: PlanRequest, data: dict[str, Any], reading: Reading) -> None:
     args = (request.data or {}).get("args") or {}
     columns = {one["name"]: one for one in data.get("columns", [])}
-    reading.target = args.get("target") or _told_target(request, columns, data.get("text"), reading)
+    require_columns(request, data)
+    take_target(request, columns, data.get("text"), reading)
     reading.text = args.get("text")
     if not reading.text and read_series(request, data, reading):
-        reading.target = reading.target or _guessed_target(request, columns, None, reading)
+        settle_target(request, columns, None, reading)
         return
     if request.task in IN_BLOCKS:
         reading.text = reading.text or data.get("text")
@@ -184,8 +162,7 @@ def _read_table(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
         reading.text, reading.task = data["text"], "language_model"
         reading.assumed.append(f"the texts in column {reading.text!r} are what is learned: there is nothing to predict")
         return
-    if reading.target is None:
-        reading.target = _guessed_target(request, columns, args.get("text") or data.get("text"), reading)
+    settle_target(request, columns, args.get("text") or data.get("text"), reading)
     if reading.target is None:
         return
     others = [
@@ -207,89 +184,6 @@ def _read_table(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
             "are task table_regression"
         )
     reading.task = reading.task or f"{'text' if reading.text else 'table'}_{what}"
-
-
-def _told_target(
-    request: PlanRequest, columns: dict[str, Any], text: str | None, reading: Reading
-) -> str | None:  # fmt: skip
-    """Return the column that the sentence names as what is predicted; None where it names none, or several alike.
-
-    A column that is only mentioned must fit the metric, and no other may look like what is predicted.
-    """
-    intent = request.intent
-    told = PREDICTS.search(intent)
-    behind = [SOURCES.split(intent[told.end() :])[0]] if told else []
-    able, fitting = _able(columns, text), _able(columns, text, kind_of_sentence(request))
-    labels = _labels(fitting, columns)
-    marked = [name for name in able if re.search(rf"[(`'\"]{re.escape(name)}[)`'\"]", intent, re.IGNORECASE)]
-    if len(marked) == 1:
-        behind = [f"column {marked[0]}"]
-    for part in [*behind, GIVEN.split(intent)[0]]:  # a German verb stands last
-        possible = able if part in behind else fitting
-        places = {name: found for name in possible if (found := _place_of(name, part)) is not None}
-        first = min(places, key=lambda name: places[name], default=None)
-        if first is None:
-            continue
-        if part in behind or (len(places) == 1 and (first in labels or not labels)):
-            reading.assumed.append(f"column {first!r} is what the sentence wants predicted")
-            return first
-        reading.questions.append(_which(list(dict.fromkeys([*places, *labels]))))
-    return None
-
-
-def _able(columns: dict[str, Any], text: str | None, kind: str | None = None) -> list[str]:
-    """Return the columns that could be predicted; of a kind alone, where a metric is of one."""
-    return [
-        name
-        for name, one in columns.items()
-        if name != text and not IDENTIFIER.search(name)
-        and (kind != "regression" or one["kind"] == "number" or one.get("of_numbers"))
-        and ((one["kind"] == "category" and 2 <= one["different"] <= MOST_CLASSES)
-             or (one["kind"] == "number" and kind != "classification"))
-    ]  # fmt: skip
-
-
-def _labels(able: list[str], columns: dict[str, Any]) -> list[str]:
-    """Return those that are named like what is predicted."""
-    return [name for name in able if TARGETS.match(FLAG.sub("", name)) and not (name.lower() == "y" and "x" in columns)]
-
-
-def _place_of(name: str, text: str) -> tuple[int, int] | None:
-    """Return where a column is named in a text, and its length turned: as it is written, or by a form of its word."""
-    name = FLAG.sub("", name)
-    words = re.sub(r"(?:_|\\[ .-]|(?<=[a-z])(?=[A-Z]))+", r"[\\s_.-]?", re.escape(name))
-    if name.lower() in PRONOUNS:
-        quoted = re.search(rf"[`'\"]{words}[`'\"]|\b(?:column|spalte) {words}\b", text, re.IGNORECASE)
-        return None if quoted is None else (quoted.start(), -len(name))
-    for match in re.finditer(rf"(?<!\w){words}(?:s|es)?(?!\w)", text, re.IGNORECASE):
-        if not BESIDE.search(text[: match.start()]):
-            return match.start(), -len(name)
-    stem = name.lower()[: max(len(name) - 2, SHORTEST_STEM)]
-    if len(name) <= SHORTEST_STEM or not stem.isalpha():
-        return None
-    found = re.search(rf"(?<!\w){stem}\w{{0,4}}(?!\w)", text, re.IGNORECASE)
-    return None if found is None else (found.start(), -len(stem))
-
-
-def _guessed_target(
-    request: PlanRequest, columns: dict[str, Any], text: str | None, reading: Reading
-) -> str | None:  # fmt: skip
-    """Return the column that is predicted where its name, or being the only one that could be, says so; else ask."""
-    able = _able(columns, text, kind_of_sentence(request))
-    named = _labels(able, columns)
-    chosen = named if len(named) == 1 else able if len(able) == 1 else []
-    if reading.questions:
-        return None
-    if chosen:
-        reading.assumed.append(f"column {chosen[0]!r} is what is to be predicted")
-        return chosen[0]
-    reading.questions.append(_which(named or able or _able(columns, text) or list(columns)))
-    return None
-
-
-def _which(columns: list[str]) -> Question:
-    shown = columns if len(columns) <= MOST_SHOWN else columns[: MOST_SHOWN // 2] + columns[-MOST_SHOWN // 2 :]
-    return Question("Which column is to be predicted?", "target_column", shown)
 
 
 def family_of(model: dict[str, Any], task: str) -> str:
@@ -314,7 +208,8 @@ def facts_of_data(data: dict[str, Any], target: str | None) -> dict[str, Any]:
     """Return the facts that the inspection of the data gives, with the classes of the column that is predicted."""
     facts: dict[str, Any] = {"rows": data["rows"]} if data.get("rows") else {}
     column: dict[str, Any] = next((one for one in data.get("columns", []) if one["name"] == target), {})
-    facts |= {"target_spread": column["spread"]} if column.get("spread") else {}
+    if column.get("spread"):
+        facts |= {"target_spread": column["spread"], "target_least": column["spread"]["least"]}
     facts |= {"classes": column["different"]} if column.get("kind") == "category" else {}
     data = data | (data.get("counts") or {}).get(target, {})
     classes = data.get("classes") or {}

@@ -13,7 +13,7 @@ from trainwright.trainer.base.fetched import is_remote
 from trainwright.trainer.catalog.names import BUILT_IN, from_library
 
 TABLES = ("csv", "jsonl", "parquet", "orc", "arrow", "excel")
-OF_DATA = ("text_column", "target_column", "time_column", "horizon")
+OF_DATA = ("text_column", "target_column", "time_column", "group_column", "horizon")
 """Answers that stand in the data of a configuration."""
 ENDINGS = r"(?:csv|tsv|jsonl?|ndjson|parquet|arrow|orc|xlsx?|txt)(?:\.gz)?"
 FILES = re.compile(rf"(?<![\w/.-])[\w.-][\w./-]*(?:\.{ENDINGS}\b(?!\.\w)|/(?![\w.-]))")
@@ -94,6 +94,8 @@ def placed(data: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
     """Return data with an answer, one of OF_DATA, where a configuration has it."""
     if name == "time_column":
         return {**data, "split": {**(data.get("split") or {}), "by": "time", "time": value}}
+    if name == "group_column":
+        return {**data, "split": {**(data.get("split") or {}), "by": "group", "group": value}}
     args = dict(data.get("args") or {})
     if name == "horizon":
         args["series"] = {**(args.get("series") or {}), "horizon": value}
@@ -146,6 +148,11 @@ def entry_of(key: str, given: Any) -> dict[str, Any]:
     Raises ConfigurationError for what a plan cannot look at.
     """
     known = BUILT_IN[f"{key}.use"]
+    if isinstance(given, str) and given.startswith("<"):
+        raise ConfigurationError(
+            f"{key} {given[:80]!r} is a form that nobody has filled in.",
+            remedy=f"Ask the user which {key} it is, and name {'the file or folder' if key == 'data' else 'it'}.",
+        )
     if isinstance(given, str):
         given = _named(key, given, known)
     use = given.get("use")

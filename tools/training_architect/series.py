@@ -55,7 +55,10 @@ def read_series(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
     if time is None:
         reading.questions.append(Question("Which column holds the times, one step a row?", "time_column"))
         return True
-    reading.series = {**_window(said, found, data, args.get("series") or {}, reading), **(args.get("series") or {})}
+    beside = {"further_targets": reading.others} if reading.others else {}
+    reading.series = {**_window(said, found, data, args.get("series") or {}, reading), **beside}
+    reading.series |= args.get("series") or {}
+    reading.others = []
     reading.split = {"by": "time", "time": time}
     return True
 
@@ -92,7 +95,7 @@ def _window(
     """Return window, horizon and group where the sentence and the rows say them; ask for the horizon."""
     step, rows = found.get("step_seconds"), found.get("steps") or data.get("rows") or 0
     horizon = given.get("horizon") or (None if said is None else _rows(said, step))
-    if horizon is None:
+    if not isinstance(horizon, int):  # a form that nobody filled in, too
         every = f" (a row is {_worded(step)})" if step else ""
         asked = f"{said[0]} {said[1]}s are no whole number of rows{every}. " if said else ""
         reading.questions.append(Question(f"{asked}How many rows ahead is to be forecast{every}?", "horizon"))

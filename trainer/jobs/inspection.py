@@ -134,7 +134,9 @@ def _target(data: dict[str, Any], root: Path) -> dict[str, Any]:
     if frame is None:
         return _of_samples(load_source(use, args, root, SplitSection()))
     if isinstance(target, str):
-        return _of_frame(frame.select(target), None, target, is_table=True)
+        header = {"header": frame.collect_schema().names()}
+        known = target in header["header"]
+        return (_of_frame(frame.select(target), None, target, is_table=True) if known else {}) | header
     return _classes(frame, "label") if use == "images" and not args.get("masks") else {}
 
 
@@ -198,7 +200,7 @@ def _of_frame(frame: pl.LazyFrame, text: str | None, target: str | None, *, is_t
         return {"rows": rows, "columns": columns, "text": None, "target": None}
     texts = sorted((one for one in columns if one["kind"] == "text"), key=lambda one: -one["words"])
     text = text or (texts[0]["name"] if texts else None)
-    found = {"rows": rows, "columns": columns, "text": text, "target": target}
+    found = {"rows": rows, "columns": columns, "text": text, "target": target, "header": sample.columns}
     few = [one["name"] for one in columns if one["kind"] == "category" and one["different"] <= MOST_CLASSES]
     counted = [target] if target in sample.columns else few[:MOST_COUNTED]
     numbers = {one["name"] for one in columns if one["kind"] == "number"}

@@ -55,9 +55,10 @@ def test_a_file_that_changes_in_a_folder_or_behind_a_pattern_is_inspected_again(
         ("price", ("accuracy", "cross_entropy"), "accuracy, and what is predicted is a number"),
         ("kind", ("r2", "mse"), "r2, and what is predicted is one of 3 classes"),
         ("team", ("roc_auc", "cross_entropy"), None),
+        ("<price|team|kind>", ("accuracy", "cross_entropy"), "is no column of the file"),
     ],
 )
-def test_a_goal_that_says_nothing_of_the_target_is_refused_before_the_project(
+def test_a_goal_that_says_nothing_of_the_target_and_no_target_are_refused_before_the_project(
     tmp_path, workspace, target, wanted, said
 ):  # fmt: skip
     metric, loss = wanted

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from trainwright.tools.projects.goals import other_than_said
 from trainwright.tools.training_architect.answers import questions_answer
 from trainwright.tools.training_architect.documents import DOCUMENTS, load_rulebook
 from trainwright.tools.training_architect.hardware import probed_device
@@ -58,6 +59,12 @@ def table(name: str) -> dict[str, Any]:
             "joined": [f"2024-{month:02}-{day:02}" for month, day in draw.integers(1, 13, (ROWS, 2)).tolist()],
             "age": draw.normal(40, 9, ROWS), "churned": draw.integers(0, 2, ROWS),
         },
+        "tickets.csv": {"body": texts, **{name: draw.integers(0, 2, ROWS) for name in ("billing", "login", "cancel")}},
+        "clips.csv": {
+            "machine": [f"m{row % 50:02}" for row in range(ROWS)], "clip": np.arange(ROWS) // 50,
+            **{f"mfcc{band}": draw.normal(0, 1, ROWS) for band in range(16)}, "state": draw.choice(["ok", "dry"], ROWS),
+        },
+        "pumps.csv": {"heat": draw.normal(50, 5, ROWS), "days": np.arange(ROWS), "change": draw.normal(0, 1, ROWS)},
         "queues.csv": {"team": draw.choice(["a", "b", "c"], ROWS), "urgency": draw.choice(["u", "v"], ROWS)},
     }  # fmt: skip
     if name == "book.txt":
@@ -65,13 +72,13 @@ def table(name: str) -> dict[str, Any]:
     return inspection._of_frame(pl.LazyFrame(tables[name]), None, None, is_table=True)
 
 
-def asked(sentence: str, data: str, **more: Any) -> tuple[PlanRequest, Any]:
+def asked(sentence: str, data: str, /, **more: Any) -> tuple[PlanRequest, Any]:
     use = {"use": "text", "args": {"path": data}} if data.endswith(".txt") else data
-    request, _ = with_intent(read_request(intent=sentence, data=use, **more))
+    request, _ = with_intent(read_request(**{"intent": sentence, "data": use, **more}))
     return request, read_task(request, {"data": table(data)})
 
 
-def plan_of(sentence: str, data: str, **more: Any) -> Plan:
+def plan_of(sentence: str, data: str, /, **more: Any) -> Plan:
     request, reading = asked(sentence, data, **more)
     assert reading.questions == []
     found = {"data": table(data), "machine": {"cores": 2, "ram_bytes": 2**34, "gpus": []}}
@@ -189,6 +196,88 @@ def test_a_metric_that_is_not_measured_is_asked_about_and_never_replaced(sentenc
 
 
 @pytest.mark.parametrize(
+    ("data", "remedy"),
+    [
+        (
+            {"use": "csv", "args": {"path": "clips.csv", "target": "<clip|…|state>"}},
+            "it is: machine, state, clip, and 16 more.",
+        ),
+        ({"use": "csv", "args": {"path": "clips.csv", "target": "stat"}}, "it is: machine, state, clip, and 16 more."),
+        ({"use": "csv", "args": {"path": "clips.csv"}, "split": {"by": "group", "group": "<machine|x>"}}, "machine, "),
+        ("<data>", "which data it is"),
+    ],
+)
+def test_a_form_that_nobody_filled_in_and_a_column_that_is_not_there_are_refused_with_those_that_are(data, remedy):
+    with pytest.raises(ConfigurationError, match="no column of the file|a form that nobody") as refused:
+        asked("the state of a machine, accuracy of 0.75", "clips.csv", data=data)
+    assert remedy in refused.value.remedy
+    assert "changes" not in refused.value.details
+
+
+SEVERAL = [
+    ("which teams does it go to? It can be for several of billing, login and cancel (1 = yes). F1 of 0.85",
+     "tickets.csv", ("billing", "login", "cancel"), "bce_with_logits"),
+    ("multi-label: cancel and billing of a ticket, F1 of 0.8", "tickets.csv", ("cancel", "billing"), "bce_with_logits"),
+    ("predict x, y and z from carat and cut, r2 of 0.8", "diamonds.csv", ("x", "y", "z"), "mse"),
+    ("Aus diamonds.csv: sage x (mm), y und z gemeinsam voraus, R2 von 0.8", "diamonds.csv", ("x", "y", "z"), "mse"),
+    ("predict `cut` and `price`, as well as you can", "diamonds.csv", ("cut", "price"), "multi_task"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sentence", "data", "columns", "loss"), SEVERAL)
+def test_several_columns_are_refused_with_the_page_and_none_is_an_input_where_one_is_named(
+    sentence, data, columns, loss
+):  # fmt: skip
+    with pytest.raises(ConfigurationError, match=", ".join(columns)) as refused:
+        asked(sentence, data)
+    assert loss in refused.value.remedy
+    assert refused.value.document == "configs/objectives.md"
+    assert loss in (DOCUMENTS.parent / refused.value.document).read_text(encoding="utf-8")
+    one = {"use": "csv", "args": {"path": data, "target": columns[0]}}
+    assert asked(sentence, data, data=one)[1].others == list(columns[1:])
+    with pytest.raises(ConfigurationError, match=", ".join(columns)):
+        asked("sort them", data, data={"use": "csv", "args": {"path": data, "target": list(columns)}})
+
+
+def test_of_several_columns_those_that_are_not_predicted_are_left_out_and_a_forecast_has_them_all():
+    one = {"use": "csv", "args": {"path": "diamonds.csv", "target": "y"}}
+    plan = plan_of("predict x, y and z, MAE at most 0.5", "diamonds.csv", data=one)
+    assert plan.config["data"]["args"]["columns"] == {"x": "ignore", "z": "ignore"}
+    assert any("x, z: no inputs" in one for one in plan.assumed)
+    series = plan_of("forecast load and wind of the next 3 hours, MAE at most 2", "load.csv")
+    assert series.config["data"]["args"]["target"] == "load"
+    assert series.config["data"]["args"]["series"] == {"window": 24, "horizon": 3, "further_targets": ["wind"]}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "data", "group"),
+    [
+        ("predict state, accuracy of 0.75 on machines that are in no part of the training", "clips.csv", "machine"),
+        ("the state of a machine that nobody has listened to before: predict state, F1 0.7", "clips.csv", "machine"),
+        ("predict state, accuracy 0.75 on unseen machines", "clips.csv", "machine"),
+        ("predict state for new industrial machines, accuracy 0.75", "clips.csv", "machine"),
+        ("state vorhersagen, Genauigkeit 75 % auf Maschinen, die es nicht kennt", "clips.csv", None),
+        ("predict state, accuracy 0.75 on patients it has never seen", "clips.csv", None),
+        ("predict state, accuracy 0.75 on unseen rows", "clips.csv", ""),
+        ("predict state of a machine, accuracy 0.75", "clips.csv", ""),
+        ("predict price on diamonds it has not seen, r2 of 0.7", "diamonds.csv", ""),
+    ],
+)
+def test_whom_training_is_not_to_know_is_kept_apart_by_its_column_or_asked_about(sentence, data, group):
+    request, reading = asked(sentence, data)
+    if group is None:
+        (question,) = reading.questions
+        assert (question.argument, question.choices) == ("group_column", ["machine"])
+        request = request.with_answers({"group_column": "machine"})
+        assert read_task(request, {"data": table(data)}).questions == []
+        assert request.data["split"] == {"by": "group", "group": "machine"}
+        return
+    assert reading.questions == []
+    assert reading.split == ({"by": "group", "group": group} if group else None)
+    assert plan_of(sentence, data).config["data"].get("split") == reading.split
+
+
+@pytest.mark.parametrize(
     ("metric", "data", "said"),
     [
         ("auc", "queues.csv", "auc is not measured of 3 classes"),
@@ -276,6 +365,15 @@ def test_all_that_is_open_is_asked_at_once():
         ("F1 0,5, nicht länger als eine halbe Stunde", {"hours": 0.5}),
         ("predict churn as well as possible within two hours", {"hours": 2.0}),
         ("max 1 hour 30 minutes, auc 0.8; höchstens 20 $", {"hours": 1.5, "dollars": 20.0}),
+        ("predict days_left, r2 of 0.7. Fifteen minutes in all.", {"hours": 0.25}),
+        ("r2 of 0.7 in forty-five minutes", {"hours": 0.75}),
+        ("r2 of 0.7, ninety minutes tops", {"hours": 1.5}),
+        ("r2 von 0.7, höchstens fünfundvierzig Minuten", {"hours": 0.75}),
+        ("r2 von 0.7 in anderthalb Stunden", {"hours": 1.5}),
+        ("r2 of 0.7, an hour and a half", {"hours": 1.5}),
+        ("r2 of 0.7, three quarters of an hour", {"hours": 0.75}),
+        ("r2 von 0.7 in zwölf Stunden, zwanzig Dollar", {"hours": 12.0, "dollars": 20.0}),
+        ("predict who returns within twenty-four hours, f1 0.6", {}),
         ("predict who returns within 24 hours, f1 0.6", {}),
         ("predict readmission, within 30 days, AUC 0.7", {}),
         ("predict calls under 5 minutes, rows every 15 minutes", {}),
@@ -296,6 +394,20 @@ def test_time_and_money_that_bound_nothing_are_said():
     assert [one.partition(" was ")[0].partition(" bounds ")[0] for one in noted] == ["10 Euro", "24 hours"]
 
 
+@pytest.mark.parametrize(
+    ("sentence", "metric", "said"),
+    [
+        ("at least 0.8 of the captions of unseen pictures entirely right, as a metric of its own", "whole", None),
+        ("at least 80 % of them right", "auc", "names share of correct answers"),
+        ("AUC of 0.8", "whole", "names AUC"),
+        ("at least 80 % of them right", "accuracy", None),
+    ],
+)
+def test_the_metric_of_a_sentence_is_told_by_its_name_and_an_adjective_is_none(sentence, metric, said):
+    told = other_than_said(sentence, {"metric": metric})
+    assert [said in one for one in told] == ([True] if said else [])
+
+
 def test_only_the_first_metric_is_the_goal_and_the_others_are_named():
     _, reading = asked("find spam with accuracy 0.95 and macro F1 0.9", "sms.csv")
     assert (reading.goal.metric, reading.goal.target) == ("accuracy", 0.95)
@@ -310,11 +422,15 @@ def test_a_column_that_tells_the_target_in_every_row_is_left_out_and_named():
     assert plan.config["metrics"] == ["auc"]
 
 
-def test_what_stands_last_in_a_wide_table_can_be_predicted():
+def test_what_stands_last_in_a_wide_table_can_be_predicted_and_a_named_column_comes_first():
     wide = pl.LazyFrame({**{f"p{n}": np.arange(ROWS) % 200 for n in range(100)}, "digit": np.arange(ROWS) % 10})
     found = inspection._of_frame(wide, None, None, is_table=True)
     request, _ = with_intent(read_request(intent="Predict the digit, accuracy of 97 %", data="digits.csv"))
     assert read_task(request, {"data": found}).target == "digit"
+    request, _ = with_intent(read_request(intent="regress it, given p95, r2 of 0.9", data="digits.csv"))
+    (question,) = read_task(request, {"data": found}).questions
+    assert question.choices == ["p95", "p0", "p1", "p2", "p3", "p4", "p94", "p96", "p97", "p98", "p99", "digit"]
+    assert "48 more" in question.asks
 
 
 @pytest.mark.parametrize(
@@ -385,9 +501,20 @@ def test_a_horizon_without_a_series_is_asked_about_and_a_named_task_is_no_foreca
     assert asked("predict load from wind, MAE at most 3", "load.csv")[1].series is None
 
 
-def test_numbers_of_a_table_are_scaled_and_lora_is_taken_where_it_is_asked_for():
-    plan = plan_of("predict price, MAE at most 400", "diamonds.csv")
-    assert plan.config["target_scaling"] == "standardize"
+@pytest.mark.parametrize(
+    ("sentence", "data", "scaling"),
+    [
+        ("predict price, MAE at most 400", "diamonds.csv", "standardize"),
+        ("predict price, MAPE at most 30 %", "diamonds.csv", "log"),
+        ("predict `days`, MAPE at most 30 %", "pumps.csv", "log1p"),
+        ("predict `change`, MAPE at most 30 %", "pumps.csv", "standardize"),
+    ],
+)
+def test_numbers_of_a_table_are_scaled_and_those_of_a_goal_in_shares_by_their_logarithm(sentence, data, scaling):
+    assert plan_of(sentence, data).config["target_scaling"] == scaling
+
+
+def test_lora_is_taken_where_it_is_asked_for():
     chats = {"use": "transformers", "args": {"hub": "Qwen/Qwen2.5-0.5B"}}
     lora = plan_of("LoRA on this book, perplexity below 15", "book.txt", model=chats)
     assert "adapter" in lora.config

@@ -51,7 +51,7 @@ def fixed(values: dict[str, Any], root: Path, *told: str) -> Splits:
 @pytest.mark.parametrize(
     ("args", "split"),
     [
-        ({"target": "return"}, {}),
+        ({"target": "Returns"}, {}),
         ({"features": ["visit", "ward"]}, {}),
         ({"columns": {"wards": "category"}}, {}),
         ({}, {"by": "group", "group": "patients"}),
@@ -72,6 +72,14 @@ def test_a_table_read_as_another_kind_of_file_is_read_as_its_own(tmp_path: Path)
     for use in ("parquet", "arrow", "orc"):
         data = {"use": use, "args": {"path": "visits.csv", "target": "returns"}}
         assert fixed(config_of(tmp_path, data), tmp_path, f"cannot be read as {use}").class_names == ["no", "yes"]
+
+
+@pytest.mark.parametrize("target", ["return", "<ward|…|returns>"])
+def test_what_is_predicted_is_not_told_by_its_spelling(target: str, tmp_path: Path) -> None:
+    (tmp_path / "visits.csv").write_text(f"visits,ward,patient,returns\n{ROWS}\n")
+    with pytest.raises(DataError, match="has no column") as refused:
+        read(config_of(tmp_path, {"use": "csv", "args": {"path": "visits.csv", "target": target}}), tmp_path)
+    assert "changes" not in refused.value.details
 
 
 @pytest.mark.parametrize("use", ["csv", "jsonl", "parquet", "orc", "arrow", "sql"])

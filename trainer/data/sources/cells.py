@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainwright.trainer.base.errors import DataError, near, near_matches
+from trainwright.trainer.base.errors import DataError, folded, near, near_matches
 from trainwright.trainer.base.paths import files_among
 from trainwright.trainer.data.table.transform import is_number
 
@@ -63,10 +63,14 @@ def no_column(name: str, path: Path, header: Sequence[str], changes: Callable[[s
             remedy="Say the columns' names, in order, the target too: data.args.names.",
             details={"changes": {"data.args.names": [f"column_{place}" for place in range(1, len(header) + 1)]}},
         )
+    found = changes(meant[0]) if meant else {}
+    if meant and folded(meant[0]) != folded(name):  # what is predicted is not told by likeness
+        found.pop("data.args.target", None)
+    listed = header if len(header) <= 20 else [*header[:10], f"… ({len(header) - 20} more)", *header[-10:]]
     return DataError(
         f"{path.name} has no column {name!r}.{near_matches(name, header)}",
-        remedy=f"Name one of its columns: {', '.join(header[:20])}.",
-        details={"changes": changes(meant[0])} if meant else {},
+        remedy=f"Name one of its columns: {', '.join(listed)}.",
+        details={"changes": found} if found else {},
     )
 
 

@@ -1,0 +1,241 @@
+"""Columns that a sentence names: what is predicted, whether it is several, and by what rows stay apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from trainwright.tools.training_architect.goals import Question, kind_of_sentence
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.config.goal_words import any_of
+from trainwright.trainer.data.sections import COLUMN_OF
+
+if TYPE_CHECKING:
+    from trainwright.tools.training_architect.reading import Reading
+    from trainwright.tools.training_architect.request import PlanRequest
+
+TARGETS = re.compile(
+    r"^(label|labels|target|class|category|y|queue|topic|intent|sentiment|answer|outcome|stars|rating|churn(ed)?|fraud|default(ed)?|survived|species|diagnosis)$",
+    re.I,
+)
+PREDICTS = any_of(
+    r"predict\w*|forecast\w*|estimat\w+|classif\w+|detect\w*|guess\w*|tell\w*|regress\w*|recogni[sz]\w+|vorher\w+"
+    r"|prognos\w+|schätz\w*|erkenn\w*|klassifizier\w*|target(?: column)?(?: is)?|know|wissen"
+    r"|sage?n?\b(?=[^.]*\b(?:voraus|vorher)\b)(?!\s+(?:voraus|vorher))|which|who|whether|wer|ob|welche\w*"
+)
+"""Words behind which a sentence names what is predicted."""
+SOURCES = re.compile(
+    r"\b(?:from|using|with|by|based on|given|aus|anhand|mit|mithilfe|aufgrund|having)\b|[;:]|[.,](?=\s)", re.IGNORECASE
+)
+"""Words behind which it names from what, or goes on."""
+GIVEN = any_of(r"from|using|by|based on|given|depend\w* on|aus|anhand|mithilfe|aufgrund|abhängig|je nach")
+"""Those behind which no column is what is predicted, whatever stands there alone."""
+BESIDE = any_of(
+    r"this|these|any|each|every|all|per|in|on|at|am|im|an|bei|pro|dies\w*|jede\w*",
+    end=r"\s+(?:(?:the|a|an|any|each|given|certain|same|der|dem|den|einem|einer)\s+)*$",
+)
+"""Words before a column's name that make it a part of the circumstances: `in this table`, `at any time`."""
+JOINT = re.compile(
+    r"[`'\")]*\s*(?:\([^)]{1,20}\))?\s*(?:[,&/+]|,?\s*\b(?:and|or|und|oder|sowie|as well as)\b)\s*"
+    r"(?:(?:the|der|die|das|den)\s+)?[`'\"(]*",
+    re.IGNORECASE,
+)
+"""What stands between two columns of an enumeration."""
+SEVERAL = any_of(
+    r"(?:several|all|any|each|some) of|both|jointly|together|at once|multi-?(?:label|target|output)\w*|gemeinsam"
+    r"|mehrere\w*|alle (?:zwei|drei|vier|fünf)|beide\w*"
+)
+"""Words of several that are predicted at once."""
+SHORTEST_STEM = 5
+PRONOUNS = frozenset({
+    "who", "which", "what", "whether", "when", "where", "how", "all", "any", "each", "one", "this", "that", "is", "it",
+    "wer", "was", "wie", "ob", "wo", "wann", "alle",
+})  # fmt: skip
+"""Names of columns that a sentence says anyway: there they are columns in quotes, or behind the word alone."""
+FLAG = re.compile(r"^(?:is|has|was|did)_(?=\w)", re.IGNORECASE)
+"""Begin of a column's name that a sentence leaves out: is_fraud."""
+IDENTIFIER = re.compile(r"(^|_)(id|uuid|key|index)$|^id_", re.IGNORECASE)
+MOST_CLASSES = 50
+MOST_SHOWN = 12
+"""Columns of a question, the first and the last of more."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a sentence says of the column that is predicted."""
+
+    first: str | None = None
+    several: tuple[str, ...] = ()
+    """All of the enumeration in which that column stands."""
+    possible: tuple[str, ...] = ()
+    """Where it is open: those that could be meant."""
+
+
+def take_target(
+    request: PlanRequest, columns: dict[str, Any], text: str | None, reading: Reading
+) -> None:  # fmt: skip
+    """Take the column that the call or the sentence names as what is predicted, and what is named beside it."""
+    told = _told(request, columns, text)
+    given = ((request.data or {}).get("args") or {}).get("target")
+    reading.target = given or told.first
+    reading.others = [one for one in told.several if one != reading.target] if reading.target in told.several else []
+    if given is None and told.first is not None:
+        reading.assumed.append(f"column {told.first!r} is what the sentence wants predicted")
+    elif given is None and told.possible:
+        reading.questions.append(_which(request.intent, told.possible))
+
+
+def refuse_several(request: PlanRequest, targets: Iterable[str], columns: dict[str, Any]) -> NoReturn:
+    """Refuse to predict several columns of a table at once. Raises ConfigurationError."""
+    targets, data = list(targets), request.data or {}
+    kinds = {(one["kind"] == "number", one["different"] == 2) for one in (columns.get(name, {}) for name in targets)
+             if one}  # fmt: skip
+    loss = {(True, False): "loss mse", (False, True): "loss bce_with_logits"}.get(*kinds) if len(kinds) == 1 else None
+    one = {"use": data.get("use"), "args": {**(data.get("args") or {}), "target": targets[0]}}
+    raise ConfigurationError(
+        f"{', '.join(targets)} are to be predicted, and a plan predicts one column of a table.",
+        remedy="create_project with a data function of the user's that returns them as one target, as the page shows "
+        f"({loss or 'objective multi_task'}). Or ask the user for one, and plan it without the others as inputs: "
+        f"data={one}.",
+        document="configs/objectives.md",
+    )
+
+
+def _told(request: PlanRequest, columns: dict[str, Any], text: str | None) -> Told:
+    """Return the column that the sentence names as what is predicted; none where it names none, or several alike.
+
+    A column that is only mentioned must fit the metric, and no other may look like what is predicted.
+    """
+    intent = request.intent
+    able, fitting = _able(columns, text), _able(columns, text, kind_of_sentence(request))
+    labels, listed = _labels(fitting, columns), _listed(intent, able)
+    marked = [name for name in able if re.search(rf"[(`'\"]{re.escape(name)}[)`'\"]", intent, re.IGNORECASE)]
+    if len(marked) == 1:
+        return Told(marked[0])
+    told = PREDICTS.search(intent)
+    parts = [] if told is None else [(told.end(), SOURCES.split(intent[told.end() :])[0], able)]
+    for begin, part, possible in [*parts, (0, GIVEN.split(intent)[0], fitting)]:  # a German verb stands last
+        places = {name: found for name in possible if (found := _place_of(name, part)) is not None}
+        first = min(places, key=lambda name: places[name], default=None)
+        if first is None:
+            continue
+        several = listed.get(begin + places[first][0], ())
+        is_sure = possible is able or (several and SEVERAL.search(intent))
+        if is_sure or (len(places) == 1 and (first in labels or not labels)):
+            return Told(first, several)
+        return Told(possible=tuple(dict.fromkeys([*places, *labels])))
+    return Told()
+
+
+def _listed(intent: str, able: list[str]) -> dict[int, tuple[str, ...]]:
+    """Return for each place of an enumeration of columns (`billing, login and cancel`) all that stand in it."""
+    lists: list[dict[int, str]] = []
+    end = 0
+    for start, stop, name in sorted((*span, one) for one in able for span in _spans_of(one, intent)):
+        if lists and start < end:
+            continue
+        if not lists or not JOINT.fullmatch(intent[end:start]):
+            lists.append({})
+        lists[-1][start] = name
+        end = stop
+    several = [(one, tuple(dict.fromkeys(one.values()))) for one in lists]
+    return {place: names for one, names in several if len(names) > 1 for place in one}
+
+
+def _able(columns: dict[str, Any], text: str | None, kind: str | None = None) -> list[str]:
+    """Return the columns that could be predicted; of a kind alone, where a metric is of one."""
+    return [
+        name
+        for name, one in columns.items()
+        if name != text and not IDENTIFIER.search(name)
+        and (kind != "regression" or one["kind"] == "number" or one.get("of_numbers"))
+        and ((one["kind"] == "category" and 2 <= one["different"] <= MOST_CLASSES)
+             or (one["kind"] == "number" and kind != "classification"))
+    ]  # fmt: skip
+
+
+def _labels(able: list[str], columns: dict[str, Any]) -> list[str]:
+    """Return those that are named like what is predicted."""
+    return [name for name in able if TARGETS.match(FLAG.sub("", name)) and not (name.lower() == "y" and "x" in columns)]
+
+
+def _place_of(name: str, text: str) -> tuple[int, int] | None:
+    """Return where a column is first named in a text, and that place's end turned: the longer name comes first."""
+    found = next(_spans_of(name, text), None)
+    return None if found is None else (found[0], -found[1])
+
+
+def _spans_of(name: str, text: str) -> Iterator[tuple[int, int]]:
+    """Yield where a column is named in a text: as it is written, or else once by a form of its word."""
+    name = FLAG.sub("", name)
+    words = re.sub(r"(?:_|\\[ .-]|(?<=[a-z])(?=[A-Z]))+", r"[\\s_.-]?", re.escape(name))
+    if name.lower() in PRONOUNS:
+        quoted = re.finditer(rf"[`'\"]{words}[`'\"]|\b(?:column|spalte) {words}\b", text, re.IGNORECASE)
+        yield from (match.span() for match in quoted)
+        return
+    exact = [one.span() for one in re.finditer(rf"(?<!\w){words}(?:s|es)?(?!\w)", text, re.IGNORECASE)
+             if not BESIDE.search(text[: one.start()])]  # fmt: skip
+    yield from exact
+    stem = name.lower()[: max(len(name) - 2, SHORTEST_STEM)]
+    if exact or len(name) <= SHORTEST_STEM or not stem.isalpha():
+        return
+    found = re.search(rf"(?<!\w){stem}\w{{0,4}}(?!\w)", text, re.IGNORECASE)
+    yield from [] if found is None else [found.span()]
+
+
+def settle_target(
+    request: PlanRequest, columns: dict[str, Any], text: str | None, reading: Reading
+) -> None:  # fmt: skip
+    """Take the column whose name, or being the only one that could be predicted, says that it is; else ask.
+
+    Raises ConfigurationError where the sentence wants several.
+    """
+    if reading.others and not ((request.data or {}).get("args") or {}).get("target"):
+        refuse_several(request, [str(reading.target), *reading.others], columns)
+    if reading.target is not None or reading.questions:
+        return
+    able = _able(columns, text, kind_of_sentence(request))
+    named = _labels(able, columns)
+    chosen = named if len(named) == 1 else able if len(able) == 1 else []
+    if chosen:
+        reading.assumed.append(f"column {chosen[0]!r} is what is to be predicted")
+        reading.target = chosen[0]
+        return
+    reading.questions.append(_which(request.intent, named or able or _able(columns, text) or list(columns)))
+
+
+def _which(intent: str, columns: Sequence[str]) -> Question:
+    shown = _shown(intent, columns)
+    more = f" ({len(columns) - len(shown)} more could be)" if len(shown) < len(columns) else ""
+    return Question(f"Which column is to be predicted?{more}", "target_column", shown)
+
+
+def _shown(intent: str, columns: Sequence[str]) -> list[str]:
+    """Return the columns that an answer has room for: those that the sentence names, then the first and the last."""
+    named = [name for name in columns if _place_of(name, intent) is not None][:MOST_SHOWN]
+    rest = [name for name in columns if name not in named]
+    room = MOST_SHOWN - len(named)
+    return named + (rest if len(rest) <= room else rest[: room // 2] + rest[len(rest) - (room - room // 2) :])
+
+
+def require_columns(request: PlanRequest, data: dict[str, Any]) -> None:
+    """Refuse columns that a table lacks, forms that nobody filled in among them. Raises ConfigurationError."""
+    given, columns = request.data or {}, {one["name"]: one for one in data.get("columns", [])}
+    args, split = given.get("args") or {}, given.get("split") or {}
+    if isinstance(args.get("target"), list):
+        refuse_several(request, args["target"], columns)
+    named = {f"args.{key}": args.get(key) for key in ("target", "text")}
+    named |= {f"split.{key}": split.get(key) for key in COLUMN_OF.values()}
+    header = data.get("header") or [name for name in named.values() if name]
+    for key, name in named.items():
+        if not name or name in header:
+            continue
+        able = _able(columns, None, kind_of_sentence(request)) if key == "args.target" else []
+        shown = _shown(request.intent, able or header)
+        more = f", and {len(header) - len(shown)} more" if len(header) > len(shown) else ""
+        raise ConfigurationError(
+            f"data.{key} = {str(name)[:80]!r} is no column of the file.",
+            remedy=f"Ask the user which it is: {', '.join(shown)}{more}.",
+        )

@@ -1,0 +1,82 @@
+"""Groups that a sentence keeps out of the training: `on machines that are in no part of it`, `auf neuen Maschinen`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.training_architect.columns import IDENTIFIER
+from trainwright.tools.training_architect.goals import Question
+from trainwright.trainer.config.goal_words import any_of
+
+if TYPE_CHECKING:
+    from trainwright.tools.training_architect.reading import Reading
+    from trainwright.tools.training_architect.request import PlanRequest
+
+NOUN = r"(?P<noun>[^\W\d_]{3,}"
+APART = (
+    any_of(
+        rf"(?:unseen|unknown|new|never[- ](?:before[- ])?seen|held[- ]out|neue[nrms]?|unbekannte[nrms]?"
+        rf"|ungesehene[nrms]?|fremde[nrms]?)\s+{NOUN}(?:\s+[^\W\d_]{{3,}})?)"
+    ),
+    any_of(
+        rf"{NOUN}),?\s+(?:(?:that|which|who|whom|it|we|nobody|no one|the model|das modell|die|das|der|den|es|man)\b"
+        r"[^.;!?]{0,30}?)?(?:\b(?:not?|never|nobody|nicht|nie|niemals|niemand|kein\w*)\b|n't\b)[^.;!?]{0,30}?"
+        r"\b(?:seen|met|heard|listened|train\w*|learn\w*|knows?|known|kennt|kennen|gesehen|gehört|trainier\w*|gelernt)"
+    ),
+)
+"""What a sentence says of whom training knows nothing."""
+ROWS = any_of(
+    r"data|rows?|samples?|examples?|records?|entries|cases?|values?|ones|model\w*|daten\w*|zeilen?|beispiele\w*|fälle\w*"
+)
+"""Nouns of rows themselves, which lie in one split anyway."""
+KEY = frozenset({"id", "no", "nr", "number", "key", "code", "name", "uid", "uuid", "index", "num"})
+LEAST_GROUPS, LEAST_ROWS, LEAST_UNNAMED = 3, 1.5, 12
+"""Values of a column, rows of each, and values of a column that could be meant by another name."""
+SAMPLE = 20_000
+"""Rows from which values are counted at most (as trainer/jobs/inspection.py has it)."""
+
+
+def read_groups(request: PlanRequest, data: dict[str, Any], reading: Reading) -> None:
+    """Keep the rows of each group that the sentence names in one split; ask for the column where none has its name."""
+    said = [match["noun"] for pattern in APART for match in pattern.finditer(request.intent)]
+    nouns = [word for one in said for word in one.split() if not ROWS.search(word)]
+    if not nouns or (request.data or {}).get("split") or reading.split is not None or reading.target is None:
+        return
+    others = {one["name"]: one for one in data.get("columns", []) if one["name"] not in {reading.target, reading.text}}
+    named = {name: word for name in others for word in nouns if _is_of(word, name)}
+    rows = min(data.get("rows") or 0, SAMPLE)
+    groups = {name: one for name, one in others.items() if not one.get("is_fraction")
+              and one["different"] >= LEAST_GROUPS and rows >= LEAST_ROWS * one["different"]}  # fmt: skip
+    if fitting := [name for name in groups if name in named]:
+        group = max(fitting, key=lambda name: groups[name]["different"])
+        reading.split = {"by": "group", "group": group}
+        reading.assumed.append(
+            f"rows of one {group!r} stay in one split: the sentence wants {named[group]} that training has not seen"
+        )
+    elif not named and (possible := _possible(groups, data.get("times") or {})):
+        asks = f"Which column says whose a row is? The sentence wants {nouns[0]} that training has not seen"
+        alone = "; where each row is one of them: data.split = {'by': 'random'}"
+        reading.questions.append(Question(f"{asks}{alone}", "group_column", possible))
+
+
+def _possible(groups: dict[str, dict[str, Any]], times: dict[str, Any]) -> list[str]:
+    """Return the columns that could say whose a row is: identifiers, and words of many values."""
+    return [
+        name for name, one in groups.items() if one["different"] >= LEAST_UNNAMED and name not in times
+        and (IDENTIFIER.search(name) or (one["kind"] == "category" and not one.get("of_numbers")))
+    ]  # fmt: skip
+
+
+def _is_of(word: str, name: str) -> bool:
+    """Whether a column has the name of a noun, in singular or plural: `machine_id` of machines."""
+    word = word.lower()
+    parts = {one.lower() for one in re.findall(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+", name)} - KEY
+    return len(parts) == 1 and any(
+        min(len(part), len(word)) >= 3 and abs(len(part) - len(word)) <= 2 and _stem(part) == _stem(word)
+        for part in parts
+    )
+
+
+def _stem(word: str) -> str:
+    return re.sub(r"(?:ies|y|en|es|e|n|s)$", "", word)
