@@ -2,90 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from functools import cache
-from typing import Any
-
-import numpy as np
-import polars as pl
 import pytest
+from tests.tools.training_architect.sentences import asked, plan_of, table
 
 from trainwright.tools.projects.goals import other_than_said
-from trainwright.tools.training_architect.answers import questions_answer
 from trainwright.tools.training_architect.documents import DOCUMENTS, load_rulebook
-from trainwright.tools.training_architect.hardware import probed_device
 from trainwright.tools.training_architect.intent import with_intent
-from trainwright.tools.training_architect.plan import Plan
-from trainwright.tools.training_architect.planning import make_plan
 from trainwright.tools.training_architect.reading import read_task
-from trainwright.tools.training_architect.request import PlanRequest, read_request
+from trainwright.tools.training_architect.request import read_request
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.goal_words import spoken_goals
-from trainwright.trainer.jobs import inspection
 
 pytestmark = pytest.mark.requirement("ARCH-1")
-ROWS = 400
-BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
-
-
-@cache
-def table(name: str) -> dict[str, Any]:
-    """What the inspection finds in a small table of that name."""
-    draw = np.random.default_rng(5)
-    survived = draw.integers(0, 2, ROWS)
-    price = np.exp(draw.normal(7.8, 1.0, ROWS)).round()
-    texts = [f"please call the number {number} about my order now" for number in range(ROWS)]
-    tables: dict[str, dict[str, Any]] = {
-        "titanic.csv": {
-            "survived": survived, "pclass": draw.integers(1, 4, ROWS), "sex": draw.choice(["male", "female"], ROWS),
-            "who": draw.choice(["man", "woman", "child"], ROWS),
-            "age": draw.normal(30, 9, ROWS), "alive": np.where(survived, "yes", "no"),
-        },
-        "diamonds.csv": {
-            "carat": draw.normal(1, 0.2, ROWS), "cut": draw.choice(["Fair", "Good", "Ideal"], ROWS), "price": price,
-            "x": draw.normal(5, 1, ROWS), "y": draw.normal(5, 1, ROWS), "z": draw.normal(3, 1, ROWS),
-        },
-        "sms.csv": {"message": texts, "label": draw.choice(["ham", "spam"], ROWS, p=[0.8, 0.2])},
-        "wine.csv": {"alcohol": draw.normal(10, 1, ROWS), "quality": draw.integers(3, 9, ROWS)},
-        "load.csv": {
-            "date": [f"{BEGIN + timedelta(hours=hour):%Y-%m-%d %H:%M}" for hour in range(ROWS)],
-            "wind": draw.normal(5, 1, ROWS), "load": draw.normal(20, 4, ROWS),
-        },
-        "shops.csv": {
-            "day": [BEGIN.date() + timedelta(days=row // 4) for row in range(ROWS)],
-            "shop": [f"shop {row % 4}" for row in range(ROWS)], "sold": draw.normal(100, 9, ROWS),
-        },
-        "customers.csv": {
-            "joined": [f"2024-{month:02}-{day:02}" for month, day in draw.integers(1, 13, (ROWS, 2)).tolist()],
-            "age": draw.normal(40, 9, ROWS), "churned": draw.integers(0, 2, ROWS),
-        },
-        "tickets.csv": {"body": texts, **{name: draw.integers(0, 2, ROWS) for name in ("billing", "login", "cancel")}},
-        "clips.csv": {
-            "machine": [f"m{row % 50:02}" for row in range(ROWS)], "clip": np.arange(ROWS) // 50,
-            **{f"mfcc{band}": draw.normal(0, 1, ROWS) for band in range(16)}, "state": draw.choice(["ok", "dry"], ROWS),
-        },
-        "pumps.csv": {"heat": draw.normal(50, 5, ROWS), "days": np.arange(ROWS), "change": draw.normal(0, 1, ROWS)},
-        "queues.csv": {"team": draw.choice(["a", "b", "c"], ROWS), "urgency": draw.choice(["u", "v"], ROWS)},
-    }  # fmt: skip
-    if name == "book.txt":
-        return {"rows": 400, "columns": [], "tokens": {"p50": 60, "p95": 180, "p99": 250, "longest": 900}}
-    return inspection._of_frame(pl.LazyFrame(tables[name]), None, None, is_table=True)
-
-
-def asked(sentence: str, data: str, /, **more: Any) -> tuple[PlanRequest, Any]:
-    use = {"use": "text", "args": {"path": data}} if data.endswith(".txt") else data
-    request, _ = with_intent(read_request(**{"intent": sentence, "data": use, **more}))
-    return request, read_task(request, {"data": table(data)})
-
-
-def plan_of(sentence: str, data: str, /, **more: Any) -> Plan:
-    request, reading = asked(sentence, data, **more)
-    assert reading.questions == []
-    found = {"data": table(data), "machine": {"cores": 2, "ram_bytes": 2**34, "gpus": []}}
-    device = probed_device(found["machine"])
-    return make_plan(request, reading, found, device=device, book=load_rulebook(), memory_of=lambda _: None)
-
-
 C, R = "classification", "regression"
 RIGHT = [
     ("Predict survived on the Titanic, ROC AUC at least 0.85", "titanic.csv", "survived", C, "auc", 0.85),
@@ -193,88 +121,6 @@ def test_a_metric_that_is_not_measured_is_asked_about_and_never_replaced(sentenc
     if near:
         answered, _ = with_intent(request.with_answers({"metric": near[0], "target": 0.5}))
         assert read_task(answered, {"data": table(data)}).goal.metric == near[0]
-
-
-@pytest.mark.parametrize(
-    ("data", "remedy"),
-    [
-        (
-            {"use": "csv", "args": {"path": "clips.csv", "target": "<clip|…|state>"}},
-            "it is: machine, state, clip, and 16 more.",
-        ),
-        ({"use": "csv", "args": {"path": "clips.csv", "target": "stat"}}, "it is: machine, state, clip, and 16 more."),
-        ({"use": "csv", "args": {"path": "clips.csv"}, "split": {"by": "group", "group": "<machine|x>"}}, "machine, "),
-        ("<data>", "which data it is"),
-    ],
-)
-def test_a_form_that_nobody_filled_in_and_a_column_that_is_not_there_are_refused_with_those_that_are(data, remedy):
-    with pytest.raises(ConfigurationError, match="no column of the file|a form that nobody") as refused:
-        asked("the state of a machine, accuracy of 0.75", "clips.csv", data=data)
-    assert remedy in refused.value.remedy
-    assert "changes" not in refused.value.details
-
-
-SEVERAL = [
-    ("which teams does it go to? It can be for several of billing, login and cancel (1 = yes). F1 of 0.85",
-     "tickets.csv", ("billing", "login", "cancel"), "bce_with_logits"),
-    ("multi-label: cancel and billing of a ticket, F1 of 0.8", "tickets.csv", ("cancel", "billing"), "bce_with_logits"),
-    ("predict x, y and z from carat and cut, r2 of 0.8", "diamonds.csv", ("x", "y", "z"), "mse"),
-    ("Aus diamonds.csv: sage x (mm), y und z gemeinsam voraus, R2 von 0.8", "diamonds.csv", ("x", "y", "z"), "mse"),
-    ("predict `cut` and `price`, as well as you can", "diamonds.csv", ("cut", "price"), "multi_task"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("sentence", "data", "columns", "loss"), SEVERAL)
-def test_several_columns_are_refused_with_the_page_and_none_is_an_input_where_one_is_named(
-    sentence, data, columns, loss
-):  # fmt: skip
-    with pytest.raises(ConfigurationError, match=", ".join(columns)) as refused:
-        asked(sentence, data)
-    assert loss in refused.value.remedy
-    assert refused.value.document == "configs/objectives.md"
-    assert loss in (DOCUMENTS.parent / refused.value.document).read_text(encoding="utf-8")
-    one = {"use": "csv", "args": {"path": data, "target": columns[0]}}
-    assert asked(sentence, data, data=one)[1].others == list(columns[1:])
-    with pytest.raises(ConfigurationError, match=", ".join(columns)):
-        asked("sort them", data, data={"use": "csv", "args": {"path": data, "target": list(columns)}})
-
-
-def test_of_several_columns_those_that_are_not_predicted_are_left_out_and_a_forecast_has_them_all():
-    one = {"use": "csv", "args": {"path": "diamonds.csv", "target": "y"}}
-    plan = plan_of("predict x, y and z, MAE at most 0.5", "diamonds.csv", data=one)
-    assert plan.config["data"]["args"]["columns"] == {"x": "ignore", "z": "ignore"}
-    assert any("x, z: no inputs" in one for one in plan.assumed)
-    series = plan_of("forecast load and wind of the next 3 hours, MAE at most 2", "load.csv")
-    assert series.config["data"]["args"]["target"] == "load"
-    assert series.config["data"]["args"]["series"] == {"window": 24, "horizon": 3, "further_targets": ["wind"]}
-
-
-@pytest.mark.parametrize(
-    ("sentence", "data", "group"),
-    [
-        ("predict state, accuracy of 0.75 on machines that are in no part of the training", "clips.csv", "machine"),
-        ("the state of a machine that nobody has listened to before: predict state, F1 0.7", "clips.csv", "machine"),
-        ("predict state, accuracy 0.75 on unseen machines", "clips.csv", "machine"),
-        ("predict state for new industrial machines, accuracy 0.75", "clips.csv", "machine"),
-        ("state vorhersagen, Genauigkeit 75 % auf Maschinen, die es nicht kennt", "clips.csv", None),
-        ("predict state, accuracy 0.75 on patients it has never seen", "clips.csv", None),
-        ("predict state, accuracy 0.75 on unseen rows", "clips.csv", ""),
-        ("predict state of a machine, accuracy 0.75", "clips.csv", ""),
-        ("predict price on diamonds it has not seen, r2 of 0.7", "diamonds.csv", ""),
-    ],
-)
-def test_whom_training_is_not_to_know_is_kept_apart_by_its_column_or_asked_about(sentence, data, group):
-    request, reading = asked(sentence, data)
-    if group is None:
-        (question,) = reading.questions
-        assert (question.argument, question.choices) == ("group_column", ["machine"])
-        request = request.with_answers({"group_column": "machine"})
-        assert read_task(request, {"data": table(data)}).questions == []
-        assert request.data["split"] == {"by": "group", "group": "machine"}
-        return
-    assert reading.questions == []
-    assert reading.split == ({"by": "group", "group": group} if group else None)
-    assert plan_of(sentence, data).config["data"].get("split") == reading.split
 
 
 @pytest.mark.parametrize(
@@ -415,24 +261,6 @@ def test_only_the_first_metric_is_the_goal_and_the_others_are_named():
     assert [one.words for one in spoken_goals("accuracy and, above all, F1 of 0.9").named] == ["F1", "accuracy"]
 
 
-def test_a_column_that_tells_the_target_in_every_row_is_left_out_and_named():
-    plan = plan_of("Predict survived on the Titanic, ROC AUC at least 0.85", "titanic.csv")
-    assert plan.config["data"]["args"]["columns"] == {"alive": "ignore"}
-    assert any("'alive' tells 'survived'" in one for one in plan.assumed)
-    assert plan.config["metrics"] == ["auc"]
-
-
-def test_what_stands_last_in_a_wide_table_can_be_predicted_and_a_named_column_comes_first():
-    wide = pl.LazyFrame({**{f"p{n}": np.arange(ROWS) % 200 for n in range(100)}, "digit": np.arange(ROWS) % 10})
-    found = inspection._of_frame(wide, None, None, is_table=True)
-    request, _ = with_intent(read_request(intent="Predict the digit, accuracy of 97 %", data="digits.csv"))
-    assert read_task(request, {"data": found}).target == "digit"
-    request, _ = with_intent(read_request(intent="regress it, given p95, r2 of 0.9", data="digits.csv"))
-    (question,) = read_task(request, {"data": found}).questions
-    assert question.choices == ["p95", "p0", "p1", "p2", "p3", "p4", "p94", "p96", "p97", "p98", "p99", "digit"]
-    assert "48 more" in question.asks
-
-
 @pytest.mark.parametrize(
     ("sentence", "page"),
     [
@@ -457,48 +285,6 @@ def test_what_is_not_planned_is_refused_with_its_page_and_nothing_else_is_planne
     with pytest.raises(ConfigurationError) as refused:
         book.refuse_beyond(sentence)
     assert refused.value.document == page
-
-
-@pytest.mark.parametrize(
-    ("sentence", "data", "series", "time"),
-    [
-        ("forecast the load of the next 24 hours, MAE at most 2", "load.csv", {"window": 24, "horizon": 24}, "date"),
-        ("load der nächsten 2 Tage vorhersagen, MAE höchstens 2", "load.csv", {"window": 50, "horizon": 48}, "date"),
-        ("predict load 3 rows ahead with a MAE of 1", "load.csv", {"window": 24, "horizon": 3}, "date"),
-        ("forecast sold for the next week, MAE at most 5", "shops.csv",
-         {"window": 12, "horizon": 7, "group": "shop"}, "day"),
-    ],
-)  # fmt: skip
-def test_a_horizon_over_rows_of_even_dates_plans_windows_split_by_time(sentence, data, series, time):
-    plan = plan_of(sentence, data)
-    assert plan.task == "series_regression"
-    assert plan.config["data"]["args"]["series"] == series
-    assert plan.config["data"]["split"] == {"by": "time", "time": time}
-    assert plan.config["model"] == {"use": "dlinear"}
-    assert plan.config["target_scaling"] == "standardize"
-    assert any("rows are seen before each horizon" in one for one in plan.assumed)
-
-
-def test_what_is_open_of_a_forecast_is_asked_at_once_and_its_answers_are_taken():
-    request, reading = asked("time series forecasting of my load", "load.csv")
-    assert [one.argument for one in reading.questions] == ["horizon", "target"]
-    answer = questions_answer(request, reading.questions, [])
-    assert answer.next is not None
-    assert answer.next.arguments["data"]["args"]["series"] == {"horizon": "<horizon>"}
-    again = read_task(request.with_answers({"horizon": 6, "target": 2.0}), {"data": table("load.csv")})
-    assert (again.questions, again.series) == ([], {"window": 24, "horizon": 6})
-    minutes = asked("load of the next 5 minutes, MAE at most 2", "load.csv")[1].questions
-    assert minutes[0].asks.startswith("5 minutes are no whole number of rows (a row is 1 hour).")
-
-
-def test_a_horizon_without_a_series_is_asked_about_and_a_named_task_is_no_forecast():
-    spending = "spending of the next 30 days, accuracy 0.9"
-    question = asked(spending, "customers.csv")[1].questions[0]
-    assert (question.argument, question.choices[1]) == ("task", "table_classification")
-    assert asked(spending, "customers.csv", task="table_classification")[1].series is None
-    churn = asked("which customers churned within the next 30 days, accuracy 0.9", "customers.csv")[1]
-    assert (churn.questions, churn.series) == ([], None), "asked of each row"
-    assert asked("predict load from wind, MAE at most 3", "load.csv")[1].series is None
 
 
 @pytest.mark.parametrize(
