@@ -104,7 +104,7 @@ def facts_of(
     if where.phase is Phase.OPTIMIZATION:
         wanted = asked_search(evidence) or (moved_search(evidence) if is_improved_below_goal(evidence) else None)
         facts |= {"search": _option(evidence, wanted), "seconds_left": evidence.seconds_left}
-        if is_improved_below_goal(evidence):  # what follows looks at the test split: that is a decision
+        if is_improved_below_goal(evidence):  # what follows reads the test split: that is a decision
             return Facts(**facts, gate=Option(call=conclude(evidence, verdict(evidence, where.phase))))
     passing = evidence.call("pass_gate", "every check of the phase passes", phase=where.phase.value)
     return Facts(**facts, gate=Option(call=passing))
