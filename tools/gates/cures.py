@@ -19,6 +19,8 @@ from trainwright.trainer.config import flatten, parse_config
 if TYPE_CHECKING:
     from trainwright.tools.gates.records import Records
 
+NOTABLE = 0.1
+"""Of the way to the goal: a fix that came so much nearer goes on, though its alert is still raised."""
 ENOUGH_TRIED = 2
 """Fixes without a gain after which a diagnosis recommends to conclude."""
 OF_MEMORY = frozenset({"out_of_memory", "model_too_large"})
@@ -43,6 +45,8 @@ class Tried(BaseModel):
     cleared: bool
     """Whether the alert was gone, or less severe; in short runs also whether nothing else became worse."""
     in_pairs: bool = False
+    gained: bool = False
+    """Whether a later baseline came nearer to the goal by a tenth of what was missing."""
     why: str = ""
 
     def __str__(self) -> str:
@@ -70,7 +74,9 @@ def tried(evidence: Records, alert: str, *, new: dict[str, Any] | None = None) -
             later = (body for body in diagnosed[place + 1 :] if _holds(fix["changes"], values[body["run_id"]]))
             is_new = fix["changes"] and not _holds(fix["changes"], values[before["run_id"]])
             if is_new and (after := next(later, None)) is not None:
-                found[fix["id"]] = _outcome(fix, alert, before, after)
+                one = _outcome(fix, alert, before, after)
+                is_mild = raised is not None and raised["severity"] != "critical"
+                found[fix["id"]] = one.model_copy(update={"gained": is_mild and _has_gained(evidence, one)})
     return list(found.values())
 
 
@@ -89,9 +95,10 @@ def tried_on(evidence: Records, alert: str, config_digest: str, *, new: dict[str
 def untried(alert: dict[str, Any], done: list[Tried]) -> list[dict[str, Any]]:
     """Return the alert's fixes with changes, those that cured in short runs first.
 
-    Those that were tried and did not clear it are left out.
+    Those that were tried and did not clear it are left out; one that gained may go on in its direction.
     """
-    in_vain = {one.fix for one in done if not one.cleared}
+    present = {fix["id"]: fix["changes"] for fix in alert["fixes"]}
+    in_vain = {one.fix for one in done if not one.cleared and not (one.gained and one.changes != present.get(one.fix))}
     cured = {one.fix for one in done if one.cleared and one.in_pairs}
     left = [fix for fix in alert["fixes"] if fix["changes"] and fix["id"] not in in_vain]
     return sorted(left, key=lambda fix: fix["id"] not in cured)
@@ -198,6 +205,13 @@ def _is_better(evidence: Records, one: Tried) -> bool:
         return False
     sign = 1.0 if evidence.goal["direction"] == "maximize" else -1.0
     return one.value_before is None or sign * one.value_after > sign * one.value_before
+
+
+def _has_gained(evidence: Records, one: Tried) -> bool:
+    if one.value_before is None or one.value_after is None:
+        return False
+    missing = abs(float(evidence.goal["target"]) - one.value_before)
+    return _is_better(evidence, one) and abs(one.value_after - one.value_before) >= NOTABLE * missing
 
 
 def _request(evidence: Records, alert: str) -> str | None:

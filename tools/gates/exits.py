@@ -78,6 +78,14 @@ def exit_of(evidence: Records) -> Exit | None:
     return "concluded" if evidence.concludes and grounds(evidence) else None
 
 
+def is_improved_below_goal(evidence: Records) -> bool:
+    """Return whether a search has shown an improvement that still misses the goal, which the owner does not accept."""
+    if exit_of(evidence) != "passed":
+        return False
+    value = reached(evidence, Phase.OPTIMIZATION)
+    return not evidence.reaches_goal(value) and not is_accepted(evidence, value)
+
+
 def grounds(evidence: Records) -> str:
     """Return the grounds to conclude below the goal; empty where a search must come first, or is under way."""
     if studies_under_way(evidence):

@@ -12,11 +12,12 @@ from trainwright.tools.gates.checks.diagnostics import diagnosis
 from trainwright.tools.gates.decide import GateReport, evaluate
 from trainwright.tools.gates.decision import About, Facts, Option, decide
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.exits import is_improved_below_goal, verdict
 from trainwright.tools.gates.leak_prices import removal, unpriced
 from trainwright.tools.gates.memory import failed_alike, in_vain
 from trainwright.tools.gates.phase_status import barred, phase_status_of
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.gates.searches import search_seconds
+from trainwright.tools.gates.searches import conclude, moved_search, search_seconds
 from trainwright.tools.gates.trying import options_against
 from trainwright.tools.ledger import Inspection, Look
 from trainwright.trainer.base.errors import TrainwrightError
@@ -101,7 +102,10 @@ def facts_of(
     if where.phase is Phase.BASELINE:
         facts["price"] = _option(evidence, unpriced(evidence))
     if where.phase is Phase.OPTIMIZATION:
-        facts |= {"search": _option(evidence, asked_search(evidence)), "seconds_left": evidence.seconds_left}
+        wanted = asked_search(evidence) or (moved_search(evidence) if is_improved_below_goal(evidence) else None)
+        facts |= {"search": _option(evidence, wanted), "seconds_left": evidence.seconds_left}
+        if is_improved_below_goal(evidence):  # what follows reads the test split: that is a decision
+            return Facts(**facts, gate=Option(call=conclude(evidence, verdict(evidence, where.phase))))
     passing = evidence.call("pass_gate", "every check of the phase passes", phase=where.phase.value)
     return Facts(**facts, gate=Option(call=passing))
 

@@ -6,6 +6,7 @@ import statistics
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.cures import fixes_exhausted
+from trainwright.tools.gates.edges import moved
 from trainwright.tools.gates.memory import ignored
 from trainwright.tools.gates.onward import make_room
 from trainwright.trainer.base.errors import StorageError
@@ -30,6 +31,8 @@ FIRST_TRIALS = 10
 """Trials of a search that neither configuration nor call describes."""
 ENOUGH_WITHIN_NOISE = 2
 """Searches without a validated improvement after which a further one is not advised."""
+MOST_MOVED = 4
+"""Searches after which no range is moved any further."""
 MOST_TIMED = 10
 """Newest trials whose times are averaged."""
 MOST_CHARACTERS = 160
@@ -85,8 +88,8 @@ def first_search(evidence: Records) -> NextCall:
 def next_search(evidence: Records, found: dict[str, Any]) -> NextCall:
     """Name the call after an improvement that was not validated.
 
-    More seeds for a gain above the noise; else more trials, once; then the agent's or the owner's exit. Never more
-    trials than the limits leave.
+    Where the best lies near an end of its range, that range is moved. Else more seeds for a gain above the noise, or
+    more trials, once; then the agent's or the owner's exit. Never more trials than the limits leave.
 
     Args:
         found: the comparison over seeds (`improvement.compare`).
@@ -96,6 +99,8 @@ def next_search(evidence: Records, found: dict[str, Any]) -> NextCall:
     gain, spread = found["improvement_mean"], found["baseline_spread"]
     repeats = min(2 * search.confirmation_repeats, MOST_REPEATS)
     before = len(ended_studies(evidence))
+    if further := moved_search(evidence):
+        return further
     if is_baseline(evidence.confirmation):
         changes: dict[str, Any] = {"trials": affordable(evidence, _twice(search), search.confirmation_repeats)}
         why = "the best trial is the baseline's own configuration: what else was found is within the noise"
@@ -112,6 +117,25 @@ def next_search(evidence: Records, found: dict[str, Any]) -> NextCall:
     cost = costs(evidence, wanted.trials, wanted.confirmation_repeats)
     why = f"{why}; {cost}. Or end below the goal: {_exit(evidence)}"
     return evidence.call("start_tuning", why, search=wanted.as_asked())
+
+
+def moved_search(evidence: Records) -> NextCall | None:
+    """Name the search that goes on in the direction of a best value near the end of its range; None without one."""
+    if evidence.study is None or is_baseline(evidence.confirmation) or len(ended_studies(evidence)) >= MOST_MOVED:
+        return None
+    search = SearchSection.model_validate(evidence.study.search)
+    best = evidence.confirmation.get("best_parameters") or {}
+    space = moved(search, best, evidence.config.model_dump(mode="json"))
+    trials = affordable(evidence, search.trials, search.confirmation_repeats)
+    if not space or trials < 1 or evidence.spent:
+        return None
+    kept = {name: value for name, value in search.as_asked().items() if name not in {"guesses", "warm_start"}}
+    named = ", ".join(f"{key} {best[key]:.4g}" for key in space)
+    why = (
+        f"the best value lies near an end of its range ({named}), which is moved that way; "
+        f"{costs(evidence, trials, search.confirmation_repeats)}. Or end below the goal: {_exit(evidence)}"
+    )
+    return evidence.call("start_tuning", why, search={**kept, "space": {**kept["space"], **space}, "trials": trials})
 
 
 def is_baseline(confirmation: dict[str, Any]) -> bool:

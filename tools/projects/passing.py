@@ -20,8 +20,8 @@ from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.releases import BEGUN, releases
 from trainwright.tools.ledger import Inspection, entries
 from trainwright.tools.ledger.events import ReleaseBegun
+from trainwright.tools.projects.check_lines import CheckLineView, check_lines, decided_before, is_met, met_still
 from trainwright.tools.projects.pages import write_pages
-from trainwright.tools.projects.status import CheckLineView, check_lines, decided_before, is_met, met_still
 from trainwright.tools.provenance import attest
 from trainwright.tools.reports import draft_artifacts
 from trainwright.tools.training_orchestrator import refresh_project

@@ -23,6 +23,14 @@ from trainwright.tools.hyperparameter_tuner.ablation.publishing import newest_ab
 from trainwright.tools.ledger import Look
 from trainwright.tools.limits import limit_lines
 from trainwright.tools.owner import requests_of
+from trainwright.tools.projects.check_lines import (
+    CheckLineView,
+    check_lines,
+    decided_before,
+    is_met,
+    met_still,
+    not_yet,
+)
 from trainwright.tools.projects.goals import met_by_the_smoke_run
 from trainwright.tools.training_monitor.diagnosis import SEVERITIES, diagnose
 from trainwright.tools.training_orchestrator import refresh_project
@@ -34,11 +42,8 @@ from trainwright.trainer.base.traces import one_glance
 from trainwright.trainer.run import RunState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from sqlalchemy.orm import Session
 
-    from trainwright.tools.gates.phases import Phase
     from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import RaisedAlert, Run
@@ -50,17 +55,6 @@ MOST_CHARACTERS = 160
 """Of one text: frequent calls should not pay for one long sentence."""
 MOST_REQUESTS = 10
 MOST_REMARKS = 8
-
-
-class CheckLineView(BaseModel):
-    """One check of the present gate."""
-
-    id: str
-    status: str
-    measured: str
-    required: str
-    was: str | None = None
-    """Its status when the gate was last decided, where that was another."""
 
 
 class RunLine(BaseModel):
@@ -160,48 +154,6 @@ class ProjectStatus(Answer):
             "runs": dict.fromkeys(range(SHOWN_RUNS, len(self.runs)), True),
             **dict.fromkeys(("limits", "config_version", "folder"), True),
         }
-
-
-def is_met(check: CheckLineView) -> bool:
-    """Return whether a check needs no action: passed in full, or without a meaning here."""
-    return check.status in {"passed", "not_applicable"}
-
-
-def met_still(checks: list[CheckLineView]) -> dict[int, bool]:
-    """Return the places of the checks that are met and were not failed when their gate was last decided."""
-    return {place: True for place, check in enumerate(checks) if is_met(check) and check.was != "failed"}
-
-
-def not_yet(checks: list[CheckLineView]) -> dict[int, bool]:
-    """Return the places of the checks behind the first failed one: without a run, nothing has measured them."""
-    failed = [place for place, check in enumerate(checks) if check.status == "failed"]
-    return dict.fromkeys(failed[1:], True)
-
-
-def check_lines(checks: Iterable[dict[str, Any]], before: dict[str, str]) -> list[CheckLineView]:
-    """Return the lines of checks.
-
-    Args:
-        before: the statuses that an earlier decision on the same gate recorded, by check (`decided_before`).
-    """
-    return [
-        CheckLineView(
-            id=one["id"],
-            status=one["status"],
-            measured=one["measured"],
-            required=one["required"],
-            was=before[one["id"]] if before.get(one["id"], one["status"]) != one["status"] else None,
-        )
-        for one in checks
-    ]
-
-
-def decided_before(evidence: Evidence, phase: Phase, sequence: int | None = None) -> dict[str, str]:
-    """Return the status of each check at the newest decision on a gate, or at the newest before a ledger entry."""
-    decided = [
-        body for at, body in evidence.decisions if body["phase"] == phase and (sequence is None or at < sequence)
-    ]
-    return {check["id"]: check["status"] for check in decided[-1]["checks"]} if decided else {}
 
 
 def project_status(

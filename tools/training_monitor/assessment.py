@@ -176,7 +176,7 @@ def fit_in_words(fit: str, reasons: Sequence[str] = ()) -> str:
 
 
 def _fit(alerts: list[Alert], validated_epochs: int, guessing: Beside | None) -> Fit:
-    found = {alert.id for alert in alerts}
+    found = {alert.id for alert in alerts if alert.severity != "info"}
     if "nan_loss" in found:
         return "diverged"
     if guessing is not None and guessing.is_no_better:
@@ -222,7 +222,7 @@ def _recommend(
     if not goal_met:
         return "optimize", [f"{MISSED}: {measured}.", *_reasons_of(alerts)]
     blocking = {"underfitting", "chance_level", "labels_unrelated"} | ({"overfitting"} if kept_overfits else set())
-    blocks = [alert for alert in alerts if alert.id in blocking]
+    blocks = [alert for alert in alerts if alert.id in blocking and alert.severity != "info"]
     if blocks:
         return "optimize", [f"The goal is met ({measured}), but:", *_reasons_of(blocks)]
     rest = [f"It overfits only after the best epoch, whose checkpoint is kept: {a.message}" for a in alerts

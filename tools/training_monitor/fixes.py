@@ -30,6 +30,7 @@ MOST_AT_ONCE = 300.0
 """Times by which a key moves at most, whatever a run measured: further away, another cause is likelier."""
 SWEPT = "learning_rate_off_curve"
 """Measured by a range test of the rate itself, which may be as far away as it likes."""
+OF_LENGTH = ("early_stopping.", "training.epochs", "training.max_steps")
 OF_THE_UPDATE = ("optimizer.", "schedule.", "training.clip_")
 
 
@@ -58,13 +59,33 @@ def compute_fixes(
         measured: the alert's value.
     """
     most = math.inf if diagnostic.id == SWEPT else MOST_AT_ONCE
-    found = [fix for rule in diagnostic.fixes if (fix := compute_fix(rule, record, keys, measured, most)) is not None]
+    every = [compute_fix(rule, record, keys, measured, most) for rule in diagnostic.fixes]
+    found = [fix for fix in every if fix is not None and not _ends_before_best(record, fix.changes)]
     if diagnostic.id == DATA_LEAK:
         return [_without_leak(record, fix) if fix.id == WITHOUT_LEAK else fix for fix in found]
     known = worked_out(record) if diagnostic.id in MEASURED_BY_THE_RUN else None
     if known is None:
         return found
     return [known, *(fix for fix in found if fix.changes.keys() != known.changes.keys())]
+
+
+def _ends_before_best(record: RunRecord, changes: dict[str, Any]) -> bool:
+    """Whether the run with these changes would have ended before its best epoch, by its own validation curve."""
+    best, values = record.best, record.config.model_dump(mode="json")
+    if best is None or best.epoch is None or not any(key.startswith(OF_LENGTH) for key in changes):
+        return False
+    config = merge_changes(changes, values, argument="changes").config
+    if best.epoch > config.training.epochs or best.step > (config.training.max_steps or math.inf):
+        return True
+    stopping, reached, improved = config.early_stopping, -math.inf, 0
+    for sample in record.by_epoch(record.selection_key or "") if stopping.enabled else []:
+        epoch, value = sample.epoch or 0, record.selection_sign * sample.value
+        if value > reached + stopping.min_delta:
+            improved = epoch
+        elif epoch - improved >= stopping.patience_epochs:
+            return sample.step < best.step
+        reached = max(reached, value) if math.isfinite(value) else reached
+    return False
 
 
 def _without_leak(record: RunRecord, fix: Fix) -> Fix:

@@ -25,6 +25,8 @@ LEAST_SHARE = 0.02
 UNKNOWN_SHARE = 0.1
 ONE_BATCH = 0.25
 """By so much may a loss end above that of its first batch alone, which says little."""
+FAR = 5.0
+"""Standard deviations of the noise by which a curve is so much better that a warning may still be raised."""
 LAST_BUCKETS = 10
 
 
@@ -90,18 +92,30 @@ class Pair:
         new = [a.id for a in alerts.values() if a.id not in self._alerts and SEVERITIES.index(a.severity) <= least]
         figures, is_worse = self._compared(record, fix["changes"])
         worse = f"{figures['curve']} is worse beyond its noise" if is_worse else ""
-        why = self._still_raised(then, least) or worse or _not_learned(record) or _raises(new)
+        gain = self._gain(figures) if then is not None and then.severity != "critical" else ""
+        why = ("" if gain else self._still_raised(then, least)) or worse or _not_learned(record) or _raises(new)
         if not why and then is not None and not figures:
             why = f"{self._name} is only {then.severity} now, and no curve of one scale shows that it trains better"
         return found.model_copy(
             update={**figures, "before": self.shown.measured, "after": then.measured if then else None,
-                    "new_alerts": new, "cured": not why, "why": why or self._success(then)}
+                    "new_alerts": new, "cured": not why, "why": why or gain or self._success(then)}
         )  # fmt: skip
 
     def _still_raised(self, then: Alert | None, least: int) -> str:
         """Return that the alert is as severe as before; empty where it is not."""
         is_there = then is not None and SEVERITIES.index(then.severity) <= least
         return f"{self._name} is still raised" if is_there else ""
+
+    def _gain(self, figures: dict[str, Any]) -> str:
+        """Return by how much the curve is better where that is far beyond its noise; empty where it is not."""
+        before, after, noise = (figures.get(name) for name in ("value_before", "value_after", "noise"))
+        if before is None or after is None or not noise or figures["curve"] == STEP_LOSS:
+            return ""
+        is_goal = self._goal is not None and figures["curve"] == f"validation/{self._goal.metric}"
+        sign = 1 if is_goal and self._goal is not None and self._goal.direction == "maximize" else -1
+        times = sign * (after - before) / noise
+        is_far = times >= FAR and abs(after - before) > UNKNOWN_SHARE * abs(before)
+        return f"{figures['curve']} is better by {times:.0f} times its noise: go on in this direction" if is_far else ""
 
     def _success(self, then: Alert | None) -> str:
         return f"{self._name} is gone" if then is None else f"{self._name} is only {then.severity} now"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from trainwright.tools import projects
+from trainwright.tools.gates.cures import tried, untried
 from trainwright.tools.gates.decide import evaluate
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.outcomes import CheckResult
@@ -99,6 +100,29 @@ def test_a_diagnosis_recommends_to_conclude_once_two_fixes_brought_no_better_val
         "the made-up one"
     )
     workspace.close()
+
+
+@pytest.mark.requirement("DIAG-8")
+@pytest.mark.parametrize(("values", "goes_on"), [((0.2, 0.43), True), ((0.2, 0.21), False), ((0.43, 0.2), False)])
+def test_a_fix_that_came_much_nearer_to_the_goal_goes_on_in_its_direction(
+    at: Callable[[str], Workspace], values: tuple[float, float], goes_on: bool
+) -> None:
+    workspace = at("based")
+    with workspace.session() as session:
+        before = list(Evidence(session, workspace, NAME).facts.started)[-1]
+    projects.configure(workspace, NAME, changes=LOWER["changes"])
+    trained(workspace)
+    with workspace.session() as session:
+        after = list(Evidence(session, workspace, NAME).facts.started)[-1]
+        alerts = [{**raised(2.0, fix), "severity": "warning"} for fix in (LOWER, LOWER_AGAIN)]
+        for run_id, value, alert in zip((before, after), values, alerts, strict=True):
+            assessed = {"run_id": run_id, "alerts": [alert], "assessment": {"best_value": value}}
+            append(session, NAME, "diagnosis", assessed)
+    with workspace.session() as session:
+        done = tried(Evidence(session, workspace, NAME), "exploding_gradients")
+    assert [one.gained for one in done] == [goes_on]
+    assert [fix["changes"] for fix in untried(alerts[1], done)] == [LOWER_AGAIN["changes"]] * goes_on
+    assert untried(alerts[0], done) == [], "the same values are not proposed again"
 
 
 def trained(workspace: Workspace) -> None:

@@ -18,21 +18,25 @@ from tests.worlds.records import Script, climbing
 from tests.worlds.scripted import scripted
 
 from trainwright.tools import projects
+from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checks.optimization import best_configuration
+from trainwright.tools.gates.edges import moved
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.study_check import _against_runs, study_differences
 from trainwright.tools.hyperparameter_tuner import start_study, study_status
+from trainwright.tools.projects import ProjectStatus
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import Trial
 from trainwright.trainer.base.errors import GateRefusedError
+from trainwright.trainer.config import SearchSection
 from trainwright.trainer.run import RunKind
 
 pytestmark = pytest.mark.slow
 
-NAME = "wine"
+NAME, RATE = "wine", "optimizer.learning_rate"
 CONFIG = {
     "model": {"use": "mlp", "args": {"hidden": [8]}},
     "data": {"use": "digits"},
@@ -268,3 +272,64 @@ def test_a_studys_row_is_compared_whatever_its_state_says(at: At) -> None:
             marks = ", ".join("?" * len(before[0]))
             connection.execute("DELETE FROM studies")
             connection.executemany(f"INSERT INTO studies VALUES ({marks})", before)
+
+
+def next_of(workspace: Workspace) -> NextCall:
+    status = projects.project_status(workspace, NAME)
+    assert isinstance(status, ProjectStatus)
+    assert status.next is not None
+    return status.next
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.requirement("PHASE-10", "GATE-7")
+def test_a_search_whose_best_lies_at_an_end_is_followed_by_one_beyond_it_until_the_goal_is_met(at: At) -> None:
+    workspace, high = at(), 0.03
+    assert projects.advance(workspace, NAME, 0).ended == "decision", "below the goal nothing goes on by itself"
+    for _ in range(3):
+        call = next_of(workspace)
+        if call.tool == "pass_gate":
+            break
+        asked = call.arguments["search"]["space"]["optimizer.learning_rate"]
+        assert asked["high"] > high
+        high = asked["high"]
+        study_id = start_study(workspace, **call.arguments).study_id
+        while study_status(workspace, study_id, 50).state in {"running", "confirming"}:
+            pass
+    assert high > 0.03
+    assert call.arguments == {"project": NAME, "phase": "optimization"}, "0.99 is reached at 0.04"
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.requirement("PHASE-10", "GATE-7")
+def test_an_improvement_below_the_goal_is_released_by_a_decision_alone(at: At) -> None:
+    workspace = at()
+    settings = workspace.path / "settings.yaml"
+    settings.write_text(settings.read_text() + "limits: {trials: 2}\n")
+    workspace.refreshed()
+    call = next_of(workspace)
+    assert call.arguments == {"project": NAME, "phase": "optimization", "conclude": True}
+    assert call.why.startswith("Goal not reached")
+    assert projects.advance(workspace, NAME, 5).steps == [], "no step that `advance` makes"
+    assert projects.pass_gate(workspace, **call.arguments).outcome == "passed"
+
+
+@pytest.mark.requirement("TUNE-1")
+@pytest.mark.parametrize(
+    ("range_", "best", "moved_to"),
+    [
+        ({"type": "float", "low": 1e-5, "high": 1e-3, "log": True}, 9e-4, (1e-4, 1e-2)),
+        ({"type": "float", "low": 1e-5, "high": 1e-3, "log": True}, 1e-5, (1e-6, 1e-4)),
+        ({"type": "float", "low": 1e-5, "high": 1e-3, "log": True}, 1e-4, None),
+        ({"type": "float", "low": 0.0, "high": 0.5}, 0.49, (0.25, 0.75)),
+        ({"type": "float", "low": 0.5, "high": 0.9}, 0.9, (0.7, 0.95)),
+        ({"type": "int", "low": 16, "high": 256, "log": True}, 16, (4, 64)),
+    ],
+)
+def test_a_range_is_moved_towards_a_best_value_near_its_end(
+    range_: dict[str, Any], best: float, moved_to: tuple[float, float] | None
+) -> None:
+    key = "loader.batch_size" if range_["type"] == "int" else "model.args.dropout" if best >= 0.4 else RATE
+    search = SearchSection.model_validate({"space": {key: range_}})
+    found = moved(search, {key: best}, CONFIG)
+    assert found == ({} if moved_to is None else {key: range_ | dict(zip(("low", "high"), moved_to, strict=True))})

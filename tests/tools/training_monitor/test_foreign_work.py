@@ -12,6 +12,7 @@ from trainwright.tools.training_monitor.diagnosis import in_one_direction
 from trainwright.tools.training_monitor.glance import glance
 from trainwright.trainer.run import Goal, RunDirectory, RunKind, RunState, RunStatus
 from trainwright.trainer.run.evidence import BestEpoch, Data, Resolved, Split, Summary
+from trainwright.trainer.run.looked_at import BoostedTrees
 
 GOAL = Goal(metric="accuracy", direction="maximize", target=0.9)
 
@@ -207,3 +208,48 @@ def test_a_loss_that_begins_about_zero_has_no_share_to_lose(make_run: Any, start
     recorder = make_run(f"start-{start}")
     recorder.steps("train/loss", [start] * 20 + [start - 0.5] * 60 + [start] * 60)
     assert ("loss_spike" in ids(recorder.run)) is fires
+
+
+def gapped(make_run: Any, scores: list[float]) -> RunDirectory:
+    """A run whose training score is perfect, and whose validation loss rises."""
+    epochs = len(scores)
+    recorder = make_run("gapped", early_stopping={"enabled": False}).steps("train/loss", [2.3] * 5 + [0.1] * 200)
+    recorder.epochs(
+        train_loss=[0.1] * epochs, validation_loss=[0.5 + 0.1 * epoch for epoch in range(epochs)],
+        train_accuracy=[1.0] * epochs, validation_accuracy=scores,
+    )  # fmt: skip
+    return recorder.run
+
+
+PLATEAU_THEN_RISE = [0.5, 0.6, *[0.6] * 5, 0.62, 0.64, 0.66, 0.68, 0.7, 0.72, 0.74]
+
+
+@pytest.mark.requirement("DIAG-2", "DIAG-10")
+@pytest.mark.parametrize(
+    ("scores", "severity", "stops"),
+    [(PLATEAU_THEN_RISE, "info", False), ([0.5, 0.7, *[0.69] * 12], "warning", True),
+     ([0.5, 0.6, *[0.6] * 5, 0.7, *[0.69] * 6], "warning", False)],
+    ids=["rises", "best early", "best after a plateau"],
+)  # fmt: skip
+def test_no_patience_is_proposed_that_the_runs_own_curve_refutes(
+    make_run: Any, scores: list[float], severity: str, stops: bool
+) -> None:
+    (found,) = [one for one in diagnose(gapped(make_run, scores)) if one.id == "overfitting"]
+    assert found.severity == severity, "while the score rises there is nothing to warn of"
+    assert ("early_stopping" in {fix.id for fix in found.fixes}) is stops
+
+
+@pytest.mark.requirement("DIAG-7")
+@pytest.mark.parametrize(
+    ("trees", "says"), [(0.98, "the features tell something"), (0.52, "features that tell nothing")]
+)
+def test_guessing_is_told_beside_what_trees_score_on_the_same_rows(make_run: Any, trees: float, says: str) -> None:
+    recorder = make_run("guesses").steps("train/loss", [0.69] * 120)
+    split = Split(size=200, classes={"0": 100, "1": 100})
+    recorder.run.write_evidence(Data(splits={"train": split, "validation": split}))
+    recorder.run.write_evidence(Resolved(loss="cross_entropy"))
+    recorder.run.write_evidence(BoostedTrees(metrics={"accuracy": trees}))
+    recorder.epochs(train_loss=[0.69] * 12, validation_loss=[0.69] * 12, validation_accuracy=[0.5] * 12)
+    (found,) = [one for one in diagnose(recorder.run) if one.id == "chance_level"]
+    assert says in found.message
+    assert found.consequence_of is None

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from trainwright.tools.training_monitor.pairs import Pair
-from trainwright.trainer.run import Failure, RunState
+from trainwright.trainer.run import Failure, Goal, RunState
 
 FIX = {"id": "lower_learning_rate", "text": "Divide it.", "changes": {"optimizer.learning_rate": 0.001}}
 SCALE = {"id": "scale_targets", "text": "Scale them.", "changes": {"target_scaling": "standardize"}}
@@ -93,3 +93,22 @@ def test_a_run_that_failed_for_another_cause_says_nothing(exploding, make_run):
     broken = make_run("changed").ended(RunState.FAILED, failure=failure)
     found = Pair(exploding.run, "exploding_gradients").outcome(broken.run, FIX)
     assert (found.cured, found.why) == (None, "its run failed: No such column.")
+
+
+@pytest.mark.requirement("DIAG-10")
+@pytest.mark.parametrize(("end", "cured"), [(0.6, True), (0.36, False)])
+def test_a_gain_far_beyond_the_noise_goes_on_though_the_alert_is_still_raised(make_run, end, cured):
+    """A rate that is fifty times too small is still too small after it was tripled."""
+
+    def slow(name, reached):
+        recorder = make_run(name).steps("train/loss", [2.3] * 80).steps("train/gradient_norm", [1.0] * 80)
+        noise = [0.01, -0.01] * 4
+        scores = [0.1 + (reached - 0.1) * epoch / 8 + noise[epoch - 1] for epoch in range(1, 9)]
+        return recorder.epochs(train_loss=[2.2] * 8, validation_loss=[2.2] * 8, validation_accuracy=scores).ended(
+            step=80
+        )
+
+    goal = Goal(metric="accuracy", direction="maximize", target=0.9)
+    found = Pair(slow("control", 0.35).run, "underfitting", goal).outcome(slow("changed", end).run, FIX)
+    assert (found.cured, found.after is not None) == (cured, True), found
+    assert ("go on in this direction" in found.why) is cured

@@ -156,6 +156,22 @@ def validation_gain(record: RunRecord) -> list[Sample]:
     return [Sample(record.status.step, max(gain, 0.0))]
 
 
+def selection_gain(record: RunRecord) -> list[Sample]:
+    """Share of all that the selected score has gained that it gained in its last quarter, of three epochs at least.
+
+    One sample. Not measured of a loss: `validation_gain` is that.
+    """
+    key, sign = record.selection_key, record.selection_sign
+    if key is None or key in {VALIDATION_LOSS, TRAIN_LOSS}:
+        return []
+    values = [sign * sample.value for sample in record.by_epoch(key) if math.isfinite(sample.value)]
+    recent = max(3, len(values) // 4)
+    if len(values) <= recent or max(values) <= values[0]:
+        return []
+    gain = (max(values) - max(values[:-recent])) / (max(values) - values[0])
+    return [Sample(record.status.step, gain)]
+
+
 def loss_rebound(record: RunRecord) -> list[Sample]:
     """Largest share of the learned loss reduction that was lost again later (one sample, where it happened).
 

@@ -20,6 +20,7 @@ SHARES_OF_ALL = frozenset({"accuracy", "top5_accuracy"})
 """Scores in which every sample counts alike."""
 CLEARLY = 0.05
 """Of a score."""
+NO_TREES = Sample(0, math.inf)
 
 
 def commonest_class(record: RunRecord) -> list[Sample]:
@@ -101,10 +102,19 @@ def _beyond(gap: Sample, error: float) -> Sample:
 
 def more_is_known(record: RunRecord) -> list[Sample]:
     """0 where boosted trees on the same rows scored no better than the run's best epoch, else 1 (one sample)."""
+    return [Sample(record.status.step, float(any(one.value > CLEARLY for one in trees_ahead(record) or [NO_TREES])))]
+
+
+def trees_ahead(record: RunRecord) -> list[Sample]:
+    """By how much boosted trees on the same rows scored better than the run's best epoch (one sample, the most)."""
     trees = record.part(BoostedTrees).metrics
     ours = {name: record.by_epoch(f"validation/{name}") for name in trees if name in {*SCORES, "r2"}}
-    best = [(trees[name], max(sample.value for sample in samples)) for name, samples in ours.items() if samples]
-    return [Sample(record.status.step, float(not best or any(theirs > own + CLEARLY for theirs, own in best)))]
+    best = {name: max(samples, key=lambda one: one.value) for name, samples in ours.items() if samples}
+    leads = [
+        own._replace(value=trees[name] - own.value, detail=f"{name} {trees[name]:.3g}, the model {own.value:.3g}")
+        for name, own in best.items()
+    ]
+    return [max(leads, key=lambda one: one.value)] if leads else []
 
 
 def generalisation_gap(record: RunRecord) -> list[Sample]:

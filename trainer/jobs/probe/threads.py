@@ -1,4 +1,4 @@
-"""How many CPU threads a step is fastest with: measured in turns, and put back.
+"""Threads of the CPU: how many a step is fastest with, measured in turns, and put back.
 
 Each number gives other last bits, so the number is a part of the configuration, and is changed before a baseline.
 """
