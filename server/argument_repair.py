@@ -60,7 +60,8 @@ def normalized_arguments(model: type[BaseModel], given: Mapping[str, Any]) -> tu
     """Return the arguments in the schema's form, and a note for each one that was written differently."""
     rules = {name: _rule(about) for name, about in model.model_fields.items()}
     placed, notes = _placed(rules, given)
-    placed, read = _of_one_project(model, _said(model, placed))
+    placed = _said(model, placed)
+    placed, read = _of_one_project(model, placed)
     notes += read
     arguments: dict[str, Any] = {}
     for name, value in placed.items():
