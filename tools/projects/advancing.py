@@ -261,9 +261,10 @@ def _result(way: _Way) -> list[str]:
 def _answer(way: _Way, call: NextCall | None) -> Advance:
     status = _status(way.workspace, way.project)
     ended = way.ended or ("finished" if status.finished else "decision")
-    if ended == "wait":
+    if ended == "wait" or (ended == "alert" and call is not None and _is_followed(call)):
         arguments = {"project": way.project, "wait_seconds": int(LONGEST_SECONDS)}
-        call = NextCall(tool="advance", arguments=arguments, why="what was started goes on")
+        why = "what was started goes on" if ended == "wait" else f"goes on, where the alert asks for no change: {call}"
+        call = NextCall(tool="advance", arguments=arguments, why=why)
     return Advance(
         project=way.project,
         steps=way.steps,

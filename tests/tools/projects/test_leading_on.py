@@ -12,12 +12,13 @@ import pytest
 
 from trainwright.server.surface import tuning_status
 from trainwright.tools import projects
+from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checks.evaluation import _ask
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.final_words import final_words
 from trainwright.tools.gates.searches import is_baseline
 from trainwright.tools.hyperparameter_tuner import start_study
-from trainwright.tools.projects.advancing import advance
+from trainwright.tools.projects.advancing import _answer, _Way, advance
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConflictError, GateRefusedError
 from trainwright.trainer.config import leaves
@@ -146,3 +147,16 @@ def test_advance_tells_a_failure_on_unchanged_files_and_does_not_repeat_it(tmp_p
     assert status.next is not None
     assert status.next.tool == "start_training", "what has changed is tried"
     workspace.close()
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("GATE-7", "MCP-3")
+def test_an_alert_that_asks_for_no_change_leads_on_by_advance_and_a_fix_is_kept(at: At) -> None:
+    workspace = at("planned")
+    way = _Way(workspace, NAME, 0.0, lambda: False, lambda _: None, known=set(), ended="alert")
+    watched = NextCall(tool="run_status", arguments={"run_id": "flowers/smoke-1", "wait_seconds": 50}, why="it goes on")
+    fix = NextCall(tool="configure", arguments={"project": NAME, "changes": {"training.epochs": 9}}, why="a fix")
+    goes_on, mends = _answer(way, watched).next, _answer(way, fix).next
+    assert goes_on is not None
+    assert (goes_on.tool, goes_on.arguments["project"]) == ("advance", NAME)
+    assert mends == fix
