@@ -160,10 +160,9 @@ async def verify_reproducibility(
     idempotency_key: IdempotencyKey = None,
     wait_seconds: WaitSeconds = 0.0,
 ) -> CallToolResult:
-    """Train a run again with the same configuration and seed, in the background, and compare the weights tensor by
-    tensor; names the likely causes of a difference. A baseline's first `steps` show that another package or engine,
-    or a moved module, does not matter: stale gates stand again. Edited code or data is measured anew. Refuses runs that
-    are not completed."""
+    """Train a run again with the same configuration and seed, and compare the weights tensor by tensor; names causes
+    of a difference. A baseline's first `steps` show that another package or engine, or a moved module, does not matter:
+    stale gates stand again. Refuses runs that are not completed."""
     from trainwright.tools.training_orchestrator import replay_run
 
     def order(workspace: Workspace) -> RunView:

@@ -23,7 +23,7 @@ from trainwright.trainer.checkpoints.index import checkpoint_name
 from trainwright.trainer.checkpoints.store import store_of
 from trainwright.trainer.evidence.opened_files import list_files
 from trainwright.trainer.run import Failure, RunDirectory, RunKind, RunSpecification, RunState
-from trainwright.trainer.run.artifacts import Program
+from trainwright.trainer.run.artifacts import ExportProbe, Parity, Program
 from trainwright.trainer.run.commitments import Commitments, StepState, draw
 from trainwright.trainer.run.environment import imported_packages
 from trainwright.trainer.run.evaluation import Evaluation
@@ -256,7 +256,7 @@ def _after_training(run: RunDirectory, plan: RunSpecification, trained: _Trained
         states = {str(step): StepState(before=digest_json(step - 1), after=digest_json(step)) for step in own.steps}
         parts.append(Commitments(draws=[own], steps=states))
     if plan.kind is RunKind.SMOKE:
-        parts.append(list_files(Path(plan.code_root), (str(run.path.parents[3]),)))
+        parts += [list_files(Path(plan.code_root), (str(run.path.parents[3]),)), _tried(plan)]
     if plan.kind in {RunKind.BASELINE, RunKind.FINAL} and is_over:
         parts.append(Evaluation(problem="written, not trained"))
     if plan.exports_program and is_over:
@@ -278,6 +278,14 @@ def _after_training(run: RunDirectory, plan: RunSpecification, trained: _Trained
             )
         )
     return parts
+
+
+def _tried(plan: RunSpecification) -> ExportProbe:
+    same = Parity(
+        rows_compared=4, random_compared=8, extreme_compared=12, batch_sizes=[1, 2, 4], max_abs_difference=0.0,
+        largest_output=1.0, tolerance=plan.config.deployment.onnx_tolerance, passed=True,
+    )  # fmt: skip
+    return ExportProbe(parity=same, seconds=0.1)
 
 
 def _summary(trained: _Trained) -> Summary:

@@ -125,6 +125,8 @@ def moved_search(evidence: Records) -> NextCall | None:
         return None
     search = SearchSection.model_validate(evidence.study.search)
     best = evidence.confirmation.get("best_parameters") or {}
+    if not best:
+        return None
     space = moved(search, best, evidence.config.model_dump(mode="json"))
     trials = affordable(evidence, search.trials, search.confirmation_repeats)
     if not space or trials < 1 or evidence.spent:

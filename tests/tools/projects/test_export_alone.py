@@ -121,7 +121,7 @@ def test_another_format_repeats_the_export_and_no_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("GATE-2", "CONF-4")
-@pytest.mark.parametrize("changed", [{"share_rows": True}, {"onnx_tolerance": 0.1}, {"formats": ["onnx"]}])
+@pytest.mark.parametrize("changed", [{"onnx_tolerance": 0.1}, {"formats": ["onnx"]}])
 def test_an_export_to_other_files_is_another_one(changed: dict[str, Any]) -> None:
     usual = DeploymentSection()
     assert usual.writes_as(DeploymentSection(formats=["onnx", "safetensors"]))

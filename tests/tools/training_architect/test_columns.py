@@ -1,5 +1,7 @@
 """Columns that sentences name: predicted alone or with others, kept apart, over time; and what is asked of them."""
 
+# polars reads the tables in this process: tests that fork it come before (tests/scheduling.py)
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Sentences of users, with the goal, column and kind of task that are right for each; or what has to be asked."""
 
+# polars reads the tables in this process: tests that fork it come before (tests/scheduling.py)
+
 from __future__ import annotations
 
 import pytest

@@ -141,7 +141,7 @@ def test_a_run_far_below_an_earlier_baseline_says_so(make_run: Any, earlier: flo
     now = masks(make_run, "baseline-2", [0.4, 0.4, 0.4, 0.4, 0.5, *[0.45] * 5], losses)
     for moment, run in enumerate((before, now)):
         run.write_status(RunStatus(state=RunState.COMPLETED, started_at=float(moment + 1)))
-    few = masks(make_run, "smoke-3", [0.4] * 10, losses, kind=RunKind.SMOKE)
+    few = masks(make_run, "smoke-3", [0.4, 0.4, 0.4, 0.4, 0.5, *[0.45] * 5], losses, kind=RunKind.SMOKE)
     few.write_status(RunStatus(state=RunState.COMPLETED, started_at=3.0))
     found = {one.id: one for one in diagnose(now)}
     assert ("stopped_too_soon" in found) is fires
