@@ -202,7 +202,7 @@ async def test_a_call_for_one_project_leaves_the_runs_of_another_alone(in_memory
             assert "Remedy: " in said
         assert (await agent.get("run_status", run_id=run_id))["state"] == "created"
         for tool in ("stop_training", "resume_training"):
-            said = await agent.refusal(tool, run_id=run_id)
+            said = await agent.refusal(tool, run_id="latest")
             assert "`project` is required" in said
-        await agent.get("stop_training", project="theirs", run_id=run_id)
+        await agent.get("stop_training", run_id=run_id)  # which names its project
         assert (await agent.get("run_status", run_id=run_id))["state"] == "interrupted"
