@@ -156,7 +156,7 @@ def _changed(workspace: Workspace, project: str, asked: dict[str, Any], *, begin
             project=project,
             version=evidence.version.number,
             digest=evidence.version.digest,
-            changed=changed | moved,
+            changed=_told(changed) | moved,
             under_way=[run.id for run in runs_of(session, project) if not run.sealed] or None if changed else None,
             scope_changed=[str(change) for change in scope_changes(evidence)] or None,
             phase=where.phase.value,
@@ -168,13 +168,18 @@ def _changed(workspace: Workspace, project: str, asked: dict[str, Any], *, begin
         )
 
 
+def _told(changed: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Return the changes without those from nothing to nothing: a section that begins brings keys without a value."""
+    return {key: sides for key, sides in changed.items() if sides != [None, None]} or changed
+
+
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> dict[str, list[Any]]:
     """Return the values before and after by dotted key, of the keys that differ."""
     before, after = leaves(_whole(old)), leaves(_whole(new))
     return {
         key: [before.get(key), after.get(key)]
         for key in sorted(before.keys() | after.keys())
-        if before.get(key) != after.get(key)  # a section that begins brings keys without a value
+        if key not in before or key not in after or before[key] != after[key]
     }
 
 

@@ -328,6 +328,7 @@ def test_versions_are_kept_and_a_bad_change_changes_nothing(workspace: Workspace
     bound = {"evaluation_gate.minimum": {"accuracy": 0.5}}
     begun = projects.configure(workspace, "one", changes=bound).changed
     assert [new for _, new in begun.values() if new is None] == [], "of what has no value nothing changed"
+    assert projects.configure(workspace, "one", changes={"training.gradient_checkpointing": {}}).version == 4
 
 
 @pytest.mark.requirement("CONF-4")
