@@ -41,7 +41,7 @@ CONFIG: dict[str, Any] = {
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.5}
 UNREACHED = {**GOAL, "target": 0.999}
 NO_MEANING = {
-    "planning.bounds_measured", "planning.code_captured", "planning.precision_on", "planning.export_tried",
+    "planning.bounds_measured", "planning.code_captured", "planning.precision_on",
     "baseline.independently_evaluated", "baseline.gpu_utilisation", "optimization.study_completed",
     "optimization.best_configuration",
     "optimization.improvement_validated", "optimization.conclusion_grounded", "finalization.bounds_kept",
