@@ -52,19 +52,25 @@ class Shipped(NamedTuple):
 
 
 def ship_evaluation(evidence: Evidence, folder: Path) -> Shipped | None:
-    """Put the evaluation into the model's folder; None where nothing was certified. Raises OSError."""
+    """Put rows that may be shared, and the evaluation, into the model's folder; None where nothing was certified.
+
+    Raises:
+        OSError: a file cannot be read or written.
+    """
     export = evidence.export
     found = export.evaluation if export is not None else None
     rows_run = evidence.run(found.rows_run) if found is not None else None
-    if export is None or found is None or found.problem or rows_run is None:
+    if export is None or found is None or rows_run is None:
         return None
-    run = Sealed(export.directory, export.sealed or {})
     rows = Sealed(rows_run.directory, rows_run.sealed or {})
-    order = order_of(export.directory.specification(), run, rows, run.part(Program))
     source = rows.directory.artifacts
     without = _without_rows(source / ROWS, is_shared=evidence.config.deployment.share_rows)
     if not without:
         shutil.copytree(source / ROWS, folder / ROWS)
+    if found.problem:
+        return None
+    run = Sealed(export.directory, export.sealed or {})
+    order = order_of(export.directory.specification(), run, rows, run.part(Program))
     record = _record(order, found, os.path.relpath(source, evidence.folder / folder.name))
     (folder / RECORD).write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     (folder / SCRIPT).write_text(TEXT, encoding="utf-8")
@@ -93,5 +99,7 @@ def _without_rows(rows: Path, *, is_shared: bool) -> str:
     """Return why the rows are not in the model's folder; empty where they are."""
     if not is_shared:
         return "they are the user's data, and deployment.share_rows is false"
+    if not rows.is_dir():
+        return "planning fixed none"
     size = sum(path.stat().st_size for path in files_among(rows.rglob("*")))
     return f"they take {size:,} bytes, more than {MOST_SHARED_BYTES:,}" if size > MOST_SHARED_BYTES else ""

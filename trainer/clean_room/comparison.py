@@ -152,8 +152,9 @@ class Comparison:
             answer["not_computed"][prefix + name] = f"outputs and targets do not fit it ({error})"
             return
         answer["metrics"][prefix + name] = found
-        answer["readings"][prefix + name] = readings(name, kept.values, targets.values, found)
-        if not math.isfinite(found) and (problem := metrics.problem_of(name, kept.values, targets.values)):
+        if math.isfinite(found):
+            answer["readings"][prefix + name] = readings(name, kept.values, targets.values, found)
+        elif problem := metrics.problem_of(name, kept.values, targets.values):
             answer["not_computed"][prefix + name] = problem
         if not is_sample:
             return

@@ -101,7 +101,7 @@ def accuracy(predicted: Array, targets: Array) -> float:
 
 def balanced_accuracy(predicted: Array, targets: Array) -> float:
     """Mean over the classes in targets (samples, ...) of the share of each that is right; of labels, their mean."""
-    if _of_labels(predicted, targets):
+    if of_labels(predicted, targets):
         return _mean(balanced_accuracy(*label) for label in _labels(predicted, targets))
     return OF_COUNTS["balanced_accuracy"](Counts.of(predicted, targets))
 
@@ -113,7 +113,7 @@ def mean_iou(predicted: Array, targets: Array) -> float:
 
 def f1(predicted: Array, targets: Array) -> float:
     """Mean over classes or labels in outputs or targets (samples, ...) of the harmonic mean of precision and recall."""
-    if not _of_labels(predicted, targets):
+    if not of_labels(predicted, targets):
         return OF_COUNTS["f1"](Counts.of(predicted, targets))
     pairs = [_counted(*label) for label in _labels(predicted, targets)]
     hits = np.array([2.0 * np.count_nonzero((guessed == 1) & (wanted == 1)) for guessed, wanted in pairs])
@@ -123,7 +123,7 @@ def f1(predicted: Array, targets: Array) -> float:
 
 def matthews_correlation(predicted: Array, targets: Array) -> float:
     """Correlation with the targets' classes, (samples, ...), in [-1, 1] (Gorodkin 2004); 0 if either has one class."""
-    if _of_labels(predicted, targets):
+    if of_labels(predicted, targets):
         return _mean(matthews_correlation(*label) for label in _labels(predicted, targets))
     return OF_COUNTS["matthews_correlation"](Counts.of(predicted, targets))
 
@@ -266,7 +266,8 @@ def _is_sparse(guessed: Array, wanted: Array) -> bool:
     return bool(min(guessed.min(), wanted.min()) < 0 or max(guessed.max(), wanted.max()) > 1024 + 4 * wanted.size)
 
 
-def _of_labels(predicted: Array, targets: Array) -> bool:
+def of_labels(predicted: Array, targets: Array) -> bool:
+    """Return whether it is predicted of each of several labels whether it is there, (samples, labels, ...)."""
     return predicted.dtype == np.bool_ and has_labels(predicted, targets)
 
 

@@ -43,7 +43,7 @@ def _by_class(shares: Array, counts: Counts) -> Values:
 
 
 def _f1(predicted: Array, targets: Array) -> Values:
-    if metrics.has_labels(predicted, targets):
+    if metrics.of_labels(predicted, targets):
         both, sizes = 2.0 * (predicted & (targets > 0)), predicted.astype(int) + (targets > 0)
         of_rows = both.sum(axis=1) / np.maximum(sizes.sum(axis=1), 1)
         return {
@@ -56,13 +56,13 @@ def _f1(predicted: Array, targets: Array) -> Values:
 
 
 def _accuracy(predicted: Array, targets: Array) -> Values:
-    if metrics.has_labels(predicted, targets):
+    if metrics.of_labels(predicted, targets):
         return {"the share of rows with every label right": float((predicted == (targets > 0)).all(axis=1).mean())}
     return {"the balanced accuracy": metrics.balanced_accuracy(predicted, targets)}
 
 
 def _balanced_accuracy(predicted: Array, targets: Array) -> Values:
-    if metrics.has_labels(predicted, targets):
+    if metrics.of_labels(predicted, targets):
         return {}
     return {"the share of right rows": metrics.accuracy(predicted, targets)}
 

@@ -17,6 +17,7 @@ import pytest
 from trainwright.tools import projects
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.tools.reports.certified import evaluated, table
 from trainwright.tools.reports.open_warnings import _rule, open_warnings
@@ -118,6 +119,19 @@ def test_rows_that_may_be_shared_lie_in_the_models_folder(
     assert command_of(card) == "python final_model/evaluate.py"
     assert stranger(folder, command_of(card))["agrees"]
     assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.requirement("CKPT-5")
+def test_rows_are_shared_where_nothing_was_certified_too(at: At, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = at("exported")
+    projects.configure(workspace, NAME, changes={"deployment.share_rows": True}, reason="the table is public")
+    with workspace.session() as session:
+        evaluation = Evidence(session, workspace, NAME).export.evaluation.model_copy(update={"problem": "own metric"})
+    monkeypatch.setattr(RunEvidence, "evaluation", evaluation)
+    projects.pass_gate(workspace, NAME)
+    folder = workspace.project_folder(NAME) / "final_model"
+    assert sorted(path.name for path in (folder / "rows").iterdir()) == ["test", "validation"]
+    assert not (folder / "evaluate.py").exists()
 
 
 @pytest.mark.requirement("GATE-6", "PHASE-6")

@@ -28,6 +28,9 @@ def test_readings_are_scikit_learns(seed: int) -> None:
     many, classes = draws.normal(size=(rows, 4)), draws.integers(0, 4, rows)
     several, yes = draws.normal(size=labels), draws.integers(0, 2, labels)
     numbers, values = draws.normal(size=rows), draws.normal(size=rows)
+    tags, tokens = draws.normal(size=(20, 7, 4)), draws.integers(0, 4, (20, 7))
+    tokens[:, 5:] = metrics.IGNORED
+    kept = tokens != metrics.IGNORED
     decided, guessed, chosen, scores = two.argmax(1), many.argmax(1), several > 0, two[:, 1] - two[:, 0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -43,6 +46,8 @@ def test_readings_are_scikit_learns(seed: int) -> None:
              known.f1_score(yes, chosen, average="micro")),
             ("f1", several, yes, "the mean over rows",
              known.f1_score(yes, chosen, average="samples", zero_division=0)),
+            ("f1", tags, tokens, "the mean weighted by the classes' rows",
+             known.f1_score(tokens[kept], tags.argmax(-1)[kept], average="weighted")),
             ("accuracy", several, yes, "the share of rows with every label right", known.accuracy_score(yes, chosen)),
             ("accuracy", many, classes, "the balanced accuracy", known.balanced_accuracy_score(classes, guessed)),
             ("balanced_accuracy", many, classes, "the share of right rows", known.accuracy_score(classes, guessed)),
