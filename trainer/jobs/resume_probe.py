@@ -54,11 +54,16 @@ def _entries(config: TrainingConfig) -> Iterator[str]:
             yield value
 
 
-def require_same(session: Session, fork: Fork) -> None:
-    """Resume here too, take some steps, and hold the fresh process to the same losses and state.
+def require_same(session: Session, fork: Fork, draws: dict[str, Any]) -> None:
+    """Go on for some steps, and hold the fresh process to the same losses and state.
 
-    Both resume, since training has settled the weights (averages are in their place); what a process keeps besides is
-    still here, and not there.
+    Where training has settled averages into the weights, this process resumes too: what it keeps besides is still
+    here, and not there; only what loading itself loses is not seen then.
+
+    Args:
+        session: that has trained.
+        fork: the fresh process.
+        draws: states of the generators at the end of training.
 
     Raises:
         UserCodeError: it trains on in another way; names the step and what differs.
@@ -69,7 +74,11 @@ def require_same(session: Session, fork: Fork) -> None:
     if not 0 < size <= MAX_STATE_BYTES:
         fork.end()
         return
-    ours = _resumed_steps(session)
+    if session.weight_observers:
+        _load(session)
+    else:
+        seeding.restore(draws)
+    ours = _steps(session)
     theirs, _ = fork.answer(session.stop, run.limits().user_code_seconds)
     if theirs is None or "problem" in theirs:
         why = "it took too long or ended" if theirs is None else theirs["problem"]
@@ -97,14 +106,17 @@ def _other(what: str, step: int) -> UserCodeError:
     )
 
 
-def _resumed_steps(session: Session) -> dict[str, Any]:
-    """Load the newest checkpoint and take some steps, recorded nowhere; return their losses and the state's digest."""
-    from trainwright.trainer.engine.loop import take_step
-    from trainwright.trainer.jobs.probe.rates import endless
-
+def _load(session: Session) -> None:
     checkpoint, _ = newest_whole(store_of(session.run), config_digest=session.specification.config_digest)
     assert checkpoint is not None  # noqa: S101 - the worker has looked
     session.load(checkpoint)
+
+
+def _steps(session: Session) -> dict[str, Any]:
+    """Take some steps, recorded nowhere; return their losses, digits and all, and the digest of the state."""
+    from trainwright.trainer.engine.loop import take_step
+    from trainwright.trainer.jobs.probe.rates import endless
+
     session.step_bound = None
     session.model.train()
     losses = [repr(float(take_step(session, group).loss)) for group in endless(session, STEPS)]
@@ -131,6 +143,7 @@ def _resumed(run: RunDirectory, specification: RunSpecification, say: Say) -> No
         determinism.apply_settings(config.reproducibility, specification.exemptions)
         session.work.splits.samples.pop("test", None)
         share(session)
-        say(_resumed_steps(session))
+        _load(session)
+        say(_steps(session))
     except BaseException as error:  # noqa: BLE001 - a resumed run of its own would tell
         say({"problem": f"{type(error).__name__}: {str(error)[:300]}"})

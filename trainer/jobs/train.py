@@ -111,13 +111,14 @@ def train_run(
     finally:
         sampler.close()
         observers.close()
+    draws = seeding.capture() if fork is not None else {}
     _record_end(session, specification, reason, sampler)
     if session.progress.stop_reason is not None and session.strategy.is_first:
         _conclude(run, ordered, session, heartbeat)
     _compare(run, ordered, session, heartbeat)
     if fork is not None:
         heartbeat.stage("resuming in a fresh process")
-        resume_probe.require_same(session, fork)
+        resume_probe.require_same(session, fork, draws)
     if specification.kind is RunKind.SMOKE and session.progress.stop_reason is not None and session.strategy.is_first:
         from trainwright.trainer.jobs.export_probe import probe_export
 

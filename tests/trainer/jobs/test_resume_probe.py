@@ -19,6 +19,17 @@ class Scaled(Net):
     def forward(self, x):
         self.scale *= 0.5 if self.training else 1.0
         return super().forward(x) * (1 + self.scale)
+class Forgetting(Net):
+    '''Saves what it counts, and loses it as it is loaded.'''
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(()))
+    def forward(self, x):
+        self.seen += 1
+        return super().forward(x) * (1 + 0.1 * self.seen)
+    def _load_from_state_dict(self, *args):
+        super()._load_from_state_dict(*args)
+        self.seen.zero_()
 class Counted(Net):
     def __init__(self):
         super().__init__()
@@ -52,8 +63,8 @@ def smoke(ended: Any, model: str = "Net", step: str = "", **more: Any) -> RunDir
 @pytest.mark.requirement("REPRO-6", "CKPT-2", "GATE-1")
 @pytest.mark.parametrize(
     "parts",
-    [{"step": "counting"}, {"model": "Scaled"}, {"step": "drawing"}],
-    ids=["a module's variable", "an attribute", "a generator of its own"],
+    [{"step": "counting"}, {"model": "Scaled"}, {"step": "drawing"}, {"model": "Forgetting"}],
+    ids=["a module's variable", "an attribute", "a generator of its own", "lost as it is loaded"],
 )
 def test_state_that_no_checkpoint_has_is_named_by_the_smoke_run(ended: Any, parts: dict[str, str]) -> None:
     failure = smoke(ended, **parts).status().failure
