@@ -79,7 +79,7 @@ def _of_one_project(model: type[BaseModel], given: dict[str, Any]) -> tuple[dict
     fields, project = model.model_fields, given.get("project")
     name = next((one for one in ("run_id", "study_id") if one in fields), None)
     handle = given.get(name or "")
-    if name is None or not isinstance(handle or project, str):
+    if name is None or "run_ids" in fields or not isinstance(handle or project, str):
         return given, []
     if "project" not in given and "project" in fields and fields["project"].is_required() and "/" in str(handle):
         owner = str(handle).partition("/")[0]

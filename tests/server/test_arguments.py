@@ -41,6 +41,7 @@ from trainwright.server.surface import TOOLS
         ("plot_metrics", {"study_id": "x/study-1", "run_ids": ["r"]}, ["asks for a picture of a study", "['r']"]),
         ("plot_metrics", {"study_id": "x/study-1", "kind": "calibration"}, ["'calibration'", "'history'"]),
         ("plot_metrics", {"run_ids": []}, ["`run_ids` = []", "needs run_ids, or a study_id"]),
+        ("plot_metrics", {"project": "x", "run_ids": ["x/baseline-1"]}, ["unknown argument `project`"]),
         ("read_document", {"path": "SKILL.md", "offset": -5}, ["`offset` = -5"]),
         (
             "create_project",

@@ -283,9 +283,9 @@ def _after_training(run: RunDirectory, plan: RunSpecification, trained: _Trained
 def _tried(plan: RunSpecification) -> ExportProbe:
     same = Parity(
         rows_compared=4, random_compared=8, extreme_compared=12, batch_sizes=[1, 2, 4], max_abs_difference=0.0,
-        largest_output=1.0, tolerance=plan.config.deployment.onnx_tolerance, passed=True,
+        largest_output=1.0, ratio=0.0, tolerance=plan.config.deployment.onnx_tolerance, passed=True,
     )  # fmt: skip
-    return ExportProbe(parity=same, seconds=0.1)
+    return ExportProbe(parity=same, difference=0.0, seconds=0.1)
 
 
 def _summary(trained: _Trained) -> Summary:

@@ -33,13 +33,16 @@ def moved(search: SearchSection, best: Mapping[str, Any], values: dict[str, Any]
         if isinstance(range_, Choices) or not isinstance(best.get(key), int | float) or range_.step or range_.points:
             continue
         ends = _ends(range_, float(best[key]))
-        if ends != (range_.low, range_.high) and ends[0] < ends[1] and all(_is_valid(key, end, values) for end in ends):
+        is_beyond = ends[0] < ends[1] and (ends[0] < range_.low or ends[1] > range_.high)
+        if is_beyond and all(_is_valid(key, end, values) for end in ends):
             found[key] = range_.model_dump(mode="json", exclude_defaults=True) | {"low": ends[0], "high": ends[1]}
     return found
 
 
 def _ends(range_: Numbers, best: float) -> tuple[float, float]:
     """Return a range's ends, moved where the best value is near one of them."""
+    if range_.log and best <= 0:
+        return range_.low, range_.high
     low, high = (math.log(range_.low), math.log(range_.high)) if range_.log else (range_.low, range_.high)
     place = ((math.log(best) if range_.log else best) - low) / (high - low)
     if NEAR < place < 1 - NEAR:

@@ -56,9 +56,9 @@ def complete_run(
     Args:
         config: digest of the planned configuration.
     """
-    run = evidence.newest(kind, config=config, source=source)
+    run, alike = evidence.newest(kind, config=config, source=source), _alike(evidence, config)
     if run is None and kind is RunKind.FINAL and is_reused(evidence):
-        run = evidence.final if evidence.final is not None and evidence.final.row.config_digest == config else None
+        run = evidence.final if evidence.final is not None and evidence.final.row.config_digest in alike else None
     if run is None or not run.is_complete or run.directory.specification().max_steps != max_steps:
         return None
     is_other = run.differences or not holds_now(evidence, run) or exemption_changes(run, operations(evidence.grants))
@@ -208,9 +208,14 @@ def _must_be_repeated(evidence: Records, run: RunRecords, kind: RunKind) -> bool
     return replay is not None and replay.is_complete and not compared(run, replay).is_identical
 
 
+def _alike(evidence: Records, config: str) -> set[str]:
+    """Return the digests that runs of a configuration may have: earlier versions gave it others."""
+    return evidence.config_digests if config in evidence.config_digests else {config}
+
+
 def _latest(evidence: Records, kind: RunKind, config: str, source: str | None) -> Iterator[RunRecords]:
     """Give the plan's runs, the latest first."""
-    digests = evidence.config_digests if config in evidence.config_digests else {config}
+    digests = _alike(evidence, config)
     for run_id, start in reversed(evidence.facts.started.items()):
         same = (start.kind, start.study) == (kind.value, None) and start.config_digest in digests
         run = evidence.run(run_id) if same and source in {None, start.source_run} else None

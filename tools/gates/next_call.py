@@ -91,7 +91,8 @@ def facts_of(
         and (found := diagnosis(evidence)) is not None
     ):
         sick = [alert for alert in found["alerts"] if alert["severity"] != "info"]
-        is_met = found["assessment"].get("goal_met") is True
+        value = evidence.baseline.best_value(evidence.goal_metric)  # certified, whatever its process reported
+        is_met = value is not None and evidence.reaches_goal(value)
         facts["cures"] = [] if is_met else options_against(evidence, evidence.baseline, sick, proven=True)
     blocking = (report or evaluate(evidence, where.phase)).blocking
     if not blocking and _was_refused_just_now(evidence, where.phase):  # by files that only a decision reads again

@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.gates.results import results_of
+from trainwright.tools.gates.results import first_result
 from trainwright.tools.ledger import record
 from trainwright.tools.ledger.events import GoalChanged
 from trainwright.trainer.base.errors import ConfigurationError, near
@@ -200,16 +200,17 @@ def changed_goal(evidence: Evidence, named: dict[str, Any]) -> dict[str, Any]:
     goal = {**present, **given}
     check_goal(goal)
     is_owners = any(grant.kind == "goal" for grant in evidence.grants)
-    results = results_of(evidence)
-    if goal != present and (is_owners or (results and not is_raised(present, goal))):
-        raise _fixed(present, goal, "the owner has revised it" if is_owners else f"{results[0]} is a result")
+    if goal != present and is_owners:
+        raise _fixed(present, goal, "the owner has revised it")
+    if not is_raised(present, goal) and (result := first_result(evidence)) is not None:
+        raise _fixed(present, goal, f"{result} is a result")
     return goal
 
 
 def met_by_the_smoke_run(evidence: Evidence) -> list[str]:
     """Return the sentence on a goal that a few steps reach already; none once a result counts."""
     run = evidence.newest(RunKind.SMOKE)
-    if run is None or run.summary is None or results_of(evidence):
+    if run is None or run.summary is None or first_result(evidence):
         return []
     value = run.reported_value(evidence.goal_metric)
     if value is None or not evidence.reaches_goal(value):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.results import results_of
+from trainwright.tools.gates.results import first_result
 from trainwright.tools.ledger.events import GoalChanged
 from trainwright.tools.verification.findings import Case, Found, found
 from trainwright.trainer.config.goal import is_raised
@@ -19,6 +19,6 @@ def verify_goals(case: Case) -> Found:
         what = f"project {past.name}: change of the goal (ledger {entry.sequence})"
         if body.get("before") != past.goal:
             problems.append(f"{what}: the goal before it is recorded as {body.get('before')}, and was {past.goal}")
-        elif (results := results_of(past)) and not is_raised(past.goal, body["goal"]):
-            problems.append(f"{what}: it eases the goal, and {results[0]} was a result")
+        elif not is_raised(past.goal, body["goal"]) and (result := first_result(past)) is not None:
+            problems.append(f"{what}: it eases the goal, and {result} was a result")
     return len(changes), found("ledger", problems)

@@ -19,7 +19,7 @@ PERCENT = frozenset({"accuracy", "balanced_accuracy", "f1", "auc", "mean_iou", "
 
 
 def readings(name: str, kept: Array, targets: Array, value: float) -> Values:
-    """Return the values that may be meant by a metric's name, by what they are; none where none is usual.
+    """Return the values that may be meant by a metric's name, by what they are; none where none is usual or computed.
 
     Args:
         name: the metric.
@@ -27,7 +27,10 @@ def readings(name: str, kept: Array, targets: Array, value: float) -> Values:
         targets: (samples, ...).
         value: the metric's own.
     """
-    found = OTHERS[name](kept, targets) if name in OTHERS else {}
+    try:
+        found = OTHERS[name](kept, targets) if name in OTHERS else {}
+    except Exception:  # noqa: BLE001 - a program's outputs are of any kind, and these figures decide nothing
+        return {}
     if name == "rmse":
         found = {"the mean squared error": value**2} if targets.size == len(targets) else {}
     return {**found, **({"the same in percent": 100.0 * value} if name in PERCENT else {})}
@@ -71,7 +74,7 @@ def _auc(ranked: Array, targets: Array) -> Values:
     if metrics.has_labels(ranked, targets) or ranked.size != targets.size:
         return {}
     decided, positive = (ranked.reshape(-1) > 0).astype(float), targets.reshape(-1) > 0
-    order = np.argsort(-ranked.reshape(-1), kind="stable")
+    order = np.argsort(-ranked.reshape(-1).astype(float), kind="stable")
     precision = np.cumsum(positive[order]) / np.arange(1, len(order) + 1)
     return {
         "the area of decided classes in place of scores": metrics.auc(decided, targets),

@@ -83,7 +83,7 @@ def _tried(session: Session) -> ExportProbe:
         written = write_program(served.serving, first, folder, (FAST, DYNAMO), tolerance)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return ExportProbe(parity=written.parity)
+    return ExportProbe(parity=written.parity, difference=written.parity.ratio)
 
 
 def _refused(error: Exception) -> ExportProbe:
@@ -94,7 +94,6 @@ def _refused(error: Exception) -> ExportProbe:
     return ExportProbe(
         problem=problem,
         remedy=remedy,
-        document=known.document if known is not None else None,
         changes=details.get("changes", WITHOUT_ONNX["changes"]),
         difference=ratio if ratio is not None and math.isfinite(ratio) else None,
     )

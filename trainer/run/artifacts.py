@@ -79,6 +79,8 @@ class Parity(Recorded):
     batch_sizes: list[int] = []
     max_abs_difference: float = float("nan")
     largest_output: float | None = None
+    ratio: float | None = None
+    """The largest difference of a batch, by its largest output where that is above 1: what the tolerance bounds."""
     tolerance: float | None = None
     passed: bool = False
 
@@ -121,7 +123,6 @@ class ExportProbe(Part, file="export_probe"):
     reason: str = ""
     problem: str = ""
     remedy: str = ""
-    document: str | None = None
     changes: dict[str, Any] = {}
     """Of the configuration, under which the model is exported all the same."""
     seconds: float = 0.0

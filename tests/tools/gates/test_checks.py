@@ -265,6 +265,8 @@ REFUSED: list[tuple[str, Harm, str, str, str]] = [
      "no ONNX function for it", "within 0.0001", "configure"),
     ("planning.export_tried", of_record("smoke", ExportProbe(problem="differs", difference=2e-4, changes=WEIGHTS)),
      "differs", "within 0.0001", "configure"),
+    ("planning.export_tried", of_record("smoke", ExportProbe(difference=2e-4)),
+     "ONNX differs by 2.0e-04", "within 0.0001", "configure"),
     ("planning.bounds_measured", configured(evaluation_gate={"minimum": {"f1": 0.5}}), "not computed: f1", "",
      "configure"),
     ("planning.states_kept", configured(checkpoints={"save_best": False, "save_last": False}), "neither best nor last",

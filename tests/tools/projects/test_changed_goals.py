@@ -42,6 +42,16 @@ def test_a_smoke_run_of_many_steps_is_a_result(at: Any) -> None:
 
 
 @pytest.mark.requirement("PHASE-2", "GATE-3")
+def test_a_smoke_run_whose_record_cannot_be_read_may_have_been_a_training(at: Any) -> None:
+    workspace = at("smoked")
+    projects.configure(workspace, NAME, changes={"goal.target": 0.5})
+    (record,) = (workspace.path / "projects" / NAME / "runs").glob("smoke-*/run.json")
+    record.write_text("{")
+    with pytest.raises(ConfigurationError, match="is a result"):
+        projects.configure(workspace, NAME, changes={"goal.target": 0.4})
+
+
+@pytest.mark.requirement("PHASE-2", "GATE-3")
 def test_decisions_are_derived_under_the_goal_of_their_time_and_no_forged_change_eases_it(at: Any) -> None:
     workspace = at("diagnosed")
     projects.configure(workspace, NAME, changes={"goal.target": 0.999})

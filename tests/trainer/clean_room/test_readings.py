@@ -20,6 +20,17 @@ def read(name: str, outputs: Any, targets: Any) -> dict[str, float]:
     return readings(name, kept, targets, metrics.compute(name, outputs, targets))
 
 
+@pytest.mark.parametrize(
+    ("name", "outputs", "targets"),
+    [
+        ("auc", np.array([True, False, True]), np.array([1, 0, 0])),
+        ("f1", np.zeros((2, 3)), np.full((2, 3), metrics.IGNORED)),
+    ],
+)
+def test_readings_of_odd_outputs_decide_nothing(name: str, outputs: Any, targets: Any) -> None:
+    assert all(np.isfinite(value) for value in readings(name, outputs, targets, 0.5).values())
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_readings_are_scikit_learns(seed: int) -> None:
     draws = np.random.default_rng(seed)

@@ -66,6 +66,7 @@ def test_a_probe_measures_suggests_and_keeps_no_checkpoint(tmp_path: Path, make_
         ({1: 10.0, 2: 9.5, 4: 12.0}, 1, None),
         ({1: 10.0, 2: 8.6}, 1, None),
         ({1: 10.0, 8: 40.0}, 8, 1),
+        ({1: 31.0, 4: 30.0, 8: 29.0}, 8, None),
         ({1: 10.0}, 1, None),
     ],
 )

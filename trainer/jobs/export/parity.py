@@ -100,6 +100,7 @@ class Comparison:
             batch_sizes=sorted(self.sizes),
             max_abs_difference=self.largest,
             largest_output=self.scale,
+            ratio=self.worst.ratio,
             tolerance=self.tolerance,
             passed=self.passed,
         )

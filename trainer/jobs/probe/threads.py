@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import torch
 
+from trainwright.trainer.base.errors import DivergenceError
 from trainwright.trainer.engine.loop import take_step
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.probe.rates import endless
@@ -27,11 +28,10 @@ MOST_SECONDS = 20.0
 
 def find_threads(session: Session) -> ThreadTest:
     """Time steps with one thread, two, four, … up to the cores that this process may use; return what helps."""
-    present, cores = session.config.reproducibility.threads, int(allowed_cores())
+    present, cores = session.config.reproducibility.threads, max(1, int(allowed_cores()))
     if session.device.type != "cpu":
         return ThreadTest(why="the steps are computed on a GPU")
     counts = sorted({present, cores, *(2**power for power in range(cores.bit_length()))})
-    counts = [one for one in counts if one <= max(cores, present)]
     if len(counts) == 1:
         return ThreadTest(why="this process may use one core")
     try:
@@ -45,28 +45,32 @@ def find_threads(session: Session) -> ThreadTest:
 def suggestion(milliseconds: Mapping[int, float], present: int) -> dict[str, object]:
     """Return the fewest threads that are nearly as fast as the fastest, where they are worth the change."""
     if len(milliseconds) < 2 or present not in milliseconds:
-        return {"suggested": None, "why": "steps are too slow to try several numbers"}
+        return {"suggested": None, "why": "too few steps could be taken to try several numbers"}
     fastest = min(milliseconds.values())
     fewest = min(count for count, each in milliseconds.items() if each <= NEARLY * fastest)
     gain = milliseconds[present] / milliseconds[fewest]
-    if fewest == present or (fewest > present and gain < WORTH_IT):
+    if fewest == present or gain < WORTH_IT:
         return {"suggested": None, "why": f"{present} are nearly as fast as any number up to {max(milliseconds)}"}
     return {"suggested": fewest, "why": f"a step is {gain:.2g} times as fast as with {present}"}
 
 
 def _timed(session: Session, counts: list[int]) -> dict[int, list[float]]:
-    """Return the seconds of steps by number of threads, which take turns; the first step of each turn is left out."""
+    """Return the seconds of steps by number of threads, which take turns; the first step of each turn is left out.
+
+    It ends early where time is up or training diverges, with what was measured until then.
+    """
     found: dict[int, list[float]] = {count: [] for count in counts}
     started, groups = time.monotonic(), endless(session, ROUNDS * len(counts) * (STEPS + 1))
-    for _ in range(ROUNDS):
-        for count in counts:
-            torch.set_num_threads(count)
-            for step in range(STEPS + 1):
-                if (group := next(groups, None)) is None or session.stop.asked:
-                    return found
-                since = time.perf_counter()
+    for count in counts * ROUNDS:
+        torch.set_num_threads(count)
+        for step in range(STEPS + 1):
+            is_late = time.monotonic() - started > MOST_SECONDS
+            if is_late or session.stop.asked or (group := next(groups, None)) is None:
+                return found
+            since = time.perf_counter()
+            try:
                 take_step(session, group)
-                found[count] += [time.perf_counter() - since] if step else []
-        if time.monotonic() - started > MOST_SECONDS:
-            break
+            except DivergenceError:
+                return found
+            found[count] += [time.perf_counter() - since] if step else []
     return found
