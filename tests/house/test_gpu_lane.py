@@ -157,7 +157,7 @@ def test_without_a_card_or_a_rehearsal_it_fails_in_one_sentence() -> None:
     assert unknown.stderr.startswith("there is no check devise; the checks are: device, ")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_check_of_the_lane_is_rehearsed_on_the_cpu() -> None:
     done = lane("--rehearse", "--only", "seeding,tf32")
     found = json.loads(done.stdout.splitlines()[-1])

@@ -61,6 +61,7 @@ async def stopped(agent, run_id, project="iris"):
     raise AssertionError(f"{run_id} could not be stopped")
 
 
+@pytest.mark.long
 async def test_a_wait_ends_with_an_alert_that_no_rule_of_the_worker_found(warm_stdio, diverging):
     async with warm_stdio() as agent:
         run_id = await begun(agent, diverging(steps=200))
@@ -90,6 +91,7 @@ async def test_an_alert_that_arose_while_nobody_asked_stands_in_the_next_answer_
         await stopped(agent, run_id)
 
 
+@pytest.mark.long
 async def test_an_answer_about_another_project_leaves_them_to_those_that_it_concerns(
     warm_stdio, diverging, workspace, iris, text
 ):
@@ -124,6 +126,7 @@ async def until_raised(workspace, diagnostic):
     raise AssertionError(f"nobody has raised {diagnostic}")
 
 
+@pytest.mark.long
 @pytest.mark.requirement("MCP-1")
 async def test_who_listens_to_a_run_or_a_project_hears_of_its_alerts(warm_stdio, diverging):
     async with warm_stdio(mode="2026-07-28") as agent:

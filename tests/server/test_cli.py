@@ -129,6 +129,7 @@ def test_a_damaged_database_is_a_sentence_with_a_remedy(made):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_doctor_imports_everything_together_and_gives_remedies(tmp_path):
     done = run("doctor", "--workspace", tmp_path / "workspace", "--json")
     findings = {finding["name"]: Finding.model_validate(finding) for finding in json.loads(done.stdout)}

@@ -42,6 +42,7 @@ async def until_trials(agent, study_id, count):
     assert not view.get("failed"), view
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TUNE-3", "TUNE-5", "TUNE-7")
 async def test_two_agents_that_search_at_once_share_the_same_search_and_keep_others_apart(warm_stdio, workspace):
     async with warm_stdio() as one, warm_stdio() as other:
@@ -96,6 +97,7 @@ def small_disk(workspace):
     subprocess.run(["umount", "--lazy", str(workspace)], check=True)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TUNE-5", "TUNE-7")
 async def test_a_search_on_a_disk_that_fills_up_waits_for_room_and_loses_nothing(warm_stdio, small_disk):
     ballast, search = small_disk / "ballast", SEARCH | {"trials": 4}

@@ -118,6 +118,7 @@ def test_chance_tells_foresight_from_always_being_there(backtest: Any) -> None:
     assert backtest.chance(np.ones(400), returns, 0.0005)["p_value"] == 1.0
 
 
+@pytest.mark.long
 def test_the_interval_holds_one_half_for_noise_and_not_for_knowledge(backtest: Any) -> None:
     draw = np.random.default_rng(3)
     rises = draw.integers(0, 2, 600)

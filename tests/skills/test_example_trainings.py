@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.skills.example_scripts import EXAMPLES, archive_of, script
+from tests.variants import variants
 
 from trainwright.trainer.config import apply_changes, load_yaml
 
@@ -58,7 +59,7 @@ def _textgen(data: Path) -> None:
 MADE = {"trade": _trade, "molecules": _molecules, "sentiment": _sentiment, "textgen": _textgen}
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", variants(MADE, quick=["textgen"]))
 def test_a_configuration_trains_on_what_its_script_made(name: str, tmp_path: Path, make_run: Any, work: Any) -> None:
     MADE[name](tmp_path / "data")
     folder = EXAMPLES / name

@@ -137,6 +137,7 @@ def test_a_page_shows_the_project_that_the_folder_makes(example: Example) -> Non
     assert f"({example.name}/README.md)" in (FOLDER / "SKILL.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 @EXAMPLES
 def test_data_are_the_same_bytes_twice(example: Example, tmp_path: Path) -> None:
     if missing := missing_packages(example):

@@ -42,6 +42,7 @@ def run(script: str, *arguments: object, given: str = "") -> subprocess.Complete
     return subprocess.run(command, input=given, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 def test_watch_names_a_new_alert_once(trained_once: tuple[Path, str], tmp_path: Path) -> None:
     state = tmp_path / "watch.json"
     first = run("watch.py", "--workspace", trained_once[0], "--state", state)
@@ -53,6 +54,7 @@ def test_watch_names_a_new_alert_once(trained_once: tuple[Path, str], tmp_path: 
     assert (again.returncode, again.stdout) == (0, "")
 
 
+@pytest.mark.long
 def test_watch_passes_over_what_was_not_asked_for(trained_once: tuple[Path, str]) -> None:
     for narrowed in (("--severity", "critical"), ("--project", "others")):
         done = run("watch.py", "--workspace", trained_once[0], *narrowed)
@@ -66,6 +68,7 @@ def test_a_workspace_that_is_not_there_is_no_quiet_one(tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere").exists()
 
 
+@pytest.mark.long
 def test_curves_gives_what_the_run_recorded(trained_once: tuple[Path, str]) -> None:
     workspace, run_id = trained_once
     done = run("curves.py", f"{NAME}/smoke-1", "train/loss", "--workspace", workspace)

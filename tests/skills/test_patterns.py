@@ -98,6 +98,7 @@ def test_a_template_is_trained_and_measured(name: str, tmp_path: Path, script: A
     assert run.evidence("summary")["steps"] == SHORT["training.max_steps"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in EXPORTED else pytest.mark.long) for name in PLAIN]
 )
@@ -112,6 +113,7 @@ def test_a_template_is_trained_measured_and_exported(
         assert found["adapter"]["merged"]["passed"], (found["adapter"]["merged"], found["library"])
 
 
+@pytest.mark.long
 def test_qlora_is_refused_without_a_device_and_trains_without_its_four_bits(
     tmp_path: Path, script: Any, make_run: Any, work: Any
 ) -> None:

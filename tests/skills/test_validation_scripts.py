@@ -168,6 +168,7 @@ def test_rows_of_the_test_set_among_the_training_rows_are_named(tmp_path: Path) 
     assert (code, answer["checks_found"], answer["findings"][0]["lines"]) == (FOUND, ["leaked_row"], [6, 7, 8])
 
 
+@pytest.mark.long
 def test_what_gives_the_target_away_is_found_by_trainwrights_checks(tmp_path: Path) -> None:
     lines = ["size,answer,kind"] + [f"{n * 7 % 61},{5.5 * (n % 2)},{n % 2}" for n in range(300)]
     code, answer = run("dataset", written(tmp_path / "rows.csv", lines), "--target", "kind", "--strict")
@@ -230,6 +231,7 @@ def test_a_broken_pipeline_is_named(tmp_path: Path, changes: dict[str, Any], che
     assert word in answer["findings"][0]["found"]
 
 
+@pytest.mark.long
 def test_a_definition_beside_it_is_read_by_trainwright(tmp_path: Path) -> None:
     pipeline(tmp_path)
     goal = {"metric": "accuracy", "direction": "maximize", "target": 0.9}

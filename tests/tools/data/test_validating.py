@@ -123,7 +123,7 @@ def test_a_changed_file_ends_the_validation_of_what_it_was(workspace: Workspace,
     process_of(workspace).kill_tree()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_killed_validation_is_told_and_a_changed_database_validated_anew(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,7 +150,7 @@ def test_a_killed_validation_is_told_and_a_changed_database_validated_anew(
     assert answer().rows == 101
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.requirement("PIPE-4")
 @pytest.mark.companions("dvc")
 def test_a_project_is_made_and_validated_where_its_rows_are_only_a_file_of_dvc(

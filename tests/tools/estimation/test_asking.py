@@ -18,7 +18,7 @@ def warm_runs() -> None:
     """Start each process as it is started: how it starts and ends is what these tests show."""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.requirement("ARCH-4")
 def test_an_answer_is_kept_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, cache = tmp_path / "code", tmp_path / "cache"
@@ -34,7 +34,7 @@ def test_an_answer_is_kept_until_a_file_changes(tmp_path: Path, monkeypatch: pyt
         estimate(config, code, cache=cache)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.requirement("ARCH-4")
 def test_the_users_error_comes_back_as_such(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("def make():\n    raise RuntimeError('no such layer')\n")
@@ -46,6 +46,7 @@ def test_the_users_error_comes_back_as_such(tmp_path: Path) -> None:
     assert "kind='probe'" in refused.value.remedy
 
 
+@pytest.mark.long
 @pytest.mark.requirement("ARCH-4", "MCP-1")
 def test_a_call_that_is_given_up_ends_the_process(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(

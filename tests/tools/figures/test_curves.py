@@ -67,6 +67,7 @@ def test_a_metric_named_like_a_formula_is_drawn_as_text(make_run, tmp_path):
     assert plain("$\\frac{a$\u202e") == r"\$\frac{a\$"
 
 
+@pytest.mark.long
 @pytest.mark.requirement("MON-4")
 def test_a_million_points_are_read_in_few_buckets_and_never_one_by_one(make_run, tmp_path, monkeypatch):
     recorder = make_run().epochs(train_loss=[1.0, 0.5], validation_loss=[1.1, 0.6], validation_accuracy=[0.8, 0.9])

@@ -122,7 +122,7 @@ def ended(workspace: Workspace, run_id: str) -> RunView:
     return view
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_projects_get_a_gpu_each_and_a_killed_worker_leaves_its_place(
     workspace: Workspace, owner_lists: Callable[..., None]
 ) -> None:
@@ -162,7 +162,7 @@ def test_projects_get_a_gpu_each_and_a_killed_worker_leaves_its_place(
     assert verify_workspace(workspace.path).problems == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_on_the_cpu_and_one_without_gpus_are_started_as_ever(
     workspace: Workspace, owner_lists: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -197,6 +197,7 @@ def conducted(workspace: Workspace, study_id: str, trials: int) -> StudyView:
     return view if view.is_ended else stop_study(workspace, study_id)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TUNE-3", "TUNE-7", "PHASE-5", "CONF-3")
 def test_a_study_in_two_parts_killed_side_by_side_equals_one_trained_trial_after_trial(
     workspace: Workspace, make_project: Callable[..., str]

@@ -152,6 +152,7 @@ def test_promoted_trials_train_as_if_never_stopped_whatever_is_killed(
     assert [told for told in verify_workspace(workspace.path).problems if any(name in told for name in names)] == []
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TUNE-2", "TUNE-7", "TRAIN-10")
 def test_a_longer_study_and_one_that_halves_otherwise_take_over_what_stopped_at_a_rung(
     by_hand: Scripted, workspace: Workspace, make_project: Callable[..., str]

@@ -118,6 +118,7 @@ def test_a_trial_that_an_agent_resumes_just_before_the_conductor_does_is_followe
     assert (trial.state, len(resumed)) == (COMPLETED, 1), trial.attributes
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TUNE-7", "TUNE-5")
 def test_a_trial_that_ends_its_own_process_has_failed_after_three_times_at_the_same_checkpoint(
     workspace: Workspace, make_project: Callable[..., str], monkeypatch: pytest.MonkeyPatch

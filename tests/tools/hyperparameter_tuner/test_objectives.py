@@ -86,6 +86,7 @@ def test_a_study_of_two_objectives_is_the_same_however_it_is_split(method: str) 
     assert all(trial.state == COMPLETED for trial in whole)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TUNE-1")
 def test_nsga2_breeds_later_generations_from_the_better_trials() -> None:
     tables = [searched("nsga2", 48, seed=seed) for seed in range(6)]
@@ -140,6 +141,7 @@ def hidden_of(plan: RunSpecification) -> int:
 SCRIPT = Script(curve=scripted_values, parts={"resolved": {"parameters": lambda plan: 75 * hidden_of(plan)}})
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TUNE-1", "TUNE-4", "TUNE-5", "TUNE-7", "PHASE-5")
 def test_a_study_of_two_objectives_whose_conductor_ends_equals_the_one_in_peace_and_shows_its_front(
     launcher: Scripted, workspace: Workspace, make_project: Callable[..., str], tmp_path: Path

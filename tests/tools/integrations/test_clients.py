@@ -36,6 +36,7 @@ console.log(JSON.stringify({{ status: refused.status, errors: refused.errors, wo
 """
 
 
+@pytest.mark.long
 def test_the_python_client_predicts_and_names_what_is_wrong(
     model_of: Any, service_of: Callable[[str], Service], tmp_path: Path
 ) -> None:
@@ -111,6 +112,7 @@ def test_a_wrong_row_of_a_later_part_is_named_by_its_place_among_all(
     assert [one["field"] for one in caught.value.errors] == ["rows"], "what is said of no row stays as it is"
 
 
+@pytest.mark.long
 def test_the_example_of_each_kind_is_a_row(model_of: Any, service_of: Callable[[str], Service], tmp_path: Path) -> None:
     for kind in ("table", "number", "text", "array", "forecast"):
         deploy(model_of(kind)[0], tmp_path / kind, ["client"])

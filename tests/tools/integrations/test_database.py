@@ -83,6 +83,7 @@ def recorded(database: Database) -> list[str]:
     return database.psql("select number, run_id from public.releases order by id").stdout.split()
 
 
+@pytest.mark.long
 def test_the_release_of_a_copy_is_added_once_by_its_program(model_of: Any, emptied: Database, tmp_path: Path) -> None:
     seed = seed_of(model_of("table")[0], tmp_path)
     for _ in range(2):

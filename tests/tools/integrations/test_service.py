@@ -21,6 +21,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from tests.tools.integrations.conftest import Service, serving
+from tests.variants import variants
 
 from trainwright.tools.integrations import deploy
 from trainwright.trainer.assembly.build import build_data
@@ -94,7 +95,7 @@ def softmax(scores: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return shares
 
 
-@pytest.mark.parametrize("kind", ["table", "picture", "text", "array"])
+@pytest.mark.parametrize("kind", variants(["table", "picture", "text", "array"], quick=["table"]))
 def test_it_answers_as_the_model_was_evaluated(kind: str, model_of: Any, service_of: Callable[[str], Service]) -> None:
     rows, outputs, targets = held_back(model_of(kind))
     found = [one for at in range(0, len(rows), 200) for one in predicted(service_of(kind), rows[at : at + 200])]
@@ -114,6 +115,7 @@ def test_a_number_is_answered_in_the_targets_own_units(model_of: Any, service_of
     assert len(found) == len(targets)
 
 
+@pytest.mark.long
 def test_numbers_that_are_predicted_together_are_answered_in_their_order(
     model_of: Any, service_of: Callable[[str], Service]
 ) -> None:

@@ -57,6 +57,7 @@ def written_by_torch(folder: Path, prompt: str) -> str:
     return str(made.decode(tokens)[begun:])
 
 
+@pytest.mark.long
 def test_the_marks_that_end_a_document_are_shipped(model_of: Any) -> None:
     schemas = {
         kind: json.loads((model_of(kind)[0] / "schema.json").read_text())["text"]

@@ -109,6 +109,7 @@ def imported(tmp_path: Path, *planted: str) -> list[str]:
     return calls(tmp_path / "calls")
 
 
+@pytest.mark.long
 def test_the_imports_of_every_part_leave_cuda_alone(tmp_path: Path) -> None:
     assert imported(tmp_path) == []
 

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from tests.tools.launchers import starts, thief
 from tests.trainer.start_a_run import make_run
+from tests.variants import variants
 
 from trainwright.trainer import handover
 
@@ -91,7 +92,7 @@ def start(folder: Path, seed: str, how: str, times: int, user: User) -> None:
 
 @pytest.mark.slow
 @pytest.mark.requirement("GATE-3", "GATE-5")
-@pytest.mark.parametrize("how", ["launcher", "warm"])
+@pytest.mark.parametrize("how", variants(["launcher", "warm"], quick=["launcher"]))
 @pytest.mark.parametrize("times", [1, pytest.param(4, marks=pytest.mark.long)])
 def test_no_process_of_the_same_user_takes_the_key_from_a_worker_that_starts(
     times: int, how: str, folder: Path, user: User

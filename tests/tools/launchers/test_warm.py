@@ -152,6 +152,7 @@ def test_a_warm_run_has_the_bits_and_the_evidence_of_a_cold_one(name: str, own: 
     assert bits(warm) == bits(cold)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("REPRO-1", "REPRO-2", "TRAIN-10")
 def test_the_process_of_a_warm_run_is_like_one_that_started_by_itself(
     own: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -229,6 +230,7 @@ def test_a_warm_process_that_does_not_answer_costs_a_cold_start_and_no_second_wo
     assert count_of_starts(run) == 1
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-10")
 @pytest.mark.parametrize("kills", [3, pytest.param(40, marks=pytest.mark.long)])
 def test_a_warm_process_killed_while_it_forks_leaves_one_worker(kills: int, own: Local, tmp_path: Path) -> None:
@@ -248,6 +250,7 @@ def test_a_warm_process_killed_while_it_forks_leaves_one_worker(kills: int, own:
     assert kills < 40 or 0 < warm < kills, "some kills came before the fork and some after it"
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-10")
 def test_one_that_nobody_asks_ends_and_the_next_run_starts_cold(tmp_path: Path) -> None:
     own, run = launcher(tmp_path / "warm", idle_seconds=0.3), make_run(tmp_path / "run", SHORT)
@@ -316,6 +319,7 @@ def test_one_that_still_imports_is_not_ended_for_another(tmp_path: Path) -> None
     own.warm.close()
 
 
+@pytest.mark.long
 @pytest.mark.requirement("REPRO-3", "TRAIN-10")
 def test_after_an_update_of_any_package_the_run_starts_cold_and_a_new_one_is_made(tmp_path: Path) -> None:
     venv.create(tmp_path / "venv", with_pip=False)
@@ -352,6 +356,7 @@ def test_a_warm_run_outlives_its_server_and_the_warm_process_does_not(tmp_path: 
     )
 
 
+@pytest.mark.long
 @pytest.mark.requirement("GATE-4")
 def test_the_owner_turns_it_off_and_gates_do_not_depend_on_it(
     own: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

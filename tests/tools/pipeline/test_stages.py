@@ -148,6 +148,7 @@ def test_nothing_is_masked_in_the_reports_of_an_honest_project(at: At) -> None:
     assert [path.name for path in written if "***" in path.read_text(encoding="utf-8")] == []
 
 
+@pytest.mark.long
 @pytest.mark.requirement("SKILL-8")
 def test_a_secret_in_the_intent_refuses_the_pipeline_and_is_masked_in_the_page(at: At) -> None:
     from trainwright.tools.gates.evidence import Evidence
@@ -265,6 +266,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return repo
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("PIPE-1", "PIPE-3")
 def test_one_call_makes_a_project_whose_slices_and_baseline_are_in_gate_and_card(made: Path) -> None:

@@ -89,6 +89,7 @@ def test_what_an_ablation_study_found_better_is_confirmed_by_the_next_search(at:
     }
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TUNE-5", "PHASE-11", "GATE-3")
 def test_a_factorial_after_the_release_leaves_it_finished_and_looks_at_no_test_row(at: At) -> None:
     workspace = at("finished")

@@ -112,6 +112,7 @@ def test_a_replay_of_an_earlier_plans_baseline_says_beforehand_that_it_opens_no_
     assert told.endswith("opens no gate: what changed is measured anew (code: flower_model.py changed)")
 
 
+@pytest.mark.long
 @pytest.mark.requirement("PHASE-8", "PIPE-1")
 def test_advance_and_so_a_stage_makes_the_short_replay_by_itself(at: At, other_numpy: Callable[[], None]) -> None:
     workspace, steps = at("diagnosed"), []
@@ -173,6 +174,7 @@ def publish(library: Path, version: str, factor: float) -> None:
     importlib.invalidate_caches()
 
 
+@pytest.mark.long
 @pytest.mark.requirement("PHASE-8", "REPRO-3")
 def test_a_package_that_changes_the_steps_is_not_carried_over_and_its_replay_not_asked_for_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

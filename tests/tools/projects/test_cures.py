@@ -52,6 +52,7 @@ def diagnosed(workspace: Workspace, alert: dict[str, Any]) -> CheckResult:
     return next(check for check in report.checks if check.id == "diagnostics.no_critical_alert")
 
 
+@pytest.mark.long
 @pytest.mark.requirement("DIAG-8", "PHASE-10", "GATE-7")
 def test_a_fix_that_did_not_clear_its_alert_is_told_with_its_values_and_not_proposed_again(
     at: Callable[[str], Workspace],
@@ -71,6 +72,7 @@ def test_a_fix_that_did_not_clear_its_alert_is_told_with_its_values_and_not_prop
     assert "Normalise inside the model." in left.next.why
 
 
+@pytest.mark.long
 @pytest.mark.requirement("PHASE-10", "DIAG-8")
 def test_a_diagnosis_recommends_to_conclude_once_two_fixes_brought_no_better_value(tmp_path: Path) -> None:
     workspace = Workspace.open(tmp_path / "world")

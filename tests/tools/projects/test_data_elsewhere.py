@@ -50,6 +50,7 @@ def config(**args: Any) -> dict[str, Any]:
     return {**CONFIG, "data": {**CONFIG["data"], "use": "sql", "args": asked}}
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-1", "REPRO-4", "PIPE-2")
 def test_planning_fixes_the_rows_of_a_query_and_no_password_is_written(server: Postgres, tmp_path: Path) -> None:
     write_code(tmp_path / "code")

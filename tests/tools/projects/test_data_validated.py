@@ -50,6 +50,7 @@ def outcome_of(workspace: Workspace) -> Outcome:
         return CHECKS[line.id](Evidence(session, workspace, NAME), line)
 
 
+@pytest.mark.long
 def test_a_broken_expectation_fails_the_run_as_data_and_a_loosened_one_is_named(at: At) -> None:
     workspace = at("created")
     expect(workspace, most=7)

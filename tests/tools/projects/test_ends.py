@@ -257,6 +257,7 @@ def test_a_goal_met_or_a_conclusion_that_was_written_in_is_found(at: Stage) -> N
     assert "optimization.improvement_validated" in told, json.dumps(told)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("PIPE-3", "PHASE-10", "GATE-2")
 def test_a_project_below_its_own_bound_needs_the_owner_who_is_named_in_the_card(tmp_path: Path) -> None:

@@ -127,6 +127,7 @@ def test_an_honest_projects_gates_are_decided_by_certified_figures(at: At) -> No
     assert verify_workspace(workspace.path, evaluates=True).problems == []
 
 
+@pytest.mark.long
 @pytest.mark.requirement("GATE-6")
 @pytest.mark.parametrize("loss", [{"use": "cross_entropy", "args": {"weights": "balanced"}}, {"use": "class_balanced"}])
 def test_a_loss_weighted_by_the_classes_of_the_train_split_is_certified(
@@ -216,6 +217,7 @@ def test_a_server_killed_while_it_evaluates_leaves_the_run_to_the_next_one(plann
     assert verify_workspace(workspace.path).problems == []
 
 
+@pytest.mark.long
 @pytest.mark.requirement("GATE-6", "GATE-1")
 def test_what_cannot_be_evaluated_apart_passes_with_the_reason(planned: Callable[..., Workspace]) -> None:
     own = "def share(outputs, targets):\n    return float((outputs.argmax(1) == targets).float().mean())\n"

@@ -136,6 +136,7 @@ def test_a_locked_database_is_told_as_such_with_who_holds_it(at: At) -> None:
     waiting.close()
 
 
+@pytest.mark.long
 @pytest.mark.requirement("PHASE-11", "GATE-3")
 def test_an_archived_workspace_on_a_read_only_disk_is_verified_and_looked_at(at: At, tmp_path: Path) -> None:
     workspace = at("finished")

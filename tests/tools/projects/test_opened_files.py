@@ -92,6 +92,7 @@ def place_weights(workspace: Workspace) -> None:
     np.save(workspace.path.parent / "code" / "weights.npy", np.ones((3, 4), dtype=np.float32))
 
 
+@pytest.mark.long
 def test_weights_that_appear_after_planning_reopen_it_until_it_is_passed_with_them(workspace: Workspace) -> None:
     plan(workspace)
     place_weights(workspace)
@@ -142,6 +143,7 @@ def test_weights_that_are_changed_after_planning_reopen_it_by_the_sealed_record(
     assert verify_workspace(workspace.path).problems == []
 
 
+@pytest.mark.long
 def test_caches_logs_and_states_that_runs_leave_reopen_nothing(workspace: Workspace) -> None:
     plan(workspace)
     for epochs in (3, 4):

@@ -50,6 +50,7 @@ def test_a_baseline_whose_configuration_is_final_is_not_trained_a_second_time(at
     assert f"---\n\n# {NAME}\n\n**Goal reached: 0." in card, card[:300]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("PHASE-12", "CONF-4", "GATE-3")
 def test_a_final_run_trains_longer_by_a_template_and_is_repeated_exported_and_verified(at: At) -> None:
@@ -77,6 +78,7 @@ def test_a_final_run_trains_longer_by_a_template_and_is_repeated_exported_and_ve
     assert verify_workspace(workspace.path).problems == []
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("PHASE-12", "PIPE-3", "GATE-2")
 def test_an_overlay_that_loses_what_was_accepted_is_refused_and_left_out_again(at: At) -> None:

@@ -72,6 +72,7 @@ def judged(evidence: Evidence) -> tuple[Any, GateReport]:
     return next(check for check in report.checks if check.id == CHECK), report
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("REPRO-5", "PHASE-6", "GATE-2", "GATE-3")
 def test_a_replay_that_differed_is_told_beside_one_that_is_identical(workspace: Workspace) -> None:

@@ -62,6 +62,7 @@ def until(condition: Callable[[], Any]) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.long
 @needs_mlflow
 @pytest.mark.requirement("TRAIN-9", "REPRO-6")
 def test_a_run_is_followed_as_it_trains_with_the_same_bits(workspace: Workspace) -> None:
@@ -126,6 +127,7 @@ def test_what_cannot_be_shown_is_said_at_the_start_and_the_run_goes_on(
         assert "hunter2" not in problem
 
 
+@pytest.mark.long
 @pytest.mark.requirement("MON-2")
 def test_one_command_opens_tensorboard_on_the_runs_by_their_names(workspace: Workspace) -> None:
     smoke(workspace, "with events", tensorboard=True)

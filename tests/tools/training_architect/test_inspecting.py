@@ -71,7 +71,7 @@ def test_a_goal_that_says_nothing_of_the_target_and_no_target_are_refused_before
         require_fitting_metric(workspace, config, goal)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.requirement("ARCH-1")
 def test_the_machine_is_looked_at_anew_after_a_while_and_the_files_are_not(tmp_path, workspace):
     (tmp_path / "rows.csv").write_text(ROWS)

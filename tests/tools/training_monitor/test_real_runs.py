@@ -98,6 +98,7 @@ def ids(run):
     return [alert.id for alert in diagnose(run)]
 
 
+@pytest.mark.long
 @pytest.mark.requirement("PHASE-4", "MON-1", "MON-3")
 def test_a_good_run_on_real_digits_is_deployed_with_curves_and_report(digits, tmp_path):
     found = assess(digits, GOAL)

@@ -48,7 +48,7 @@ def trained(workspace: Workspace, kind: RunKind, **given: str) -> Any:
     return view
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.requirement("PIPE-2")
 def test_a_leak_is_priced_by_one_more_run_without_it(tmp_path: Path) -> None:
     workspace = Workspace.open(tmp_path / "workspace")

@@ -159,6 +159,7 @@ def test_code_that_raises_is_told_with_its_line(
         resume_run(workspace, view.run_id)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-10")
 def test_code_that_holds_the_interpreter_is_ended_by_the_server_and_the_answer_says_so(
     workspace: Workspace, make_user_project: Callable[[str, str], None]

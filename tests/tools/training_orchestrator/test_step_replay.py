@@ -84,7 +84,7 @@ def test_a_step_of_a_run_is_replayed_by_a_stranger_and_gives_the_state_that_the_
     assert told_of(workspace, run)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.requirement("REPRO-5", "TRAIN-10")
 def test_a_run_that_was_stopped_and_resumed_commits_in_both_attempts(workspace: Workspace) -> None:
     changes = {"training.epochs": 12, "early_stopping.enabled": False, "logging.tensorboard": False}

@@ -46,6 +46,7 @@ def give_little_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-2", "TRAIN-8")
 def test_a_run_out_of_memory_says_what_would_fit_and_that_fits(tmp_path: Path, make_run: Any, work: Any) -> None:
     (tmp_path / "hungry.py").write_text(HUNGRY)

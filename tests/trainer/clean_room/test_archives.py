@@ -144,7 +144,7 @@ def test_a_rewritten_archive_is_the_same_program(archive: Path) -> None:
     assert torch.equal(first, second)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_clean_room_evaluates_it(room: Any, archive: Path) -> None:
     inputs = torch.randn(90, 6, 4, generator=torch.Generator().manual_seed(0))
     room.fix(inputs.numpy(), room.targets)

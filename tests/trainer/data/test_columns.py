@@ -14,6 +14,7 @@ import pytest
 import torch
 from pyarrow import csv, ipc, parquet
 from tests.trainer.data.loading import load
+from tests.variants import variants
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data import assemble, fingerprint
@@ -225,7 +226,7 @@ def look_at(path: Path) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.requirement("TRAIN-11", "TRAIN-10", "REPRO-4")
-@pytest.mark.parametrize("kind", ["npz", "csv", "parquet"])
+@pytest.mark.parametrize("kind", variants(["npz", "csv", "parquet"], quick=["parquet"]))
 def test_the_first_look_at_a_large_file_calls_no_python_for_each_row(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -308,6 +309,7 @@ def test_a_first_look_is_taken_up_for_the_same_content_and_no_other(tmp_path: Pa
     assert looked(copied, kept, reads=True).first_look == "now", "a torn one is none"
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-11", "GATE-2", "REPRO-4")
 def test_a_look_that_somebody_made_up_is_refused_by_the_planned_fingerprint(
     tmp_path: Path, make_run: Any, work: Any

@@ -75,7 +75,7 @@ def test_the_licence_stands_in_a_card_beside_the_data(tmp_path: Path, card: str,
     assert origin_evidence(named, [tmp_path / "a.csv"], tmp_path).licence == "mine"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.companions("dvc")
 def test_absent_data_are_pulled_by_dvc_and_an_unreachable_remote_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -271,7 +271,7 @@ def test_shipped_transform_refuses_what_is_no_row_in_one_sentence(
     assert not list(tmp_path.glob("*.npy"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.requirement("CKPT-5", "PIPE-1")
 def test_raw_rows_are_predicted_by_the_shipped_files_as_in_training(tmp_path: Path, make_run: Any, work: Any) -> None:
     root = tmp_path / "code"

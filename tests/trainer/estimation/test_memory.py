@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests.releases import needs
+from tests.variants import variants
 from torch.profiler import ProfilerActivity, profile
 from transformers import LlamaConfig
 
@@ -78,7 +79,7 @@ def measured(config, root: Path) -> int:
 
 
 @pytest.mark.requirement("ARCH-4")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", variants(CASES, quick=["AdamW"]))
 def test_the_estimate_is_near_the_measured_peak_and_never_below(name: str, root: Path) -> None:
     config = parse_config(configured(CASES[name]))
     found = estimate(config, root, root)
@@ -88,6 +89,7 @@ def test_the_estimate_is_near_the_measured_peak_and_never_below(name: str, root:
     assert Estimate.from_dict(json.loads(json.dumps(found.as_dict()))) == found
 
 
+@pytest.mark.long
 @pytest.mark.requirement("ARCH-4")
 def test_a_model_beyond_this_machine_is_estimated(root: Path) -> None:
     sizes = {"model_type": "llama", "hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 2,
@@ -111,6 +113,7 @@ def test_a_model_beyond_this_machine_is_estimated(root: Path) -> None:
         with_strategy(found, "magic", 2)
 
 
+@pytest.mark.long
 @needs(releases.FSDP2)
 @pytest.mark.requirement("ARCH-4")
 def test_a_divided_strategy_is_followed_as_one_of_its_processes(root: Path) -> None:
@@ -129,6 +132,7 @@ def test_a_divided_strategy_is_followed_as_one_of_its_processes(root: Path) -> N
     assert not torch.distributed.is_initialized()
 
 
+@pytest.mark.long
 @pytest.mark.requirement("ARCH-4")
 @pytest.mark.parametrize(
     ("bits", "least", "most"), [pytest.param("8bit", 1.0, 1.06, marks=pytest.mark.long), ("4bit", 0.5, 0.6)]
@@ -156,6 +160,7 @@ def test_quantised_weights_count_what_they_pack_where_bitsandbytes_does_not_run(
     assert not any("bitsandbytes" in note for note in full.notes)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("ARCH-4")
 def test_a_step_that_depends_on_values_is_refused_with_the_probe_as_remedy(root: Path) -> None:
     (root / "odd.py").write_text(

@@ -198,6 +198,7 @@ def test_the_test_split_is_measured_at_export_and_nowhere_before(
     assert not [key for key in digits_run.metrics().keys() if key.startswith("test")]  # noqa: SIM118 - not a mapping
 
 
+@pytest.mark.long
 @pytest.mark.requirement("CKPT-5")
 def test_an_exported_table_model_takes_raw_rows(tmp_path: Path, make_run: Any, work: Any) -> None:
     values = {"model": {"use": "mlp"}, "data": {"use": "wine"}, "training": {"epochs": 2}, "metrics": ["f1"]}

@@ -22,6 +22,7 @@ from tests.trainer.models.tasks import (
     sentences,
     tagged,
 )
+from tests.variants import variants
 
 from trainwright.tools.projects import create_project
 from trainwright.tools.training_architect.documents import load_rulebook
@@ -104,7 +105,7 @@ def smoke(root: Path, config: dict[str, Any], make_run: Any, work: Any) -> None:
 
 
 @pytest.mark.requirement("ARCH-1", "ARCH-5")
-@pytest.mark.parametrize("task", CASES)
+@pytest.mark.parametrize("task", variants(CASES, quick=["token_classification", "language_model"]))
 def test_a_task_is_recognised_by_its_rows_and_its_plan_is_taken_and_runs(task, root, make_run, work):
     write, config, auto, source, metrics = CASES[task]
     rows = write(random.Random(1))
@@ -139,6 +140,7 @@ def test_pictures_are_planned_in_the_size_that_their_model_was_made_for(root, ma
     smoke(root, plan.config, make_run, work)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("ARCH-2")
 @pytest.mark.parametrize("way", ["lora_bf16", "lora_bf16_recomputed"])
 def test_a_base_in_bf16_that_memory_asks_for_runs_here_too(way, root, make_run, work):

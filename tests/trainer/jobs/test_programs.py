@@ -368,6 +368,7 @@ def test_what_has_no_program_says_what_to_change_and_completes(kind: str, left: 
     assert len(list(run.artifacts.glob("model/*"))) == is_caveat
 
 
+@pytest.mark.long
 @pytest.mark.requirement("GATE-6", "REPRO-1")
 def test_leaving_a_program_changes_no_bit_of_the_run(left: Any) -> None:
     code, values = "", BUILT_IN["cnn"]

@@ -71,6 +71,7 @@ def test_every_pixel_of_an_image_is_learned(loss: str, trained: Any) -> None:
     assert trained(values)["mean_iou"] > 0.55
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-1", "CONF-4")
 def test_scaled_targets_train_where_plain_ones_do_not_and_the_export_gives_their_own_units(
     tmp_path: Path, make_run: Any, work: Any

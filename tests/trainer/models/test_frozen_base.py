@@ -71,6 +71,7 @@ def test_another_base_is_refused_and_a_written_to_weight_is_kept(
     assert "Put the model's files back" in caught.value.remedy
 
 
+@pytest.mark.long
 @pytest.mark.requirement("CKPT-4", "CKPT-5", "REPRO-5")
 def test_a_run_is_replayed_verified_and_exported_from_small_checkpoints(
     project: Path, classify: dict[str, Any], make_run: Any, work: Any

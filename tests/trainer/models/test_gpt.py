@@ -118,6 +118,7 @@ def test_a_tiny_one_predicts_text_better_than_bigram_counts(manual: Path, open_s
     assert sum(value < counted for value in bits) >= 2
 
 
+@pytest.mark.long
 @needs(releases.MUON)
 @pytest.mark.requirement("REPRO-6", "TRAIN-1")
 def test_dropout_and_uneven_blocks_resume_to_the_bit(manual: Path, assert_resumes_exactly: Any) -> None:

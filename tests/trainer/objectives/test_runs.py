@@ -62,6 +62,7 @@ def test_learned_weights_of_tasks_go_on_where_a_run_was_halted(
     assert all(len({value for _, value in series}) == 24 for series in recorded(whole, *keys).values()), "are learned"
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-5", "TRAIN-6")
 @pytest.mark.parametrize("name", variants(OBJECTIVES, quick=["contrastive"]))
 def test_two_processes_train_and_measure_it_together(name: str, tmp_path: Path, make_run: Any, work: Any) -> None:
@@ -79,6 +80,7 @@ def test_two_processes_train_and_measure_it_together(name: str, tmp_path: Path, 
     assert 0.0 <= measured[added] <= 1.0
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-5")
 def test_an_exported_run_teaches_a_student_whose_export_needs_no_teacher(
     tmp_path: Path, make_run: Any, work: Any
@@ -111,6 +113,7 @@ def export_digest(export: RunDirectory, folder: Path) -> str:
     return weights_digest(load_file(folder / "model.safetensors"))
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-5")
 def test_a_contrastive_export_is_measured_through_the_trained_head(tmp_path: Path, make_run: Any, work: Any) -> None:
     run = make_run(tmp_path / "run", {**CLASSES, "objective": OBJECTIVES["contrastive"]})

@@ -84,6 +84,7 @@ def test_a_group_killed_in_mid_epoch_and_resumed_ends_with_the_same_bits(  # noq
     assert_same_end(run, noisy_whole, recorded)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-6", "REPRO-6")
 @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.long), 1])
 def test_a_killed_process_restarts_the_group_which_ends_with_the_same_bits(  # noqa: PLR0917 - fixtures
@@ -113,6 +114,7 @@ def test_averages_of_the_weights_are_resumed_beside_buffers_that_each_process_ha
     assert_same_end(run, whole, recorded)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-6", "REPRO-6")
 def test_a_request_to_stop_is_agreed_at_a_step_and_the_run_goes_on_from_it(  # noqa: PLR0917 - fixtures
     tmp_path: Path, noisy: Any, noisy_whole: RunDirectory, make_run: Any, group_work: Any, at_step: Any, recorded: Any
@@ -128,6 +130,7 @@ def test_a_request_to_stop_is_agreed_at_a_step_and_the_run_goes_on_from_it(  # n
     assert_same_end(run, noisy_whole, recorded)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-6")
 def test_synchronized_batch_normalisation_measures_whole_batches_as_one_process_does(
     tmp_path: Path, iris: Any, make_run: Any, group_work: Any
@@ -151,6 +154,7 @@ def test_synchronized_batch_normalisation_measures_whole_batches_as_one_process_
     assert apart != pytest.approx(alone, rel=1e-4), "by the rows of each process it is another network"
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-6", "REPRO-5")
 def test_a_replay_of_a_groups_run_is_made_by_such_a_group_and_finds_the_same_weights(
     tmp_path: Path, iris: Any, noisy_whole: RunDirectory, make_run: Any, group_work: Any

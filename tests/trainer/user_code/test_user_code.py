@@ -110,6 +110,7 @@ threading.Thread(target=stay).start()
 """
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-1", "GATE-4")
 @pytest.mark.parametrize(
     "more",

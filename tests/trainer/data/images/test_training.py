@@ -24,7 +24,7 @@ BASE: dict[str, Any] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.requirement("REPRO-6", "TRAIN-1")
 def test_an_augmented_run_halted_in_mid_epoch_ends_with_the_bits_of_one_with_other_workers(
     tmp_path: Path, make_run: Any, photos: Write, monkeypatch: pytest.MonkeyPatch

@@ -178,7 +178,7 @@ def address() -> Iterator[str]:
         yield running
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.companions("moto")
 @pytest.mark.requirement("TRAIN-1")
 def test_a_store_that_speaks_s3_is_read_with_credentials_of_the_environment(
