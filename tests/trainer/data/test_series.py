@@ -18,6 +18,7 @@ from trainwright.trainer.config import TrainingConfig, parse_config
 from trainwright.trainer.data.assemble import withhold_test
 from trainwright.trainer.data.series import Series
 from trainwright.trainer.data.splits import Splits
+from trainwright.trainer.evidence import split_rows as recording
 from trainwright.trainer.evidence.data import data_evidence
 from trainwright.trainer.evidence.looked_at import looked_at_evidence
 from trainwright.trainer.evidence.naive_forecasts import naive_forecasts_evidence
@@ -185,6 +186,31 @@ def test_holes_categories_and_the_calendar_of_windows_are_prepared_as_those_of_r
     assert windows.shape == (3, WINDOW, 7 + 2 + 2 + 1)  # of the date: day, and month, weekday and hour on circles
     assert (windows == splits.preprocessing(raw)).all()  # as the exported program prepares them
     assert (windows.reshape(-1, 12) == splits.preprocessing(raw.reshape(-1, raw.shape[2]))).all()
+
+
+@pytest.mark.parametrize("grown", ["a new group", "a filled gap"])
+def test_rows_are_known_again_whatever_series_there_are_beside_them(
+    write: WriteTable, tmp_path: Path, grown: str
+) -> None:
+    rows = [(hour, shop, hour, hour) for hour in range(ROWS) for shop in ("b", "c") if (hour, shop) != (60, "b")]
+    held = []
+    for more in (
+        [],
+        [(hour, "a", hour, hour) for hour in range(ROWS)] if grown == "a new group" else [(60, "b", 1, 1)],
+    ):
+        write([*rows, *more], "date,shop,wind,load")
+        found = rows_of(build_data(config_of({"group": "shop", "gaps": "part"}), tmp_path))[0]
+        assert found is not None
+        held.append(set().union(*found.values()))
+    assert held[0] < held[1]
+
+
+def test_rows_that_are_forecast_decide_how_many_of_them_are_recorded(
+    write: WriteTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "MOST_ROWS", 60)
+    write(hourly())
+    assert rows_of(build_data(config_of({"horizon": 20, "step": 20}), tmp_path))[1] > 0
 
 
 @pytest.mark.parametrize(

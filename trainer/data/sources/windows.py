@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from trainwright.trainer.base.canonical import number_of
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sections import SeriesSection
 from trainwright.trainer.data.series import Series
@@ -47,9 +48,10 @@ def series_of(
     """
     ((time, key),) = keys.items()
     times = instants(key, time)
-    groups = np.zeros(len(times), dtype=np.int64)
+    names, groups = np.array([0]), np.zeros(len(times), dtype=np.int64)
     if section.group is not None:
-        groups = numbered(reading.values(section.group))[1]
+        names, groups = numbered(reading.values(section.group))
+    stable = np.array([number_of(str(name)) for name in names.tolist()])
     order = np.lexsort((times, groups))
     rows = _Ordered(reading, section, time, key[order], times[order], groups[order], order)
     breaks, every = rows.breaks()
@@ -62,6 +64,7 @@ def series_of(
         rows.times,
         order,
         pieces,
+        stable[rows.groups],
         _starts(pieces, section, reading.files[0].name),
         section.window,
         section.horizon,
