@@ -34,7 +34,7 @@ class Series:
     targets: Tensor
     """(rows, targets) of float32."""
     times: Array
-    """(rows,) of float64: seconds since 1970, or numbers."""
+    """(rows,): datetime64, or float64 of a column of numbers."""
     order: Array
     """Number of each row in the table, (rows,)."""
     pieces: Array
@@ -109,7 +109,7 @@ class Series:
 
     def forecast(self, samples: TensorSamples) -> TensorSamples:
         """Return the rows that windows forecast, each once: its time, group, inputs and targets."""
-        places = map(torch.from_numpy, (self.times, self.groups))
+        places = map(torch.from_numpy, (self.times.astype(np.float64), self.groups))
         rows = torch.from_numpy(self.target_rows(samples.rows))
         return TensorSamples(*places, self.inputs, self.targets, rows=rows)
 

@@ -35,15 +35,13 @@ WriteTable = Callable[..., None]
 
 @pytest.fixture
 def write(tmp_path: Path) -> WriteTable:
-    """`write(rows)` writes load.csv of (hour, values ...) below a header; of a string the text itself."""
+    """`write(rows)` writes load.csv of (hour, values ...) below a header."""
 
     def written(rows: Any, header: str = "date,wind,load") -> None:
         lines = [
             ",".join([f"{BEGIN + timedelta(hours=hour):%Y-%m-%d %H:%M}", *map(str, values)]) for hour, *values in rows
         ]
-        (tmp_path / "load.csv").write_text(
-            "\n".join([header, *(lines if not isinstance(rows, str) else [rows])]) + "\n"
-        )
+        (tmp_path / "load.csv").write_text("\n".join([header, *lines]) + "\n")
 
     return written
 
@@ -241,16 +239,60 @@ def test_no_window_has_a_gap_in_it_where_gaps_part_the_series(write: WriteTable,
         assert (np.diff(hours, axis=1) == 1).all()
 
 
-def test_months_are_even_though_they_are_of_several_lengths(tmp_path: Path) -> None:
-    months = [f"{2000 + month // 12}-{month % 12 + 1:02}-01" for month in range(120)]
-    lines = [f"{date},{place},{place % 12}" for place, date in enumerate(months)]
-    (tmp_path / "load.csv").write_text("\n".join(["date,wind,load", *lines]) + "\n")
-    splits = build_data(config_of(), tmp_path)
-    assert series_in(splits).every == "month"
-    del lines[40]
-    (tmp_path / "load.csv").write_text("\n".join(["date,wind,load", *lines]) + "\n")
-    with pytest.raises(DataError, match="1 rows are missing in 'date', which has one every month"):
-        build_data(config_of(), tmp_path)
+MONTHS = [f"{2000 + month // 12}-{month % 12 + 1:02}-01" for month in range(120)]
+FRAMES = [f"{BEGIN + timedelta(milliseconds=round(place / 0.03)):%Y-%m-%d %H:%M:%S.%f}"[:-3] for place in range(ROWS)]
+
+
+def every_of(times: list[Any], folder: Path, split: dict[str, Any] | None = None) -> str:
+    """Return how far apart rows of these times are taken to be."""
+    lines = [f"{time},{place},{place % 12}" for place, time in enumerate(times)]
+    (folder / "load.csv").write_text("\n".join(["date,wind,load", *lines]) + "\n")
+    return series_in(build_data(config_of(split=split), folder)).every
+
+
+@pytest.mark.parametrize(
+    ("times", "every"),
+    [
+        (MONTHS, "month"),
+        (FRAMES, "0.03333 seconds"),
+        ([place * 100 // 3 for place in range(ROWS)], "33.33"),
+        ([place / 1e8 for place in range(ROWS)], "1e-08"),
+        (range(ROWS), "1"),
+    ],
+)
+def test_steps_are_even_whatever_calendar_and_rounding_do_to_them(tmp_path: Path, times: list[Any], every: str) -> None:
+    assert every_of(times, tmp_path) == every
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        (MONTHS[:40] + MONTHS[41:], "1 rows are missing in 'date', which has one every month"),
+        ([*MONTHS, "2004-05-01 12:00"], "Most rows are one month apart .* first '2004-05-01' .* '2004-05-01 12:00'"),
+        (FRAMES[:90] + FRAMES[190:], "100 rows are missing in 'date', which has one every 0.0333. seconds"),
+        ([*range(0, 3000, 10), 2993], "Most rows are one 10 apart in 'date', and 1 are no whole number of these"),
+    ],
+)
+def test_what_is_not_even_for_all_that_is_refused(tmp_path: Path, times: list[Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        every_of(times, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("times", "borders", "remedy"),
+    [
+        (MONTHS, ["2007", "2009"], "2026-11-23"),
+        (MONTHS, ["03/04/2007", "03/04/2009"], "2026-11-23"),
+        ([f"{BEGIN + timedelta(days=place):%d/%m/%Y}" for place in range(ROWS)], ["03/04/2024", 9], "2026-11-23"),
+        (range(ROWS), ["2024-01-08", "2024-01-11"], "Write both as numbers"),
+    ],
+)
+def test_borders_of_another_kind_than_the_column_are_refused_with_what_would_fit(
+    tmp_path: Path, times: list[Any], borders: list[Any], remedy: str
+) -> None:
+    with pytest.raises(DataError, match="data.split.borders are .* has (dates|numbers), such as") as caught:
+        every_of(times, tmp_path, {"borders": borders})
+    assert remedy in caught.value.remedy
 
 
 def test_windows_without_a_split_by_time_are_refused_with_the_change() -> None:
@@ -309,6 +351,9 @@ def test_naive_forecasts_score_what_numpy_says_of_the_last_season_and_the_last_v
         (np.abs(load[ends - 1][:, None] - truth) / np.abs(truth)).mean(), rel=1e-6
     )
     assert found.metrics["seasonal"]["rmse"] == pytest.approx(metrics.compute("rmse", season, truth), rel=1e-6)
+    sparse = config_of({"horizon": 30, "step": 101})
+    assert (few := naive_forecasts_evidence(build_data(sparse, tmp_path), sparse)) is not None
+    assert few.period == 24, "found on the rows between the windows too"
     given = config_of({"horizon": 30, "period": 12})
     again = naive_forecasts_evidence(build_data(given, tmp_path), given)
     assert again is not None
