@@ -301,6 +301,12 @@ def test_windows_without_a_split_by_time_are_refused_with_the_change() -> None:
     assert caught.value.details["changes"] == {"data.split": {"by": "time", "time": "COLUMN"}}
 
 
+def test_an_argument_of_the_users_own_source_may_be_named_series() -> None:
+    values = values_of()
+    values["data"] = {"use": "own.py:load", "args": {"series": ["AAPL"]}}
+    assert parse_config(values).data is not None
+
+
 def test_overlapping_or_equal_windows_are_no_copies(write: WriteTable, tmp_path: Path) -> None:
     write([(hour, 0, max(hour % 24 - 12, 0)) for hour in range(ROWS)])  # flat each morning, as the sun's power is
     splits = build_data(config_of(), tmp_path)
