@@ -90,9 +90,8 @@ def build_work(
         splits.files += work.model_files
     if config.target_scaling is not None:
         with user_code("Reading the targets of the train split", code_root):
-            work.target_scaling = measure_targets(
-                work.splits.samples["train"], context.data_seed, config.target_scaling
-            )
+            parts, by = work.splits.samples, config.target_scaling
+            work.target_scaling = measure_targets(parts["train"], context.data_seed, by, parts.get("validation"))
     if config.adapter is not None:
         if work.splits.text is not None:
             packed = hasattr(work.splits.samples["train"], "groups")

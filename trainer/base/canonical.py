@@ -24,6 +24,11 @@ def digest_bytes(data: bytes) -> str:
     return f"blake3:{blake3(data).hexdigest()}"
 
 
+def number_of(text: str) -> int:
+    """Return the number of a text, the same on every machine: of 56 bits."""
+    return int.from_bytes(blake3(text.encode()).digest(length=7), "big")
+
+
 def digest_json(value: Any) -> str:
     """Return the digest of the value's canonical JSON."""
     return digest_bytes(canonical_json(value).encode())

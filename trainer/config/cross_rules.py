@@ -10,6 +10,7 @@ from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.losses.built_in import LossSection
 from trainwright.trainer.objectives.sections import OBJECTIVES
 from trainwright.trainer.optimization.weight_averaging import SwaSection
+from trainwright.trainer.user_code.entries import is_entry
 
 if TYPE_CHECKING:
     from trainwright.trainer.config.schema import TrainingConfig
@@ -117,7 +118,7 @@ def _loss_of(config: TrainingConfig) -> type[LossSection] | None:
 def _windows_in_time(config: TrainingConfig) -> None:
     """Hold windows to a split by time: at random, a horizon would be seen in the windows of other splits."""
     data = config.data
-    if data is None or not data.args.get("series"):
+    if data is None or is_entry(data.use) or not data.args.get("series"):
         return
     if data.split.by != "time":
         raise ImpossibleError(

@@ -62,9 +62,8 @@ def from_loaded(
     samples, unfitted = loaded.samples, loaded.preprocessing
     look, found = _first_look(loaded, section, {"source": source, "args": dict(args or {})}, looks)
     series = loaded.series
-    if found is None and not (unfitted is not None and unfitted.takes_missing):
-        each = samples if series is None else TensorSamples(series.inputs, series.targets)
-        _require_finite(rows.non_finite(each, MAX_NAMED))
+    if found is None and series is None and not (unfitted is not None and unfitted.takes_missing):
+        _require_finite(rows.non_finite(samples, MAX_NAMED))
     parts = divide(samples, section, loaded) if found is None else _chosen(samples, found.splits)
     places = _places(parts)
     told = places if series is None else {name: series.target_rows(starts) for name, starts in places.items()}
@@ -173,11 +172,9 @@ def withhold_test(splits: Splits, *, is_built_in: bool) -> None:
     samples = splits.samples.pop("test", None)
     if not is_built_in:
         return
-    if splits.series is not None:
-        if samples is not None:
-            splits.series.erase(samples)
-        return
-    if type(samples) is TensorSamples and samples.rows is not None and samples.is_mapped:
+    if splits.series is not None and samples is not None:
+        splits.series.erase(samples)
+    elif type(samples) is TensorSamples and samples.rows is not None and samples.is_mapped:
         base = mapped.without(samples.base, samples.rows)
         for part in splits.samples.values():
             part.move_to(base)

@@ -34,11 +34,13 @@ class Series:
     targets: Tensor
     """(rows, targets) of float32."""
     times: Array
-    """(rows,) of float64: seconds since 1970, or numbers."""
+    """(rows,): datetime64, or float64 of a column of numbers."""
     order: Array
     """Number of each row in the table, (rows,)."""
     pieces: Array
     """Number of the unbroken series that each row belongs to, (rows,)."""
+    groups: Array
+    """Number of each row's group by its text, whatever others there are, (rows,)."""
     starts: Array
     """First row of each window, (windows,)."""
     window: int
@@ -106,10 +108,10 @@ class Series:
         return TensorSamples(self.inputs, self.targets, rows=torch.from_numpy(rows))
 
     def forecast(self, samples: TensorSamples) -> TensorSamples:
-        """Return the rows that windows forecast, each once: its time and piece, (2,), inputs and targets."""
-        places = torch.from_numpy(np.stack([self.times, self.pieces], axis=1))
+        """Return the rows that windows forecast, each once: its time, group, inputs and targets."""
+        places = map(torch.from_numpy, (self.times.astype(np.float64), self.groups))
         rows = torch.from_numpy(self.target_rows(samples.rows))
-        return TensorSamples(places, self.inputs, self.targets, rows=rows)
+        return TensorSamples(*places, self.inputs, self.targets, rows=rows)
 
     def record(self, samples: TensorSamples) -> SplitRecord:
         """Return the description of a split by the rows that it forecasts, of which no other may forecast one.

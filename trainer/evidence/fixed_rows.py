@@ -78,8 +78,8 @@ def write_fixed_rows(run: RunDirectory, specification: RunSpecification, raw: Ra
     scaling = None
     if specification.config.target_scaling is not None:
         with user_code("Reading the targets of the train split", root):
-            by = specification.config.target_scaling
-            scaling = measure_targets(raw.samples["train"], raw.data_seed, by).as_dict()
+            by, parts = specification.config.target_scaling, raw.samples
+            scaling = measure_targets(parts["train"], raw.data_seed, by, parts.get("validation")).as_dict()
     return FixedRows(splits=splits, target_scaling=scaling, train_counts=_train_counts(raw, specification))
 
 

@@ -53,12 +53,11 @@ def _looked_at(splits: Splits, seed: int) -> LookedAt:
     held_out = {name: rows for name, rows in drawn.items() if rows is not None}
     if train is None or len(held_out) < len(drawn):
         return LookedAt(splits=_described(splits, {}, None), not_compared=NO_NUMBERS, not_scored=NO_NUMBERS)
+    compared = held_out if splits.series is None else {}
     return LookedAt(
         splits=_described(splits, held_out, train),
         transformations=transformations_of(train.inputs) if splits.series is None else [],
-        near_rows=[near for name, rows in held_out.items() for near in _near_rows(name, train, rows)]
-        if splits.series is None
-        else [],
+        near_rows=[near for name, rows in compared.items() for near in _near_rows(name, train, rows)],
         not_compared=None if splits.series is None else OVERLAPPING,
         not_scored=NO_TARGETS if train.targets is None else None,
     )

@@ -61,7 +61,8 @@ def best_period(series: Series, starts: Array) -> int | None:
         series: rows in order of time.
         starts: first row of each window of the train split, (windows,).
     """
-    rows = series.rows_of(starts)
+    ends = series.times[series.target_rows(starts)].max()
+    rows = np.flatnonzero(series.times <= ends)  # with those between the windows: a period counts neighbours
     values, pieces = series.targets.numpy()[rows].astype(np.float64), series.pieces[rows]
     errors: dict[int, float] = {}
     for period in PERIODS:

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from blake3 import blake3
 
-from trainwright.trainer.base.canonical import digest_bytes
+from trainwright.trainer.base.canonical import digest_bytes, number_of
 from trainwright.trainer.data import rows
 from trainwright.trainer.data.fingerprint import MAX_SAMPLES_READ
 from trainwright.trainer.data.split_methods.rows import NAMES
@@ -42,13 +41,13 @@ def rows_of(splits: Splits) -> tuple[dict[str, list[bytes]] | None, int]:
     None where rows are not in memory and too many to have been read one by one.
     """
     parts = {name: splits.samples[name] for name in NAMES if name in splits.samples}
-    size = sum(splits.records[name].size for name in parts)
+    if splits.series is not None:  # windows overlap: rows are what is held
+        parts = {name: splits.series.forecast(samples) for name, samples in parts.items()}
+    size = sum(len(one) if type(one) is TensorSamples else splits.records[name].size for name, one in parts.items())
     level = max((size // MOST_ROWS).bit_length(), 0) if size > MOST_ROWS else 0
     found: dict[str, list[bytes]] = {}
     for name, samples in parts.items():
         record = splits.records[name]
-        if splits.series is not None:
-            samples = splits.series.forecast(samples)  # noqa: PLW2901 - windows overlap: rows are what is held
         if type(samples) is TensorSamples:
             found[name] = sorted(set(_of_tensors(samples, splits.class_names, level)))
         elif record.sampled and not isinstance(samples, KnownSamples):
@@ -79,8 +78,7 @@ def _by_class_name(samples: TensorSamples, names: list[str] | None) -> TensorSam
     raw = samples.raw
     if names is None or not rows.has_labels(raw):
         return raw
-    of_names = [int.from_bytes(blake3(name.encode()).digest(length=7), "big") for name in names]
-    labels = torch.tensor(of_names, dtype=torch.int64)[raw.base[-1].long()]
+    labels = torch.tensor([number_of(name) for name in names])[raw.base[-1].long()]
     return TensorSamples(*raw.base[:-1], labels, rows=raw.rows)
 
 

@@ -194,7 +194,9 @@ class TargetScaling:
 
     def scaled(self, target: Tensor) -> Tensor:
         """Return targets (batch, ...) in deviations from the mean."""
-        number = target.float() if self.added is None else (target.float() + self.added).log()
+        number = target.float()
+        if self.added is not None:  # of a held-out target that has none, as the clean room takes it
+            number = (number + self.added).clamp(min=torch.finfo(torch.float32).tiny).log()
         return (number - self.mean.to(target.device)) / self.scale.to(target.device)
 
     def in_units(self, output: Tensor) -> Tensor:
@@ -211,13 +213,14 @@ class TargetScaling:
 ADDED: dict[str | None, float] = {"log": 0.0, "log1p": 1.0}
 
 
-def measure_targets(samples: Any, seed: int, by: str | None = "standardize") -> TargetScaling:
+def measure_targets(samples: Any, seed: int, by: str | None = "standardize", validation: Any = None) -> TargetScaling:
     """Return mean and deviation of the train split's targets; the deviation is 1 where nothing varies.
 
     Args:
         samples: the train split's.
         seed: of their draws.
         by: `standardize`, or `log` and `log1p` of the targets first.
+        validation: that split's samples, whose targets need a logarithm too where they are in memory.
 
     Raises:
         DataError: a stream, targets that are no numbers to predict, or numbers without a logarithm.
@@ -234,17 +237,19 @@ def measure_targets(samples: Any, seed: int, by: str | None = "standardize") -> 
     numbers, added = targets.double(), ADDED.get(by)
     if added is not None:
         numbers = _logarithm(numbers, added, by)
+        if (held := known_targets(validation)) is not None:
+            _logarithm(held.double(), added, by, "validation")
     mean, scale = numbers.mean(dim=0), numbers.std(dim=0, unbiased=False)
     return TargetScaling(mean.float(), torch.where(scale > 0, scale, torch.ones_like(scale)).float(), added)
 
 
-def _logarithm(numbers: Tensor, added: float, by: str | None) -> Tensor:
+def _logarithm(numbers: Tensor, added: float, by: str | None, split: str = "train") -> Tensor:
     below = numbers[numbers <= -added]
     if below.numel():
         other = "standardize" if added or bool((below < 0).any()) else "log1p"
         raise DataError(
             f"`target_scaling` = {by!r} takes the logarithm of the targets{' plus 1' if added else ''}, and "
-            f"{below.numel()} of {numbers.numel()} in train have none: the lowest is {float(below.min()):g}.",
+            f"{below.numel()} of {numbers.numel()} in {split} have none: the lowest is {float(below.min()):g}.",
             remedy=f"Set target_scaling to {other}.",
             document="configs/losses.md",
             details={"changes": {"target_scaling": other}},

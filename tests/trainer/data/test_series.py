@@ -18,6 +18,7 @@ from trainwright.trainer.config import TrainingConfig, parse_config
 from trainwright.trainer.data.assemble import withhold_test
 from trainwright.trainer.data.series import Series
 from trainwright.trainer.data.splits import Splits
+from trainwright.trainer.evidence import split_rows as recording
 from trainwright.trainer.evidence.data import data_evidence
 from trainwright.trainer.evidence.looked_at import looked_at_evidence
 from trainwright.trainer.evidence.naive_forecasts import naive_forecasts_evidence
@@ -34,15 +35,13 @@ WriteTable = Callable[..., None]
 
 @pytest.fixture
 def write(tmp_path: Path) -> WriteTable:
-    """`write(rows)` writes load.csv of (hour, values ...) below a header; of a string the text itself."""
+    """`write(rows)` writes load.csv of (hour, values ...) below a header."""
 
     def written(rows: Any, header: str = "date,wind,load") -> None:
         lines = [
             ",".join([f"{BEGIN + timedelta(hours=hour):%Y-%m-%d %H:%M}", *map(str, values)]) for hour, *values in rows
         ]
-        (tmp_path / "load.csv").write_text(
-            "\n".join([header, *(lines if not isinstance(rows, str) else [rows])]) + "\n"
-        )
+        (tmp_path / "load.csv").write_text("\n".join([header, *lines]) + "\n")
 
     return written
 
@@ -187,6 +186,31 @@ def test_holes_categories_and_the_calendar_of_windows_are_prepared_as_those_of_r
     assert (windows.reshape(-1, 12) == splits.preprocessing(raw.reshape(-1, raw.shape[2]))).all()
 
 
+@pytest.mark.parametrize("grown", ["a new group", "a filled gap"])
+def test_rows_are_known_again_whatever_series_there_are_beside_them(
+    write: WriteTable, tmp_path: Path, grown: str
+) -> None:
+    rows = [(hour, shop, hour, hour) for hour in range(ROWS) for shop in ("b", "c") if (hour, shop) != (60, "b")]
+    held = []
+    for more in (
+        [],
+        [(hour, "a", hour, hour) for hour in range(ROWS)] if grown == "a new group" else [(60, "b", 1, 1)],
+    ):
+        write([*rows, *more], "date,shop,wind,load")
+        found = rows_of(build_data(config_of({"group": "shop", "gaps": "part"}), tmp_path))[0]
+        assert found is not None
+        held.append(set().union(*found.values()))
+    assert held[0] < held[1]
+
+
+def test_rows_that_are_forecast_decide_how_many_of_them_are_recorded(
+    write: WriteTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "MOST_ROWS", 60)
+    write(hourly())
+    assert rows_of(build_data(config_of({"horizon": 20, "step": 20}), tmp_path))[1] > 0
+
+
 @pytest.mark.parametrize(
     ("hours", "message", "remedy"),
     [
@@ -215,22 +239,72 @@ def test_no_window_has_a_gap_in_it_where_gaps_part_the_series(write: WriteTable,
         assert (np.diff(hours, axis=1) == 1).all()
 
 
-def test_months_are_even_though_they_are_of_several_lengths(tmp_path: Path) -> None:
-    months = [f"{2000 + month // 12}-{month % 12 + 1:02}-01" for month in range(120)]
-    lines = [f"{date},{place},{place % 12}" for place, date in enumerate(months)]
-    (tmp_path / "load.csv").write_text("\n".join(["date,wind,load", *lines]) + "\n")
-    splits = build_data(config_of(), tmp_path)
-    assert series_in(splits).every == "month"
-    del lines[40]
-    (tmp_path / "load.csv").write_text("\n".join(["date,wind,load", *lines]) + "\n")
-    with pytest.raises(DataError, match="1 rows are missing in 'date', which has one every month"):
-        build_data(config_of(), tmp_path)
+MONTHS = [f"{2000 + month // 12}-{month % 12 + 1:02}-01" for month in range(120)]
+FRAMES = [f"{BEGIN + timedelta(milliseconds=round(place / 0.03)):%Y-%m-%d %H:%M:%S.%f}"[:-3] for place in range(ROWS)]
+
+
+def every_of(times: list[Any], folder: Path, split: dict[str, Any] | None = None) -> str:
+    """Return how far apart rows of these times are taken to be."""
+    lines = [f"{time},{place},{place % 12}" for place, time in enumerate(times)]
+    (folder / "load.csv").write_text("\n".join(["date,wind,load", *lines]) + "\n")
+    return series_in(build_data(config_of(split=split), folder)).every
+
+
+@pytest.mark.parametrize(
+    ("times", "every"),
+    [
+        (MONTHS, "month"),
+        (FRAMES, "0.03333 seconds"),
+        ([place * 100 // 3 for place in range(ROWS)], "33.33"),
+        ([place / 1e8 for place in range(ROWS)], "1e-08"),
+        (range(ROWS), "1"),
+    ],
+)
+def test_steps_are_even_whatever_calendar_and_rounding_do_to_them(tmp_path: Path, times: list[Any], every: str) -> None:
+    assert every_of(times, tmp_path) == every
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        (MONTHS[:40] + MONTHS[41:], "1 rows are missing in 'date', which has one every month"),
+        ([*MONTHS, "2004-05-01 12:00"], "Most rows are one month apart .* first '2004-05-01' .* '2004-05-01 12:00'"),
+        (FRAMES[:90] + FRAMES[190:], "100 rows are missing in 'date', which has one every 0.0333. seconds"),
+        ([*range(0, 3000, 10), 2993], "Most rows are one 10 apart in 'date', and 1 are no whole number of these"),
+    ],
+)
+def test_what_is_not_even_for_all_that_is_refused(tmp_path: Path, times: list[Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        every_of(times, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("times", "borders", "remedy"),
+    [
+        (MONTHS, ["2007", "2009"], "2026-11-23"),
+        (MONTHS, ["03/04/2007", "03/04/2009"], "2026-11-23"),
+        ([f"{BEGIN + timedelta(days=place):%d/%m/%Y}" for place in range(ROWS)], ["03/04/2024", 9], "2026-11-23"),
+        (range(ROWS), ["2024-01-08", "2024-01-11"], "Write both as numbers"),
+    ],
+)
+def test_borders_of_another_kind_than_the_column_are_refused_with_what_would_fit(
+    tmp_path: Path, times: list[Any], borders: list[Any], remedy: str
+) -> None:
+    with pytest.raises(DataError, match="data.split.borders are .* has (dates|numbers), such as") as caught:
+        every_of(times, tmp_path, {"borders": borders})
+    assert remedy in caught.value.remedy
 
 
 def test_windows_without_a_split_by_time_are_refused_with_the_change() -> None:
     with pytest.raises(ConfigurationError, match="needs the column of its times") as caught:
         config_of(split={"by": "random", "time": None})
     assert caught.value.details["changes"] == {"data.split": {"by": "time", "time": "COLUMN"}}
+
+
+def test_an_argument_of_the_users_own_source_may_be_named_series() -> None:
+    values = values_of()
+    values["data"] = {"use": "own.py:load", "args": {"series": ["AAPL"]}}
+    assert parse_config(values).data is not None
 
 
 def test_overlapping_or_equal_windows_are_no_copies(write: WriteTable, tmp_path: Path) -> None:
@@ -283,6 +357,9 @@ def test_naive_forecasts_score_what_numpy_says_of_the_last_season_and_the_last_v
         (np.abs(load[ends - 1][:, None] - truth) / np.abs(truth)).mean(), rel=1e-6
     )
     assert found.metrics["seasonal"]["rmse"] == pytest.approx(metrics.compute("rmse", season, truth), rel=1e-6)
+    sparse = config_of({"horizon": 30, "step": 101})
+    assert (few := naive_forecasts_evidence(build_data(sparse, tmp_path), sparse)) is not None
+    assert few.period == 24, "found on the rows between the windows too"
     given = config_of({"horizon": 30, "period": 12})
     again = naive_forecasts_evidence(build_data(given, tmp_path), given)
     assert again is not None

@@ -6,11 +6,13 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests.variants import variants
 
 from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.clean_room.comparison import Comparison
 from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.objectives.supervised import measure_targets
 
@@ -111,11 +113,25 @@ def test_targets_without_a_logarithm_are_named_with_the_scaling_that_fits() -> N
         ("log", counts - 2, "standardize"),
         ("log1p", counts - 1, "standardize"),
     ):
-        with pytest.raises(DataError, match=f"the lowest is {float(targets.min()):g}") as caught:
-            measure_targets(TensorSamples(inputs, targets), 0, by)
-        assert caught.value.details == {"changes": {"target_scaling": fits}}
+        one, train = TensorSamples(inputs, targets), TensorSamples(inputs, counts + 1)
+        for split, parts in (("train", (one,)), ("validation", (train, one))):
+            with pytest.raises(
+                DataError, match=f"in {split} have none: the lowest is {float(targets.min()):g}"
+            ) as caught:
+                measure_targets(parts[0], 0, by, *parts[1:])
+            assert caught.value.details == {"changes": {"target_scaling": fits}}
         scaling = measure_targets(TensorSamples(inputs, targets), 0, fits)
         assert torch.allclose(scaling.in_units(scaling.scaled(targets)), targets, atol=1e-5)
+
+
+@pytest.mark.parametrize("by", ["log", "log1p"])
+def test_a_target_of_test_without_a_logarithm_has_the_loss_that_the_clean_room_gives_it(by: str) -> None:
+    held = torch.tensor([[-3.0], [-1.0], [0.0], [2.0]])
+    scaling = measure_targets(TensorSamples(torch.zeros(2, 1), torch.tensor([[1.0], [8.0]])), 0, by)
+    compared = Comparison("", [], {"name": "mse"}, "regression", scaling=scaling.as_dict())
+    compared.add({"price": np.ones((4, 1), np.float32)}, held.numpy())
+    loss = float((scaling.scaled(torch.ones(4, 1)) - scaling.scaled(held)).square().mean())
+    assert compared.mean_loss(np.arange(4)) == pytest.approx(loss, rel=1e-5)
 
 
 @pytest.mark.requirement("TRAIN-1", "GATE-2")

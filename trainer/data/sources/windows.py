@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from trainwright.trainer.base.canonical import number_of
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sections import SeriesSection
 from trainwright.trainer.data.series import Series
-from trainwright.trainer.data.split_methods.by_time import instants
+from trainwright.trainer.data.split_methods.by_time import are_numbers, instants
 from trainwright.trainer.data.split_methods.rows import numbered
 
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 ROUNDED = 1e-6
 """Share of a step by which steps may differ."""
+GRAINS = (1.0, 0.1, 0.01, 0.001)
+"""What times may be rounded to: of 30 a second in milliseconds, some are 33 apart and some 34."""
+MOST_ROUNDED = 1 / 8
+"""Share of a step that they may be rounded to."""
 UNITS = {"day": 86400.0, "hour": 3600.0, "minute": 60.0, "second": 1.0}
 SHORTEST_MONTH = 28 * UNITS["day"]
 SECTION = "data.args.series"
@@ -47,21 +52,24 @@ def series_of(
     """
     ((time, key),) = keys.items()
     times = instants(key, time)
-    groups = np.zeros(len(times), dtype=np.int64)
+    names, groups = np.array([0]), np.zeros(len(times), dtype=np.int64)
     if section.group is not None:
-        groups = numbered(reading.values(section.group))[1]
+        names, groups = numbered(reading.values(section.group))
+    stable = np.array([number_of(str(name)) for name in names.tolist()])
     order = np.lexsort((times, groups))
     rows = _Ordered(reading, section, time, key[order], times[order], groups[order], order)
     breaks, every = rows.breaks()
     pieces = np.concatenate([[0], np.cumsum(breaks)])
     targets = [found.samples.base[1], *(_numbers(found, schema, one) for one in section.further_targets)]
     chosen = torch.from_numpy(order)
+    moments = rows.times if are_numbers(key) else np.round(rows.times * 1e6).astype("datetime64[us]")
     return Series(
         found.samples.base[0][chosen].contiguous(),
         torch.stack(targets, dim=1)[chosen].float().contiguous(),
-        rows.times,
+        moments,
         order,
         pieces,
+        stable[rows.groups],
         _starts(pieces, section, reading.files[0].name),
         section.window,
         section.horizon,
@@ -125,7 +133,7 @@ class _Ordered:
             raise DataError(f"{what} has two rows.", remedy="Give more rows, or group by another column.")
         steps, every = self._steps(same)
         whole = np.round(steps)
-        uneven = np.flatnonzero(same & (np.abs(steps - whole) > ROUNDED * steps))
+        uneven = np.flatnonzero(same & ((whole < 1) | (np.abs(steps - whole) > ROUNDED * steps)))
         if len(uneven):
             raise self._uneven(uneven, every)
         is_gap = same & (whole > 1)
@@ -135,20 +143,32 @@ class _Ordered:
 
     def _steps(self, same: Array) -> tuple[Array, str]:
         """Return how many steps of the usual length lie between rows, (rows - 1,), and that length in words."""
-        apart = np.diff(self.times)
-        values, counts = np.unique(np.round(apart[same], 6), return_counts=True)
-        usual = float(values[counts.argmax()])
-        if self.key.dtype.kind in "iufb":
-            return apart / usual, f"{usual:g}"
+        steps, usual = self._even(same)
+        if are_numbers(self.key):
+            return steps, f"{usual:.4g}"
         if usual >= SHORTEST_MONTH:
             months = self._months()
             if months is not None:
                 between = np.diff(months).astype(np.float64)
-                least = float(between[same].min())
+                least = float(between[same & (between > 0)].min())
                 return between / least, f"{least:g} months" if least > 1 else "month"
         unit = next((name for name, size in UNITS.items() if usual >= size), "second")
-        count = usual / UNITS[unit]
-        return apart / usual, unit if count == 1 else f"{count:g} {unit}s"
+        count = f"{usual / UNITS[unit]:.4g}"
+        return steps, unit if count == "1" else f"{count} {unit}s"
+
+    def _even(self, same: Array) -> tuple[Array, float]:
+        """Return how many steps lie between rows, (rows - 1,), whole where times are only rounded, and one's length."""
+        apart = np.diff(self.times)
+        middle = float(np.median(apart[same]))
+        values, counts = np.unique(np.round(apart[same] / middle, 6), return_counts=True)
+        usual = float(values[counts.argmax()]) * middle
+        grain = next((one for one in GRAINS if (np.abs(np.mod(apart[same] / one + 0.5, 1) - 0.5) < 0.01).all()), 0.0)
+        rounded = 1.01 * grain * (grain <= MOST_ROUNDED * usual) + 8 * float(np.spacing(np.abs(self.times).max()))
+        near = same & (np.abs(apart - usual) <= rounded)
+        step = float(apart[near].mean())
+        whole = np.round(apart / step)
+        rounded *= 1 + whole * (1 + (~near).sum()) / near.sum()  # the mean is rounded too, once in each piece
+        return np.where(np.abs(apart - whole * step) <= rounded, whole, apart / step), step
 
     def _months(self) -> Array | None:
         """Return the months of the rows since 1970, (rows,), where all are on one day, or at the end, of a month."""

@@ -22,13 +22,14 @@ def by_time(rows: Rows, section: SplitSection) -> Codes:
     Raises:
         DataError: an empty cell, one that is neither a number nor a date, or too few different times.
     """
-    times = instants(key_of(rows, section), str(section.key))
+    key = key_of(rows, section)
+    times = instants(key, str(section.key))
     if not isinstance(rows.units, int):
         earliest = np.full(rows.distinct, np.inf)
         np.minimum.at(earliest, rows.units, times)
         times = earliest[rows.units]
     if section.borders is not None:
-        return _between(times, section)
+        return _between(times, key, section)
     different, counts = np.unique(times, return_counts=True)
     shares = shares_of(section)
     parts = [part for part, share in enumerate(shares) if share > 0]
@@ -42,10 +43,23 @@ def by_time(rows: Rows, section: SplitSection) -> Codes:
     return np.array(parts, dtype=np.int8)[np.searchsorted(different[cuts], times, side="right")]
 
 
-def _between(times: Array, section: SplitSection) -> Codes:
+def _between(times: Array, key: Array, section: SplitSection) -> Codes:
     """Return the split of each row, (rows,), where the configuration says when validation and test begin."""
-    said = section.borders or []
-    borders = instants(np.array(said), f"{section.time}, as data.split.borders says")
+    said, numeric = section.borders or [], are_numbers(key)
+    try:
+        borders = instants(np.array(said), str(section.time))
+    except DataError:
+        borders = None
+    if borders is None or any(are_numbers(np.array([one])) != numeric for one in said):
+        raise DataError(
+            f"data.split.borders are {said}, and {section.time!r} has {'numbers' if numeric else 'dates'}, such as "
+            f"{str(key[0])[:30]!r}.",
+            remedy="Write both as numbers."
+            if numeric
+            else "Write both with the year first, as 2026-11-23 or "
+            "2026-11-23T14:05:00, however the column has its dates.",
+            details={"column": section.time, "borders": said},
+        )
     if borders[0] >= borders[1]:
         raise DataError(
             f"data.split.borders are {said}: validation, which begins at the first, would have no time.",
@@ -63,6 +77,16 @@ def _cuts(counts: Array, ends: list[float]) -> list[int]:
         least, most = (cuts[-1] if cuts else 0) + 1, len(counts) - (len(ends) - number)
         cuts.append(min(max(cut, least), most))
     return cuts
+
+
+def are_numbers(values: Array) -> bool:
+    """Return whether a column of times, (rows,), has numbers, which are of no unit, rather than dates: its first."""
+    if values.dtype.kind not in "OUS":
+        return bool(values.dtype.kind != "M")
+    try:
+        return math.isfinite(float(str(values[0])))
+    except ValueError:
+        return False
 
 
 def instants(values: Array, column: str) -> Array:

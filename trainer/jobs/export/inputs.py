@@ -289,17 +289,15 @@ def example_rows(session: Session) -> tuple[Inputs, bool]:
         return real or example or {}, real is not None
     if example.keys() <= real.keys():
         return (real, True) if all(_alike(real[name], example[name]) for name in example) else (example, False)
-    ordered = [real.get(name) for name in example] if real.keys() & example.keys() else list(real.values())
-    if len(ordered) != len(example) or not all(map(_alike, ordered, example.values())):
+    ordered = list(real.values())
+    if real.keys() & example.keys() or len(ordered) != len(example) or not all(map(_alike, ordered, example.values())):
         return example, False
-    return {name: value for name, value in zip(example, ordered, strict=True) if value is not None}, True
+    return dict(zip(example, ordered, strict=True)), True
 
 
-def _alike(real: Tensor | None, example: Any) -> bool:
+def _alike(real: Tensor, example: Any) -> bool:
     """Return whether both are batches of the same kind of sample."""
-    if real is None or not isinstance(example, Tensor):
-        return False
-    return (real.dtype, real.shape[1:]) == (example.dtype, example.shape[1:])
+    return isinstance(example, Tensor) and (real.dtype, real.shape[1:]) == (example.dtype, example.shape[1:])
 
 
 def batches_are_named(session: Session) -> bool:
