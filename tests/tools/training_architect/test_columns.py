@@ -64,6 +64,34 @@ def test_several_columns_are_refused_with_the_page_and_none_is_an_input_where_on
         asked("sort them", data, data={"use": "csv", "args": {"path": data, "target": list(columns)}})
 
 
+@pytest.mark.parametrize(
+    ("sentence", "data", "target"),
+    [
+        ("x, y and z drive the price; r2 of 0.8", "diamonds.csv", "price"),
+        ("estimate how carat and cut affect price, r2 of 0.8", "diamonds.csv", "price"),
+        ("predict which carat and cut lead to a high price, r2 of 0.8", "diamonds.csv", "price"),
+        ("predict price, carat and cut being the inputs, r2 of 0.8", "diamonds.csv", "price"),
+        ("predict price, x and y are measured in mm, r2 of 0.8", "diamonds.csv", "price"),
+        ("predict whether sex and age decide who survived, AUC 0.8", "titanic.csv", "survived"),
+        ("sex, age, pclass -> survived, AUC 0.8", "titanic.csv", "survived"),
+        ("price mit x, y und z schätzen, R2 0.8", "diamonds.csv", "price"),
+        ("predict price from `carat`, r2 of 0.8", "diamonds.csv", "price"),
+        ("using `carat`, predict price, r2 of 0.8", "diamonds.csv", "price"),
+        ("predict price (the `carat` column is an input), r2 of 0.8", "diamonds.csv", "price"),
+        ("drop 'x' and predict price without \"cut\", r2 of 0.8", "diamonds.csv", "price"),
+        ("Aus `carat` den Preis (price) vorhersagen, R2 0.8", "diamonds.csv", "price"),
+        ("predict price; the `carat` has a unit, r2 of 0.8", "diamonds.csv", ["price", "carat"]),
+        ("predict who survived: target column `alive`, AUC 0.8", "titanic.csv", ["survived", "alive"]),
+    ],
+)
+def test_columns_that_are_named_as_inputs_are_not_predicted_and_two_that_could_be_are_asked_about(
+    sentence, data, target
+):  # fmt: skip
+    _, reading = asked(sentence, data)
+    assert [one.choices for one in reading.questions] == ([target] if isinstance(target, list) else [])
+    assert (reading.target, reading.others) == (None if isinstance(target, list) else target, [])
+
+
 def test_of_several_columns_those_that_are_not_predicted_are_left_out_and_a_forecast_has_them_all():
     one = {"use": "csv", "args": {"path": "diamonds.csv", "target": "y"}}
     plan = plan_of("predict x, y and z, MAE at most 0.5", "diamonds.csv", data=one)
