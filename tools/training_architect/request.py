@@ -15,6 +15,8 @@ from trainwright.trainer.catalog.names import BUILT_IN, from_library
 TABLES = ("csv", "jsonl", "parquet", "orc", "arrow", "excel")
 OF_DATA = ("text_column", "target_column", "time_column", "group_column", "horizon")
 """Answers that stand in the data of a configuration."""
+NO_GROUP = "none"
+"""Answer to which column groups the rows, where none does."""
 ENDINGS = r"(?:csv|tsv|jsonl?|ndjson|parquet|arrow|orc|xlsx?|txt)(?:\.gz)?"
 FILES = re.compile(rf"(?<![\w/.-])[\w.-][\w./-]*(?:\.{ENDINGS}\b(?!\.\w)|/(?![\w.-]))")
 """Names of files of data, and of folders with a slash behind them, in a sentence."""
@@ -95,13 +97,18 @@ def placed(data: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
     if name == "time_column":
         return {**data, "split": {**(data.get("split") or {}), "by": "time", "time": value}}
     if name == "group_column":
-        return {**data, "split": {**(data.get("split") or {}), "by": "group", "group": value}}
+        return {**data, "split": _split({**(data.get("split") or {}), "by": "group", "group": value})}
     args = dict(data.get("args") or {})
     if name == "horizon":
         args["series"] = {**(args.get("series") or {}), "horizon": value}
     else:
         args[name.removesuffix("_column")] = value
     return {**data, "args": args}
+
+
+def _split(given: Any) -> Any:
+    """Return how rows are split: at random where the question of a group was answered with none."""
+    return {"by": "random"} if isinstance(given, dict) and given.get("group") == NO_GROUP else given
 
 
 def read_request(**given: Any) -> PlanRequest:
@@ -164,7 +171,7 @@ def entry_of(key: str, given: Any) -> dict[str, Any]:
             document="configs/your_code.md",
         )
     beside = {name: value for name, value in given.items() if name not in {"use", "args", "split"}}
-    split = {"split": given["split"]} if given.get("split") else {}
+    split = {"split": _split(given["split"])} if given.get("split") else {}
     return {"use": use, "args": {**beside, **dict(given.get("args") or {})}, **split}
 
 

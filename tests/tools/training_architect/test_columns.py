@@ -111,7 +111,16 @@ def test_of_several_columns_those_that_are_not_predicted_are_left_out_and_a_fore
         ("predict state for new industrial machines, accuracy 0.75", "clips.csv", "machine"),
         ("state vorhersagen, Genauigkeit 75 % auf Maschinen, die es nicht kennt", "clips.csv", None),
         ("predict state, accuracy 0.75 on patients it has never seen", "clips.csv", None),
+        ("predict state, accuracy 0.75; the rows of a machine stay together", "clips.csv", "machine"),
+        ("predict state, accuracy 0.75; split by machine", "clips.csv", "machine"),
+        ("predict state, accuracy 0.75 on machines outside the training set", "clips.csv", "machine"),
         ("predict state, accuracy 0.75 on unseen rows", "clips.csv", ""),
+        ("predict state, accuracy 0.75 on the held-out set", "clips.csv", ""),
+        ("predict state for unknown reasons, accuracy 0.75", "clips.csv", ""),
+        ("predict state with a new machine learning method, accuracy 0.75", "clips.csv", ""),
+        ("predict state, accuracy 0.75 on machines it has seen", "clips.csv", ""),
+        ("predict state, accuracy 0.75. This is a new project; we have never trained a network", "clips.csv", ""),
+        ("predict state, accuracy 0.75. The machine must not be trained for more than 2 hours", "clips.csv", ""),
         ("predict state of a machine, accuracy 0.75", "clips.csv", ""),
         ("predict price on diamonds it has not seen, r2 of 0.7", "diamonds.csv", ""),
     ],
@@ -120,10 +129,12 @@ def test_whom_training_is_not_to_know_is_kept_apart_by_its_column_or_asked_about
     request, reading = asked(sentence, data)
     if group is None:
         (question,) = reading.questions
-        assert (question.argument, question.choices) == ("group_column", ["machine"])
-        request = request.with_answers({"group_column": "machine"})
-        assert read_task(request, {"data": table(data)}).questions == []
-        assert request.data["split"] == {"by": "group", "group": "machine"}
+        assert (question.argument, question.choices) == ("group_column", ["machine", "none"])
+        for answer, split in (("machine", {"by": "group", "group": "machine"}), ("none", {"by": "random"})):
+            answered = request.with_answers({"group_column": answer})
+            filled = read_request(intent=sentence, data={**request.data, "split": {"by": "group", "group": answer}})
+            assert answered.data["split"] == filled.data["split"] == split
+            assert read_task(answered, {"data": table(data)}).questions == []
         return
     assert reading.questions == []
     assert reading.split == ({"by": "group", "group": group} if group else None)
