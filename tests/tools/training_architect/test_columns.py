@@ -179,6 +179,25 @@ def test_a_horizon_over_rows_of_even_dates_plans_windows_split_by_time(sentence,
     assert any("rows are seen before each horizon" in one for one in plan.assumed)
 
 
+@pytest.mark.parametrize(
+    ("sentence", "target", "task"),
+    [
+        ("predict the outage of the next hour", "outage", "table_classification"),
+        ("forecast outage 3 hours ahead, AUC 0.8", "outage", "table_classification"),
+        ("forecast weather of the next hour, accuracy of 0.9", "weather", "table_classification"),
+        ("forecast outage of the next 3 hours, MAE at most 0.2", "outage", "series_regression"),
+    ],
+)
+def test_a_forecast_of_classes_is_of_rows_in_order_of_time_and_what_its_column_holds_is_said(
+    sentence, target, task
+):  # fmt: skip
+    _, reading = asked(sentence, "load.csv")
+    assert (reading.questions, reading.target, reading.task) == ([], target, task)
+    assert reading.split == {"by": "time", "time": "date"}
+    is_table = task == "table_classification"
+    assert (reading.series is None, any("Shift the column" in one for one in reading.assumed)) == (is_table, is_table)
+
+
 def test_what_is_open_of_a_forecast_is_asked_at_once_and_its_answers_are_taken():
     request, reading = asked("time series forecasting of my load", "load.csv")
     assert [one.argument for one in reading.questions] == ["horizon", "target"]
