@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -65,10 +66,10 @@ class PlanRequest:
     def located(self, root: Path) -> PlanRequest:
         """Return the request with the file that the sentence names, and a folder's path for a model of a hub's name."""
         if self.data is None and (named := _named_in(self.intent, root)) is not None:
-            return replace(self, data=entry_of("data", named)).located(root)
+            return replace(self, data=entry_of("data", named), of_intent=frozenset({"data"})).located(root)
         args = (self.model or {}).get("args") or {}
         hub = args.get("hub")
-        if self.model is None or not hub or not (root / str(hub)).is_dir():
+        if self.model is None or not hub or not os.path.isdir(root / str(hub)):  # noqa: PTH112 - Path raises for a long name
             return self
         kept = {name: value for name, value in args.items() if name not in {"hub", "revision"}}
         return replace(self, model={"use": "transformers", "args": {**kept, "path": hub}})
@@ -87,7 +88,7 @@ class PlanRequest:
 
 def _named_in(intent: str, root: Path) -> str | None:
     """Return the only file of data, or folder, under the root that a sentence names; None for none or several."""
-    found = {word.rstrip("/") for word in FILES.findall(intent) if (root / word).exists()}
+    found = {word.rstrip("/") for word in FILES.findall(intent) if os.path.exists(root / word)}  # noqa: PTH110
     inside = {word for word in found if (root / word).resolve().is_relative_to(root.resolve())}
     return inside.pop() if len(inside) == 1 else None
 

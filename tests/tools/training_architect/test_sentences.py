@@ -355,6 +355,9 @@ def test_the_file_that_a_sentence_names_is_the_data(tmp_path):
         ("sort pictures/ by kind", "pictures"),
         ("join ETTh1.csv and other.csv", None),
         ("read missing.csv, of v2.csv.old, ../ETTh1.csv and/or nothing", None),
+        (f"predict {'a' * 300}.csv, or {'b' * 5000}/", None),
     ):
-        data = read_request(intent=sentence).located(tmp_path).data
-        assert (data or {}).get("args", {}).get("path") == path, sentence
+        request, noted = with_intent(read_request(intent=sentence).located(tmp_path))
+        assert (request.data or {}).get("args", {}).get("path") == path, sentence
+        assert [one for one in noted if "data" in one] == ([f"data {path!r} was read from the intent"] if path else [])
+    assert read_request(intent="", model=f"a/{'b' * 300}").located(tmp_path).model
