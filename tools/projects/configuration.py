@@ -29,7 +29,7 @@ from trainwright.tools.owner import (
     view,
 )
 from trainwright.tools.projects.code_roots import KEY, code_folder, move_code_root
-from trainwright.tools.projects.goals import changed_goal, keep_goal, settled_for
+from trainwright.tools.projects.goals import changed_goal, keep_goal, of_changes, settled_for
 from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.projects.passing import begin, refuse_to_change
 from trainwright.tools.training_monitor.documents import load_diagnostics
@@ -128,9 +128,11 @@ def _changed(workspace: Workspace, project: str, asked: dict[str, Any], *, begin
         old, settled = _settled(session, row, changes, asked, Path(row.code_root))
         grants = _grants(workspace, row, asked["ask_owner"] or {})
         present = Evidence(session, workspace, project)
-        goal = changed_goal(present, {key: value for key, value in named.items() if value is not None})
-        if (goal["metric"], goal["direction"]) != (row.goal["metric"], row.goal["direction"]):
-            settled = settled_for({}, {key: value for key, value in settled.values.items() if key != "selection"}, goal)
+        with of_changes(given):
+            goal = changed_goal(present, {key: value for key, value in named.items() if value is not None})
+            if (goal["metric"], goal["direction"]) != (row.goal["metric"], row.goal["direction"]):
+                rest = {key: value for key, value in settled.values.items() if key != "selection"}
+                settled = settled_for({}, rest, goal)
         new = settled.values
         changed = _differences(old, new)
         where = phase_status_of(present)

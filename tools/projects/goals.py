@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -158,14 +160,41 @@ def _require_loss_of(metric: str, settled: TrainingConfig, config: dict[str, Any
     if not of_data or loss is None or metric not in METRICS or METRICS[metric].fits(loss.task, None):
         return
     fitting = [name for name, one in LOSSES.items() if METRICS[metric].fits(one.task, None)]
+    fix: dict[str, Any] = {"loss": fitting[0]}
+    task = LOSSES[fitting[0]].task
+    names = {one if isinstance(one, str) else one.use: one for one in settled.metrics}
+    kept = [one for name, one in names.items() if name not in METRICS or METRICS[name].fits(task, None)]
+    if len(kept) < len(names):
+        fix["metrics"] = [one if isinstance(one, str) else one.model_dump(mode="json") for one in kept]
     raise ConfigurationError(
         f"The goal is in {metric}, which is for {' or '.join(METRICS[metric].tasks)}, and loss {loss.name} is for "
         f"{loss.task}.",
-        remedy=f'Give config={{"loss": "{fitting[0]}"}} besides ({", ".join(fitting[:4])}), or a goal in one of '
+        remedy=f"Give config={json.dumps(fix)} besides ({', '.join(fitting[:4])}), or a goal in one of "
         f"{', '.join(name for name, one in METRICS.items() if one.fits(loss.task, None))}.",
         document="configs/losses.md",
-        details={} if "loss" in config else {"amend": {"config": {**config, "loss": fitting[0]}}},
+        details={} if "loss" in config else {"amend": {"config": {**config, **fix}}},
     )
+
+
+@contextmanager
+def of_changes(changes: dict[str, Any]) -> Iterator[None]:
+    """Word what a goal is refused with as create_project takes it as the changes of `configure`, those asked for too.
+
+    Raises ConfigurationError.
+    """
+    try:
+        yield
+    except ConfigurationError as error:
+        amend = error.details.get("amend") or {}
+        asked = {"goal": amend["goal"]} if "goal" in amend else {}
+        if not asked | amend.get("config", {}) or "changes" in amend:
+            error.remedy = error.remedy.replace("config={", "changes={")
+            raise
+        kept = {key: value for key, value in changes.items() if not (asked and key.split(".")[0] == "goal")}
+        whole = {**kept, **asked, **amend.get("config", {})}
+        error.remedy = f"The same call with changes={json.dumps(whole)}; what it changes is the user's to decide."
+        error.details["amend"] = {"changes": whole}
+        raise
 
 
 def _measured_by_objective(metric: str, values: dict[str, Any]) -> bool:

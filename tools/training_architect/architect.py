@@ -126,7 +126,8 @@ def require_fitting_metric(workspace: Workspace, config: dict[str, Any], goal: d
         return
     require_columns(request, found)
     target = data.get("args", {}).get("target")
-    kind, classes = kind_of_target(found, target), facts_of_data(found, target).get("classes")
+    kind = data.get("args", {}).get("task") or kind_of_target(found, target)
+    classes = None if kind == "regression" else facts_of_data(found, target).get("classes")
     if metric is None or metric.fits(kind, classes):
         return
     has = "a number" if kind == "regression" else f"one of {classes} classes"

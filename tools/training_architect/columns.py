@@ -32,6 +32,24 @@ SOURCES = re.compile(
 """Words behind which it names from what, or goes on."""
 GIVEN = any_of(r"from|using|by|based on|given|depend\w* on|aus|anhand|mithilfe|aufgrund|abhängig|je nach")
 """Those behind which no column is what is predicted, whatever stands there alone."""
+INPUTS = any_of(
+    r"from|using|uses?|with(?:out)?|by|based on|given|depend\w* on|ignor\w+|drop\w*|exclud\w+|omit\w*|except(?: for)?"
+    r"|inputs?|features?|predictors?|aus|anhand|mit(?:hilfe)?|aufgrund|abhängig von|ohne|außer",
+    end=r"\s*(?:(?:are|is|sind|ist|von|:|=|\()\s*)?"
+    r"(?:(?:the|all|only|just|my|our|its|columns?|features?|inputs?|spalten?|der|den|dem)\s+)*[`'\"(]*$",
+)
+"""Words behind which columns are inputs, or left out."""
+DRIVES = re.compile(
+    r"[`'\")]*(?:\s+columns?)?\s*(?:->|→|=>|\b(?:(?:can|may|might|will|could|would|do|does|both|all|\w+ly)\s+)*(?:"
+    r"(?:drive|determine|influence|affect|impact|cause|decide|explain|tell|predict)s?\b|leads? to\b|beeinflussen\b"
+    r"|(?:is|are|being|as|sind|als)\s+(?:(?:the|an?|my|our|its|only)\s+)*(?:inputs?|features?|predictors?|known|given"
+    r"|bekannt)\b))",
+    re.IGNORECASE,
+)
+"""What follows columns that are inputs: `x and y drive the price`."""
+VERB = re.compile(r"[`'\")]*\s+(?:is|are|was|were|has|have|being|come|matter|sind|ist|haben?|hat)\b", re.IGNORECASE)
+PREDICT = any_of(r"predict|forecast|estimate|classify|regress|guess", end=r"\s+(?:the\s+)?[`'\"(]*$")
+"""What follows columns of which another clause goes on, and what stands before the one that is predicted."""
 BESIDE = any_of(
     r"this|these|any|each|every|all|per|in|on|at|am|im|an|bei|pro|dies\w*|jede\w*",
     end=r"\s+(?:(?:the|a|an|any|each|given|certain|same|der|dem|den|einem|einer)\s+)*$",
@@ -108,12 +126,10 @@ def _told(request: PlanRequest, columns: dict[str, Any], text: str | None) -> To
 
     A column that is only mentioned must fit the metric, and no other may look like what is predicted.
     """
-    intent = request.intent
+    intent = _without_inputs(request.intent, columns)
     able, fitting = _able(columns, text), _able(columns, text, kind_of_sentence(request))
     labels, listed = _labels(fitting, columns), _listed(intent, able)
     marked = [name for name in able if re.search(rf"[(`'\"]{re.escape(name)}[)`'\"]", intent, re.IGNORECASE)]
-    if len(marked) == 1:
-        return Told(marked[0])
     told = PREDICTS.search(intent)
     parts = [] if told is None else [(told.end(), SOURCES.split(intent[told.end() :])[0], able)]
     for begin, part, possible in [*parts, (0, GIVEN.split(intent)[0], fitting)]:  # a German verb stands last
@@ -123,25 +139,44 @@ def _told(request: PlanRequest, columns: dict[str, Any], text: str | None) -> To
             continue
         several = listed.get(begin + places[first][0], ())
         is_sure = possible is able or (several and SEVERAL.search(intent))
+        if len(marked) == 1:
+            return Told(possible=(first, *marked)) if is_sure and marked[0] not in places else Told(marked[0])
         if is_sure or (len(places) == 1 and (first in labels or not labels)):
             return Told(first, several)
         return Told(possible=tuple(dict.fromkeys([*places, *labels])))
-    return Told()
+    return Told(marked[0]) if len(marked) == 1 else Told()
+
+
+def _without_inputs(intent: str, columns: Iterable[str]) -> str:
+    """Return a sentence of the same length without the columns that it names as inputs, or as left out."""
+    for run in _runs(intent, columns):
+        begin, end = run[0][0], run[-1][1]
+        is_input = bool(INPUTS.search(intent[:begin]) or DRIVES.match(intent[end:]))
+        if len(run) > 1 and PREDICT.search(intent[:begin]) and VERB.match(intent[end:]):
+            begin, is_input = run[1][0], True  # `predict price, x and y are in mm`: another clause
+        if is_input:
+            intent = intent[:begin] + " " * (end - begin) + intent[end:]
+    return intent
+
+
+def _runs(intent: str, columns: Iterable[str]) -> list[list[tuple[int, int, str]]]:
+    """Return the columns that a sentence names, with their places: each enumeration (`billing, login and cancel`)."""
+    runs: list[list[tuple[int, int, str]]] = []
+    end = 0
+    for start, stop, name in sorted((*span, one) for one in columns for span in _spans_of(one, intent)):
+        if runs and start < end:
+            continue
+        if not runs or not JOINT.fullmatch(intent[end:start]):
+            runs.append([])
+        runs[-1].append((start, stop, name))
+        end = stop
+    return runs
 
 
 def _listed(intent: str, able: list[str]) -> dict[int, tuple[str, ...]]:
     """Return for each place of an enumeration of columns (`billing, login and cancel`) all that stand in it."""
-    lists: list[dict[int, str]] = []
-    end = 0
-    for start, stop, name in sorted((*span, one) for one in able for span in _spans_of(one, intent)):
-        if lists and start < end:
-            continue
-        if not lists or not JOINT.fullmatch(intent[end:start]):
-            lists.append({})
-        lists[-1][start] = name
-        end = stop
-    several = [(one, tuple(dict.fromkeys(one.values()))) for one in lists]
-    return {place: names for one, names in several if len(names) > 1 for place in one}
+    several = [(run, tuple(dict.fromkeys(name for *_, name in run))) for run in _runs(intent, able)]
+    return {start: names for run, names in several if len(names) > 1 for start, *_ in run}
 
 
 def _able(columns: dict[str, Any], text: str | None, kind: str | None = None) -> list[str]:

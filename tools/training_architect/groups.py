@@ -7,27 +7,45 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_architect.columns import IDENTIFIER
 from trainwright.tools.training_architect.goals import Question
+from trainwright.tools.training_architect.request import NO_GROUP
 from trainwright.trainer.config.goal_words import any_of
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.reading import Reading
     from trainwright.tools.training_architect.request import PlanRequest
 
-NOUN = r"(?P<noun>[^\W\d_]{3,}"
-APART = (
+NOUN = r"(?P<noun>[^\W\d_]{3,})(?!\s+learning\b)"
+NEVER = r"\b(?:not?|never|nobody|nicht|nie|niemals|niemand|kein\w*)\b|n't\b"
+SEEN = r"\b(?:seen|met|heard|listened|train\w*|learn\w*|gesehen|gehört|trainier\w*|gelernt)"
+UNSEEN = (
     any_of(
-        rf"(?:unseen|unknown|new|never[- ](?:before[- ])?seen|held[- ]out|neue[nrms]?|unbekannte[nrms]?"
-        rf"|ungesehene[nrms]?|fremde[nrms]?)\s+{NOUN}(?:\s+[^\W\d_]{{3,}})?)"
+        r"(?:unseen|never[- ](?:before[- ])?seen|held[- ]out|ungesehene[nrms]?)\s+"
+        r"(?P<noun>[^\W\d_]{3,}(?:\s+[^\W\d_]{3,})?)"
     ),
     any_of(
-        rf"{NOUN}),?\s+(?:(?:that|which|who|whom|it|we|nobody|no one|the model|das modell|die|das|der|den|es|man)\b"
-        r"[^.;!?]{0,30}?)?(?:\b(?:not?|never|nobody|nicht|nie|niemals|niemand|kein\w*)\b|n't\b)[^.;!?]{0,30}?"
-        r"\b(?:seen|met|heard|listened|train\w*|learn\w*|knows?|known|kennt|kennen|gesehen|gehört|trainier\w*|gelernt)"
+        rf"{NOUN},?\s+(?:outside\b|(?:that|which|who|die|das|der)\b[^.;!?]{{0,30}}?(?:{NEVER}))[^.;!?]{{0,30}}?{SEEN}"
+    ),
+    any_of(
+        rf"{NOUN},?\s+(?:(?:that|which|whom|die|das|den)\s+)?"
+        rf"(?:nobody|no one|niemand|(?:it|we|the model|das modell|es|man)\b[^.;!?]{{0,30}}?(?:{NEVER}))"
+        rf"[^.;!?]{{0,30}}?(?:{SEEN}|\bknows?\b|\bkenn(?:t|en)\b)"
     ),
 )
 """What a sentence says of whom training knows nothing."""
+OF_WHOM = any_of(r"on|for|of|to|with|at|in|across|auf|für|von|bei|mit|an", end=r"\s+(?:[^\W\d_]+\s+){0,2}$")
+"""Words before it, without which it may be said of anything: `we have never trained a network`."""
+NEW = r"(?:new|unknown|neue[nrms]?|unbekannte[nrms]?|fremde[nrms]?)"
+TOGETHER = r"(?:(?:must|should|has|have|needs?|to|be|is|are|stay|kept|remain)\s+)*together"
+APART = (
+    any_of(rf"{NEW}\s+{NOUN}"),
+    any_of(rf"{NEW}\s+[^\W\d_]{{3,}}\s+{NOUN}"),
+    any_of(rf"split\w*\s+(?:(?:the|rows|data|it)\s+)*(?:by|per)\s+(?:the\s+)?{NOUN}"),
+    any_of(rf"{NOUN}\s+{TOGETHER}"),
+)
+"""What is said of rows that stay together only where a column has the noun's name."""
 ROWS = any_of(
-    r"data|rows?|samples?|examples?|records?|entries|cases?|values?|ones|model\w*|daten\w*|zeilen?|beispiele\w*|fälle\w*"
+    r"data|rows?|samples?|examples?|records?|entries|cases?|values?|ones|model\w*|sets?|tests?|splits?|part|fold|validation"
+    r"|points?|observations?|instances?|daten\w*|zeilen?|beispiele\w*|fälle\w*"
 )
 """Nouns of rows themselves, which lie in one split anyway."""
 KEY = frozenset({"id", "no", "nr", "number", "key", "code", "name", "uid", "uuid", "index", "num"})
@@ -39,8 +57,8 @@ SAMPLE = 20_000
 
 def read_groups(request: PlanRequest, data: dict[str, Any], reading: Reading) -> None:
     """Keep the rows of each group that the sentence names in one split; ask for the column where none has its name."""
-    said = [match["noun"] for pattern in APART for match in pattern.finditer(request.intent)]
-    nouns = [word for one in said for word in one.split() if not ROWS.search(word)]
+    said = [match for pattern in (*UNSEEN, *APART) for match in pattern.finditer(request.intent)]
+    nouns = [word for one in said for word in one["noun"].split() if not ROWS.search(word)]
     if not nouns or (request.data or {}).get("split") or reading.split is not None or reading.target is None:
         return
     others = {one["name"]: one for one in data.get("columns", []) if one["name"] not in {reading.target, reading.text}}
@@ -54,10 +72,14 @@ def read_groups(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
         reading.assumed.append(
             f"rows of one {group!r} stay in one split: the sentence wants {named[group]} that training has not seen"
         )
-    elif not named and (possible := _possible(groups, data.get("times") or {})):
-        asks = f"Which column says whose a row is? The sentence wants {nouns[0]} that training has not seen"
-        alone = "; where each row is one of them: data.split = {'by': 'random'}"
-        reading.questions.append(Question(f"{asks}{alone}", "group_column", possible))
+        return
+    sure = [one["noun"] for one in said if one.re in UNSEEN and OF_WHOM.search(request.intent[: one.start()])]
+    sure = [one for one in sure if not ROWS.search(one)]
+    if sure and not named and (possible := _possible(groups, data.get("times") or {})):
+        asks = f"Which column says whose a row is? The sentence wants {sure[0]} that training has not seen"
+        reading.questions.append(
+            Question(f"{asks}; {NO_GROUP}: each row is one of them", "group_column", [*possible, NO_GROUP])
+        )
 
 
 def _possible(groups: dict[str, dict[str, Any]], times: dict[str, Any]) -> list[str]:

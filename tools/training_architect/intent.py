@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainwright.tools.training_architect.hardware import accelerators
+from trainwright.tools.training_architect.series import HORIZON
 from trainwright.trainer.config.goal_words import any_of, spoken_goals
 
 if TYPE_CHECKING:
@@ -41,13 +42,13 @@ AMOUNT = r"\d{1,3}(?:[,']\d{3})+(?!\d)|\d+(?:[.,]\d+)?"
 NUMBER = rf"(?P<n>{AMOUNT}|{WORDED})"
 COUNT = rf"(?:\b(?P<count>\d+|{WORDED})\s*(?:x|\*)?\s+)?"
 COUNTED = rf"\d+\s*x|\d+|{WORDED}"
-UNITS = r"(?:cards?|gpus?|v?ram|accelerators?|graphics)"
+UNITS = r"(?:cards?|gpus?|vram|video ram|accelerators?|graphics)"
 MEMORY = (
     re.compile(rf"{COUNT}(?P<n>\d+)\s*-?\s*(?:gb|gib)\s+(?:of\s+)?(?:nvidia\s+|video\s+)?{UNITS}\b", re.IGNORECASE),
     re.compile(rf"{COUNT}{UNITS}\s+(?:with|of)\s+(?P<n>\d+)\s*(?:gb|gib)\b", re.IGNORECASE),
 )
 MONEY = re.compile(
-    rf"\$\s*(?P<of>{AMOUNT})(?![\dk])|\b{NUMBER}\s*(?:dollars?|usd|bucks|\$|(?P<euros>euros?\b|€))", re.IGNORECASE
+    rf"\$\s*(?P<of>{AMOUNT})(?![\dk])|\b{NUMBER}\s*(?:dollars?|usd|bucks|\$|(?P<euros>eur(?:os?)?\b|€))", re.IGNORECASE
 )
 RATE = re.compile(
     r"\$?\s*(?P<n>\d+(?:\.\d+)?)\s*(?:dollars?|usd)?\s*(?:/|per|an?)\s*(?:gpu[- ])?h(?:our)?\b", re.IGNORECASE
@@ -56,11 +57,11 @@ TIME = re.compile(
     rf"\b(?:(?P<half>half an hour|(?:einer? )?halben? stunde)"
     rf"|(?P<quarters>(?:an? |three |einer? |drei )?(?:quarters? of an hour|quarter[- ]hour|viertelstunden?))"
     rf"|{NUMBER}\s*-?\s*(?:(?P<minutes>min(?:ute[ns]?|s)?)"
-    r"|(?P<days>days?|tage?n?)"
+    r"|(?P<days>days?|tage?n?)|(?P<weeks>weeks?|wochen?)"
     r"|hours?|hrs?|h|stunden?|std))\b(?:\s*(?:and\s+|und\s+)?(?:(?P<more>\d+)\s*min\w*|(?P<and_half>a half\b)))?",
     re.IGNORECASE,
 )
-HOURS = {"half": 0.5, "minutes": 1 / 60, "days": 24.0}
+HOURS = {"half": 0.5, "minutes": 1 / 60, "days": 24.0, "weeks": 168.0}
 CLAUSE = re.compile(r"[,;:(!?]|\.(?=\s)|\s{2,}|\b(?:and|but|with|und|aber|mit)\b", re.IGNORECASE)
 """What begins another part of a sentence; two blanks: what was read before."""
 LEADS = any_of(
@@ -87,15 +88,50 @@ OF_DATA = any_of(
 """Words before an amount that is none to spend: `who earns over $50,000`, `sampled every 15 minutes`."""
 OF_TRAINING = r"of (?:training|compute|gpu|time)"
 SPENDING = any_of(rf"{OF_TRAINING}|to train|or less|at most|tops|max\w*|budget|training|in all")
-NO_TIME = any_of(rf"ahead|into|im voraus|voraus|later|after|before|from now|old|(?!{OF_TRAINING})of")
+NO_TIME = any_of(rf"per|each|je|pro|ahead|into|im voraus|voraus|later|after|before|from now|old|(?!{OF_TRAINING})of")
 SHORT = 3
 """Characters up to which a name could be a word of something else."""
 NO_COUNT = r"(?!\s+[a-z]*(?:rows|samples|steps|tickets|images|texts|documents))"
 
+SPELT = "|".join(sorted((word for word, value in WORDS.items() if value >= 2), key=len, reverse=True))
+BOUND = (
+    r"(?:(?:at most|within|under|below|up to|only|max(?:imum|imal)?\.?(?: of)?|höchstens|unter|bis zu|nur"
+    r"|(?:no|not)(?: be)? (?:more|longer|larger|bigger|slower) than|(?:less|fewer|smaller|faster|cheaper) than"
+    r"|nicht (?:mehr|länger) als|(?:weniger|kleiner|schneller) als)\s+(?:[$€£]\s*)?)"
+)
+MEASURE = (
+    r"(?:[kmgt]i?b(?!\s+(?:of|von)\s+(?!v?ram|memory|disk|speicher))|(?:kilo|mega|giga)bytes?|[mµ]s|millise[ck]\w*|s"
+    r"|sec(?:ond)?s?|sekunden?|w|watts?|(?:gpu|cpu|core)[- ]hours?"
+    r"|(?:[kmb]|million|billion)?\s*(?:param\w*|weights|gewichten?)|epochs?|epochen|steps|schritten?|trials?|runs|versuchen?"
+    r"|(?:cpu )?(?:cores?|kernen?)|(?:predictions|requests|rows) (?:per|a) second|credits)"
+)
+DAY = r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:mon|diens|donners|frei|sams|sonn)tag|mittwoch)"
+UNPLANNED = (
+    re.compile(
+        rf"(?<![\w.])(?:{BOUND}?(?:{AMOUNT}|{SPELT})|{BOUND}(?:{WORDED}))[- ]?{MEASURE}\b"
+        r"(?:\s*/\s*\w+|\s+(?:per|of|for|je|pro)\s+\w+)*",
+        re.IGNORECASE,
+    ),
+    re.compile(rf"\b{BOUND}(?:{AMOUNT}|(?:{SPELT})\b)(?:\s?[%€£$])?(?:\s+(?:of (?:the )?)?[^\W\d_]+)?", re.IGNORECASE),
+    re.compile(r"\b(?:batch(?:[- ]size)?|learning rate|lr)\s*(?:of|=|:)?\s*\d[\d.e-]*", re.IGNORECASE),
+    any_of(
+        rf"(?:by|until|till|before|bis)\s+(?:(?:the )?end of(?: the)? \w+|tomorrow|tonight|today|noon|midnight|{DAY}"
+        r"|next \w+|(?:über)?morgen|heute|\d{1,2}(?::\d\d)?\s*(?:[ap]m|o'?clock|uhr)|\d{4}-\d\d-\d\d)"
+        r"(?:\s+(?:morning|noon|evening|night|früh|abend))?|overnight|über nacht|lunch break"
+        r"|(?:only |nur )?(?:on|auf)\s+(?:(?:(?:an?|the|my|any|one|der|einer?|einem)\s+)?cpus?"
+        r"|(?:an?|the|my|any|einem)\s+(?:(?:smart)?phone|browser|raspberry(?: pi)?|edge device|microcontroller|handy))"
+        r"(?:[- ]only)?|cpu[- ]only|(?:no|without(?: an?| any)?|ohne|keine?)\s+(?:gpu|internet|network|cloud)\w*"
+        r"|offline|real[- ]?time|in echtzeit|(?:keep it|be|as)\s+(?:cheap|free)\w*|free of charge|for free|kostenlos"
+        r"|only one (?:try|attempt|run)"
+    ),
+)
+"""Limits that people state and no part of a plan is set by: size of the model, latency, deadlines, epochs."""
+
 
 def with_intent(request: PlanRequest, owners: Path | None = None) -> tuple[PlanRequest, list[str]]:
     """Return the request with what its intent names and its arguments leave out, and one sentence for each."""
-    noted: list[str] = []
+    path = (request.data or {}).get("args", {}).get("path")
+    noted = [f"data {path!r} was read from the intent"] if "data" in request.of_intent else []
     read: set[str] = set()
     rest = spoken_goals(request.intent).rest  # a bound of the goal in dollars is no budget
     hardware = request.hardware or _hardware(rest, owners)
@@ -103,13 +139,32 @@ def with_intent(request: PlanRequest, owners: Path | None = None) -> tuple[PlanR
         noted.append(f"hardware {hardware!r} was read from the intent")
         read.add("hardware")
     limits = dict(request.limits)
-    stated, said = _limits(rest)
+    stated, said, rest = _limits(rest)
     for name, value in stated.items():
         if name not in limits:
             limits[name] = value
             noted.append(f"{name} {value:g} was read from the intent")
             read.add(name)
+        elif limits[name] != value:
+            noted.append(f"{name} {value:g} of the intent gives way to the call's {limits[name]:g}")
+    said += [
+        f"{words!r} is not planned for: nothing in the plan is set by it, so tell the user"
+        for words in _unplanned(rest, hardware or "")
+    ]
     return replace(request, hardware=hardware, limits=limits, of_intent=frozenset(read)), noted + said
+
+
+def _unplanned(intent: str, hardware: str) -> list[str]:
+    """Return the limits in a sentence that a plan has no place for; memory of the hardware and a horizon are none."""
+    found: list[str] = []
+    for kind in (*map(re.compile, HORIZON), *UNPLANNED):
+        for match in re.finditer(kind.pattern, intent, re.IGNORECASE):
+            device = re.search(r"(\d+)(?:\s*gi?b|s)\b", match[0], re.IGNORECASE)  # two 4090s; 24 GB
+            is_known = device is not None and re.search(rf"(?<!\d){device[1]}(?!\d)", hardware)
+            if kind in UNPLANNED and not is_known:
+                found.append(" ".join(match[0].split()))
+            intent = intent[: match.start()] + " " * len(match[0]) + intent[match.end() :]
+    return found
 
 
 def _number(text: str) -> float:
@@ -117,23 +172,25 @@ def _number(text: str) -> float:
     return float(WORDS.get(text.lower()) or whole.replace(",", "."))
 
 
-def _limits(intent: str) -> tuple[dict[str, float], list[str]]:
-    """Return the limits that a sentence states, and what is to be said of amounts in it that are none."""
+def _limits(intent: str) -> tuple[dict[str, float], list[str], str]:
+    """Return the limits that a sentence states, what is to be said of amounts in it that are none, and the rest."""
     found: dict[str, float] = {}
     said: list[str] = []
     for name, kind in (("dollars_per_hour", RATE), ("dollars", MONEY), ("hours", TIME)):
         for match in kind.finditer(intent):
             before, behind, words = intent[: match.start()], intent[match.end() :], match[0].strip()
-            unit = "days" if match.groupdict().get("days") else name
+            unit = "days" if match.groupdict().get("days") or match.groupdict().get("weeks") else name
             is_spent = unit == "dollars_per_hour" or _is_spent(before, behind, unit)
             if is_spent and name == "dollars" and match["euros"]:
                 said.append(f"{words} bounds nothing: limits.dollars is in dollars")
             elif is_spent:
                 found.setdefault(name, _amount(match.groupdict()))
-                intent = before + " " * len(match[0]) + behind
             elif name == "hours" and LEADING.search(before) and not NO_TIME.match(behind.lstrip()):
                 said.append(f"{words} was taken for a part of the task: limits.hours bounds the training")
-    return {name: value for name, value in found.items() if value > 0}, said
+            else:
+                continue
+            intent = before + " " * len(match[0]) + behind
+    return {name: value for name, value in found.items() if value > 0}, said, intent
 
 
 def _amount(found: dict[str, str | None]) -> float:

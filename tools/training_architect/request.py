@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -15,6 +16,8 @@ from trainwright.trainer.catalog.names import BUILT_IN, from_library
 TABLES = ("csv", "jsonl", "parquet", "orc", "arrow", "excel")
 OF_DATA = ("text_column", "target_column", "time_column", "group_column", "horizon")
 """Answers that stand in the data of a configuration."""
+NO_GROUP = "none"
+"""Answer to which column groups the rows, where none does."""
 ENDINGS = r"(?:csv|tsv|jsonl?|ndjson|parquet|arrow|orc|xlsx?|txt)(?:\.gz)?"
 FILES = re.compile(rf"(?<![\w/.-])[\w.-][\w./-]*(?:\.{ENDINGS}\b(?!\.\w)|/(?![\w.-]))")
 """Names of files of data, and of folders with a slash behind them, in a sentence."""
@@ -63,10 +66,10 @@ class PlanRequest:
     def located(self, root: Path) -> PlanRequest:
         """Return the request with the file that the sentence names, and a folder's path for a model of a hub's name."""
         if self.data is None and (named := _named_in(self.intent, root)) is not None:
-            return replace(self, data=entry_of("data", named)).located(root)
+            return replace(self, data=entry_of("data", named), of_intent=frozenset({"data"})).located(root)
         args = (self.model or {}).get("args") or {}
         hub = args.get("hub")
-        if self.model is None or not hub or not (root / str(hub)).is_dir():
+        if self.model is None or not hub or not os.path.isdir(root / str(hub)):  # noqa: PTH112 - Path raises for a long name
             return self
         kept = {name: value for name, value in args.items() if name not in {"hub", "revision"}}
         return replace(self, model={"use": "transformers", "args": {**kept, "path": hub}})
@@ -85,7 +88,7 @@ class PlanRequest:
 
 def _named_in(intent: str, root: Path) -> str | None:
     """Return the only file of data, or folder, under the root that a sentence names; None for none or several."""
-    found = {word.rstrip("/") for word in FILES.findall(intent) if (root / word).exists()}
+    found = {word.rstrip("/") for word in FILES.findall(intent) if os.path.exists(root / word)}  # noqa: PTH110
     inside = {word for word in found if (root / word).resolve().is_relative_to(root.resolve())}
     return inside.pop() if len(inside) == 1 else None
 
@@ -95,13 +98,18 @@ def placed(data: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
     if name == "time_column":
         return {**data, "split": {**(data.get("split") or {}), "by": "time", "time": value}}
     if name == "group_column":
-        return {**data, "split": {**(data.get("split") or {}), "by": "group", "group": value}}
+        return {**data, "split": _split({**(data.get("split") or {}), "by": "group", "group": value})}
     args = dict(data.get("args") or {})
     if name == "horizon":
         args["series"] = {**(args.get("series") or {}), "horizon": value}
     else:
         args[name.removesuffix("_column")] = value
     return {**data, "args": args}
+
+
+def _split(given: Any) -> Any:
+    """Return how rows are split: at random where the question of a group was answered with none."""
+    return {"by": "random"} if isinstance(given, dict) and given.get("group") == NO_GROUP else given
 
 
 def read_request(**given: Any) -> PlanRequest:
@@ -164,7 +172,7 @@ def entry_of(key: str, given: Any) -> dict[str, Any]:
             document="configs/your_code.md",
         )
     beside = {name: value for name, value in given.items() if name not in {"use", "args", "split"}}
-    split = {"split": given["split"]} if given.get("split") else {}
+    split = {"split": _split(given["split"])} if given.get("split") else {}
     return {"use": use, "args": {**beside, **dict(given.get("args") or {})}, **split}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.training_architect.goals import Question
+from trainwright.tools.training_architect.goals import Question, kind_of_sentence
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.reading import Reading
@@ -55,12 +55,28 @@ def read_series(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
     if time is None:
         reading.questions.append(Question("Which column holds the times, one step a row?", "time_column"))
         return True
+    if not is_named and _is_of_classes(request, data, reading):
+        reading.task, reading.split = None, {"by": "time", "time": time}
+        reading.assumed.append(
+            "a forecast is of numbers, and classes are wanted: a row's class is predicted from its own columns, and "
+            "the split is by time. Shift the column first where it holds what is so at the row's own time"
+        )
+        return False
     beside = {"further_targets": reading.others} if reading.others else {}
     reading.series = {**_window(said, found, data, args.get("series") or {}, reading), **beside}
     reading.series |= args.get("series") or {}
     reading.others = []
     reading.split = {"by": "time", "time": time}
     return True
+
+
+def _is_of_classes(request: PlanRequest, data: dict[str, Any], reading: Reading) -> bool:
+    """Whether the column is of classes: of words, of numbers where the metric is of classes, or of two numbers."""
+    column: dict[str, Any] = next((one for one in data.get("columns", []) if one["name"] == reading.target), {})
+    if column.get("kind") == "number" or (column and not column.get("of_numbers")):
+        return bool(column["kind"] == "category")
+    kind = kind_of_sentence(request)
+    return kind == "classification" or (kind is None and column.get("different") == 2)
 
 
 def _is_it_one(said: tuple[int, str]) -> Question:

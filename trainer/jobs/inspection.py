@@ -262,29 +262,52 @@ def _column(values: pl.Series) -> dict[str, Any]:
     """Return a column's name, kind (number, category, text, other), different values and words a cell."""
     import polars as pl
 
-    from trainwright.trainer.data.table.infer import infer_target
-    from trainwright.trainer.data.table.schema import ROWS
-
     filled = values.drop_nulls()
     try:
         different = int(filled.n_unique())
     except pl.exceptions.InvalidOperationError:  # nested cells
         return {"name": values.name, "kind": "other", "different": 0, "words": 0.0}
-    words, kind, of_numbers = 0.0, "other", values.dtype.is_numeric()
-    is_fraction = values.dtype.is_float()
-    if values.dtype == pl.String and not of_numbers:  # $1,200 is a number too
-        of_numbers = is_fraction = infer_target(values.name, filled.head(ROWS).to_list()).kind == "number"
-    if of_numbers or values.dtype == pl.Boolean:
-        is_classes = not is_fraction and different <= FEW_INTEGERS
-        kind = "category" if is_classes or values.dtype == pl.Boolean else "number"
+    words, kind, numbers = 0.0, "other", _numbers(filled, different)
+    is_fraction = numbers is not None and bool((numbers != numbers.floor()).any())
+    if numbers is not None or values.dtype == pl.Boolean:
+        kind = "number" if is_fraction or (numbers is not None and different > FEW_INTEGERS) else "category"
     elif values.dtype == pl.String:
         words = float(filled.str.split(" ").list.len().mean() or 0.0)  # type: ignore[arg-type]
         kind = "text" if words >= WORDS_OF_TEXT and different > FEW_INTEGERS else "category"
     found: dict[str, Any] = {"name": values.name, "kind": kind, "different": different, "words": round(words, 1)}
-    if values.dtype.is_numeric() and (numbers := filled.filter(filled.is_finite())).len():
-        found["spread"] = _spread(numbers.to_numpy().astype(float))
-    found |= {"is_fraction": True} if is_fraction and of_numbers else {}
-    return found | {"of_numbers": True} if of_numbers and kind == "category" else found
+    if numbers is not None and values.dtype.is_numeric() and len(numbers):
+        found["spread"] = _spread(numbers.to_numpy())
+    found |= {"is_fraction": True} if is_fraction else {}
+    return found | {"of_numbers": True} if numbers is not None and kind == "category" else found
+
+
+def _numbers(filled: pl.Series, different: int) -> pl.Series | None:
+    """Return the finite numbers of a column; of texts ($1,200 is a number too) each once. None for words.
+
+    A word among few numbers makes them classes, as the trainer reads them (data/sources/targets.py).
+    """
+    import polars as pl
+
+    from trainwright.trainer.data.table.infer import infer_target
+    from trainwright.trainer.data.table.schema import ROWS
+    from trainwright.trainer.data.table.transform import MISSING, number
+
+    if filled.dtype.is_numeric():
+        numbers = filled.cast(pl.Float64)
+        return numbers.filter(numbers.is_finite())
+    if filled.dtype != pl.String:
+        return None
+    column = infer_target(filled.name, filled.head(ROWS).to_list())
+    if column.kind != "number":
+        return None
+    found: list[float] = []
+    for cell in filled.unique(maintain_order=True).head(ROWS).str.strip_chars():
+        try:
+            found += number(cell, column.plan())
+        except ValueError:
+            if different <= FEW_INTEGERS and cell and cell.lower() not in MISSING:
+                return None
+    return pl.Series(found, dtype=pl.Float64)
 
 
 def _spread(values: Any) -> dict[str, float]:

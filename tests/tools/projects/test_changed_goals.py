@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from tests.worlds.flowers import NAME, finish
 
 from trainwright.tools import projects
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.ledger import record
 from trainwright.tools.ledger.events import GoalChanged
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.config import leaves
 from trainwright.trainer.run import RunKind
 
 
@@ -30,6 +33,30 @@ def test_once_a_result_counts_a_goal_is_raised_freely_and_lowered_by_the_owner_a
         projects.configure(workspace, NAME, changes={"goal": {"metric": "f1", "direction": "maximize", "target": 0.99}})
     assert "Another metric is another project" in other.value.remedy
     assert not verify_workspace(workspace.path).problems
+
+
+@pytest.mark.requirement("PHASE-2")
+@pytest.mark.parametrize(
+    ("changes", "goal", "beside"),
+    [
+        ({"goal.metric": "mae", "goal.target": 0.3}, ("mae", 0.3), {"loss": "mse", "metrics": ["mae"]}),
+        ({"goal": {"metric": "mae", "direction": "minimize", "target": 0.3}}, ("mae", 0.3), {"loss": "mse"}),
+        ({"goal.metric": "acuracy", "training.epochs": 7}, ("accuracy", 0.6), {"training.epochs": 7}),
+        ({"goal.target": 90}, ("accuracy", 0.9), {}),
+    ],
+)
+def test_the_changes_that_a_refused_goal_prints_are_taken(at: Any, changes: Any, goal: Any, beside: Any) -> None:
+    workspace = at("planned")
+    with pytest.raises(ConfigurationError) as refused:
+        projects.configure(workspace, NAME, changes=changes)
+    printed = json.loads(refused.value.remedy.partition("changes=")[2].partition(";")[0])
+    assert refused.value.details["amend"] == {"changes": printed}
+    assert beside.items() <= printed.items()
+    projects.configure(workspace, NAME, changes=printed, reason="the user asked for it")
+    with workspace.session() as session:
+        kept = Evidence(session, workspace, NAME)
+        assert (kept.goal["metric"], kept.goal["target"]) == goal
+        assert {one: leaves(kept.version.values).get(one) for one in beside} == beside
 
 
 @pytest.mark.requirement("PHASE-2", "GATE-3")

@@ -43,7 +43,8 @@ def table(name: str) -> dict[str, Any]:
         "wine.csv": {"alcohol": draw.normal(10, 1, ROWS), "quality": draw.integers(3, 9, ROWS)},
         "load.csv": {
             "date": [f"{BEGIN + timedelta(hours=hour):%Y-%m-%d %H:%M}" for hour in range(ROWS)],
-            "wind": draw.normal(5, 1, ROWS), "load": draw.normal(20, 4, ROWS),
+            "wind": draw.normal(5, 1, ROWS), "load": draw.normal(20, 4, ROWS), "outage": np.arange(ROWS) % 3 // 2,
+            "weather": draw.choice(["dry", "wet"], ROWS),
         },
         "shops.csv": {
             "day": [BEGIN.date() + timedelta(days=row // 4) for row in range(ROWS)],

@@ -64,6 +64,34 @@ def test_several_columns_are_refused_with_the_page_and_none_is_an_input_where_on
         asked("sort them", data, data={"use": "csv", "args": {"path": data, "target": list(columns)}})
 
 
+@pytest.mark.parametrize(
+    ("sentence", "data", "target"),
+    [
+        ("x, y and z drive the price; r2 of 0.8", "diamonds.csv", "price"),
+        ("estimate how carat and cut affect price, r2 of 0.8", "diamonds.csv", "price"),
+        ("predict which carat and cut lead to a high price, r2 of 0.8", "diamonds.csv", "price"),
+        ("predict price, carat and cut being the inputs, r2 of 0.8", "diamonds.csv", "price"),
+        ("predict price, x and y are measured in mm, r2 of 0.8", "diamonds.csv", "price"),
+        ("predict whether sex and age decide who survived, AUC 0.8", "titanic.csv", "survived"),
+        ("sex, age, pclass -> survived, AUC 0.8", "titanic.csv", "survived"),
+        ("price mit x, y und z schätzen, R2 0.8", "diamonds.csv", "price"),
+        ("predict price from `carat`, r2 of 0.8", "diamonds.csv", "price"),
+        ("using `carat`, predict price, r2 of 0.8", "diamonds.csv", "price"),
+        ("predict price (the `carat` column is an input), r2 of 0.8", "diamonds.csv", "price"),
+        ("drop 'x' and predict price without \"cut\", r2 of 0.8", "diamonds.csv", "price"),
+        ("Aus `carat` den Preis (price) vorhersagen, R2 0.8", "diamonds.csv", "price"),
+        ("predict price; the `carat` has a unit, r2 of 0.8", "diamonds.csv", ["price", "carat"]),
+        ("predict who survived: target column `alive`, AUC 0.8", "titanic.csv", ["survived", "alive"]),
+    ],
+)
+def test_columns_that_are_named_as_inputs_are_not_predicted_and_two_that_could_be_are_asked_about(
+    sentence, data, target
+):  # fmt: skip
+    _, reading = asked(sentence, data)
+    assert [one.choices for one in reading.questions] == ([target] if isinstance(target, list) else [])
+    assert (reading.target, reading.others) == (None if isinstance(target, list) else target, [])
+
+
 def test_of_several_columns_those_that_are_not_predicted_are_left_out_and_a_forecast_has_them_all():
     one = {"use": "csv", "args": {"path": "diamonds.csv", "target": "y"}}
     plan = plan_of("predict x, y and z, MAE at most 0.5", "diamonds.csv", data=one)
@@ -83,7 +111,16 @@ def test_of_several_columns_those_that_are_not_predicted_are_left_out_and_a_fore
         ("predict state for new industrial machines, accuracy 0.75", "clips.csv", "machine"),
         ("state vorhersagen, Genauigkeit 75 % auf Maschinen, die es nicht kennt", "clips.csv", None),
         ("predict state, accuracy 0.75 on patients it has never seen", "clips.csv", None),
+        ("predict state, accuracy 0.75; the rows of a machine stay together", "clips.csv", "machine"),
+        ("predict state, accuracy 0.75; split by machine", "clips.csv", "machine"),
+        ("predict state, accuracy 0.75 on machines outside the training set", "clips.csv", "machine"),
         ("predict state, accuracy 0.75 on unseen rows", "clips.csv", ""),
+        ("predict state, accuracy 0.75 on the held-out set", "clips.csv", ""),
+        ("predict state for unknown reasons, accuracy 0.75", "clips.csv", ""),
+        ("predict state with a new machine learning method, accuracy 0.75", "clips.csv", ""),
+        ("predict state, accuracy 0.75 on machines it has seen", "clips.csv", ""),
+        ("predict state, accuracy 0.75. This is a new project; we have never trained a network", "clips.csv", ""),
+        ("predict state, accuracy 0.75. The machine must not be trained for more than 2 hours", "clips.csv", ""),
         ("predict state of a machine, accuracy 0.75", "clips.csv", ""),
         ("predict price on diamonds it has not seen, r2 of 0.7", "diamonds.csv", ""),
     ],
@@ -92,10 +129,12 @@ def test_whom_training_is_not_to_know_is_kept_apart_by_its_column_or_asked_about
     request, reading = asked(sentence, data)
     if group is None:
         (question,) = reading.questions
-        assert (question.argument, question.choices) == ("group_column", ["machine"])
-        request = request.with_answers({"group_column": "machine"})
-        assert read_task(request, {"data": table(data)}).questions == []
-        assert request.data["split"] == {"by": "group", "group": "machine"}
+        assert (question.argument, question.choices) == ("group_column", ["machine", "none"])
+        for answer, split in (("machine", {"by": "group", "group": "machine"}), ("none", {"by": "random"})):
+            answered = request.with_answers({"group_column": answer})
+            filled = read_request(intent=sentence, data={**request.data, "split": {"by": "group", "group": answer}})
+            assert answered.data["split"] == filled.data["split"] == split
+            assert read_task(answered, {"data": table(data)}).questions == []
         return
     assert reading.questions == []
     assert reading.split == ({"by": "group", "group": group} if group else None)
@@ -138,6 +177,25 @@ def test_a_horizon_over_rows_of_even_dates_plans_windows_split_by_time(sentence,
     assert plan.config["model"] == {"use": "dlinear"}
     assert plan.config["target_scaling"] == "standardize"
     assert any("rows are seen before each horizon" in one for one in plan.assumed)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "target", "task"),
+    [
+        ("predict the outage of the next hour", "outage", "table_classification"),
+        ("forecast outage 3 hours ahead, AUC 0.8", "outage", "table_classification"),
+        ("forecast weather of the next hour, accuracy of 0.9", "weather", "table_classification"),
+        ("forecast outage of the next 3 hours, MAE at most 0.2", "outage", "series_regression"),
+    ],
+)
+def test_a_forecast_of_classes_is_of_rows_in_order_of_time_and_what_its_column_holds_is_said(
+    sentence, target, task
+):  # fmt: skip
+    _, reading = asked(sentence, "load.csv")
+    assert (reading.questions, reading.target, reading.task) == ([], target, task)
+    assert reading.split == {"by": "time", "time": "date"}
+    is_table = task == "table_classification"
+    assert (reading.series is None, any("Shift the column" in one for one in reading.assumed)) == (is_table, is_table)
 
 
 def test_what_is_open_of_a_forecast_is_asked_at_once_and_its_answers_are_taken():

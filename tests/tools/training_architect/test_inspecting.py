@@ -55,16 +55,23 @@ def test_a_file_that_changes_in_a_folder_or_behind_a_pattern_is_inspected_again(
         ("price", ("accuracy", "cross_entropy"), "accuracy, and what is predicted is a number"),
         ("kind", ("r2", "mse"), "r2, and what is predicted is one of 3 classes"),
         ("team", ("roc_auc", "cross_entropy"), None),
+        ("truth", ("auc", "cross_entropy"), None),
+        ("marked", ("accuracy", "cross_entropy"), None),
+        ("amount", ("accuracy", "cross_entropy"), "accuracy, and what is predicted is a number"),
+        ("price", ("accuracy", "cross_entropy", "classification"), None),
         ("<price|team|kind>", ("accuracy", "cross_entropy"), "is no column of the file"),
     ],
 )
 def test_a_goal_that_says_nothing_of_the_target_and_no_target_are_refused_before_the_project(
     tmp_path, workspace, target, wanted, said
 ):  # fmt: skip
-    metric, loss = wanted
-    rows = "".join(f"{number * 1.37},t{number % 2},k{number % 3}\n" for number in range(40))
-    (tmp_path / "rows.csv").write_text(f"price,team,kind\n{rows}")
-    data = {"use": "csv", "args": {"path": "rows.csv", "target": target}}
+    metric, loss, *task = wanted
+    rows = "".join(
+        f"{number * 1.37},t{number % 2},k{number % 3},{number % 2}.0,{['1', '2', '3+', '4'][number % 4]},${number}.50\n"
+        for number in range(40)
+    )
+    (tmp_path / "rows.csv").write_text(f"price,team,kind,truth,marked,amount\n{rows}")
+    data = {"use": "csv", "args": {"path": "rows.csv", "target": target, **({"task": task[0]} if task else {})}}
     config = {"model": {"use": "mlp"}, "data": data, "loss": loss, "code_root": str(tmp_path)}
     goal = {"metric": metric, "direction": "maximize", "target": 0.9}
     with pytest.raises(ConfigurationError, match=said) if said else nullcontext():

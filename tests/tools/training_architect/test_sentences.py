@@ -240,6 +240,33 @@ def test_what_the_goal_is_in_is_no_budget(sentence, limits):
 def test_time_and_money_that_bound_nothing_are_said():
     _, noted = with_intent(read_request(intent="predict who returns within 24 hours; ich habe 10 Euro"))
     assert [one.partition(" was ")[0].partition(" bounds ")[0] for one in noted] == ["10 Euro", "24 hours"]
+    _, asked_for = with_intent(read_request(intent="predict price within 2 hours", limits={"hours": 1.0}))
+    assert asked_for == ["hours 2 of the intent gives way to the call's 1"]
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ("no more than 2 hours", "hours 2"), ("a week at most", "hours 168"), ("within $20", "dollars 20"),
+        ("less than 15 EUR", "15 EUR"), ("under £10", "under £10"), ("keep it cheap", "keep it cheap"),
+        ("model under 50 MB", "under 50 MB"), ("Modell unter 20 MB", "unter 20 MB"), ("8 GB of RAM", "8 GB of RAM"),
+        ("at most 1M parameters", "at most 1M parameters"), ("at most 20 epochs", "at most 20 epochs"),
+        ("at most 10 ms per prediction", "at most 10 ms per prediction"), ("it answers in 50 milliseconds", "50 mill"),
+        ("100 predictions per second", "100 predictions per second"), ("on CPU only", "on CPU only"),
+        ("nur auf der CPU", "nur auf der CPU"), ("without a GPU", "without a GPU"), ("offline", "offline"),
+        ("it must run on a phone", "on a phone"), ("by tomorrow morning", "by tomorrow morning"),
+        ("ready by the end of the day", "by the end of the day"), ("bis morgen früh", "bis morgen früh"),
+        ("overnight", "overnight"), ("within 2 GPU hours", "within 2 GPU hours"), ("max 30 seconds", "max 30 seconds"),
+        ("at most 1 minute per row", "at most 1 minute"), ("only 10% of the data", "only 10% of the data"),
+        ("no more than 3 runs", "no more than 3 runs"), ("batch size 32", "batch size 32"),
+        ("a 16 GB card", "16 GB card"), ("on two RTX 4090s", "2x RTX 4090"), ("forecast the next 4 weeks", None),
+        ("only a csv", None), ("sales of the last 12 weeks", None), ("24 GB of images", None),
+        ("free text in a second column", None),
+    ],
+)  # fmt: skip
+def test_no_limit_that_a_sentence_states_is_dropped_without_a_word(stated, said):
+    noted = with_intent(read_request(intent=f"predict price, r2 of 0.8, {stated}"))[1]
+    assert [str(said) in one for one in noted] == ([True] if said else [])
 
 
 @pytest.mark.parametrize(
@@ -328,6 +355,9 @@ def test_the_file_that_a_sentence_names_is_the_data(tmp_path):
         ("sort pictures/ by kind", "pictures"),
         ("join ETTh1.csv and other.csv", None),
         ("read missing.csv, of v2.csv.old, ../ETTh1.csv and/or nothing", None),
+        (f"predict {'a' * 300}.csv, or {'b' * 5000}/", None),
     ):
-        data = read_request(intent=sentence).located(tmp_path).data
-        assert (data or {}).get("args", {}).get("path") == path, sentence
+        request, noted = with_intent(read_request(intent=sentence).located(tmp_path))
+        assert (request.data or {}).get("args", {}).get("path") == path, sentence
+        assert [one for one in noted if "data" in one] == ([f"data {path!r} was read from the intent"] if path else [])
+    assert read_request(intent="", model=f"a/{'b' * 300}").located(tmp_path).model
