@@ -11,6 +11,7 @@ from typing import Any
 from trainwright.tools.training_architect.facts import OTHER_NAMES, TASKS
 from trainwright.trainer.base.errors import ConfigurationError, near
 from trainwright.trainer.base.fetched import is_remote
+from trainwright.trainer.base.paths import files_under
 from trainwright.trainer.catalog.names import BUILT_IN, from_library
 
 TABLES = ("csv", "jsonl", "parquet", "orc", "arrow", "excel")
@@ -21,6 +22,9 @@ NO_GROUP = "none"
 ENDINGS = r"(?:csv|tsv|jsonl?|ndjson|parquet|arrow|orc|xlsx?|txt)(?:\.gz)?"
 FILES = re.compile(rf"(?<![\w/.-])[\w.-][\w./-]*(?:\.{ENDINGS}\b(?!\.\w)|/(?![\w.-]))")
 """Names of files of data, and of folders with a slash behind them, in a sentence."""
+TABLE = re.compile(r"\.(?:csv|tsv|jsonl|ndjson|parquet|arrow|orc|xlsx?)(?:\.gz)?$", re.IGNORECASE)
+DOCUMENTS = frozenset({"", ".md", ".rst", ".txt", ".pdf", ".html", ".py", ".yaml", ".yml"})
+"""Endings of what lies beside tables."""
 LIMITS = ("memory_gib", "hours", "dollars", "dollars_per_hour")
 
 
@@ -67,6 +71,10 @@ class PlanRequest:
         """Return the request with the file that the sentence names, and a folder's path for a model of a hub's name."""
         if self.data is None and (named := _named_in(self.intent, root)) is not None:
             return replace(self, data=entry_of("data", named), of_intent=frozenset({"data"})).located(root)
+        if self.data is not None and self.data["use"] == "images" and list(self.data["args"]) == ["path"]:
+            table = _table_in(root, str(self.data["args"]["path"]))
+            if table is not None:
+                return replace(self, data={**self.data, **entry_of("data", table)}).located(root)
         args = (self.model or {}).get("args") or {}
         hub = args.get("hub")
         if self.model is None or not hub or not os.path.isdir(root / str(hub)):  # noqa: PTH112 - Path raises for a long name
@@ -91,6 +99,40 @@ def _named_in(intent: str, root: Path) -> str | None:
     found = {word.rstrip("/") for word in FILES.findall(intent) if os.path.exists(root / word)}  # noqa: PTH110
     inside = {word for word in found if (root / word).resolve().is_relative_to(root.resolve())}
     return inside.pop() if len(inside) == 1 else None
+
+
+def _table_in(root: Path, folder: str) -> str | None:
+    """Return the table, or the pattern of tables with one header, in a folder of nothing else; None otherwise.
+
+    Raises ConfigurationError: several tables of other columns.
+    """
+    place = os.path.realpath(root / folder)
+    is_inside = os.path.isdir(place) and Path(place).is_relative_to(root.resolve())  # noqa: PTH112
+    files = files_under(Path(place)) if is_inside else []
+    files = [name for name in files if PurePosixPath(name).suffix.lower() not in DOCUMENTS]
+    tables = sorted(name for name in files if "/" not in name and TABLE.search(name))
+    if not tables or len(tables) < len(files):
+        return None
+    endings = {PurePosixPath(name).suffix for name in tables}
+    if len(endings) == 1 and len({_header(root / folder / name) for name in tables}) == 1:
+        return f"{folder.rstrip('/')}/{'*' + endings.pop() if len(tables) > 1 else tables[0]}"
+    raise ConfigurationError(
+        f"{folder!r} holds {len(tables)} tables of other columns ({', '.join(tables[:4])}"
+        f"{', …' if len(tables) > 4 else ''}), and a plan reads the rows of one.",
+        remedy="Name the one with a row for each prediction. What others know of a row by then is joined to it first: "
+        'by a script of yours, whose file you name, or by a database: data={"use": "sql", "args": {"url": '
+        '"sqlite:///rows.db", "query": "SELECT … JOIN … ORDER BY …"}}.',
+        document="configs/data_elsewhere.md",
+        details={"tables": tables},
+    )
+
+
+def _header(table: Path) -> bytes:
+    """Return the first line of a table in text; of another, nothing: reading compares the columns."""
+    if table.suffix.lower() not in {".csv", ".tsv", ".txt"}:
+        return b""
+    with table.open("rb") as stream:
+        return stream.readline(10_000)
 
 
 def placed(data: dict[str, Any], name: str, value: Any) -> dict[str, Any]:

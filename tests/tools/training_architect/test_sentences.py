@@ -361,3 +361,25 @@ def test_the_file_that_a_sentence_names_is_the_data(tmp_path):
         assert (request.data or {}).get("args", {}).get("path") == path, sentence
         assert [one for one in noted if "data" in one] == ([f"data {path!r} was read from the intent"] if path else [])
     assert read_request(intent="", model=f"a/{'b' * 300}").located(tmp_path).model
+
+
+@pytest.mark.parametrize(
+    ("files", "data"),
+    [
+        ({"a.csv": "x,y"}, {"use": "csv", "args": {"path": "shop/a.csv"}}),
+        ({"a.csv": "x,y", "b.csv": "x,y", "README.md": ""}, {"use": "csv", "args": {"path": "shop/*.csv"}}),
+        ({"cat/a.png": "", "labels.csv": "x,y"}, {"use": "images", "args": {"path": "shop/"}}),
+        ({"a.csv": "x,y", "b.csv": "x,z", "c.parquet": ""}, None),
+    ],
+)
+def test_a_folder_of_tables_is_no_folder_of_pictures(tmp_path, files, data):
+    for name, text in files.items():
+        (tmp_path / "shop" / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / "shop" / name).write_text(f"{text}\n")
+    request = read_request(intent="who buys again", data="shop/")
+    if data is not None:
+        assert request.located(tmp_path).data == data
+        return
+    with pytest.raises(ConfigurationError, match=r"3 tables of other columns \(a.csv, b.csv, c.parquet\)") as refused:
+        request.located(tmp_path)
+    assert "a row for each prediction" in refused.value.remedy
