@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from tests.releases import param
+from tests.variants import variants
 
 from trainwright.trainer.base import releases
 from trainwright.trainer.run import RunDirectory, RunState
@@ -50,7 +50,7 @@ def build(config, context):
 """
 
 
-@pytest.fixture(scope="module", params=[param(name, NEWER.get(name)) for name in STRATEGIES])
+@pytest.fixture(scope="module", params=variants(STRATEGIES, quick=STRATEGIES.keys() - {"fsdp2"}, newer=NEWER))
 def distributed(request: pytest.FixtureRequest) -> dict[str, Any]:
     """The section of each strategy; DeepSpeed's where it is installed."""
     if request.param == "deepspeed":

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.skills.test_validation_scripts import listed
 from tests.skills.validation import FOUND, GOOD, SCRIPTS, UNCHECKED, run
+from tests.variants import variants
 
 pytestmark = pytest.mark.requirement("SKILL-7", "SKILL-3")
 
@@ -42,7 +43,7 @@ HEADERS: dict[str, object] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", list(HEADERS))
+@pytest.mark.parametrize("name", variants(HEADERS, quick=list(HEADERS)[::3]))
 def test_a_hostile_header_is_a_finding(name: str, tmp_path: Path) -> None:
     (tmp_path / "m.safetensors").write_bytes(tensors(HEADERS[name]))
     for options in (("-P",), ("-S", "-P")):
@@ -75,7 +76,7 @@ BESIDE: dict[str, tuple[str, bytes, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", list(BESIDE))
+@pytest.mark.parametrize("name", variants(BESIDE, quick=list(BESIDE)[::3]))
 def test_a_hostile_file_beside_weights_is_a_finding_or_left_out(name: str, tmp_path: Path) -> None:
     file, content, checks = BESIDE[name]
     (tmp_path / "m.safetensors").write_bytes(tensors(tensor()))
@@ -109,7 +110,7 @@ STAGED: dict[str, tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", list(STAGED))
+@pytest.mark.parametrize("name", variants(STAGED, quick=list(STAGED)[::3]))
 def test_a_hostile_stage_is_a_finding(name: str, tmp_path: Path) -> None:
     stage, check = STAGED[name]
     (tmp_path / "params.yaml").write_text("rate: 0.1\n")
@@ -132,7 +133,7 @@ DOCUMENTS: dict[str, tuple[bytes, int]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", list(DOCUMENTS))
+@pytest.mark.parametrize("name", variants(DOCUMENTS, quick=list(DOCUMENTS)[::3]))
 def test_a_hostile_pipeline_is_a_finding_or_not_checked(name: str, tmp_path: Path) -> None:
     content, expected = DOCUMENTS[name]
     (tmp_path / "dvc.yaml").write_bytes(content)
@@ -153,7 +154,7 @@ PACKAGES: dict[str, tuple[str, bytes, int]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", list(PACKAGES))
+@pytest.mark.parametrize("name", variants(PACKAGES, quick=list(PACKAGES)[::3]))
 def test_a_hostile_list_of_packages_is_a_finding_or_not_checked(name: str, tmp_path: Path) -> None:
     file, content, expected = PACKAGES[name]
     (tmp_path / file).write_bytes(content)
@@ -181,7 +182,7 @@ CONFIGURATIONS: dict[str, tuple[bytes, int]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", list(CONFIGURATIONS))
+@pytest.mark.parametrize("name", variants(CONFIGURATIONS, quick=list(CONFIGURATIONS)[::3]))
 def test_a_hostile_configuration_is_a_finding_or_not_checked(name: str, tmp_path: Path) -> None:
     content, expected = CONFIGURATIONS[name]
     (tmp_path / "config.yaml").write_bytes(content)
@@ -199,7 +200,7 @@ TABLES: dict[str, tuple[str, bytes]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", list(TABLES))
+@pytest.mark.parametrize("name", variants(TABLES, quick=list(TABLES)[::3]))
 def test_a_hostile_table_cannot_be_used(name: str, tmp_path: Path) -> None:
     file, content = TABLES[name]
     (tmp_path / file).write_bytes(content)

@@ -147,6 +147,7 @@ def own_process(workspace: Workspace) -> Iterator[Callable[[], list[psutil.Proce
     psutil.wait_procs(find(), timeout=20)
 
 
+@pytest.mark.long
 def test_the_owner_is_notified_once_though_servers_and_the_follower_are_killed(
     workspace: Workspace, alive: RunDirectory, own_process: Callable[[], list[psutil.Process]], tmp_path: Path
 ) -> None:

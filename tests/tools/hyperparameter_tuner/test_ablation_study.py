@@ -85,6 +85,7 @@ def killed(module_launcher: Scripted, module_workspace: Workspace, make_project:
     return ended(module_launcher, module_workspace, study)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TUNE-5", "TUNE-7")
 def test_it_equals_one_left_in_peace_whose_runs_were_side_by_side(
     module_launcher: Scripted, module_workspace: Workspace, killed: StudyView, make_project: Callable[..., str]

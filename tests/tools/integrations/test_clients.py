@@ -97,6 +97,7 @@ def test_the_typescript_has_nothing_that_is_more_than_types(model_of: Any, tmp_p
         assert not re.search(r"\b(readonly|public|private|protected)\b", constructor)
 
 
+@pytest.mark.long
 def test_a_wrong_row_of_a_later_part_is_named_by_its_place_among_all(
     model_of: Any, service_of: Callable[[str], Service], tmp_path: Path
 ) -> None:

@@ -186,6 +186,7 @@ def test_a_request_that_is_wrong_names_its_field(name: str, service_of: Callable
     assert words in problem["problem"]
 
 
+@pytest.mark.long
 def test_what_is_no_row_of_another_kind_names_its_field(service_of: Callable[[str], Service]) -> None:
     torn = base64.b64encode(b"no picture").decode()
     given = {"picture": ("*", "base64"), "text": (" ", "empty"), "array": ([[1, 2]], "shape")}

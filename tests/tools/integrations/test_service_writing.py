@@ -19,6 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.tools.integrations.conftest import Service, serving
 from tests.tools.integrations.test_generation import WRITES, WRITING, write_model
 from tests.tools.integrations.test_service import predicted, require_lock
+from tests.variants import variants
 
 from trainwright.tools.integrations import deploy
 from trainwright.trainer.data.text import transform
@@ -68,7 +69,7 @@ def test_the_marks_that_end_a_document_are_shipped(model_of: Any) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["writing", "packed_writing", "library_writing"])
+@pytest.mark.parametrize("kind", variants(["writing", "packed_writing", "library_writing"], quick=["writing"]))
 def test_it_writes_what_the_released_weights_write(
     kind: str, model_of: Any, service_of: Callable[[str], Service]
 ) -> None:

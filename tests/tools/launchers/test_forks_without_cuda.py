@@ -52,6 +52,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 TRAINED = {"table": SHORT, "tensorboard": {**SHORT, "logging": {"tensorboard": True}}, "texts": TEXTS}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", variants(TRAINED, quick=["table"]))
 def test_a_warm_process_leaves_cuda_to_its_forks(name: str, tmp_path: Path, log: Path) -> None:
     rows = [f"{word} {number},{number % 2}" for number, word in enumerate(["good", "bad"] * 40)]

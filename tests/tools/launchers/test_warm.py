@@ -261,6 +261,7 @@ def test_one_that_nobody_asks_ends_and_the_next_run_starts_cold(tmp_path: Path) 
     own.warm.close()
 
 
+@pytest.mark.long
 @pytest.mark.requirement("GATE-4", "TRAIN-10")
 def test_none_takes_more_memory_than_it_may_and_none_starts_where_memory_is_short(
     own: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -287,6 +288,7 @@ def test_none_takes_more_memory_than_it_may_and_none_starts_where_memory_is_shor
     assert len(started) == 1
 
 
+@pytest.mark.long
 @pytest.mark.requirement("GATE-4", "REPRO-1")
 def test_each_environment_has_its_own_and_the_least_recently_used_goes(tmp_path: Path) -> None:
     own = launcher(tmp_path / "warm", most=2)
@@ -343,6 +345,7 @@ def started(python: Path | str, how: str, folder: Path) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-10")
 def test_a_warm_run_outlives_its_server_and_the_warm_process_does_not(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run-0", SHORT | {"training": {"epochs": 40}})

@@ -80,6 +80,7 @@ def test_a_short_replay_carries_the_evidence_over_and_every_later_gate_stands_ag
     assert verify_workspace(workspace.path).findings == []
 
 
+@pytest.mark.long
 @pytest.mark.requirement("PHASE-8", "REPRO-3")
 def test_too_few_steps_are_made_as_many_as_carry_the_plan_over(at: At, other_numpy: Callable[[], None]) -> None:
     workspace = at("diagnosed")

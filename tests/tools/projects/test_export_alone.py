@@ -93,7 +93,7 @@ def test_what_cannot_be_exported_closes_planning_and_its_change_needs_no_other_s
     workspace.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("GATE-2", "PHASE-6", "PHASE-8")
 def test_another_format_repeats_the_export_and_no_run(tmp_path: Path) -> None:

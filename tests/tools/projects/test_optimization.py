@@ -281,6 +281,7 @@ def next_of(workspace: Workspace) -> NextCall:
     return status.next
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("PHASE-10", "GATE-7")
 def test_a_search_whose_best_lies_at_an_end_is_followed_by_one_beyond_it_until_the_goal_is_met(at: At) -> None:

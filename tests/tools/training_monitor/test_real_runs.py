@@ -108,6 +108,7 @@ def test_a_good_run_on_real_digits_is_deployed_with_curves_and_report(digits, tm
     assert "Recommendation: deploy\n" in diagnostic_report(digits, GOAL, pictures)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("DIAG-1")
 def test_a_huge_learning_rate_is_named_as_the_cause_of_a_loss_that_is_not_finite(diverged):
     assert diverged.status().state is RunState.FAILED

@@ -73,6 +73,7 @@ def test_a_run_out_of_memory_says_what_would_fit_and_that_fits(tmp_path: Path, m
     assert smaller.status().state is RunState.COMPLETED
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-2", "TRAIN-8")
 def test_where_no_batch_fits_recomputing_is_named_with_the_modules(tmp_path: Path, make_run: Any, work: Any) -> None:
     (tmp_path / "hungry.py").write_text(HUNGRY.replace("4000", "50000").replace("range(4)", "range(12)"))

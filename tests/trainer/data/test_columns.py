@@ -224,7 +224,7 @@ def look_at(path: Path) -> dict[str, Any]:
     return data_evidence(from_loaded(loaded, SplitSection(), source="file"), path.parent)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-11", "TRAIN-10", "REPRO-4")
 @pytest.mark.parametrize("kind", variants(["npz", "csv", "parquet"], quick=["parquet"]))
 def test_the_first_look_at_a_large_file_calls_no_python_for_each_row(

@@ -6,6 +6,7 @@ import runpy
 from pathlib import Path
 
 import pytest
+from tests.variants import variants
 
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.estimation.memory import CONTEXT_BYTES, estimate
@@ -20,7 +21,7 @@ PEAK_MIB = {
 
 
 @pytest.mark.requirement("ARCH-4")
-@pytest.mark.parametrize("name", PEAK_MIB)
+@pytest.mark.parametrize("name", variants(PEAK_MIB, quick=list(PEAK_MIB)[:1]))
 def test_the_estimate_for_a_gpu_is_near_the_peak_of_one_and_never_below(name: str, tmp_path: Path) -> None:
     made = runpy.run_path(str(PAIRS))
     made["write_data"](tmp_path)

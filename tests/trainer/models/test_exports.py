@@ -41,6 +41,7 @@ def exported(values: dict[str, Any], project: Path, make_run: Any, work: Any) ->
     return run
 
 
+@pytest.mark.long
 @pytest.mark.requirement("CKPT-5", "TRAIN-1")
 @pytest.mark.parametrize("values", [pytest.param(GPT, marks=pytest.mark.long), RESNET], ids=["gpt", "resnet"])
 def test_a_model_by_name_is_written_as_onnx(values: dict[str, Any], project: Path, make_run: Any, work: Any) -> None:
