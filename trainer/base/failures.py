@@ -199,13 +199,23 @@ def _label(error: BaseException) -> TrainwrightError | None:
 
 
 def _loader(error: BaseException) -> TrainwrightError | None:
-    if not isinstance(error, RuntimeError) or not _LOADER_DIED.search(str(error)):
+    is_told = isinstance(error, RuntimeError) and _LOADER_DIED.search(str(error))
+    if not is_told and not _was_fetched_from_the_dead(error):
         return None
     return DataError(
         f"A loader worker died: {str(error)[:200]}.",
         remedy="Most often the system's memory ran out: lower loader.num_workers (0 fetches in the run's own process; "
         "the results are the same), or correct data code that ends its process; then start the run again.",
     )
+
+
+def _was_fetched_from_the_dead(error: BaseException) -> bool:
+    """Return whether a batch in shared memory could not be opened, since the process that holds it has ended."""
+    step, passed = error.__traceback__, set()
+    while step is not None:
+        passed.add(Path(step.tb_frame.f_code.co_filename).parts[-2:])
+        step = step.tb_next
+    return isinstance(error, OSError | EOFError) and ("multiprocessing", "reductions.py") in passed
 
 
 def _lone_sample(error: BaseException) -> TrainwrightError | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from typing import Any
 
 import pytest
 import torch
 
+from trainwright.trainer.base.failures import known_failure
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.checkpoints.store import newest_whole, store_of
 from trainwright.trainer.run import RunState
@@ -134,6 +137,28 @@ def test_a_loader_worker_that_is_killed_ends_the_run_at_once_with_what_to_do(end
     assert "loader worker" in status.failure.message.lower()
     assert "loader.num_workers" in status.failure.remedy
     assert {record.step for record in list_checkpoints(run)} >= {10}
+
+
+@pytest.mark.requirement("TRAIN-10")
+def test_a_batch_of_a_loader_worker_that_has_died_since_is_told_as_its_death() -> None:
+    fork = torch.multiprocessing.get_context("fork")
+    batches = fork.Queue()
+
+    def work() -> None:
+        batches.put(torch.ones(4))
+        batches.close()
+        batches.join_thread()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    process = fork.Process(target=work)
+    process.start()
+    process.join()
+    with pytest.raises(OSError, match=r"refused|reset|No such file") as gone:
+        batches.get(timeout=5)
+    told = known_failure(gone.value)
+    assert told is not None
+    assert "A loader worker died" in str(told)
+    assert known_failure(ConnectionResetError("reset by peer")) is None, "of another connection"
 
 
 @pytest.mark.requirement("TRAIN-10", "REPRO-6")
