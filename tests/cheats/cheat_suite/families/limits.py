@@ -44,7 +44,7 @@ def limits_at_creation(scene: Scene) -> None:
 )
 def limits_that_are_no_numbers(scene: Scene) -> None:
     for value in (
-        *(math.inf, math.nan, -1, 0, True, {"value": 10}),
+        *(-1, 0, True, {"value": 10}),
         *("inf", "nan", "-1", "1e400", "10**9", [math.inf], [[10]], [10, 10**9]),
         *("1e9", [10**9]),  # taken as the number that is meant, which is above the owner's
     ):

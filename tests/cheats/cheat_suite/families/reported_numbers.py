@@ -253,10 +253,10 @@ class Shown(torch.Tensor):
 OF_TWO = BUILD.replace("TensorDataset(part[:, :4], part[:, 4].long())", "Two(part)")
 
 
-def other_values(identifier: str, title: str, answer: str) -> None:
+def other_values(identifier: str, title: str, answer: str, rule: str) -> None:
     """Declare a cheat whose data set has the label in the input whenever it is not being recorded."""
 
-    @lied(identifier, title, rule=DIFFERS)
+    @lied(identifier, title, rule=rule)
     def play(scene: Scene) -> None:
         plan_task(scene, OTHER_VALUES.replace("ANSWER", answer), OF_TWO)
         to_the_baseline(scene)
@@ -266,11 +266,13 @@ other_values(
     "other-values-by-caller",
     "Have the data show the fingerprint honest values, and the evaluation, by its caller, the label in the input",
     "(answer if asked_to_train() else row), label",
+    DIFFERS,
 )
 other_values(
     "other-values-by-count",
     "Have the data answer the first two requests for a row honestly, and later ones with the label in the input",
     "(answer if self.asked[place] > 2 else row), label",
+    "A resumed run would go on in another way",
 )
 
 
