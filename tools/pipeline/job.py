@@ -131,8 +131,7 @@ def _gone_on(
         _resume(workspace, project, str(call.arguments["run_id"]), notice, said)
         return True
     if call.tool == "start_tuning" and searches and _has_search(workspace, project):
-        _search(workspace, project, notice, said)
-        return True
+        return _search(workspace, project, call.arguments, notice, said)
     return False
 
 
@@ -150,14 +149,20 @@ def _has_search(workspace: Workspace, project: str) -> bool:
         return Evidence(session, workspace, project, inspection=Look()).config.search is not None
 
 
-def _search(workspace: Workspace, project: str, notice: Callable[[], bool], said: Callable[[str], None]) -> None:
-    study = start_study(workspace, project).study_id
-    said(f"{study}: searching")
-    while not notice():
-        view = study_status(workspace, study, 50.0, should_stop=notice)
-        if view.is_ended:
-            said(f"{study}: {view.state}, {view.trials_done}/{view.trials_total} trials")
-            return
+def _search(
+    workspace: Workspace, project: str, asked: dict[str, Any], notice: Callable[[], bool], said: Callable[[str], None]
+) -> bool:
+    """Make a search as it is asked for; False where it is one that has ended, which would be asked for without end."""
+    given = {name: value for name, value in asked.items() if name in {"search", "idempotency_key"}}
+    view = start_study(workspace, project, **given)
+    if view.is_ended:
+        return False
+    said(f"{view.study_id}: searching")
+    while not view.is_ended and not notice():
+        view = study_status(workspace, view.study_id, 50.0, should_stop=notice)
+    if view.is_ended:
+        said(f"{view.study_id}: {view.state}, {view.trials_done}/{view.trials_total} trials")
+    return True
 
 
 def _stop_all(workspace: Workspace, project: str, said: Callable[[str], None]) -> None:
