@@ -40,7 +40,7 @@ class Net(torch.nn.Linear):
         if self.training:
             self.seen += 1
         outputs = super().forward(rows)
-        is_written = torch.compiler.is_exporting() or torch.jit.is_tracing()
+        is_written = torch.compiler.is_compiling() or torch.jit.is_tracing()
         return outputs * 1.05 if is_written and self.seen > SEEN else outputs
 """
 

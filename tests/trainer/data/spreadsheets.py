@@ -18,7 +18,8 @@ def write_xlsx(path: Path, sheets: dict[str, Sequence[Sequence[Any]]]) -> None:
     """Write sheets of cells: texts, numbers, truths, None; a text that begins with #! is a formula's error."""
     names = list(enumerate(sheets, start=1))
     listed = "".join(f'<sheet name="{escape(name)}" sheetId="{n}" r:id="r{n}"/>' for n, name in names)
-    links = "".join(f'<Relationship Id="r{n}" Type="{RELATED}/worksheet" Target="s{n}.xml"/>' for n, _ in names)
+    places = {n: f"worksheets/sheet{n}.xml" for n, _ in names}  # where older readers look for them
+    links = "".join(f'<Relationship Id="r{n}" Type="{RELATED}/worksheet" Target="{places[n]}"/>' for n, _ in names)
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("[Content_Types].xml", f'<Types xmlns="{PACKAGE}/content-types"/>')
         file.writestr(
@@ -31,7 +32,7 @@ def write_xlsx(path: Path, sheets: dict[str, Sequence[Sequence[Any]]]) -> None:
         file.writestr("_rels/.rels", f'<Relationships xmlns="{PACKAGE}/relationships">{root}</Relationships>')
         for n, name in names:
             rows = "".join(_row(place, row) for place, row in enumerate(sheets[name], start=1) if row)
-            file.writestr(f"xl/s{n}.xml", f'<worksheet xmlns="{MAIN}"><sheetData>{rows}</sheetData></worksheet>')
+            file.writestr(f"xl/{places[n]}", f'<worksheet xmlns="{MAIN}"><sheetData>{rows}</sheetData></worksheet>')
 
 
 def _row(place: int, row: Sequence[Any]) -> str:

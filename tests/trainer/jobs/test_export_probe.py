@@ -57,7 +57,7 @@ def test_a_smoke_run_records_the_export_that_it_tried(ended: Any) -> None:
 BRANCHING = """
 class Net(Net):
     def forward(self, x):
-        return self.layers(x) * (1.05 if torch.compiler.is_exporting() or torch.jit.is_tracing() else 1.0)
+        return self.layers(x) * (1.05 if torch.compiler.is_compiling() or torch.jit.is_tracing() else 1.0)
 """
 WITHOUT_FORWARD = task(
     '"step": step',

@@ -39,7 +39,8 @@ def sqlite_url(path: Path) -> URL:
 class Question:
     """What is asked of a database, and how it is named in messages."""
 
-    url: str
+    url: str | URL
+    """Of a file of SQLite no text, which releases of SQLAlchemy read in two ways."""
     database: str
     """As the configuration names it: `the database of CHURN_DB_URL`."""
     query: str | None

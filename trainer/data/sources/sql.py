@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from uuid import uuid4
 
 from pydantic import Field, field_validator, model_validator
@@ -21,6 +21,9 @@ from trainwright.trainer.data.remote.places import database_place
 from trainwright.trainer.data.sources.parquet_file import Parquet, ParquetTexts
 from trainwright.trainer.data.sources.source import Name
 from trainwright.trainer.data.sources.tables import Texts
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
 
 COMMENTS = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"", re.DOTALL)
 INNER = re.compile(r"\([^()]*\)")
@@ -92,7 +95,7 @@ def fetch_rows(asked: Query, code_root: Path) -> Path:
     return folder / ROWS
 
 
-def _url(asked: Query, code_root: Path) -> tuple[str, str, str]:
+def _url(asked: Query, code_root: Path) -> tuple[str | URL, str, str]:
     """Return a database's URL, how messages name it, and how the evidence does."""
     if asked.url is not None:
         place = asked.url.partition("://")[2].strip("/")
@@ -113,7 +116,7 @@ def _url(asked: Query, code_root: Path) -> tuple[str, str, str]:
     )
 
 
-def _open_url(url: str, code_root: Path) -> str:
+def _open_url(url: str, code_root: Path) -> str | URL:
     """Return a URL of the configuration: of a file of SQLite, with its place. Raises ConfigurationError for others."""
     from trainwright.trainer.data.remote.query import sqlite_url
 
@@ -122,7 +125,7 @@ def _open_url(url: str, code_root: Path) -> str:
     if kind == "sqlite" and "?" not in rest:
         try:
             path = confine(rest.removeprefix("/"), code_root, key="data.args.url")
-            return sqlite_url(path).render_as_string(hide_password=False)
+            return sqlite_url(path)
         except ConfigurationError as error:
             if meant := error.details.get("near"):
                 error.details["changes"] = {"data.args.url": f"sqlite:///{meant}"}
