@@ -9,6 +9,8 @@ from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.phases import Phase
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.trainer.run.results import Export
 
@@ -29,7 +31,7 @@ def _tested(evidence: Evidence, found: Export) -> str:
     tested, certified = evidence.export.tested_metrics(), evidence.export.certified("test")
     if not tested:
         return "The data has no test split."
-    first = sorted(tested, key=lambda name: name != evidence.goal_metric)[:MOST_METRICS]
+    first = of_the_goals_kind_first(tested, evidence.goal_metric)
     figures = {name: _figure(name, tested[name], found.test.size or 0) for name in first}
     sides = {
         "certified": [told for name, told in figures.items() if name in certified],
@@ -37,6 +39,14 @@ def _tested(evidence: Evidence, found: Export) -> str:
     }
     told = "; ".join(f"{by}: {', '.join(each)}" for by, each in sides.items() if each)
     return f"Test split, {found.test.size} rows, {told}."
+
+
+def of_the_goals_kind_first(names: Iterable[str], goal: str) -> list[str]:
+    """Return the metrics that are told: the goal's, the same of other targets (`b_r2`), losses last."""
+    kind = goal.rpartition("_")[2]
+    alike = {name for name in names if name.rpartition("_")[2] == kind}
+    ordered = sorted(names, key=lambda name: (name != goal, name not in alike, "loss" in name))
+    return ordered[: max(MOST_METRICS, len(alike | {goal}))]
 
 
 def _figure(name: str, value: float, rows: int) -> str:

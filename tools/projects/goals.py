@@ -112,11 +112,30 @@ def settled_for(config: dict[str, Any], template: dict[str, Any], goal: dict[str
         or _measured_by_objective(goal["metric"], values)
     )
     if not given and goal["metric"] not in named:
+        _require_one_task(goal, values)
         _require_built_in(goal, named)
         values["metrics"] = [goal["metric"], *metrics]
     again = merge_changes({}, values, argument="config", nested=True)
     _require_loss_of(goal["metric"], again.config, config)
     return replace(again, changes=settled.changes, notes=settled.notes)
+
+
+def _require_one_task(goal: dict[str, Any], values: dict[str, Any]) -> None:
+    """Refuse a goal in a metric of no task, where each task has its own."""
+    tasks = (values.get("objective") or {}).get("tasks")
+    if not isinstance(tasks, dict) or goal["metric"] not in BUILT_IN["metrics"]:
+        return
+    measured = [f"{name}_{goal['metric']}" for name, task in tasks.items() if goal["metric"] in task.get("metrics", ())]
+    amended = {**goal, "metric": (measured or [f"{next(iter(tasks))}_{goal['metric']}"])[0]}
+    raise ConfigurationError(
+        f"goal.metric {goal['metric']!r} is of one target, and multi_task measures each task's own: "
+        f"{', '.join(measured) or 'none of its tasks has it under metrics'}.",
+        remedy=f"Give goal={json.dumps(amended)}{'' if measured else ' and that task the metric'}, the others as "
+        "evaluation_gate.minimum or maximum. For one figure over columns of numbers leave objective out: one target of "
+        "several columns with loss mse, of which r2 is the mean over columns.",
+        document="configs/objectives.md",
+        details={"amend": {"goal": amended}} if measured else {},
+    )
 
 
 def _require_built_in(goal: dict[str, Any], named: list[str]) -> None:

@@ -62,11 +62,19 @@ JOINT = re.compile(
 )
 """What stands between two columns of an enumeration."""
 SEVERAL = any_of(
-    r"(?:several|all|any|each|some) of|both|jointly|together|at once|multi-?(?:label|target|output)\w*|gemeinsam"
-    r"|mehrere\w*|alle (?:zwei|drei|vier|fünf)|beide\w*"
+    r"(?:several|all|any|each|some) of|all (?:two|three|four|five)|both|joint(?:ly)?|together|at once"
+    r"|multi-?(?:label|target|output)\w*|gemeinsam\w*|mehrere\w*|alle (?:zwei|drei|vier|fünf)|beide\w*"
 )
 """Words of several that are predicted at once."""
 SHORTEST_STEM = 5
+UNIT = re.compile(
+    r"_(?:[munk]?m[23]?|[mk]?g|[kmg]?pa|bar|[kmg]?wh?|[mk]?v|ma|[kmg]?hz|[munk]?s|h|hours?|days?|tage?|stunden|ml"
+    r"|[ck]|deg|pct|percent|prozent|usd|eur|kmh|mph|rpm|ppm|kj|kn|nm|db)$",
+    re.IGNORECASE,
+)
+"""End of a column's name that a sentence leaves out: druckfestigkeit_mpa."""
+SPELT = {"ss": "(?:ss|ß)", "ae": "(?:ae|ä)", "oe": "(?:oe|ö)", "ue": "(?:ue|ü)"}
+"""Letters that a name writes out, as German sentences have them."""
 PRONOUNS = frozenset({
     "who", "which", "what", "whether", "when", "where", "how", "all", "any", "each", "one", "this", "that", "is", "it",
     "wer", "was", "wie", "ob", "wo", "wann", "alle",
@@ -205,7 +213,7 @@ def _place_of(name: str, text: str) -> tuple[int, int] | None:
 def _spans_of(name: str, text: str) -> Iterator[tuple[int, int]]:
     """Yield where a column is named in a text: as it is written, or else once by a form of its word."""
     name = FLAG.sub("", name)
-    words = re.sub(r"(?:_|\\[ .-]|(?<=[a-z])(?=[A-Z]))+", r"[\\s_.-]?", re.escape(name))
+    words = _spelt(re.sub(r"(?:_|\\[ .-]|(?<=[a-z])(?=[A-Z]))+", r"[\\s_.-]?", re.escape(name)))
     if name.lower() in PRONOUNS:
         quoted = re.finditer(rf"[`'\"]{words}[`'\"]|\b(?:column|spalte) {words}\b", text, re.IGNORECASE)
         yield from (match.span() for match in quoted)
@@ -213,11 +221,16 @@ def _spans_of(name: str, text: str) -> Iterator[tuple[int, int]]:
     exact = [one.span() for one in re.finditer(rf"(?<!\w){words}(?:s|es)?(?!\w)", text, re.IGNORECASE)
              if not BESIDE.search(text[: one.start()])]  # fmt: skip
     yield from exact
-    stem = name.lower()[: max(len(name) - 2, SHORTEST_STEM)]
-    if exact or len(name) <= SHORTEST_STEM or not stem.isalpha():
+    bare = UNIT.sub("", name)
+    stem = bare if bare != name else name[: max(len(name) - 2, SHORTEST_STEM)]
+    if exact or len(bare) < SHORTEST_STEM + (bare == name) or not stem.isalpha():
         return
-    found = re.search(rf"(?<!\w){stem}\w{{0,4}}(?!\w)", text, re.IGNORECASE)
+    found = re.search(rf"(?<!\w){_spelt(stem)}\w{{0,4}}(?!\w)", text, re.IGNORECASE)
     yield from [] if found is None else [found.span()]
+
+
+def _spelt(pattern: str) -> str:
+    return re.sub("|".join(SPELT), lambda found: SPELT[found[0].lower()], pattern, flags=re.IGNORECASE)
 
 
 def settle_target(

@@ -92,6 +92,14 @@ def test_the_goal_may_be_what_the_objective_measures(
     assert not version["values"].get("metrics")
 
 
+@pytest.mark.requirement("CONF-1", "PHASE-2")
+def test_a_goal_in_a_metric_of_no_task_is_answered_by_those_that_the_tasks_measure(workspace: Workspace) -> None:
+    config = CONFIG | {"objective": {"name": "multi_task", "tasks": TASKS}}
+    with pytest.raises(ConfigurationError, match="measures each task's own: digit_accuracy") as refused:
+        create(workspace, goal=GOAL, config=config)
+    create(workspace, **{"config": config, **refused.value.details["amend"]})
+
+
 @pytest.mark.requirement("CONF-1")
 @pytest.mark.parametrize(
     ("changes", "says"),

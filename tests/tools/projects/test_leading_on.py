@@ -15,7 +15,7 @@ from trainwright.tools import projects
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checks.evaluation import _ask
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.final_words import final_words
+from trainwright.tools.gates.final_words import final_words, of_the_goals_kind_first
 from trainwright.tools.gates.searches import is_baseline
 from trainwright.tools.hyperparameter_tuner import start_study
 from trainwright.tools.projects.advancing import _answer, _Way, advance
@@ -69,6 +69,13 @@ def test_the_last_answer_of_advance_has_goal_figures_and_use_and_counts_apart_wh
         evidence = Evidence(session, workspace, NAME)
         monkeypatch.setattr(type(evidence.export), "certified", lambda *_: {"accuracy": 0.9})
         assert re.search(r"certified: accuracy .*; as its process reported: loss ", final_words(evidence)[1])
+
+
+@pytest.mark.requirement("GATE-7", "GATE-6")
+def test_the_last_answer_has_the_goals_metric_of_every_target_before_any_loss() -> None:
+    names = ["b_loss", "b_r2", "c_loss", "c_r2", "loss", "a_r2", "d_r2", "e_r2"]
+    assert of_the_goals_kind_first(names, "a_r2") == ["a_r2", "b_r2", "c_r2", "d_r2", "e_r2"]
+    assert of_the_goals_kind_first(["f1", "accuracy", "loss"], "accuracy") == ["accuracy", "f1", "loss"]
 
 
 @pytest.mark.slow

@@ -60,6 +60,10 @@ def table(name: str) -> dict[str, Any]:
             **{f"mfcc{band}": draw.normal(0, 1, ROWS) for band in range(16)}, "state": draw.choice(["ok", "dry"], ROWS),
         },
         "pumps.csv": {"heat": draw.normal(50, 5, ROWS), "days": np.arange(ROWS), "change": draw.normal(0, 1, ROWS)},
+        "mixtures.csv": {
+            name: draw.normal(30, 9, ROWS)
+            for name in ("zement_kg", "temperatur_c", "druckfestigkeit_mpa", "ausbreitmass_mm", "erstarrung_h")
+        },
         "queues.csv": {"team": draw.choice(["a", "b", "c"], ROWS), "urgency": draw.choice(["u", "v"], ROWS)},
     }  # fmt: skip
     if name == "book.txt":

@@ -46,6 +46,10 @@ SEVERAL = [
     ("predict x, y and z from carat and cut, r2 of 0.8", "diamonds.csv", ("x", "y", "z"), "mse"),
     ("Aus diamonds.csv: sage x (mm), y und z gemeinsam voraus, R2 von 0.8", "diamonds.csv", ("x", "y", "z"), "mse"),
     ("predict `cut` and `price`, as well as you can", "diamonds.csv", ("cut", "price"), "multi_task"),
+    *((sentence, "mixtures.csv", ("druckfestigkeit_mpa", "ausbreitmass_mm", "erstarrung_h"), "mse") for sentence in (
+        "Ein gemeinsames Modell für Druckfestigkeit, Ausbreitmaß und Erstarrung, R2 ab 0.85",
+        "One joint model for druckfestigkeit, ausbreitmass and erstarrung, mean R2 of at least 0.85",
+    )),
 ]  # fmt: skip
 
 
@@ -68,6 +72,7 @@ def test_several_columns_are_refused_with_the_page_and_none_is_an_input_where_on
     ("sentence", "data", "target"),
     [
         ("x, y and z drive the price; r2 of 0.8", "diamonds.csv", "price"),
+        ("Sage die Druckfestigkeit voraus, R2 ab 0.85", "mixtures.csv", "druckfestigkeit_mpa"),
         ("estimate how carat and cut affect price, r2 of 0.8", "diamonds.csv", "price"),
         ("predict which carat and cut lead to a high price, r2 of 0.8", "diamonds.csv", "price"),
         ("predict price, carat and cut being the inputs, r2 of 0.8", "diamonds.csv", "price"),
