@@ -88,7 +88,8 @@ def first_search(evidence: Records) -> NextCall:
 def next_search(evidence: Records, found: dict[str, Any]) -> NextCall:
     """Name the call after an improvement that was not validated.
 
-    Where the best lies near an end of its range, that range is moved. Else more seeds for a gain above the noise, or
+    A best that reaches the goal with every seed becomes the configuration. Where it lies near an end of its range,
+    that range is moved. Else more seeds for a gain above the noise, or
     more trials, once; then the agent's or the owner's exit. Never more trials than the limits leave.
 
     Args:
@@ -99,7 +100,7 @@ def next_search(evidence: Records, found: dict[str, Any]) -> NextCall:
     gain, spread = found["improvement_mean"], found["baseline_spread"]
     repeats = min(2 * search.confirmation_repeats, MOST_REPEATS)
     before = len(ended_studies(evidence))
-    if further := moved_search(evidence):
+    if further := _reaches_the_goal(evidence, found) or moved_search(evidence):
         return further
     if is_baseline(evidence.confirmation):
         changes: dict[str, Any] = {"trials": affordable(evidence, _twice(search), search.confirmation_repeats)}
@@ -117,6 +118,20 @@ def next_search(evidence: Records, found: dict[str, Any]) -> NextCall:
     cost = costs(evidence, wanted.trials, wanted.confirmation_repeats)
     why = f"{why}; {cost}. Or end below the goal: {_exit(evidence)}"
     return evidence.call("start_tuning", why, search=wanted.as_asked())
+
+
+def _reaches_the_goal(evidence: Records, found: dict[str, Any]) -> NextCall | None:
+    """Name the change to a best that reaches the goal with every seed, beside a baseline too uneven to compare."""
+    if is_baseline(evidence.confirmation) or not all(map(evidence.reaches_goal, found["best"])):
+        return None
+    worst = (min if evidence.goal["direction"] == "maximize" else max)(found["best"])
+    why = (
+        f"the best trial reaches the goal with each of {len(found['best'])} seeds ({worst:.4g} at the worst), beside a "
+        f"baseline that varies by {found['baseline_spread']:.4g} from seed to seed: as the configuration it is a "
+        "baseline that meets the goal"
+    )
+    searched = {"search": None} if evidence.config.search is not None else {}
+    return evidence.call("configure", why, changes={**evidence.confirmation["best_parameters"], **searched})
 
 
 def moved_search(evidence: Records) -> NextCall | None:

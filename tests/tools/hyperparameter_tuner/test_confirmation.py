@@ -102,17 +102,26 @@ def test_a_search_that_settled_nothing_goes_on_in_its_own_space(
         seconds_left=None,
         confirmation={},
         goal={"direction": "maximize"},
+        reaches_goal=lambda value: value >= 0.85,
         goal_metric="accuracy",
         config_digests={""},
         facts=SimpleNamespace(started={}, seals={}),
         baseline=SimpleNamespace(row=two_seconds(), best_value=lambda metric: 0.81239),
         call=lambda tool, why, **arguments: NextCall(tool=tool, arguments=arguments, why=why),
     )
-    call = next_search(evidence, {"improvement_mean": gain, "baseline_spread": spread})
+    found = {"improvement_mean": gain, "baseline_spread": spread, "best": [0.92, 0.84, 0.92]}
+    call = next_search(evidence, found)
     assert (call.tool, call.arguments["search"]) == ("start_tuning", {"space": space, **changed})
     assert SearchSection.model_validate(call.arguments["search"]) != search
     assert "repetitions of 2 s: about" in call.why
     assert "{'accept': 0.8123}" in call.why, "what was reached meets the value that the owner is asked to accept"
+    evidence.config = SimpleNamespace(search=search)
+    evidence.confirmation = {"best_parameters": {"optimizer.learning_rate": 0.005}, "best_runs": ["trial-3"]}
+    call = next_search(evidence, {**found, "best": [0.92, 0.86, 0.92]})
+    assert (call.tool, call.arguments["changes"]) == (
+        "configure", {"optimizer.learning_rate": 0.005, "search": None}
+    )  # fmt: skip
+    assert "with each of 3 seeds (0.86 at the worst)" in call.why
 
 
 def two_seconds() -> Run:
