@@ -8,6 +8,8 @@ from typing import Any
 
 import polars as pl
 import pytest
+import torch
+from torch.utils.data import TensorDataset
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.config import config_digest, parse_config
@@ -86,6 +88,15 @@ def test_a_later_run_whose_verdicts_depend_on_the_day_stops_where_they_cannot_be
     with pytest.raises(DataError, match="could not be validated: The checks of 'raising'") as refused:
         validated(later, {}, 0)
     assert "without" not in refused.value.remedy
+
+
+def test_wide_samples_of_ones_own_are_not_called_copies_by_their_summaries(tmp_path: Path) -> None:
+    words = torch.eye(400)[torch.randperm(400, generator=torch.Generator().manual_seed(0))]
+    samples = {"train": TensorDataset(words, torch.arange(400) % 2)}
+    own = parse_config({"model": {"use": "mlp"}, "data": {"use": "mine.py:build"}})
+    report = validation_of(own, tmp_path, samples, 0).report
+    assert [one.name for one in report.checks if not one.passed] == []
+    assert "duplicates" in [one.what for one in report.not_checked]
 
 
 def test_a_process_that_ended_while_it_validated_is_no_exemption() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.paths import confine
-from trainwright.trainer.data.validation.check import ROW, Context
+from trainwright.trainer.data.validation.check import ROW, SUMMARY, Context
 from trainwright.trainer.data.validation.expectations import Expectations
 from trainwright.trainer.data.validation.values import kind_of
 
@@ -190,7 +190,7 @@ def _columns(name: str, values: np.ndarray[Any, Any]) -> dict[str, Any]:
         return {f"{name}{place}": np.ascontiguousarray(flat[:, place]) for place in range(flat.shape[1])}
     with np.errstate(all="ignore"):
         wide = flat.astype(np.float64)
-        return {f"{name}_{what}": getattr(np, what)(wide, axis=1) for what in ("mean", "std", "min", "max")}
+        return {f"{name}_{what}": getattr(np, what)(wide, axis=1) for what in SUMMARY}
 
 
 def _read(
@@ -212,7 +212,13 @@ def _read(
                 return None
     first = found[0]
     try:
-        inputs = {name: np.stack([_summary(one.inputs[name]) for one in found]) for name in first.inputs}
+        inputs: dict[str, np.ndarray[Any, Any]] = {}
+        for name, value in first.inputs.items():
+            stacked = np.stack([_summary(one.inputs[name]) for one in found])
+            is_wide = len(SUMMARY) == stacked.shape[-1] < np.size(value)
+            inputs |= (
+                {f"{name}_{what}": stacked[:, n] for n, what in enumerate(SUMMARY)} if is_wide else {name: stacked}
+            )
         target = None if first.target is None else np.stack([np.asarray(one.target) for one in found])
     except (KeyError, ValueError):
         return None

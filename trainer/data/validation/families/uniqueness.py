@@ -28,13 +28,16 @@ class Uniqueness(Family):
         for columns in context.expectations.rows.unique_together:
             if set(columns) <= context.kinds.keys():
                 yield _together(context, "+".join(columns), columns, "error", 0.0)
-        if hashable(context) and not _implied(context):
+        if hashable(context) and not _implied(context) and not context.is_summarised:
             yield _together(context, None, hashable(context), _severity(context), _allowed(context))
 
     def left_out(self, context: Context) -> Iterable[NotChecked]:
         """Yield repeated rows, where they would repeat a value of a column that is checked anyway."""
         if implied := _implied(context):
             yield NotChecked(what="duplicates", why=f"{implied}.unique covers it: equal rows repeat it")
+        elif context.is_summarised:
+            why = "samples stand as mean, deviation and ends, which different ones share; the fixed splits count copies"
+            yield NotChecked(what="duplicates", why=why)
 
 
 def _implied(context: Context) -> str | None:
