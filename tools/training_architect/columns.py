@@ -66,6 +66,12 @@ SEVERAL = any_of(
     r"|multi-?(?:label|target|output)\w*|gemeinsam\w*|mehrere\w*|alle (?:zwei|drei|vier|fünf)|beide\w*"
 )
 """Words of several that are predicted at once."""
+AT_ONCE = any_of(
+    r"(?:for|to|of|in|into) several|several (?:classes|labels|categories|teams|topics|targets|columns|answers)|jointly"
+    r"|more than one (?:class|label|category|team|topic)|multi-?(?:label|target|output)\w*|gemeinsam\w*"
+    r"|(?:two|three|four|five|six|last \w+|letzten \w+) (?:\w+ )?(?:columns|spalten|targets)"
+)
+"""Words that want several columns at once, whichever they are."""
 SHORTEST_STEM = 5
 UNIT = re.compile(
     r"_(?:[munk]?m[23]?|[mk]?g|[kmg]?pa|bar|[kmg]?wh?|[mk]?v|ma|[kmg]?hz|[munk]?s|h|hours?|days?|tage?|stunden|ml"
@@ -254,9 +260,27 @@ def settle_target(
     reading.questions.append(_which(request.intent, named or able or _able(columns, text) or list(columns)))
 
 
+def siblings_told(target: str, others: Sequence[str], columns: dict[str, Any]) -> list[str]:
+    """Say which inputs look like further answers: yes-or-no columns of numbers beside such a target, two at least."""
+    alike = [name for name in others if _is_flag(columns[name])] if _is_flag(columns.get(target, {})) else []
+    if len(alike) < 2:
+        return []
+    shown = ", ".join(alike[:MOST_SHOWN]) + (", …" if len(alike) > MOST_SHOWN else "")
+    return [
+        f"{shown} are inputs, and are 0 or 1 as {target!r} is: leave out, by data.args.columns, what is not known when "
+        "it is predicted"
+    ]
+
+
+def _is_flag(column: dict[str, Any]) -> bool:
+    return bool(column.get("of_numbers")) and column["different"] == 2
+
+
 def _which(intent: str, columns: Sequence[str]) -> Question:
     shown = _shown(intent, columns)
     more = f" ({len(columns) - len(shown)} more could be)" if len(shown) < len(columns) else ""
+    if AT_ONCE.search(intent):
+        more += " A plan predicts one; several at once need a data function of the user's (configs/objectives.md)."
     return Question(f"Which column is to be predicted?{more}", "target_column", shown)
 
 

@@ -10,6 +10,7 @@ from trainwright.tools.training_architect.columns import (
     IDENTIFIER,
     require_columns,
     settle_target,
+    siblings_told,
     take_target,
 )
 from trainwright.tools.training_architect.facts import IN_BLOCKS
@@ -174,6 +175,8 @@ def _read_table(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
     if reading.text is None and data.get("text") not in {None, reading.target} and is_textual:
         reading.text = data["text"]
         reading.assumed.append(f"the texts are in column {reading.text!r}, the one with the most words")
+    if reading.text is None:
+        reading.assumed += siblings_told(reading.target, [one for one in others if one not in reading.others], columns)
     column = columns.get(reading.target, {})
     what = "regression" if column.get("kind") == "number" else "classification"
     if column.get("of_numbers") and not request.task and (kind := kind_of_sentence(request)) is not None:

@@ -69,6 +69,27 @@ def test_several_columns_are_refused_with_the_page_and_none_is_an_input_where_on
 
 
 @pytest.mark.parametrize(
+    "sentence",
+    [
+        "which teams does a ticket go to? One ticket can be for several teams. F1 of at least 0.85",
+        "multi-label classification of tickets.csv into the three team columns, F1 of 0.85",
+        "die letzten drei Spalten gemeinsam, F1 0.85",
+    ],
+)
+def test_whoever_wants_several_at_once_is_told_that_a_plan_predicts_one(sentence: str) -> None:
+    (question,) = asked(sentence, "tickets.csv")[1].questions
+    assert "several at once need a data function of the user's (configs/objectives.md)" in question.asks
+
+
+def test_inputs_that_are_answers_like_the_target_are_said() -> None:
+    wide = {**table("titanic.csv"), "columns": [*table("titanic.csv")["columns"], *table("tickets.csv")["columns"][1:]]}
+    request = read_request(intent="predict survived, AUC 0.8", data="titanic.csv")
+    (told,) = [one for one in read_task(request, {"data": wide}).assumed if "are inputs" in one]
+    assert told.startswith("billing, login, cancel are inputs, and are 0 or 1 as 'survived' is")
+    assert not any("are inputs" in one for one in asked("predict survived, AUC 0.8", "titanic.csv")[1].assumed)
+
+
+@pytest.mark.parametrize(
     ("sentence", "data", "target"),
     [
         ("x, y and z drive the price; r2 of 0.8", "diamonds.csv", "price"),
