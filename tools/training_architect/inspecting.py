@@ -100,7 +100,8 @@ def order_of(request: PlanRequest, root: Path) -> dict[str, Any]:
     data = request.data
     if data is not None:
         args = data["args"]
-        unknown = data["use"] in TABLES and not ({"text", "target"} <= args.keys())
+        is_one = isinstance(args.get("target"), str) and "text" in args
+        unknown = data["use"] in TABLES and not is_one
         data = {**data, "columns_wanted": unknown}
     return {
         "code_root": str(root),

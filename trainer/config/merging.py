@@ -18,6 +18,8 @@ from trainwright.trainer.config.schema_index import Layout
 MOST_PROBLEMS = 8
 MOST_EXPLAINED = 100
 """Explaining compares broken keys with each other: a flood of them would keep the server busy for minutes."""
+DECIDES = "data.args.target"
+"""Key without which something else is learned: no remedy leaves it out."""
 MOST_ROUNDS = 6
 """A fixed key may uncover the next broken one."""
 
@@ -55,7 +57,8 @@ def merge_changes(asked: dict[str, Any], base: dict[str, Any], *, argument: str,
     if not problems:
         values = laid_over(base, correction.leaves)
         return MergedConfig(values, TrainingConfig.model_validate(values), dotted(correction.leaves), correction.notes)
-    fixed = _fixed(correction, base)
+    is_other_work = any(problem.changes.get(DECIDES, DECIDES) is None for problem in problems)
+    fixed = None if is_other_work else _fixed(correction, base)
     if fixed:
         raise refusal(problems, amend={argument: sections(fixed) if nested else dotted(fixed)})
     raise refusal(problems, of_call=True)

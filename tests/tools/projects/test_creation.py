@@ -92,6 +92,17 @@ def test_the_goal_may_be_what_the_objective_measures(
     assert not version["values"].get("metrics")
 
 
+@pytest.mark.requirement("CONF-1", "PIPE-2")
+@pytest.mark.parametrize("more", [{}, {"text": "body"}])
+def test_several_targets_of_a_table_are_refused_with_the_page_and_none_is_left_out(
+    workspace: Workspace, more: dict[str, str]
+) -> None:
+    data = {"use": "csv", "args": {"path": "t.csv", "target": ["billing", "login"], **more}}
+    with pytest.raises(ConfigurationError, match=r"returned as one target by .*configs/objectives.md") as refused:
+        create(workspace, config={**CONFIG, "data": data})
+    assert "amend" not in refused.value.details
+
+
 @pytest.mark.requirement("CONF-1", "PHASE-2")
 def test_a_goal_in_a_metric_of_no_task_is_answered_by_those_that_the_tasks_measure(workspace: Workspace) -> None:
     config = CONFIG | {"objective": {"name": "multi_task", "tasks": TASKS}}

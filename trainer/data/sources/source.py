@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-from pydantic import Field, PrivateAttr
+from pydantic import BeforeValidator, Field, PrivateAttr
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.section import Section
@@ -29,6 +29,18 @@ if TYPE_CHECKING:
     from trainwright.trainer.data.tensors import TensorSamples
 
 Name = Annotated[str, Field(min_length=1)]
+
+
+def _one_column(given: Any) -> Any:
+    if isinstance(given, list):
+        raise ValueError(
+            "a table has one target; several columns at once are returned as one target by a data function of yours "
+            "(configs/objectives.md)"
+        )
+    return given
+
+
+OneColumn = Annotated[Name, BeforeValidator(_one_column)]
 BUILT_IN_TOKENIZERS = {"bytes", "characters"}
 PATH = "data.args.path"
 """Key of a source's file or folder, for messages."""

@@ -17,7 +17,16 @@ from trainwright.trainer.base.paths import MOST_NAMED, confine, matching
 from trainwright.trainer.data.sections import SeriesSection, SplitSection
 from trainwright.trainer.data.sources.cells import Wanted, files_of, no_rows
 from trainwright.trainer.data.sources.file_kinds import kind_of_file
-from trainwright.trainer.data.sources.source import PATH, Files, Loaded, Name, Source, TargetOptions, unreadable
+from trainwright.trainer.data.sources.source import (
+    PATH,
+    Files,
+    Loaded,
+    Name,
+    OneColumn,
+    Source,
+    TargetOptions,
+    unreadable,
+)
 from trainwright.trainer.data.sources.text_files import Modelling, Tokens
 from trainwright.trainer.data.table.transform import TORN
 
@@ -195,7 +204,7 @@ class Texts(Modelling, Table):
 
     text: Name
     """Column of texts."""
-    target: Name | None = None
+    target: OneColumn | None = None
     """Column to predict from them; left out: the texts themselves are modelled, each row a document."""
     max_length: Tokens = 128
     """Tokens to which a text is cut; for classification."""
@@ -219,7 +228,7 @@ class Numbers(Table):
     texts: ClassVar[type[Texts]]
     """The same kind of table, read for a column of texts."""
 
-    target: Name
+    target: OneColumn
     """Column to predict. Text, or few distinct integers, are classes; else it is a number."""
     features: Annotated[list[Name], Field(min_length=1)] | None = None
     """Columns to predict from; left out: all others, but for identifiers."""
