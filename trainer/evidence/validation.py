@@ -18,7 +18,7 @@ from trainwright.trainer.base.paths import confine
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.sources import SOURCES, scan_source
 from trainwright.trainer.data.tensors import known_targets
-from trainwright.trainer.data.validation.check import Context
+from trainwright.trainer.data.validation.check import CONTENT, Context
 from trainwright.trainer.data.validation.expectations import (
     DOCUMENT,
     Expectations,
@@ -119,7 +119,7 @@ def context_of(
         table = sampled(samples, seed)
     if table is None:
         return None
-    kinds = {name: kind_of(dtype) for name, dtype in table.frame.collect_schema().items()}
+    kinds = {name: kind_of(dtype) for name, dtype in table.frame.collect_schema().items() if name != CONTENT}
     return Context(
         frame=table.frame,
         kinds=kinds,
@@ -129,6 +129,7 @@ def context_of(
         is_sample=table.is_sample,
         source=_named(config),
         places=table.places,
+        summaries=table.summaries,
     )
 
 

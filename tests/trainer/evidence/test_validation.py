@@ -13,6 +13,7 @@ from torch.utils.data import TensorDataset
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.config import config_digest, parse_config
+from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.data.validation import CHECKS, Check, Context, Family
 from trainwright.trainer.evidence.validation import validated, validation_of
 from trainwright.trainer.run import RunKind, RunSpecification
@@ -90,13 +91,16 @@ def test_a_later_run_whose_verdicts_depend_on_the_day_stops_where_they_cannot_be
     assert "without" not in refused.value.remedy
 
 
-def test_wide_samples_of_ones_own_are_not_called_copies_by_their_summaries(tmp_path: Path) -> None:
-    words = torch.eye(400)[torch.randperm(400, generator=torch.Generator().manual_seed(0))]
-    samples = {"train": TensorDataset(words, torch.arange(400) % 2)}
+@pytest.mark.parametrize("held", [TensorDataset, TensorSamples])
+def test_wide_samples_are_copies_by_their_content_and_not_by_their_summaries(tmp_path: Path, held: Any) -> None:
+    words, classes = torch.eye(400), torch.arange(400) % 2
+    words[-8:] = words[:8]
+    samples = {"train": held(words, classes)}
     own = parse_config({"model": {"use": "mlp"}, "data": {"use": "mine.py:build"}})
     report = validation_of(own, tmp_path, samples, 0).report
-    assert [one.name for one in report.checks if not one.passed] == []
-    assert "duplicates" in [one.what for one in report.not_checked]
+    assert [(one.name, one.count, one.rows) for one in report.checks if not one.passed] == [
+        ("duplicates", 8, list(range(392, 400)))
+    ]
 
 
 def test_a_process_that_ended_while_it_validated_is_no_exemption() -> None:

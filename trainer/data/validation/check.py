@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 ROW = "__row__"
 """Column of row numbers in `Context.numbered`, counted from 0 in the order of the source."""
-SUMMARY = ("mean", "std", "min", "max")
-"""Of the values of a wide sample: columns in their place."""
+CONTENT = "__content__"
+"""Digest of all values of a sample, beside summaries of wide ones; no column to check, so it has no kind."""
 OF_FILES = frozenset({("images", "digest"), ("images", "problem")})
 """Columns by source that describe files to checks of their own: what they hold is no data to expect, or to draw."""
 
@@ -45,15 +45,10 @@ class Context:
     """Number in the source of each row of the frame, (rows,); None: they are the same."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The source's arguments."""
+    summaries: frozenset[str] = frozenset()
+    """Columns that stand for the values of wide samples: different samples may be equal in them, not in CONTENT."""
     unnamed: list[str] = field(default_factory=list)
     """Columns of the source that the frame lacks, because no check could name them."""
-
-    @property
-    def is_summarised(self) -> bool:
-        """Whether wide samples stand as a few numbers of each, in which different ones may be equal."""
-        means = (name.removesuffix("_mean") for name in self.kinds if name.endswith("_mean"))
-        is_wide = any({f"{name}_{what}" for what in SUMMARY} <= self.kinds.keys() for name in means)
-        return is_wide and (":" in self.source or self.source == "npz")
 
     @property
     def numbered(self) -> pl.LazyFrame:

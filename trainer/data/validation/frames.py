@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trainwright.trainer.base import seeding
+from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.base.paths import confine
-from trainwright.trainer.data.validation.check import ROW, SUMMARY, Context
+from trainwright.trainer.data.validation.check import CONTENT, ROW, Context
 from trainwright.trainer.data.validation.expectations import Expectations
 from trainwright.trainer.data.validation.values import kind_of
 
@@ -25,7 +26,8 @@ MOST_READ = 2_000
 MOST_COLUMNS = 256
 """Values of a sample that become a column each; of more, their mean, deviation, least and greatest."""
 TARGET = "target"
-OWN_NAMES = frozenset({"*", ROW, "__row"})
+SUMMARY = ("mean", "std", "min", "max")
+OWN_NAMES = frozenset({"*", ROW, "__row", CONTENT})
 LABEL = "label"
 """Column of a frame of pictures that holds the class."""
 
@@ -42,6 +44,8 @@ class Sampled:
     places: Rows | None = None
     """Number in the source of each row of the table, (rows,)."""
     is_sample: bool = False
+    summaries: frozenset[str] = frozenset()
+    """Columns that stand for wide values of samples, beside the column CONTENT."""
 
 
 def reference_of(use: str, args: Mapping[str, Any], code_root: Path, path: str) -> pl.LazyFrame | None:
@@ -126,6 +130,7 @@ def sampled(samples: Mapping[str, Any], seed: int) -> Sampled | None:
     import polars as pl
 
     frames, places, splits, start, is_sample = [], [], dict[str, Rows](), 0, False
+    summaries: set[str] = set()
     for name, part in samples.items():
         chosen = _chosen(part)
         if chosen is None:
@@ -135,7 +140,8 @@ def sampled(samples: Mapping[str, Any], seed: int) -> Sampled | None:
             return None
         rows = getattr(part, "rows", None)
         numbers = chosen if rows is None else np.asarray(rows, dtype=np.int64)[chosen]
-        frames.append(table)
+        frames.append(table[0])
+        summaries |= table[1]
         places.append(numbers)
         splits[name] = np.arange(start, start + len(chosen))
         start += len(chosen)
@@ -143,7 +149,7 @@ def sampled(samples: Mapping[str, Any], seed: int) -> Sampled | None:
     if not frames:
         return None
     frame = pl.concat(frames, how="diagonal_relaxed").lazy()
-    return Sampled(frame, splits, np.concatenate(places), is_sample)
+    return Sampled(frame, splits, np.concatenate(places), is_sample, frozenset(summaries))
 
 
 def _chosen(samples: Any) -> Rows | None:
@@ -161,42 +167,55 @@ def _is_tensors(samples: Any) -> bool:
     return hasattr(samples, "base") and hasattr(samples, "column")
 
 
-def _table(samples: Any, chosen: Rows, seed: int) -> pl.DataFrame | None:
+def _table(samples: Any, chosen: Rows, seed: int) -> tuple[pl.DataFrame, set[str]] | None:
+    """Return samples as a table, and the columns of it that are summaries; None where they are no plain values."""
     import polars as pl
 
+    wide: set[str] = set()
     if _is_tensors(samples):
         arrays = [samples.column(number)[chosen].numpy() for number in range(len(samples.base))]
         inputs, target = (arrays[:-1], arrays[-1]) if len(arrays) > 1 else (arrays, None)
         named = {f"input_{number}" if number else "x": values for number, values in enumerate(inputs)}
+        rows: Iterable[Iterable[Any]] = zip(*inputs, strict=True)
     else:
         read = _read(samples, chosen, seed)
         if read is None:
             return None
-        named, target = read
+        rows, named, wide, target = read
     columns: dict[str, Any] = {}
+    summaries: set[str] = set()
     for name, values in named.items():
-        columns.update(_columns(name, values))
+        made, is_summary = _columns(name, values, is_summary=name in wide)
+        columns |= made
+        summaries |= made.keys() if is_summary else set()
     if target is not None and target.ndim == 1:
         columns[TARGET] = target
-    return pl.DataFrame(columns) if columns else None
+    if summaries:
+        columns[CONTENT] = [digest_bytes(b"".join(np.asarray(value).tobytes() for value in row)) for row in rows]
+    return (pl.DataFrame(columns), summaries) if columns else None
 
 
-def _columns(name: str, values: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Return columns of a value of each sample, (samples, ...): its numbers, or of many their summary."""
+def _columns(name: str, values: np.ndarray[Any, Any], *, is_summary: bool) -> tuple[dict[str, Any], bool]:
+    """Return columns of a value of each sample, (samples, ...): its numbers, or of many their summary; and which."""
     flat = values.reshape(len(values), -1)
-    if flat.shape[1] == 1:
-        return {name: flat[:, 0]}
-    if flat.shape[1] <= MOST_COLUMNS and values.ndim == 2:
-        return {f"{name}{place}": np.ascontiguousarray(flat[:, place]) for place in range(flat.shape[1])}
-    with np.errstate(all="ignore"):
-        wide = flat.astype(np.float64)
-        return {f"{name}_{what}": getattr(np, what)(wide, axis=1) for what in SUMMARY}
+    if not is_summary and flat.shape[1] == 1:
+        return {name: flat[:, 0]}, False
+    if not is_summary and flat.shape[1] <= MOST_COLUMNS and values.ndim == 2:
+        return {f"{name}{place}": np.ascontiguousarray(flat[:, place]) for place in range(flat.shape[1])}, False
+    if not is_summary:
+        with np.errstate(all="ignore"):
+            found = flat.astype(np.float64)
+            flat = np.stack([getattr(np, what)(found, axis=1) for what in SUMMARY], axis=1)
+    return {f"{name}_{what}": np.ascontiguousarray(flat[:, place]) for place, what in enumerate(SUMMARY)}, True
 
 
 def _read(
     samples: Any, chosen: Rows, seed: int
-) -> tuple[dict[str, np.ndarray[Any, Any]], np.ndarray[Any, Any] | None] | None:
-    """Read samples one by one; None where they are no plain values, or of different shapes."""
+) -> tuple[list[Iterable[Any]], dict[str, np.ndarray[Any, Any]], set[str], np.ndarray[Any, Any] | None] | None:
+    """Read samples one by one; return their values, arrays of them by name, which of those are summaries, and targets.
+
+    None where they are no plain values, or of different shapes.
+    """
     from trainwright.trainer.base.errors import DataError
     from trainwright.trainer.data.plain_values import plain_sample
     from trainwright.trainer.user_code.clock import clock
@@ -212,23 +231,22 @@ def _read(
                 return None
     first = found[0]
     try:
-        inputs: dict[str, np.ndarray[Any, Any]] = {}
-        for name, value in first.inputs.items():
-            stacked = np.stack([_summary(one.inputs[name]) for one in found])
-            is_wide = len(SUMMARY) == stacked.shape[-1] < np.size(value)
-            inputs |= (
-                {f"{name}_{what}": stacked[:, n] for n, what in enumerate(SUMMARY)} if is_wide else {name: stacked}
-            )
+        inputs = {name: np.stack([_summary(one.inputs[name]) for one in found]) for name in first.inputs}
         target = None if first.target is None else np.stack([np.asarray(one.target) for one in found])
     except (KeyError, ValueError):
         return None
-    return inputs, target
+    wide = {name for name, value in first.inputs.items() if _is_wide(np.asarray(value))}
+    return [one.inputs.values() for one in found], inputs, wide, target
+
+
+def _is_wide(value: np.ndarray[Any, Any]) -> bool:
+    return value.size > MOST_COLUMNS or value.ndim > 1
 
 
 def _summary(value: Any) -> np.ndarray[Any, Any]:
     """Return a value as it is, or where it is large or text of any length: its mean, deviation, least and greatest."""
     found = np.asarray(value)
-    if found.size <= MOST_COLUMNS and found.ndim <= 1:
+    if not _is_wide(found):
         return found
     wide = found.astype(np.float64).reshape(-1)
-    return np.array([wide.mean(), wide.std(), wide.min(), wide.max()])
+    return np.array([getattr(np, what)(wide) for what in SUMMARY])

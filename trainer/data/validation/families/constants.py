@@ -19,21 +19,22 @@ class Constants(Family):
         """Yield a check of each column but the target: its least value is not its greatest."""
         import polars as pl
 
-        if context.source == "images" or context.is_summarised:  # sizes, channels, ends may well be the same
+        if context.source == "images":  # sizes and channels may well be the same
             return
         severity = severity_of(context, "constant", "warning")
         for column, kind in context.kinds.items():
-            if kind in {"other", "embedding"} or column == context.target:
+            if kind in {"other", "embedding"} or column == context.target or column in context.summaries:
                 continue
             found = pl.col(column).fill_nan(None) if kind == "number" else pl.col(column)
             asks = {"min": found.min(), "max": found.max()}
-            yield Check("constant", column, severity, asks, partial(_judge, column))
+            yield Check("constant", column, severity, asks, partial(_judge, column, is_own=":" in context.source))
 
 
-def _judge(column: str, asked: Mapping[str, Any]) -> Finding:
+def _judge(column: str, asked: Mapping[str, Any], *, is_own: bool) -> Finding:
     least, most = asked["min"], asked["max"]
     shown = str(least)[:40]
     told = f"{column} is always {shown!r}" if least is not None else f"{column} has no value"
-    remedy = f"Leave {column} out with data.args.features: nothing can be learned from it."
+    how = "of the samples" if is_own else "with data.args.features"
+    remedy = f"Leave {column} out {how}: nothing can be learned from it."
     is_constant = least is None or least == most
     return Finding(not is_constant, shown if is_constant else None, None, 0, told if is_constant else "", remedy)

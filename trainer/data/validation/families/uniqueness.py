@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from trainwright.trainer.data.validation.check import Check, Context, Family, Finding
+from trainwright.trainer.data.validation.check import CONTENT, Check, Context, Family, Finding
 from trainwright.trainer.data.validation.repeats import MOST_IN_A_SET, repeated, row_hash
 from trainwright.trainer.data.validation.report import NotChecked, Severity
 from trainwright.trainer.data.validation.values import expected, severity_of
@@ -28,16 +28,13 @@ class Uniqueness(Family):
         for columns in context.expectations.rows.unique_together:
             if set(columns) <= context.kinds.keys():
                 yield _together(context, "+".join(columns), columns, "error", 0.0)
-        if hashable(context) and not _implied(context) and not context.is_summarised:
+        if hashable(context) and not _implied(context):
             yield _together(context, None, hashable(context), _severity(context), _allowed(context))
 
     def left_out(self, context: Context) -> Iterable[NotChecked]:
         """Yield repeated rows, where they would repeat a value of a column that is checked anyway."""
         if implied := _implied(context):
             yield NotChecked(what="duplicates", why=f"{implied}.unique covers it: equal rows repeat it")
-        elif context.is_summarised:
-            why = "samples stand as mean, deviation and ends, which different ones share; the fixed splits count copies"
-            yield NotChecked(what="duplicates", why=why)
 
 
 def _implied(context: Context) -> str | None:
@@ -46,8 +43,9 @@ def _implied(context: Context) -> str | None:
 
 
 def hashable(context: Context) -> list[str]:
-    """Return the columns whose values can be compared."""
-    return [column for column, kind in context.kinds.items() if kind not in {"other", "embedding"}]
+    """Return the columns whose values can be compared, of wide samples their whole content."""
+    content = [CONTENT] if context.summaries else []
+    return content + [column for column, kind in context.kinds.items() if kind not in {"other", "embedding"}]
 
 
 def _severity(context: Context) -> Severity:
