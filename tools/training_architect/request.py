@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -77,7 +76,7 @@ class PlanRequest:
                 return replace(self, data={**self.data, **entry_of("data", table)}).located(root)
         args = (self.model or {}).get("args") or {}
         hub = args.get("hub")
-        if self.model is None or not hub or not os.path.isdir(root / str(hub)):  # noqa: PTH112 - Path raises for a long name
+        if self.model is None or not hub or (place := _place_of(root, str(hub))) is None or not place.is_dir():
             return self
         kept = {name: value for name, value in args.items() if name not in {"hub", "revision"}}
         return replace(self, model={"use": "transformers", "args": {**kept, "path": hub}})
@@ -96,9 +95,21 @@ class PlanRequest:
 
 def _named_in(intent: str, root: Path) -> str | None:
     """Return the only file of data, or folder, under the root that a sentence names; None for none or several."""
-    found = {word.rstrip("/") for word in FILES.findall(intent) if os.path.exists(root / word)}  # noqa: PTH110
-    inside = {word for word in found if (root / word).resolve().is_relative_to(root.resolve())}
+    words = {word.rstrip("/") for word in FILES.findall(intent)}
+    inside = {word for word in words if _is_inside(root, _place_of(root, word))}
     return inside.pop() if len(inside) == 1 else None
+
+
+def _place_of(root: Path, name: str) -> Path | None:
+    """Return where a file or folder is, links followed; None where none is, or no file system takes the name."""
+    try:
+        return (root / name).resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):
+        return None
+
+
+def _is_inside(root: Path, place: Path | None) -> bool:
+    return place is not None and place.is_relative_to(root.resolve())
 
 
 def _table_in(root: Path, folder: str) -> str | None:
@@ -106,15 +117,15 @@ def _table_in(root: Path, folder: str) -> str | None:
 
     Raises ConfigurationError: several tables of other columns.
     """
-    place = os.path.realpath(root / folder)
-    is_inside = os.path.isdir(place) and Path(place).is_relative_to(root.resolve())  # noqa: PTH112
-    files = files_under(Path(place)) if is_inside else []
-    files = [name for name in files if PurePosixPath(name).suffix.lower() not in DOCUMENTS]
+    place = _place_of(root, folder)
+    if place is None or not place.is_dir() or not _is_inside(root, place):
+        return None
+    files = [name for name in files_under(place) if PurePosixPath(name).suffix.lower() not in DOCUMENTS]
     tables = sorted(name for name in files if "/" not in name and TABLE.search(name))
     if not tables or len(tables) < len(files):
         return None
     endings = {PurePosixPath(name).suffix for name in tables}
-    if len(endings) == 1 and len({_header(root / folder / name) for name in tables}) == 1:
+    if len(endings) == 1 and len({_header(place / name) for name in tables}) == 1:
         return f"{folder.rstrip('/')}/{'*' + endings.pop() if len(tables) > 1 else tables[0]}"
     raise ConfigurationError(
         f"{folder!r} holds {len(tables)} tables of other columns ({', '.join(tables[:4])}"

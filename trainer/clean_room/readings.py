@@ -19,7 +19,7 @@ PERCENT = frozenset({"accuracy", "balanced_accuracy", "f1", "auc", "mean_iou", "
 
 
 def readings(name: str, kept: Array, targets: Array, value: float) -> Values:
-    """Return the values that may be meant by a metric's name, by what they are; none where none is usual or computed.
+    """Return the values that may be meant by a metric's name, by what they are; none where none is usual or computable.
 
     Args:
         name: the metric.
@@ -29,8 +29,13 @@ def readings(name: str, kept: Array, targets: Array, value: float) -> Values:
     """
     try:
         found = OTHERS[name](kept, targets) if name in OTHERS else {}
-    except Exception:  # noqa: BLE001 - a program's outputs are of any kind, and these figures decide nothing
-        return {}
+    except (
+        ArithmeticError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ):  # outputs of a kind that the other meaning does not take
+        found = {}
     if name == "rmse":
         found = {"the mean squared error": value**2} if targets.size == len(targets) else {}
     return {**found, **({"the same in percent": 100.0 * value} if name in PERCENT else {})}
