@@ -174,7 +174,6 @@ async def test_what_cannot_be_planned_says_why_and_what_would_do(in_memory, tmp_
         assert "auc, and what is predicted is one of 3 classes" in three
 
 
-@pytest.mark.long
 @pytest.mark.requirement("SKILL-8")
 async def test_files_that_would_hold_a_secret_are_refused_and_none_is_written(in_memory, tickets, tmp_path):
     secret = "hf_" + "".join(random.Random(8).choices(string.ascii_letters, k=34))

@@ -85,7 +85,6 @@ def test_an_impostor_on_the_warm_processs_socket_gets_neither_run_nor_key(
     assert key not in own.warm._kept or own.warm._kept[key] is not warm
 
 
-@pytest.mark.long
 @pytest.mark.requirement("GATE-5", "REPRO-1")
 def test_a_request_cannot_bring_an_environment_along_and_another_environment_is_another_process(
     own: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

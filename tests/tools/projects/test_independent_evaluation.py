@@ -217,7 +217,6 @@ def test_a_server_killed_while_it_evaluates_leaves_the_run_to_the_next_one(plann
     assert verify_workspace(workspace.path).problems == []
 
 
-@pytest.mark.long
 @pytest.mark.requirement("GATE-6", "GATE-1")
 def test_what_cannot_be_evaluated_apart_passes_with_the_reason(planned: Callable[..., Workspace]) -> None:
     own = "def share(outputs, targets):\n    return float((outputs.argmax(1) == targets).float().mean())\n"

@@ -54,7 +54,6 @@ def test_a_second_export_is_a_second_look_and_the_card_says_so(at: At) -> None:
     assert verify_workspace(workspace.path).problems == []
 
 
-@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("PHASE-6", "PHASE-8", "GATE-5")
 def test_looks_are_remembered_over_new_gates_deleted_records_and_projects_and_other_draws_of_the_split(at: At) -> None:

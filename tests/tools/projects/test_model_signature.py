@@ -33,7 +33,6 @@ def verifier(folder: Path, *further: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.long
 @pytest.mark.requirement("CKPT-5", "GATE-6", "PHASE-6")
 def test_the_verifier_of_openssf_accepts_the_final_model_and_refuses_a_changed_one(at: At, tmp_path: Path) -> None:
     workspace = at("finished")
