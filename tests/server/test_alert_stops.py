@@ -59,7 +59,6 @@ async def until_alert(agent, run_id):
     raise AssertionError(view)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("policy", variants(["checkpoint", "stop"], quick=["checkpoint"]))
 async def test_a_run_whose_curves_go_critical_is_saved_and_ends_once_and_goes_on_when_the_owner_accepts_it(
     warm_stdio, server_process, workspace, growing, policy

@@ -59,7 +59,6 @@ def _textgen(data: Path) -> None:
 MADE = {"trade": _trade, "molecules": _molecules, "sentiment": _sentiment, "textgen": _textgen}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", variants(MADE, quick=["textgen"]))
 def test_a_configuration_trains_on_what_its_script_made(name: str, tmp_path: Path, make_run: Any, work: Any) -> None:
     MADE[name](tmp_path / "data")

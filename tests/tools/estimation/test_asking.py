@@ -34,7 +34,7 @@ def test_an_answer_is_kept_until_a_file_changes(tmp_path: Path, monkeypatch: pyt
         estimate(config, code, cache=cache)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.requirement("ARCH-4")
 def test_the_users_error_comes_back_as_such(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("def make():\n    raise RuntimeError('no such layer')\n")

@@ -16,7 +16,6 @@ from trainwright.trainer.run import RunKind
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("TRAIN-1", "GATE-2")]
 
 
-@pytest.mark.long
 def test_folds_give_mean_and_deviation_over_one_test_split(at: Callable[[str], Workspace]) -> None:
     workspace = at("created")
     projects.configure(workspace, NAME, changes={"data.split.folds": 3})

@@ -46,7 +46,6 @@ def examples() -> list[tuple[str, str, dict[str, Any]]]:
     return [(head[1], text, load_yaml(head[2])) for head, text in zip(heads, texts, strict=True)]
 
 
-@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("PHASE-10", "PHASE-3", "TRAIN-1")
 def test_the_printed_examples_pass_planning_as_they_are_printed(tmp_path: Path) -> None:

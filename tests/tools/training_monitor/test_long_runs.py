@@ -10,7 +10,6 @@ from trainwright.trainer.run.metrics import MetricStore
 STEPS = 100_000
 
 
-@pytest.mark.long
 @pytest.mark.requirement("DIAG-1")
 def test_a_diagnosis_reads_no_whole_series_of_a_long_run(make_run, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = make_run("long").ended(step=STEPS)

@@ -21,7 +21,6 @@ pytestmark = pytest.mark.slow
 PROJECT = "moving"
 
 
-@pytest.mark.long
 @pytest.mark.requirement("TRAIN-10")
 def test_a_run_whose_code_has_moved_starts_no_worker_where_nothing_is(workspace: Workspace) -> None:
     code = workspace.path.parent / "code"

@@ -29,7 +29,6 @@ def load_rows() -> None:
     print(json.dumps([name for name in ("pandas", "pyarrow") if name in sys.modules]))
 
 
-@pytest.mark.long
 @pytest.mark.requirement("TRAIN-11")
 @pytest.mark.parametrize(
     "args",

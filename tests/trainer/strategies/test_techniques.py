@@ -113,7 +113,6 @@ def killed_group(tmp_path: Path, make_run: Any, group_work: Any, at_step: Any) -
     return train
 
 
-@pytest.mark.long
 @pytest.mark.requirement("TRAIN-5", "TRAIN-6", "REPRO-6")
 @pytest.mark.parametrize("case", variants(ALONE, quick=["distillation with learned maps, EMA"]))
 def test_two_processes_train_and_resume_what_one_accumulates_bit_for_bit(  # noqa: PLR0917 - fixtures

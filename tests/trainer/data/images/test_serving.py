@@ -33,7 +33,7 @@ VALUES: dict[str, Any] = {
 }
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.requirement("CKPT-5", "TRAIN-1")
 def test_files_give_the_very_rows_and_figures_of_training_by_the_final_folder_alone(
     tmp_path: Path, make_run: Any, work: Any, photos: Callable[..., Path]
