@@ -240,6 +240,10 @@ def test_no_window_has_a_gap_in_it_where_gaps_part_the_series(write: WriteTable,
 
 
 MONTHS = [f"{2000 + month // 12}-{month % 12 + 1:02}-01" for month in range(120)]
+JITTERED = [
+    f"{BEGIN + timedelta(seconds=60 * place + late):%Y-%m-%d %H:%M:%S.%f}"
+    for place, late in enumerate(np.random.default_rng(0).uniform(0, 20, ROWS))
+]
 FRAMES = [f"{BEGIN + timedelta(milliseconds=round(place / 0.03)):%Y-%m-%d %H:%M:%S.%f}"[:-3] for place in range(ROWS)]
 
 
@@ -257,6 +261,7 @@ def every_of(times: list[Any], folder: Path, split: dict[str, Any] | None = None
         (FRAMES, "0.03333 seconds"),
         ([place * 100 // 3 for place in range(ROWS)], "33.33"),
         ([place / 1e8 for place in range(ROWS)], "1e-08"),
+        ([f"{BEGIN + timedelta(milliseconds=place):%Y-%m-%d %H:%M:%S.%f}" for place in range(ROWS)], "0.001 seconds"),
         (range(ROWS), "1"),
     ],
 )
@@ -271,6 +276,10 @@ def test_steps_are_even_whatever_calendar_and_rounding_do_to_them(tmp_path: Path
         ([*MONTHS, "2004-05-01 12:00"], "Most rows are one month apart .* first '2004-05-01' .* '2004-05-01 12:00'"),
         (FRAMES[:90] + FRAMES[190:], "100 rows are missing in 'date', which has one every 0.0333. seconds"),
         ([*range(0, 3000, 10), 2993], "Most rows are one 10 apart in 'date', and 1 are no whole number of these"),
+        ([5 * place + (place % 3 == 0) for place in range(ROWS)], "Few rows are one . apart"),
+        (JITTERED, "Few rows are one .* apart"),
+        (JITTERED[:90] + [f"2025{time[4:]}" for time in JITTERED[90:]], "Few rows are one .* apart"),
+        (np.random.default_rng(0).exponential(size=ROWS).cumsum().tolist(), "Few rows are one .* apart"),
     ],
 )
 def test_what_is_not_even_for_all_that_is_refused(tmp_path: Path, times: list[Any], message: str) -> None:

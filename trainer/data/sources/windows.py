@@ -159,12 +159,12 @@ class _Ordered:
     def _even(self, same: Array) -> tuple[Array, float]:
         """Return how many steps lie between rows, (rows - 1,), whole where times are only rounded, and one's length."""
         apart = np.diff(self.times)
-        middle = float(np.median(apart[same]))
-        values, counts = np.unique(np.round(apart[same] / middle, 6), return_counts=True)
-        usual = float(values[counts.argmax()]) * middle
+        alike = np.round(apart[same] / np.median(apart[same]), 6)
+        values, counts = np.unique(alike, return_counts=True)
+        usual = float(apart[same][np.flatnonzero(alike == values[counts.argmax()])[0]])
         grain = next((one for one in GRAINS if (np.abs(np.mod(apart[same] / one + 0.5, 1) - 0.5) < 0.01).all()), 0.0)
         rounded = 1.01 * grain * (grain <= MOST_ROUNDED * usual) + 8 * float(np.spacing(np.abs(self.times).max()))
-        near = same & (np.abs(apart - usual) <= rounded)
+        near = same & (np.abs(apart - usual) <= rounded)  # itself at least
         step = float(apart[near].mean())
         whole = np.round(apart / step)
         rounded *= 1 + whole * (1 + (~near).sum()) / near.sum()  # the mean is rounded too, once in each piece
@@ -196,8 +196,9 @@ class _Ordered:
         )
 
     def _uneven(self, uneven: Array, every: str) -> DataError:
+        many = "Most" if 2 * len(uneven) < len(self.times) else "Few"
         return DataError(
-            f"Most rows are one {every} apart in {self.time!r}, and {len(uneven)} are no whole number of these: first "
+            f"{many} rows are one {every} apart in {self.time!r}, and {len(uneven)} are no whole number of these: first "
             f"{self._pair(int(uneven[0]))}. A horizon counts rows, so each has to last as long as the others.",
             remedy=f"Bring the rows to even times (resample them); or {AS_NUMBERS}.",
             details={"column": self.time, "count": len(uneven)},
