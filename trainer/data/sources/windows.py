@@ -198,8 +198,8 @@ class _Ordered:
     def _uneven(self, uneven: Array, every: str) -> DataError:
         many = "Most" if 2 * len(uneven) < len(self.times) else "Few"
         return DataError(
-            f"{many} rows are one {every} apart in {self.time!r}, and {len(uneven)} are no whole number of these: first "
-            f"{self._pair(int(uneven[0]))}. A horizon counts rows, so each has to last as long as the others.",
+            f"{many} rows are one {every} apart in {self.time!r}, and {len(uneven)} are no whole number of these: "
+            f"first {self._pair(int(uneven[0]))}. A horizon counts rows, so each has to last as long as the others.",
             remedy=f"Bring the rows to even times (resample them); or {AS_NUMBERS}.",
             details={"column": self.time, "count": len(uneven)},
         )
