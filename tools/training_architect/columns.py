@@ -47,6 +47,16 @@ DRIVES = re.compile(
     re.IGNORECASE,
 )
 """What follows columns that are inputs: `x and y drive the price`."""
+NAMED = re.compile(
+    r"[`'\")]*\s+(?:column\s+)?(?:as|als|for)\s+(?:(?:the|an?|my|our|das|die)\s+)*"
+    r"(?:target|label|output|response|outcome|dependent variable|ziel\w*|zielspalte)\b",
+    re.IGNORECASE,
+)
+"""What follows the column that is predicted: `use price as the target`."""
+LOOSE = any_of(r"uses?|with|mit", end=r"\s+(?:(?:the|all|only|just|my|our|der|den|dem)\s+)*[`'\"(]*$")
+STATED = re.compile(r"[`'\")]*\s+(?:is|are|sind|ist)\s+(?:known|given|bekannt)\b", re.IGNORECASE)
+"""What does not say for sure that a column is an input: `with price`, `the price is known for half of them`."""
+IT = any_of(r"(?:predict|forecast|estimate|classify|regress|guess) (?:it|that|them)|(?:sie|es|ihn) (?:vorher|voraus)")
 VERB = re.compile(r"[`'\")]*\s+(?:is|are|was|were|has|have|being|come|matter|sind|ist|haben?|hat)\b", re.IGNORECASE)
 PREDICT = any_of(r"predict|forecast|estimate|classify|regress|guess", end=r"\s+(?:the\s+)?[`'\"(]*$")
 """What follows columns of which another clause goes on, and what stands before the one that is predicted."""
@@ -74,7 +84,7 @@ AT_ONCE = any_of(
 """Words that want several columns at once, whichever they are."""
 SHORTEST_STEM = 5
 UNIT = re.compile(
-    r"_(?:[munk]?m[23]?|[mk]?g|[kmg]?pa|bar|[kmg]?wh?|[mk]?v|ma|[kmg]?hz|[munk]?s|h|hours?|days?|tage?|stunden|ml"
+    r"_(?:[munk]?m[23]?|[mk]?g|[kmg]?pa|bar|[kmg]?wh?|[mk]?v|ma|[kmg]?hz|[munk]?s|h|ml"
     r"|[ck]|deg|pct|percent|prozent|usd|eur|kmh|mph|rpm|ppm|kj|kn|nm|db)$",
     re.IGNORECASE,
 )
@@ -140,12 +150,15 @@ def _told(request: PlanRequest, columns: dict[str, Any], text: str | None) -> To
 
     A column that is only mentioned must fit the metric, and no other may look like what is predicted.
     """
-    intent = _without_inputs(request.intent, columns)
+    intent, loose = _without_inputs(request.intent, columns)
     able, fitting = _able(columns, text), _able(columns, text, kind_of_sentence(request))
     labels, listed = _labels(fitting, columns), _listed(intent, able)
     marked = [name for name in able if re.search(rf"[(`'\"]{re.escape(name)}[)`'\"]", intent, re.IGNORECASE)]
-    told = PREDICTS.search(intent)
-    parts = [] if told is None else [(told.end(), SOURCES.split(intent[told.end() :])[0], able)]
+    ends = _runs(request.intent, able)
+    if len(said := {run[-1][2] for run in ends if NAMED.match(request.intent[run[-1][1] :])}) == 1:
+        return Told(said.pop())
+    begin = _begin_of_told(intent, able)
+    parts = [] if begin is None else [(begin, SOURCES.split(intent[begin:])[0], able)]
     for begin, part, possible in [*parts, (0, GIVEN.split(intent)[0], fitting)]:  # a German verb stands last
         places = {name: found for name in possible if (found := _place_of(name, part)) is not None}
         first = min(places, key=lambda name: places[name], default=None)
@@ -158,19 +171,36 @@ def _told(request: PlanRequest, columns: dict[str, Any], text: str | None) -> To
         if is_sure or (len(places) == 1 and (first in labels or not labels)):
             return Told(first, several)
         return Told(possible=tuple(dict.fromkeys([*places, *labels])))
-    return Told(marked[0]) if len(marked) == 1 else Told()
+    meant = marked or [name for name in loose if name in fitting]
+    if len(meant) == 1 and (marked or IT.search(intent)):
+        return Told(meant[0])
+    return Told(possible=tuple(dict.fromkeys([*meant, *labels]))) if meant and not marked else Told()
 
 
-def _without_inputs(intent: str, columns: Iterable[str]) -> str:
-    """Return a sentence of the same length without the columns that it names as inputs, or as left out."""
+def _begin_of_told(intent: str, able: list[str]) -> int | None:
+    """Return where the words begin that say what is predicted: a column after its verb outranks `which`."""
+    told = PREDICTS.search(intent)
+    direct = [run[0][0] for run in _runs(intent, able) if PREDICT.search(intent[: run[0][0]])]
+    return direct[0] if direct else told.end() if told else None
+
+
+def _without_inputs(intent: str, columns: Iterable[str]) -> tuple[str, list[str]]:
+    """Return a sentence of the same length without the columns that it names as inputs, or as left out.
+
+    And the columns of which it is not sure that they are.
+    """
+    loose: list[str] = []
     for run in _runs(intent, columns):
         begin, end = run[0][0], run[-1][1]
-        is_input = bool(INPUTS.search(intent[:begin]) or DRIVES.match(intent[end:]))
+        is_sure = bool(INPUTS.search(intent[:begin]) and not LOOSE.search(intent[:begin]))
+        is_sure |= bool(DRIVES.match(intent[end:]) and not STATED.match(intent[end:]))
+        is_loose = bool(not is_sure and (LOOSE.search(intent[:begin]) or STATED.match(intent[end:])))
         if len(run) > 1 and PREDICT.search(intent[:begin]) and VERB.match(intent[end:]):
-            begin, is_input = run[1][0], True  # `predict price, x and y are in mm`: another clause
-        if is_input:
+            begin, is_sure = run[1][0], True  # `predict price, x and y are in mm`: another clause
+        if is_sure or is_loose:
+            loose += [name for *_, name in run] if is_loose else []
             intent = intent[:begin] + " " * (end - begin) + intent[end:]
-    return intent
+    return intent, loose
 
 
 def _runs(intent: str, columns: Iterable[str]) -> list[list[tuple[int, int, str]]]:

@@ -35,11 +35,12 @@ UNSEEN = (
 OF_WHOM = any_of(r"on|for|of|to|with|at|in|across|auf|für|von|bei|mit|an", end=r"\s+(?:[^\W\d_]+\s+){0,2}$")
 """Words before it, without which it may be said of anything: `we have never trained a network`."""
 NEW = r"(?:new|unknown|neue[nrms]?|unbekannte[nrms]?|fremde[nrms]?)"
-TOGETHER = r"(?:(?:must|should|has|have|needs?|to|be|is|are|stay|kept|remain)\s+)*together"
+TOGETHER = r"(?:(?:must|should|has|have|needs?|to|be|is|are)\s+)*(?:stays?|kept|remains?|belongs?)\s+together"
+SPLIT_BY = any_of(rf"split\w*\s+(?:(?:the|rows|data|it)\s+)*(?:by|per)\s+(?:the\s+)?{NOUN}")
 APART = (
     any_of(rf"{NEW}\s+{NOUN}"),
     any_of(rf"{NEW}\s+[^\W\d_]{{3,}}\s+{NOUN}"),
-    any_of(rf"split\w*\s+(?:(?:the|rows|data|it)\s+)*(?:by|per)\s+(?:the\s+)?{NOUN}"),
+    SPLIT_BY,
     any_of(rf"{NOUN}\s+{TOGETHER}"),
 )
 """What is said of rows that stay together only where a column has the noun's name."""
@@ -48,6 +49,7 @@ ROWS = any_of(
     r"|points?|observations?|instances?|daten\w*|zeilen?|beispiele\w*|fälle\w*"
 )
 """Nouns of rows themselves, which lie in one split anyway."""
+TIME = any_of(r"time|date|dates|zeit|datum")
 KEY = frozenset({"id", "no", "nr", "number", "key", "code", "name", "uid", "uuid", "index", "num"})
 LEAST_GROUPS, LEAST_ROWS, LEAST_UNNAMED = 3, 1.5, 12
 """Values of a column, rows of each, and values of a column that could be meant by another name."""
@@ -63,16 +65,23 @@ def read_groups(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
         return
     others = {one["name"]: one for one in data.get("columns", []) if one["name"] not in {reading.target, reading.text}}
     named = {name: word for name in others for word in nouns if _is_of(word, name)}
+    asked = [match["noun"] for match in SPLIT_BY.finditer(request.intent)]
+    if times := _times(asked, list(others), list(data.get("times") or {})):
+        reading.split = {"by": "time", "time": times[0]}
+        reading.assumed.append(f"the split is in order of {times[0]!r}: the latest rows are the test")
+        return
     rows = min(data.get("rows") or 0, SAMPLE)
     groups = {name: one for name, one in others.items() if not one.get("is_fraction")
               and one["different"] >= LEAST_GROUPS and rows >= LEAST_ROWS * one["different"]}  # fmt: skip
     if fitting := [name for name in groups if name in named]:
         group = max(fitting, key=lambda name: groups[name]["different"])
         reading.split = {"by": "group", "group": group}
-        reading.assumed.append(
-            f"rows of one {group!r} stay in one split: the sentence wants {named[group]} that training has not seen"
-        )
+        reading.assumed.append(f"rows of one {group!r} stay in one split, as the sentence says of {named[group]!r}")
         return
+    reading.assumed += [
+        f"rows are not split by {name!r}, of which there are {others[name]['different']} values"
+        for name in others if any(_is_of(word, name) for word in asked)
+    ]  # fmt: skip
     sure = [one["noun"] for one in said if one.re in UNSEEN and OF_WHOM.search(request.intent[: one.start()])]
     sure = [one for one in sure if not ROWS.search(one)]
     if sure and not named and (possible := _possible(groups, data.get("times") or {})):
@@ -80,6 +89,14 @@ def read_groups(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
         reading.questions.append(
             Question(f"{asks}; {NO_GROUP}: each row is one of them", "group_column", [*possible, NO_GROUP])
         )
+
+
+def _times(asked: list[str], columns: list[str], known: list[str]) -> list[str]:
+    """Return the columns in whose order a split is asked for: `split by day`, or by time where one has times."""
+    named = [
+        name for name in columns for word in asked if _is_of(word, name) and (name in known or TIME.search(word))
+    ]  # fmt: skip
+    return named or [name for name in known if any(map(TIME.search, asked))]
 
 
 def _possible(groups: dict[str, dict[str, Any]], times: dict[str, Any]) -> list[str]:

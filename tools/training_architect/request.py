@@ -162,7 +162,9 @@ def placed(data: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
 
 def _split(given: Any) -> Any:
     """Return how rows are split: at random where the question of a group was answered with none."""
-    return {"by": "random"} if isinstance(given, dict) and given.get("group") == NO_GROUP else given
+    if not isinstance(given, dict) or given.get("group") != NO_GROUP:
+        return given
+    return {**{name: value for name, value in given.items() if name != "group"}, "by": "random"}
 
 
 def read_request(**given: Any) -> PlanRequest:

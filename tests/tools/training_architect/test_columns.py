@@ -69,6 +69,20 @@ def test_several_columns_are_refused_with_the_page_and_none_is_an_input_where_on
 
 
 @pytest.mark.parametrize(
+    ("sentence", "data", "choices"),
+    [
+        ("The pclass is known for half of the passengers, accuracy 0.8", "titanic.csv", ["pclass", "survived"]),
+        ("use sex, AUC 0.8", "titanic.csv", ["sex", "survived"]),
+    ],
+)
+def test_a_column_that_may_be_an_input_or_the_target_is_asked_about(
+    sentence: str, data: str, choices: list[str]
+) -> None:
+    reading = asked(sentence, data)[1]
+    assert (reading.target, [one.choices for one in reading.questions]) == (None, [choices])
+
+
+@pytest.mark.parametrize(
     "sentence",
     [
         "which teams does a ticket go to? One ticket can be for several teams. F1 of at least 0.85",
@@ -93,6 +107,10 @@ def test_inputs_that_are_answers_like_the_target_are_said() -> None:
     ("sentence", "data", "target"),
     [
         ("x, y and z drive the price; r2 of 0.8", "diamonds.csv", "price"),
+        ("Use price as the target, r2 of 0.8", "diamonds.csv", "price"),
+        ("Train a classifier with pclass as the label, accuracy 0.8", "titanic.csv", "pclass"),
+        ("The price is known for 400 diamonds, predict it, r2 of 0.8", "diamonds.csv", "price"),
+        ("Which treatment causes illness? The sex; predict sex, accuracy 0.8", "titanic.csv", "sex"),
         ("Sage die Druckfestigkeit voraus, R2 ab 0.85", "mixtures.csv", "druckfestigkeit_mpa"),
         ("estimate how carat and cut affect price, r2 of 0.8", "diamonds.csv", "price"),
         ("predict which carat and cut lead to a high price, r2 of 0.8", "diamonds.csv", "price"),
@@ -129,6 +147,26 @@ def test_of_several_columns_those_that_are_not_predicted_are_left_out_and_a_fore
 
 
 @pytest.mark.parametrize(
+    ("sentence", "data", "split", "said"),
+    [
+        ("predict sold, split by day, MAE of 9", "shops.csv", {"by": "time", "time": "day"}, "the latest rows are the"),
+        (
+            "predict load, split by time, MAE of 9",
+            "load.csv",
+            {"by": "time", "time": "date"},
+            "the latest rows are the",
+        ),
+        ("predict sold, split by shop, MAE of 9", "shops.csv", {"by": "group", "group": "shop"}, "stay in one split"),
+        ("predict survived, split by sex, AUC 0.8", "titanic.csv", None, "not split by 'sex', of which there are 2"),
+    ],
+)
+def test_a_split_that_is_asked_for_is_by_time_or_by_group_or_said_not_to_be(sentence, data, split, said):
+    reading = asked(sentence, data)[1]
+    assert reading.split == split
+    assert any(said in one for one in reading.assumed), reading.assumed
+
+
+@pytest.mark.parametrize(
     ("sentence", "data", "group"),
     [
         ("predict state, accuracy of 0.75 on machines that are in no part of the training", "clips.csv", "machine"),
@@ -148,6 +186,8 @@ def test_of_several_columns_those_that_are_not_predicted_are_left_out_and_a_fore
         ("predict state, accuracy 0.75. This is a new project; we have never trained a network", "clips.csv", ""),
         ("predict state, accuracy 0.75. The machine must not be trained for more than 2 hours", "clips.csv", ""),
         ("predict state of a machine, accuracy 0.75", "clips.csv", ""),
+        ("predict state from clip and machine together, accuracy 0.75", "clips.csv", ""),
+        ("we have a network that has never seen patients: predict state, accuracy 0.75", "clips.csv", ""),
         ("predict price on diamonds it has not seen, r2 of 0.7", "diamonds.csv", ""),
     ],
 )
