@@ -186,7 +186,9 @@ def free_name(workspace: Workspace, request: PlanRequest) -> str:
     """Return a name after the data that no project has."""
     data = request.data or {}
     path = data.get("args", {}).get("path") or data.get("use")
-    stem = PurePosixPath(str(path[0] if isinstance(path, list) else path)).stem
+    place = PurePosixPath(str(path[0] if isinstance(path, list) else path))
+    is_one = not isinstance(path, list) and "*" not in place.name
+    stem = place.stem if is_one else place.parent.name
     name = re.sub(r"[^a-z0-9_-]+", "-", stem.lower()).strip("-_")[:50] or "project"
     with workspace.session() as session:
         tried = (name if number == 1 else f"{name}-{number}" for number in range(1, 10_000))

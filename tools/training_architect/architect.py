@@ -19,9 +19,10 @@ from trainwright.tools.training_architect.goals import Question
 from trainwright.tools.training_architect.hardware import TABLE, named_device, probed_device
 from trainwright.tools.training_architect.inspecting import inspected, target_alone
 from trainwright.tools.training_architect.intent import with_intent
+from trainwright.tools.training_architect.places import TABLES
 from trainwright.tools.training_architect.planning import make_plan
 from trainwright.tools.training_architect.reading import facts_of_data, kind_of_target, read_task
-from trainwright.tools.training_architect.request import TABLES, PlanRequest, read_request
+from trainwright.tools.training_architect.request import PlanRequest, read_request
 from trainwright.tools.training_architect.traced import Tracer, price_of
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
 from trainwright.trainer.config import merge_changes

@@ -19,7 +19,7 @@ import trainwright
 from trainwright.tools.launchers import LAUNCH, Launch, may_begin, read_launch
 from trainwright.tools.launchers.environment import inherited_environment
 from trainwright.tools.launchers.local import spawn
-from trainwright.tools.training_architect.request import TABLES
+from trainwright.tools.training_architect.places import TABLES
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.paths import files_under

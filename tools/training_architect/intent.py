@@ -130,8 +130,7 @@ UNPLANNED = (
 
 def with_intent(request: PlanRequest, owners: Path | None = None) -> tuple[PlanRequest, list[str]]:
     """Return the request with what its intent names and its arguments leave out, and one sentence for each."""
-    path = (request.data or {}).get("args", {}).get("path")
-    noted = [f"data {path!r} was read from the intent"] if "data" in request.of_intent else []
+    noted = list(request.noted)
     read: set[str] = set()
     rest = spoken_goals(request.intent).rest  # a bound of the goal in dollars is no budget
     hardware = request.hardware or _hardware(rest, owners)

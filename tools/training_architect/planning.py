@@ -13,6 +13,7 @@ from trainwright.tools.training_architect.facts import IN_BLOCKS, Facts
 from trainwright.tools.training_architect.fitting import FITTED, fit
 from trainwright.tools.training_architect.goals import default_target
 from trainwright.tools.training_architect.hardware import Device
+from trainwright.tools.training_architect.places import TABLES
 from trainwright.tools.training_architect.plan import Plan
 from trainwright.tools.training_architect.reading import (
     SHARE_OF_TRAIN,
@@ -22,7 +23,7 @@ from trainwright.tools.training_architect.reading import (
     lengths,
     proposed_models,
 )
-from trainwright.tools.training_architect.request import TABLES, PlanRequest
+from trainwright.tools.training_architect.request import PlanRequest
 from trainwright.tools.training_architect.schedule import EVALUATED, LEAST_RUNS, RUNS, allowed_of, starting
 from trainwright.tools.workspace.settings import ProjectLimits
 from trainwright.trainer.base.errors import ConfigurationError

@@ -22,7 +22,7 @@ from trainwright.tools.training_architect.goals import (
     read_goal,
 )
 from trainwright.tools.training_architect.groups import read_groups
-from trainwright.tools.training_architect.request import TABLES
+from trainwright.tools.training_architect.places import TABLES
 from trainwright.tools.training_architect.series import read_series
 from trainwright.trainer.base.errors import ConfigurationError
 

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from trainwright.tools.training_architect.facts import OTHER_NAMES, TASKS
+from trainwright.tools.training_architect.places import named_in, place_of, tables_in
 from trainwright.trainer.base.errors import ConfigurationError, near
 from trainwright.trainer.base.fetched import is_remote
-from trainwright.trainer.base.paths import files_under
 from trainwright.trainer.catalog.names import BUILT_IN, from_library
 
-TABLES = ("csv", "jsonl", "parquet", "orc", "arrow", "excel")
 OF_DATA = ("text_column", "target_column", "time_column", "group_column", "horizon")
 """Answers that stand in the data of a configuration."""
 NO_GROUP = "none"
 """Answer to which column groups the rows, where none does."""
-ENDINGS = r"(?:csv|tsv|jsonl?|ndjson|parquet|arrow|orc|xlsx?|txt)(?:\.gz)?"
-FILES = re.compile(rf"(?<![\w/.-])[\w.-][\w./-]*(?:\.{ENDINGS}\b(?!\.\w)|/(?![\w.-]))")
-"""Names of files of data, and of folders with a slash behind them, in a sentence."""
-TABLE = re.compile(r"\.(?:csv|tsv|jsonl|ndjson|parquet|arrow|orc|xlsx?)(?:\.gz)?$", re.IGNORECASE)
-DOCUMENTS = frozenset({"", ".md", ".rst", ".txt", ".pdf", ".html", ".py", ".yaml", ".yml"})
-"""Endings of what lies beside tables."""
 LIMITS = ("memory_gib", "hours", "dollars", "dollars_per_hour")
 
 
@@ -43,6 +35,8 @@ class PlanRequest:
     """Of the goal: one of ours, or `file.py:function`."""
     target: float | None = None
     code_root: str = "."
+    noted: tuple[str, ...] = ()
+    """What is to be said of how the data were found."""
     of_intent: frozenset[str] = frozenset()
     """What was read from the intent: hardware, and names of limits. The next call reads it again, and says so again."""
 
@@ -68,15 +62,16 @@ class PlanRequest:
 
     def located(self, root: Path) -> PlanRequest:
         """Return the request with the file that the sentence names, and a folder's path for a model of a hub's name."""
-        if self.data is None and (named := _named_in(self.intent, root)) is not None:
-            return replace(self, data=entry_of("data", named), of_intent=frozenset({"data"})).located(root)
-        if self.data is not None and self.data["use"] == "images" and list(self.data["args"]) == ["path"]:
-            table = _table_in(root, str(self.data["args"]["path"]))
-            if table is not None:
-                return replace(self, data={**self.data, **entry_of("data", table)}).located(root)
+        if self.data is None and (named := named_in(self.intent, root)) is not None:
+            said = f"data {named!r} was read from the intent"
+            return replace(self, data=entry_of("data", named), noted=(said,)).located(root)
+        data = self.data or {}
+        is_folder = data.get("use") == "images" and list(data["args"]) == ["path"]
+        if is_folder and (found := tables_in(root, str(data["args"]["path"]))) is not None:
+            return replace(self, data={**data, **found[0]}, noted=(*self.noted, found[1])).located(root)
         args = (self.model or {}).get("args") or {}
         hub = args.get("hub")
-        if self.model is None or not hub or (place := _place_of(root, str(hub))) is None or not place.is_dir():
+        if self.model is None or not hub or (place := place_of(root, str(hub))) is None or not place.is_dir():
             return self
         kept = {name: value for name, value in args.items() if name not in {"hub", "revision"}}
         return replace(self, model={"use": "transformers", "args": {**kept, "path": hub}})
@@ -91,59 +86,6 @@ class PlanRequest:
             "code_root": self.code_root if self.code_root != "." else None,
         }  # fmt: skip
         return {name: value for name, value in named.items() if value not in (None, {})}
-
-
-def _named_in(intent: str, root: Path) -> str | None:
-    """Return the only file of data, or folder, under the root that a sentence names; None for none or several."""
-    words = {word.rstrip("/") for word in FILES.findall(intent)}
-    inside = {word for word in words if _is_inside(root, _place_of(root, word))}
-    return inside.pop() if len(inside) == 1 else None
-
-
-def _place_of(root: Path, name: str) -> Path | None:
-    """Return where a file or folder is, links followed; None where none is, or no file system takes the name."""
-    try:
-        return (root / name).resolve(strict=True)
-    except (OSError, RuntimeError, ValueError):
-        return None
-
-
-def _is_inside(root: Path, place: Path | None) -> bool:
-    return place is not None and place.is_relative_to(root.resolve())
-
-
-def _table_in(root: Path, folder: str) -> str | None:
-    """Return the table, or the pattern of tables with one header, in a folder of nothing else; None otherwise.
-
-    Raises ConfigurationError: several tables of other columns.
-    """
-    place = _place_of(root, folder)
-    if place is None or not place.is_dir() or not _is_inside(root, place):
-        return None
-    files = [name for name in files_under(place) if PurePosixPath(name).suffix.lower() not in DOCUMENTS]
-    tables = sorted(name for name in files if "/" not in name and TABLE.search(name))
-    if not tables or len(tables) < len(files):
-        return None
-    endings = {PurePosixPath(name).suffix for name in tables}
-    if len(endings) == 1 and len({_header(place / name) for name in tables}) == 1:
-        return f"{folder.rstrip('/')}/{'*' + endings.pop() if len(tables) > 1 else tables[0]}"
-    raise ConfigurationError(
-        f"{folder!r} holds {len(tables)} tables of other columns ({', '.join(tables[:4])}"
-        f"{', …' if len(tables) > 4 else ''}), and a plan reads the rows of one.",
-        remedy="Name the one with a row for each prediction. What others know of a row by then is joined to it first: "
-        'by a script of yours, whose file you name, or by a database: data={"use": "sql", "args": {"url": '
-        '"sqlite:///rows.db", "query": "SELECT … JOIN … ORDER BY …"}}.',
-        document="configs/data_elsewhere.md",
-        details={"tables": tables},
-    )
-
-
-def _header(table: Path) -> bytes:
-    """Return the first line of a table in text; of another, nothing: reading compares the columns."""
-    if table.suffix.lower() not in {".csv", ".tsv", ".txt"}:
-        return b""
-    with table.open("rb") as stream:
-        return stream.readline(10_000)
 
 
 def placed(data: dict[str, Any], name: str, value: Any) -> dict[str, Any]:

@@ -1,0 +1,126 @@
+"""Places of a request's data: the file that a sentence names, and the tables of a folder."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.base.paths import files_under
+from trainwright.trainer.catalog.names import COMPRESSED
+from trainwright.trainer.catalog.names import FILES as FILES_OF
+from trainwright.trainer.data.split_methods.given import split_named
+from trainwright.trainer.data.split_methods.rows import NAMES
+from trainwright.trainer.data.table.transform import TORN, unpacked
+
+ENDINGS = r"(?:csv|tsv|jsonl?|ndjson|parquet|arrow|orc|xlsx?|txt)(?:\.gz)?"
+FILES = re.compile(rf"(?<![\w/.-])[\w.-][\w./-]*(?:\.{ENDINGS}\b(?!\.\w)|/(?![\w.-]))")
+"""Names of files of data, and of folders with a slash behind them, in a sentence."""
+TABLES = ("csv", "jsonl", "parquet", "orc", "arrow", "excel")
+"""Sources of tables."""
+DOCUMENTS = frozenset({"", ".md", ".rst", ".txt", ".pdf", ".html", ".py", ".yaml", ".yml"})
+"""Endings of what lies beside tables."""
+MOST_SHOWN = 4
+
+
+def named_in(intent: str, root: Path) -> str | None:
+    """Return the only file of data, or folder, under the root that a sentence names; None for none or several."""
+    words = {word.rstrip("/") for word in FILES.findall(intent)}
+    inside = {word for word in words if _is_inside(root, place_of(root, word))}
+    return inside.pop() if len(inside) == 1 else None
+
+
+def place_of(root: Path, name: str) -> Path | None:
+    """Return where a file or folder is, links followed; None where none is, or no file system takes the name."""
+    try:
+        return (root / name).resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):
+        return None
+
+
+def _is_inside(root: Path, place: Path | None) -> bool:
+    return place is not None and place.is_relative_to(root.resolve())
+
+
+def tables_in(root: Path, folder: str) -> tuple[dict[str, Any], str] | None:
+    """Return the data that a folder of nothing but tables of one header holds, and what is said of it; None otherwise.
+
+    Files that are named for splits, like train.csv and test.csv, are data that are split so.
+
+    Raises:
+        ConfigurationError: several tables of other columns, or some that are named for a split beside others.
+    """
+    place = place_of(root, folder)
+    if place is None or not place.is_dir() or not _is_inside(root, place):
+        return None
+    files = [name for name in files_under(place) if PurePosixPath(name).suffix.lower() not in DOCUMENTS]
+    tables = sorted(name for name in files if "/" not in name and _source(name) in TABLES)
+    if not tables or len(tables) < len(files):
+        return None
+    folder = folder.rstrip("/")
+    if len({(_ending(name), _header(place / name)) for name in tables}) > 1:
+        raise _of_other_columns(folder, tables)
+    if len(tables) == 1:
+        return _data(f"{folder}/{tables[0]}"), f"the table of the folder is {tables[0]!r}"
+    return _together(folder, tables)
+
+
+def _together(folder: str, tables: list[str]) -> tuple[dict[str, Any], str]:
+    """Return files of one header as data: split as their names say, or all of them together."""
+    splits = {name: split_named(name) for name in tables}
+    everything = f"{folder}/*{_ending(tables[0])}"
+    tables = sorted((name for name in tables if splits[name]), key=lambda name: NAMES.index(splits[name] or ""))
+    others = [name for name in splits if name not in tables]
+    if len(named := {splits[name] for name in tables}) == 1 or "train" not in named:
+        return _data(everything), f"the {len(splits)} files {everything} are read as one table, and split anew"
+    if not others:
+        said = ", ".join(f"{name} is {splits[name]}" for name in tables[:MOST_SHOWN])
+        data = _data([f"{folder}/{name}" for name in tables])
+        return {**data, "split": {"by": "given"}}, f"rows are split as the files' names say: {said}"
+    raise ConfigurationError(
+        f"{folder!r} holds files of one header that are named for a split ({_some(tables)}) and others "
+        f"({_some(others)}).",
+        remedy="Name the files of the split alone, data={'use': 'csv', 'args': {'path': [FILE, …]}, 'split': {'by': "
+        f"'given'}}}}; or all of them to be split anew: data={everything!r}.",
+        details={"tables": [*splits]},
+    )
+
+
+def _data(path: str | list[str]) -> dict[str, Any]:
+    return {"use": _source(path if isinstance(path, str) else path[0]), "args": {"path": path}}
+
+
+def _of_other_columns(folder: str, tables: list[str]) -> ConfigurationError:
+    return ConfigurationError(
+        f"{folder!r} holds {len(tables)} tables of other columns ({_some(tables)}), and a plan reads the rows of one.",
+        remedy="Name the one with a row for each prediction. What others know of a row by then is joined to it first: "
+        'by a script of yours, whose file you name, or by a database: data={"use": "sql", "args": {"url": '
+        '"sqlite:///rows.db", "query": "SELECT … JOIN … ORDER BY …"}}.',
+        document="configs/data_elsewhere.md",
+        details={"tables": tables},
+    )
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:MOST_SHOWN]) + (", …" if len(names) > MOST_SHOWN else "")
+
+
+def _ending(name: str) -> str:
+    bare = COMPRESSED.sub("", name)
+    return PurePosixPath(bare).suffix + name[len(bare) :]
+
+
+def _source(name: str) -> str | None:
+    return FILES_OF.get(COMPRESSED.sub("", name).rpartition(".")[2].lower())
+
+
+def _header(table: Path) -> bytes:
+    """Return the first line of a table in text; of another, nothing: reading compares the columns."""
+    if _source(table.name) != "csv":
+        return b""
+    try:
+        with unpacked(table) as stream:
+            return stream.readline(10_000).removeprefix(b"\xef\xbb\xbf").rstrip(b"\r\n")
+    except (OSError, ValueError, *TORN):
+        return b""  # reading says what is wrong with it
