@@ -75,7 +75,7 @@ WITHIN = any_of(r"within|in (?:under|less than|at most)|innerhalb von|binnen", e
 HAPPENS = any_of(r"who|which|whether|if|that|when|wer|ob|welche\w*|wenn")
 """Words of an event, which may come within hours."""
 SPENT = any_of(
-    r"train\w*|fit|fine-?tun\w*|budget\w*|spend|spent|costs?|pay|finish\w*|done|ready|takes?|have|got|has|habe\w*|darf"
+    r"train\w*|fit|fine-?tun\w*|budget\w*|spend|spent|spare|costs?|pay|finish\w*|done|ready|takes?|have|got|has|habe\w*|darf"
     r"|dauer\w*|kosten|trainier\w*|fertig|overnight|gpus?|cards?|rtx|[abhltv]\d{1,3}"
 )
 """Words of what training may take, and what it runs on."""
@@ -88,6 +88,13 @@ OF_DATA = any_of(
 """Words before an amount that is none to spend: `who earns over $50,000`, `sampled every 15 minutes`."""
 OF_TRAINING = r"of (?:training|compute|gpu|time)"
 SPENDING = any_of(rf"{OF_TRAINING}|to train|or less|at most|tops|max\w*|budget|training|in all")
+SHARED = re.compile(
+    r"\s*(?:for )?(?:each|per|every|a|je|pro|am|in der)\s+"
+    r"(?:(?P<run>run|trial|training|try|model|experiment|epoch|lauf|versuch|modell|epoche)"
+    r"|day|night|week|tag|nacht|woche)\b",
+    re.IGNORECASE,
+)
+"""What makes hours one of several amounts: `one hour each run`, `two hours a day`."""
 NO_TIME = any_of(rf"per|each|je|pro|ahead|into|im voraus|voraus|later|after|before|from now|old|(?!{OF_TRAINING})of")
 SHORT = 3
 """Characters up to which a name could be a word of something else."""
@@ -105,6 +112,12 @@ MEASURE = (
     r"|(?:[kmb]|million|billion)?\s*(?:param\w*|weights|gewichten?)|epochs?|epochen|steps|schritten?|trials?|runs|versuchen?"
     r"|(?:cpu )?(?:cores?|kernen?)|(?:predictions|requests|rows) (?:per|a) second|credits)"
 )
+PARTS = (
+    r"(?:(?:hidden )?(?:layers?|neurons?|units)|schichten?|neuronen?|features?|inputs?|merkmale?n?"
+    r"|tokens?|folds?|models?|modellen?|tries|attempts?|retries|gpus?|cards?|nodes?|machines?|workers?|threads?|euros?|pounds?"
+    r"|(?:minute[ns]?|hours?|stunden?) (?:an?|per|pro|je) \w+)"
+)
+"""What a model or its training has a number of; `people under 18 years` bounds no part of it."""
 DAY = r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:mon|diens|donners|frei|sams|sonn)tag|mittwoch)"
 UNPLANNED = (
     re.compile(
@@ -112,7 +125,11 @@ UNPLANNED = (
         r"(?:\s*/\s*\w+|\s+(?:per|of|for|je|pro)\s+\w+)*",
         re.IGNORECASE,
     ),
-    re.compile(rf"\b{BOUND}(?:{AMOUNT}|(?:{SPELT})\b)(?:\s?[%€£$])?(?:\s+(?:of (?:the )?)?[^\W\d_]+)?", re.IGNORECASE),
+    re.compile(
+        rf"\b{BOUND}(?:(?<=[$€£])(?:{AMOUNT})|(?:{AMOUNT}|(?:{SPELT})\b)"
+        rf"(?:\s?[%€£$](?:\s+of (?:the )?\w+)?|\s+{PARTS}\b))",
+        re.IGNORECASE,
+    ),
     re.compile(r"\b(?:batch(?:[- ]size)?|learning rate|lr)\s*(?:of|=|:)?\s*\d[\d.e-]*", re.IGNORECASE),
     any_of(
         rf"(?:by|until|till|before|bis)\s+(?:(?:the )?end of(?: the)? \w+|tomorrow|tonight|today|noon|midnight|{DAY}"
@@ -174,7 +191,7 @@ def _number(text: str) -> float:
 def _limits(intent: str) -> tuple[dict[str, float], list[str], str]:
     """Return the limits that a sentence states, what is to be said of amounts in it that are none, and the rest."""
     found: dict[str, float] = {}
-    said: list[str] = []
+    intent, said = _without_shares(intent)
     for name, kind in (("dollars_per_hour", RATE), ("dollars", MONEY), ("hours", TIME)):
         for match in kind.finditer(intent):
             before, behind, words = intent[: match.start()], intent[match.end() :], match[0].strip()
@@ -190,6 +207,21 @@ def _limits(intent: str) -> tuple[dict[str, float], list[str], str]:
                 continue
             intent = before + " " * len(match[0]) + behind
     return {name: value for name, value in found.items() if value > 0}, said, intent
+
+
+def _without_shares(intent: str) -> tuple[str, list[str]]:
+    """Return a sentence of the same length without hours of each run or day, and what is to be said of them."""
+    said = []
+    for match in TIME.finditer(intent):
+        before, behind = intent[: match.start()], intent[match.end() :]
+        if (share := SHARED.match(behind)) and _is_spent(before, behind[share.end() :], "hours"):
+            words = f"{match[0].strip()} {share[0].strip()}"
+            said.append(f"{words!r} is not planned for: limits.hours bounds all runs together")
+            intent = before + " " * (len(match[0]) + share.end()) + behind[share.end() :]
+            if share["run"] is None:  # `two hours a day for a week` are no week of training
+                intent = TIME.sub(lambda one: " " * len(one[0]), intent)
+                break
+    return intent, said
 
 
 def _amount(found: dict[str, str | None]) -> float:
