@@ -100,7 +100,7 @@ def next_search(evidence: Records, found: dict[str, Any]) -> NextCall:
     gain, spread = found["improvement_mean"], found["baseline_spread"]
     repeats = min(2 * search.confirmation_repeats, MOST_REPEATS)
     before = len(ended_studies(evidence))
-    if further := _reaches_the_goal(evidence, found) or moved_search(evidence):
+    if further := change_to_best(evidence, found) or moved_search(evidence):
         return further
     if is_baseline(evidence.confirmation):
         changes: dict[str, Any] = {"trials": affordable(evidence, _twice(search), search.confirmation_repeats)}
@@ -120,9 +120,14 @@ def next_search(evidence: Records, found: dict[str, Any]) -> NextCall:
     return evidence.call("start_tuning", why, search=wanted.as_asked())
 
 
-def _reaches_the_goal(evidence: Records, found: dict[str, Any]) -> NextCall | None:
+def change_to_best(evidence: Records, found: dict[str, Any]) -> NextCall | None:
     """Name the change to a best that reaches the goal with every seed, beside a baseline too uneven to compare."""
-    if is_baseline(evidence.confirmation) or not all(map(evidence.reaches_goal, found["best"])):
+    own = evidence.confirmation.get("best_value")  # of the baseline's seed, with which it is trained next
+    if (
+        evidence.spent
+        or is_baseline(evidence.confirmation)
+        or not all(map(evidence.reaches_goal, [*found["best"], own]))
+    ):
         return None
     worst = (min if evidence.goal["direction"] == "maximize" else max)(found["best"])
     why = (
@@ -131,6 +136,7 @@ def _reaches_the_goal(evidence: Records, found: dict[str, Any]) -> NextCall | No
         "baseline that meets the goal"
     )
     searched = {"search": None} if evidence.config.search is not None else {}
+    why += "; the section of the search is left out" if searched else ""
     return evidence.call("configure", why, changes={**evidence.confirmation["best_parameters"], **searched})
 
 

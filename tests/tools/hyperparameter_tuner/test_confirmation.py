@@ -22,7 +22,7 @@ from trainwright.tools.gates.improvement import (
     resolution,
 )
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.gates.searches import next_search
+from trainwright.tools.gates.searches import change_to_best, next_search
 from trainwright.tools.workspace.tables import Run, now
 from trainwright.trainer.config import SearchSection
 from trainwright.trainer.run.evidence import Summary
@@ -101,6 +101,7 @@ def test_a_search_that_settled_nothing_goes_on_in_its_own_space(
         trials_left=100,
         seconds_left=None,
         confirmation={},
+        spent="",
         goal={"direction": "maximize"},
         reaches_goal=lambda value: value >= 0.85,
         goal_metric="accuracy",
@@ -115,13 +116,43 @@ def test_a_search_that_settled_nothing_goes_on_in_its_own_space(
     assert SearchSection.model_validate(call.arguments["search"]) != search
     assert "repetitions of 2 s: about" in call.why
     assert "{'accept': 0.8123}" in call.why, "what was reached meets the value that the owner is asked to accept"
-    evidence.config = SimpleNamespace(search=search)
-    evidence.confirmation = {"best_parameters": {"optimizer.learning_rate": 0.005}, "best_runs": ["trial-3"]}
-    call = next_search(evidence, {**found, "best": [0.92, 0.86, 0.92]})
-    assert (call.tool, call.arguments["changes"]) == (
-        "configure", {"optimizer.learning_rate": 0.005, "search": None}
-    )  # fmt: skip
+
+
+@pytest.mark.requirement("PHASE-5", "GATE-2")
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"spent": "no hours are left"},
+        {"best": [0.92, 0.84, 0.92]},
+        {"confirmation": {"best_value": 0.84, "best_runs": ["a"], "baseline_runs": ["b"]}},
+        {"confirmation": {"best_value": 0.92, "best_runs": ["a"], "baseline_runs": ["a"]}},
+    ],
+)
+def test_a_best_that_reaches_the_goal_with_every_seed_is_taken_unless_it_is_the_baseline(
+    changed: dict[str, Any],
+) -> None:
+    best, rate = changed.get("best", [0.92, 0.86, 0.92]), {"optimizer.learning_rate": 0.005}
+    evidence: Any = SimpleNamespace(
+        spent=changed.get("spent", ""),
+        confirmation={
+            "best_value": 0.9,
+            "best_runs": ["a"],
+            **changed.get("confirmation", {}),
+            "best_parameters": rate,
+        },
+        goal={"direction": "maximize"},
+        reaches_goal=lambda value: value >= 0.85,
+        config=SimpleNamespace(search=object()),
+        call=lambda tool, why, **arguments: NextCall(tool=tool, arguments=arguments, why=why),
+    )
+    call = change_to_best(evidence, {"baseline_spread": 0.3, "best": best})
+    if changed:
+        assert call is None
+        return
+    assert (call.tool, call.arguments["changes"]) == ("configure", {**rate, "search": None})
     assert "with each of 3 seeds (0.86 at the worst)" in call.why
+    assert "section of the search is left out" in call.why
 
 
 def two_seconds() -> Run:

@@ -142,8 +142,9 @@ def export_tried(evidence: Evidence, line: CheckLine) -> Outcome:
         return not_applicable(f"{', '.join(deployment.formats)} alone is wanted", required)
     if found.reason or not found:
         return not_applicable(found.reason or "the smoke run is of an earlier version, which did not try it", required)
-    told = f"ONNX differs by {found.difference or 0.0:.1e}"
-    if found.problem if found.difference is None else found.difference > tolerance:
+    apart = found.parity.max_abs_difference if found.difference is None else found.difference
+    told = f"ONNX differs by {apart:.1e}"
+    if (found.problem and found.difference is None) or not apart <= tolerance:  # nan is no number within it
         why = f"or, the cause fixed in your code and smoke run anew: {found.remedy or 'it was measured once'}"
         remedy = evidence.call("configure", why, changes=found.changes or {"deployment.formats": ["safetensors"]})
         return failed(found.problem or told, required, remedy)
