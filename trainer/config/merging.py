@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,8 +18,8 @@ from trainwright.trainer.config.schema_index import Layout
 MOST_PROBLEMS = 8
 MOST_EXPLAINED = 100
 """Explaining compares broken keys with each other: a flood of them would keep the server busy for minutes."""
-DECIDES = "data.args.target"
-"""Key without which something else is learned: no remedy leaves it out."""
+DECIDES = ("data", "args", "target")
+"""Key without which something else is learned: no remedy leaves its value out."""
 MOST_ROUNDS = 6
 """A fixed key may uncover the next broken one."""
 
@@ -57,8 +57,11 @@ def merge_changes(asked: dict[str, Any], base: dict[str, Any], *, argument: str,
     if not problems:
         values = laid_over(base, correction.leaves)
         return MergedConfig(values, TrainingConfig.model_validate(values), dotted(correction.leaves), correction.notes)
-    is_other_work = any(problem.changes.get(DECIDES, DECIDES) is None for problem in problems)
-    fixed = None if is_other_work else _fixed(correction, base)
+    decided = correction.leaves.get(DECIDES)
+    fixed = _fixed(correction, base)
+    if fixed and decided is not None and DECIDES not in fixed and decided not in fixed.values():
+        fixed = None
+        problems = [replace(one, changes={}) if one.key == ".".join(DECIDES) else one for one in problems]
     if fixed:
         raise refusal(problems, amend={argument: sections(fixed) if nested else dotted(fixed)})
     raise refusal(problems, of_call=True)

@@ -101,6 +101,11 @@ def test_several_targets_of_a_table_are_refused_with_the_page_and_none_is_left_o
     with pytest.raises(ConfigurationError, match=r"returned as one target by .*configs/objectives.md") as refused:
         create(workspace, config={**CONFIG, "data": data})
     assert "amend" not in refused.value.details
+    assert refused.value.details["changes"] == {}
+    arrays = {"use": "npz", "args": {"path": "t.npz", "target": "billing"}}
+    with pytest.raises(ConfigurationError, match=r"did you mean `data.args.targets`") as renamed:
+        create(workspace, config={**CONFIG, "data": arrays})
+    assert renamed.value.details["amend"]["config"]["data"]["args"] == {"path": "t.npz", "targets": "billing"}
 
 
 @pytest.mark.requirement("CONF-1", "PHASE-2")
