@@ -324,6 +324,7 @@ def test_an_improvement_below_the_goal_is_released_by_a_decision_alone(at: At) -
         ({"type": "float", "low": 1e-5, "high": 1e-3, "log": True}, 1e-4, None),
         ({"type": "float", "low": 0.0, "high": 0.5}, 0.49, (0.25, 0.75)),
         ({"type": "float", "low": 0.0, "high": 0.5}, 0.0, None),
+        ({"type": "float", "low": 0.0, "high": 0.9}, 0.45, None),
         ({"type": "float", "low": 1e-5, "high": 1e-3, "log": True}, 0.0, None),
         ({"type": "float", "low": 0.5, "high": 0.9}, 0.9, (0.7, 0.95)),
         ({"type": "int", "low": 16, "high": 256, "log": True}, 16, (4, 64)),

@@ -28,7 +28,18 @@ def read(name: str, outputs: Any, targets: Any) -> dict[str, float]:
     ],
 )
 def test_readings_of_odd_outputs_decide_nothing(name: str, outputs: Any, targets: Any) -> None:
-    assert all(np.isfinite(value) for value in readings(name, outputs, targets, 0.5).values())
+    found = readings(name, outputs, targets, 0.5)
+    assert all(np.isfinite(value) for value in found.values())
+    assert ("the average precision" in found) == (name == "auc")
+
+
+def test_labels_of_their_own_have_no_share_of_right_rows_beside_a_balanced_one() -> None:
+    """`accuracy` counts their labels, which is another question than rows."""
+    labels = np.array([[True, False], [True, True], [False, True]])
+    assert "the share of right rows" not in readings("balanced_accuracy", labels, labels.astype(int), 0.5)
+    assert "the share of right rows" in readings(
+        "balanced_accuracy", labels[:, 0].astype(int), np.array([1, 0, 1]), 0.5
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
