@@ -59,7 +59,7 @@ def merge_changes(asked: dict[str, Any], base: dict[str, Any], *, argument: str,
         return MergedConfig(values, TrainingConfig.model_validate(values), dotted(correction.leaves), correction.notes)
     decided = correction.leaves.get(DECIDES)
     fixed = _fixed(correction, base)
-    if fixed and decided is not None and DECIDES not in fixed and decided not in fixed.values():
+    if decided is not None and not (fixed and (DECIDES in fixed or decided in fixed.values())):
         fixed = None
         problems = [replace(one, changes={}) if one.key == ".".join(DECIDES) else one for one in problems]
     if fixed:
