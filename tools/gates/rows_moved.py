@@ -38,6 +38,7 @@ class Grown(NamedTuple):
         """In words."""
         moved, about = self.moved, "about " if self.moved.estimated else ""
         text = f"since {self.since} {about}{moved.new} rows new, {moved.gone} gone"
+        text += f", {moved.other_targets} with another target" * bool(moved.other_targets)
         if moved.test_in_train or moved.test_in_validation:
             text += f", of its test rows {moved.test_in_train} now in train"
             text += f" and {moved.test_in_validation} in validation" * bool(moved.test_in_validation)
@@ -62,10 +63,15 @@ def rows_since(evidence: Evidence, run: RunEvidence) -> Grown | None:
     return None if moved is None else Grown(moved, earlier.id, was_planned, sum(different))
 
 
-def keeps_test(grown: Grown, split: dict[str, object] | None) -> bool:
-    """Return whether old test rows stayed out of train, as far as data that have grown or shrunk must keep them."""
-    changed = grown.moved.new or grown.moved.gone
-    return not (grown.was_planned and changed and grown.moved.test_in_train) or (split or {}).get("by") in STAYS
+def keeps_test(grown: Grown, split: dict[str, object] | None, *, was_tested: bool) -> bool:
+    """Return whether old test rows stayed out of train, as far as they must.
+
+    The same rows may be divided anew until the model of a run was evaluated on the test split (`was_tested`).
+    """
+    moved = grown.moved
+    if not (grown.was_planned and moved.test_in_train):
+        return True
+    return (split or {}).get("by") in STAYS if moved.new or moved.gone else not was_tested
 
 
 def _planned_before(evidence: Evidence, run: RunEvidence) -> RunEvidence | None:

@@ -57,14 +57,14 @@ def accesses_by_others(evidence: Evidence, split: TestSetAccess) -> list[SplitAc
     note_whole_workspace()
     names = evidence.session.scalars(select(Project.name).where(Project.name != evidence.name).order_by(Project.name))
     found = [
-        look._replace(shared=_shared(split, _split_of(evidence.workspace, look)))
+        look._replace(shared=shared_samples(split, _split_of(evidence.workspace, look)))
         for name in names
         for look in _looks(evidence.workspace, name, ProjectFacts(evidence.session, name))
     ]
     deleted = [body for _, body in entries(evidence.session, None, DELETED, before=evidence.before)]
     found += [
         SplitAccess(
-            access["run"], access["of"], access["project"], _shared(split, TestSetAccess.model_validate(access))
+            access["run"], access["of"], access["project"], shared_samples(split, TestSetAccess.model_validate(access))
         )
         for body in deleted
         for access in body.get("test_looks", [])
@@ -80,11 +80,11 @@ def accesses_to_keep(session: Session, workspace: Workspace, project: str) -> li
     ]
 
 
-def _shared(split: TestSetAccess, other: TestSetAccess) -> int:
-    """Return how many samples two splits have in common: all, if they are the same."""
+def shared_samples(split: TestSetAccess, other: TestSetAccess) -> int:
+    """Return how many samples two splits have in common, under whatever targets: all, if they are the same."""
     if split.fingerprint is not None and split.fingerprint == other.fingerprint:
         return split.size or 1
-    return len(set(split.samples) & set(other.samples))
+    return max(len({*split.samples} & {*other.samples}), len({*split.inputs} & {*other.inputs}))
 
 
 def _looks(workspace: Workspace, project: str, facts: ProjectFacts) -> list[SplitAccess]:

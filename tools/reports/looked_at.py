@@ -18,6 +18,7 @@ from trainwright.trainer.data.leaks.chance import probability
 from trainwright.trainer.run.artifacts import FixedRows
 from trainwright.trainer.run.evidence import Data
 from trainwright.trainer.run.looked_at import TRANSFORMATIONS, LookedAt, Opened
+from trainwright.trainer.run.split_rows import SplitRows, rows_moved
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from trainwright.trainer.run.looked_at import NearRows, SplitLook
 
 MOST_FILES = 50
+MOSTLY = 0.9
+"""Share of rows that must differ for rows to be known from one project to another."""
 SPLITS = ("train", "validation", "test")
 
 
@@ -84,8 +87,12 @@ def projects_on_same_rows(evidence: Evidence) -> list[tuple[str, list[str]]]:
     for name in names:
         planned = [body for _, body in entries(evidence.session, name, "gate") if _is_planning(body)]
         smoke = planned[-1]["rested_on"].get("smoke_run") if planned else None
-        theirs = _marks(evidence.workspace.run_directory(name, smoke)) if smoke else {}
+        if smoke is None:
+            continue
+        directory = evidence.workspace.run_directory(name, smoke)
+        theirs = _marks(directory)
         shared = [what for what, marks in own.items() if marks & theirs.get(what, set())]
+        shared = [text] if (text := _rows_shared(evidence.smoke.directory, directory)) and not shared else shared
         found += [(name, shared)] if shared else []
     return found
 
@@ -127,6 +134,27 @@ def _chance(one: NearRows) -> float:
 
 def _is_planning(body: dict[str, Any]) -> bool:
     return bool(body["phase"] == Phase.PLANNING and body["outcome"] != "refused")
+
+
+def _rows_shared(own: RunDirectory, other: RunDirectory) -> str:
+    """Return how many rows two smoke runs have in common, under whatever targets; nothing where none, or not known.
+
+    Rows of which many are equal, as in small tables of categories, say nothing of where they come from.
+    """
+    try:
+        mine, theirs = own.part(SplitRows), other.part(SplitRows)
+        sizes = [sum(split.size for split in one.part(Data).splits.values()) for one in (own, other)]
+        different = [sum(one.kept.values()) << one.level for one in (mine, theirs)]
+        if any(count < MOSTLY * size for count, size in zip(different, sizes, strict=True)):
+            return ""
+        moved = rows_moved(theirs, other.artifacts, mine, own.artifacts)
+    except TrainwrightError:
+        return ""
+    if moved is None or moved.new >= different[0]:
+        return ""
+    about = "about " if moved.estimated else ""
+    other_targets = f", {moved.other_targets} with another target" if moved.other_targets else ""
+    return f"{about}{different[0] - moved.new} of {sizes[0]} rows{other_targets}"
 
 
 def _marks(run: RunDirectory) -> dict[str, set[Any]]:

@@ -16,7 +16,7 @@ from trainwright.trainer.base import seeding
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data import rows
-from trainwright.trainer.data.near_duplicates import KNOWN_TO_NUMPY, Sketches
+from trainwright.trainer.data.near_duplicates import KNOWN_TO_NUMPY, Sketches, inputs_of
 from trainwright.trainer.data.tensors import InMemory, KnownSamples, TensorSamples
 from trainwright.trainer.user_code.clock import clock
 
@@ -47,6 +47,8 @@ class SplitRecord:
     """One per sample read, in order, to find almost equal ones."""
     content: str | None = None
     """Digest of every sample, where not every one was read by itself and all are in memory."""
+    inputs: list[str] = field(default_factory=list)
+    """Digest of each sample's inputs, where they are read one by one."""
 
     @property
     def fingerprint(self) -> str:
@@ -63,7 +65,9 @@ class SplitRecord:
         """Take a sample into the record."""
         if sample is None and len(self.missing) < MAX_NAMED:
             self.missing.append(index)
-        self.digests.append(sample_digest(sample))
+        digest, inputs = sample_digests(sample)
+        self.digests.append(digest)
+        self.inputs.append(inputs)
         self.sketches.note(index, sample)
         if (label := label_of(sample)) is not None:
             self.labels[label] += 1
@@ -93,7 +97,7 @@ def record_split(samples: Any, seed: int, split: str = "train", most: int | None
     if isinstance(samples, torch.utils.data.IterableDataset):
         return _record_stream(samples, seed, key, most)
     size = len(samples)
-    chosen = _chosen(size)[:most].tolist()
+    chosen = chosen_rows(size)[:most].tolist()
     record = SplitRecord(size, [], sampled=len(chosen) < size)
     with seeding.preserved(), clock.each_call_alone():
         each = samples.each(chosen) if isinstance(samples, InMemory) else _keyed(samples, chosen, seed, key)
@@ -108,7 +112,7 @@ def record_rows(samples: TensorSamples, *, closely: bool = True) -> SplitRecord:
 
     Whether all numbers are finite is left to the caller, who may know.
     """
-    size, chosen = len(samples), _chosen(len(samples))
+    size, chosen = len(samples), chosen_rows(len(samples))
     sampled = len(chosen) < size
     labels = rows.labels_of(samples, MAX_LABELS)
     if labels is None and sampled:
@@ -123,7 +127,7 @@ def record_rows(samples: TensorSamples, *, closely: bool = True) -> SplitRecord:
     )
 
 
-def _chosen(size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+def chosen_rows(size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the samples to read. Evenly spaced ones would never be neighbours, which in many files are alike."""
     if size <= MAX_SAMPLES_READ:
         return np.arange(size)
@@ -166,21 +170,38 @@ def uneven_stream(samples: Any, what: str) -> DataError:
     )
 
 
+def sample_digests(sample: Any) -> tuple[str, str]:
+    """Return `sample_digest` of a sample, and a digest of its inputs: another target makes no other row of it."""
+    if isinstance(sample, tuple | list) and len(sample) > 1:
+        hasher = blake3(f"S{len(sample)}".encode())  # as `_parts` begins: each value is read once
+        _update(hasher, *sample[:-1])
+        inputs = hasher.hexdigest(length=16)
+        _update(hasher, sample[-1])
+        return hasher.hexdigest(length=16), inputs
+    digest, rest = sample_digest(sample), inputs_of(sample)
+    return digest, digest if rest is sample else sample_digest(rest)
+
+
 def sample_digest(sample: Any) -> str:
     """Return 32 hex digits of the sample's content: types, shapes and bytes.
 
     Raises DataError for an object whose content cannot be read.
     """
     hasher = blake3()
+    _update(hasher, sample)
+    return hasher.hexdigest(length=16)
+
+
+def _update(hasher: Any, *values: Any) -> None:
     try:
-        for part in _parts(sample):
-            hasher.update(part)
+        for value in values:
+            for part in _parts(value):
+                hasher.update(part)
     except RecursionError as error:
         raise DataError(
-            f"A sample of type {type(sample).__name__} refers to itself: its content cannot be read to an end.",
+            f"A sample of type {type(values[0]).__name__} refers to itself: its content cannot be read to an end.",
             remedy="Return tensors, arrays, numbers, text or dataclasses that hold them.",
         ) from error
-    return hasher.hexdigest(length=16)
 
 
 def label_of(sample: Any) -> int | None:

@@ -59,6 +59,12 @@ def row_digests(samples: TensorSamples, rows: Array) -> list[str]:
     return [blake3(row).hexdigest(length=16) for row in np.hstack(parts)]
 
 
+def without_targets(samples: TensorSamples) -> TensorSamples:
+    """Return the raw rows without their last part, where they have several."""
+    raw = samples.raw
+    return TensorSamples(*(raw.base[:-1] or raw.base), rows=raw.rows)
+
+
 def non_finite(samples: TensorSamples, at_most: int) -> list[int]:
     """Return the first rows with NaN or infinity."""
     found: list[int] = []

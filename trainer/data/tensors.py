@@ -80,6 +80,11 @@ class KnownSamples(Dataset[Any]):
         """Digests of the samples' contents, 32 hex digits each, in order."""
         raise NotImplementedError
 
+    @property
+    def inputs(self) -> list[str]:
+        """Digests of what the samples are without their targets, in order."""
+        return self.contents
+
     def record(self) -> SplitRecord:
         """Return the description of a split, which may read a bounded number of samples."""
         raise NotImplementedError

@@ -9,13 +9,13 @@ import torch
 
 from trainwright.trainer.base.canonical import digest_bytes, number_of
 from trainwright.trainer.data import rows
-from trainwright.trainer.data.fingerprint import MAX_SAMPLES_READ
+from trainwright.trainer.data.fingerprint import MAX_SAMPLES_READ, chosen_rows
 from trainwright.trainer.data.split_methods.rows import NAMES
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import KnownSamples, TensorSamples
 from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.directory import write_atomically
-from trainwright.trainer.run.split_rows import FILE, HASH, MOST_ROWS, ORDER, SplitRows
+from trainwright.trainer.run.split_rows import FILE, HASH, MOST_ROWS, ORDER, RECORD, SplitRows
 
 Array = np.ndarray[Any, Any]
 AT_ONCE = 1 << 15
@@ -32,7 +32,7 @@ def record_split_rows(run: RunDirectory, splits: Splits) -> None:
     write_atomically(run.artifacts / FILE, content)
     run.written[f"artifacts/{FILE}"] = digest_bytes(content)
     kept = {name: len(records) for name, records in found.items()}
-    run.write_evidence(SplitRows(level=level, kept=kept, digest=digest_bytes(content)))
+    run.write_evidence(SplitRows(level=level, kept=kept, size=RECORD, digest=digest_bytes(content)))
 
 
 def rows_of(splits: Splits) -> tuple[dict[str, list[bytes]] | None, int]:
@@ -53,11 +53,22 @@ def rows_of(splits: Splits) -> tuple[dict[str, list[bytes]] | None, int]:
         elif record.sampled and not isinstance(samples, KnownSamples):
             return None, 0
         else:
-            read = samples.contents if isinstance(samples, KnownSamples) else record.digests
-            digests = map(bytes.fromhex, read)
             limit = (1 << (64 - level)).to_bytes(9, "big")[1:] if level else None
-            found[name] = sorted({one[:HASH] + one for one in digests if limit is None or one[:HASH] < limit})
+            pairs = (map(bytes.fromhex, pair) for pair in zip(*contents_and_inputs(splits, name), strict=True))
+            records = {one[:HASH] + one + inputs for one, inputs in pairs if limit is None or one[:HASH] < limit}
+            found[name] = sorted(records)
     return found, level
+
+
+def contents_and_inputs(splits: Splits, name: str) -> tuple[list[str], list[str]]:
+    """Return the digests of a split's samples, of those that its record read, and of these without their targets."""
+    samples, record = splits.samples[name], splits.records[name]
+    if isinstance(samples, KnownSamples):
+        return samples.contents, samples.inputs
+    if type(samples) is not TensorSamples:
+        return record.digests, record.inputs
+    held = samples if splits.series is None else splits.series.forecast(samples)
+    return record.digests, rows.row_digests(rows.without_targets(held), chosen_rows(len(held)))
 
 
 def _of_tensors(samples: TensorSamples, names: list[str] | None, level: int) -> list[bytes]:
@@ -67,9 +78,10 @@ def _of_tensors(samples: TensorSamples, names: list[str] | None, level: int) -> 
     found: list[bytes] = []
     for start in range(0, len(chosen), AT_ONCE):
         part = chosen[start : start + AT_ONCE]
-        digests = map(bytes.fromhex, rows.row_digests(known, part))
+        digests = zip(rows.row_digests(known, part), rows.row_digests(rows.without_targets(known), part), strict=True)
         heads = hashes[part].astype(">u8").tobytes()
-        found += [heads[place * HASH : (place + 1) * HASH] + digest for place, digest in enumerate(digests)]
+        found += [heads[place * HASH : (place + 1) * HASH] + bytes.fromhex("".join(both))
+                  for place, both in enumerate(digests)]  # fmt: skip
     return found
 
 

@@ -15,6 +15,8 @@ class TestSetAccess(Split, Part, file="test_look"):
 
     samples: list[str] = []
     """Digests."""
+    inputs: list[str] = []
+    """Digests of the samples without their targets, where these tell them apart; of earlier versions' none."""
 
 
 class Comparison(Part, file="comparison"):

@@ -60,8 +60,18 @@ def test_a_project_planned_on_the_same_rows_is_named(at: At) -> None:
     other: dict[str, Any] = {"use": "csv", "args": {"path": "iris.csv", "target": "species"}, "split": {"seed": 5}}
     projects.create_project(workspace, "third", intent="other rows", goal=GOAL, config=CONFIG | {"data": other})
     train(workspace, RunKind.SMOKE, "third")
+    code = workspace.path.parent / "code"
+    header, *lines = (code / "iris.csv").read_text().splitlines()
+    renamed = [f"{line.rpartition(',')[0]},{'no' if number % 2 else 'yes'}" for number, line in enumerate(lines)]
+    (code / "other.csv").write_text("\n".join([header, *renamed]))
+    relabelled = CONFIG["data"] | {"args": {"path": "other.csv", "target": "species"}}
+    projects.create_project(workspace, "fourth", intent="targets", goal=GOAL, config=CONFIG | {"data": relabelled})
+    train(workspace, RunKind.SMOKE, "fourth")
     with workspace.session() as session:
-        second, third = (looked_at_values(Evidence(session, workspace, name), None) for name in ("second", "third"))
+        second, third, fourth = (
+            looked_at_values(Evidence(session, workspace, name), None) for name in ("second", "third", "fourth")
+        )
+    assert fourth["others"] == [("flowers", ["149 of 149 rows, 149 with another target"])]
     assert second["others"] == [("flowers", ["the validation rows", "the test rows", "the file iris.csv"])]
     assert third["others"] == [("flowers", ["the file iris.csv"])]
 

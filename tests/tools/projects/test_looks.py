@@ -11,12 +11,13 @@ from tests.worlds.flowers import CONFIG, GOAL, NAME, finish
 
 from trainwright.tools import owner, projects
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.test_set_access import accesses_by_others
+from trainwright.tools.gates.test_set_access import accesses_by_others, shared_samples
 from trainwright.tools.training_orchestrator import replay_run, start_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ApprovalNeededError
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.results import TestSetAccess
 
 At = Callable[[str], Workspace]
 
@@ -38,6 +39,15 @@ def to_the_end(workspace: Workspace, project: str) -> None:
 def looked(workspace: Workspace, project: str) -> tuple[dict[str, Any], str]:
     folder = workspace.project_folder(project) / "final_model"
     return json.loads((folder / "metrics.json").read_text()), (folder / "README.md").read_text()
+
+
+@pytest.mark.requirement("PHASE-6", "GATE-5")
+def test_samples_of_another_draw_or_under_other_targets_are_shared_too() -> None:
+    own = TestSetAccess(size=3, fingerprint="a", samples=["1", "2", "3"], inputs=["x", "y", "z"])
+    assert shared_samples(own, own) == 3
+    assert shared_samples(own, TestSetAccess(size=3, fingerprint="b", samples=["3", "4", "5"])) == 1
+    assert shared_samples(own, TestSetAccess(size=2, fingerprint="c", samples=["6", "7"], inputs=["x", "y"])) == 2
+    assert shared_samples(own, TestSetAccess(size=1, fingerprint="d")) == 0
 
 
 @pytest.mark.timeout(600)
@@ -63,6 +73,12 @@ def test_looks_are_remembered_over_new_gates_deleted_records_and_projects_and_ot
         (workspace.run_directory(NAME, first).artifacts / name).unlink()
     changes = {"optimizer.learning_rate": 0.03, "data.split.seed": 7}
     projects.configure(workspace, NAME, changes=changes, reason="after seeing the test", begin_release=True)
+    smoke = finish(workspace, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+    (closed,) = smoke.planning_closed_by
+    assert "test rows" in closed.measured
+    assert closed.required == "no row in train that an earlier plan tested on"
+    assert smoke.next.arguments["changes"] == {"data.split.seed": 42}
+    projects.configure(workspace, NAME, changes=smoke.next.arguments["changes"])
     to_the_end(workspace, NAME)
     assert looked(workspace, NAME)[0]["test_looks"] == 2
     projects.create_project(workspace, "fresh", intent="the same flowers", goal=GOAL, config=CONFIG)
@@ -72,8 +88,8 @@ def test_looks_are_remembered_over_new_gates_deleted_records_and_projects_and_ot
     assert [look["project"] for look in seen] == ["fresh", NAME, NAME]
     assert "looked at 3 times" in card
     assert (seen[1]["run"], seen[1]["shared"]) == (first, whole), "its records are gone, its fingerprint is not"
-    assert 0 < seen[2]["shared"] < whole, "of another draw"
-    assert f"project {NAME}, {seen[2]['shared']} of its samples" in card
+    assert seen[2]["shared"] == whole
+    assert f"project {NAME}, {whole} of its samples" in card
     problems = verify_workspace(workspace.path).problems
     assert any(f"{first}: artifacts/test_look.json was removed" in problem for problem in problems), problems
     with pytest.raises(ApprovalNeededError) as caught:

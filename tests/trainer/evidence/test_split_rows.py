@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.data.assemble import from_loaded, from_user
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.sources.source import Loaded
@@ -15,7 +16,7 @@ from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.evidence import split_rows as recording
 from trainwright.trainer.evidence.split_rows import record_split_rows
-from trainwright.trainer.run.split_rows import RowsMoved, SplitRows, rows_moved
+from trainwright.trainer.run.split_rows import CONTENT, FILE, RowsMoved, SplitRows, rows_moved
 
 pytestmark = pytest.mark.requirement("REPRO-4")
 DIGITS = {"model": {"use": "mlp"}, "data": {"use": "digits"}}
@@ -50,6 +51,39 @@ def test_new_and_gone_rows_are_counted_whatever_the_order_and_the_classes(tmp_pa
     assert moved.new == 10
     assert moved.test_in_train > 20
     assert compare(table(0, 300), table(0, 300), tmp_path / "same", make_run) == RowsMoved(0, 0, 0, 0, estimated=False)
+
+
+@pytest.mark.parametrize("kind", ["tensors", "pairs", "mappings"])
+def test_rows_under_other_targets_are_the_same_rows(kind: str, tmp_path: Path, make_run: Any) -> None:
+    def splits(scale: float) -> Splits:
+        inputs = torch.arange(300, dtype=torch.float32)[:, None]
+        targets = scale * inputs.sin()
+        if kind == "tensors":
+            return from_loaded(Loaded(TensorSamples(inputs, targets)), SplitSection(), source="npz")
+        pairs = zip(inputs, targets, strict=True)
+        own = [pair if kind == "pairs" else {"x": pair[0], "target": pair[1]} for pair in pairs]
+        return from_user(own, SplitSection(), source="a.py:d", seed=0)
+
+    moved = compare(splits(1.0), splits(2.0), tmp_path, make_run)
+    assert moved == RowsMoved(0, 0, 0, 0, estimated=False, other_targets=299), "the sine of 0 is 0 under every scale"
+
+
+def test_rows_of_few_different_inputs_are_known_by_all_they_hold(tmp_path: Path, make_run: Any) -> None:
+    def splits(first: int) -> Splits:
+        pairs = [(torch.tensor([number % 3]), float(number)) for number in range(first, first + 300)]
+        return from_user(pairs, SplitSection(), source="a.py:d", seed=0)
+
+    moved = compare(splits(0), splits(30), tmp_path, make_run)
+    assert (moved.new, moved.gone, moved.other_targets) == (30, 30, 0)
+
+
+def test_rows_of_an_earlier_version_are_known_by_their_content(tmp_path: Path, make_run: Any) -> None:
+    before, folder = recorded(table(0, 300), tmp_path / "before", make_run)
+    now = recorded(table(50, 400), tmp_path / "now", make_run)
+    kept = [one[:CONTENT] for rows in before.read(folder).values() for one in rows]
+    (folder / FILE).write_bytes(b"".join(kept))
+    fields = before.model_dump(exclude={"size", "digest"}) | {"digest": digest_bytes(b"".join(kept))}
+    assert rows_moved(SplitRows(**fields), folder, *now) == RowsMoved(100, 50, 0, 0, estimated=False)
 
 
 def test_of_many_rows_the_same_ones_are_drawn_at_every_level(

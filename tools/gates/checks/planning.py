@@ -19,7 +19,8 @@ from trainwright.tools.gates.outcomes import (
     passed_if,
     passed_with_exemption,
 )
-from trainwright.tools.gates.rows_moved import keeps_test, rows_since
+from trainwright.tools.gates.rows_moved import Grown, keeps_test, rows_since
+from trainwright.tools.gates.test_set_access import project_accesses
 from trainwright.tools.limits import limits_under
 from trainwright.tools.owner.grant import ALIKE_SAMPLES, MISSING_GIT
 from trainwright.tools.owner.grants import operations
@@ -161,8 +162,8 @@ def data_fingerprinted(evidence: Evidence, line: CheckLine) -> Outcome:
         whys = ("return splits that share no sample", "remove the samples that stand in two splits")
         return failed(measured, required, _again_on(evidence, *whys))
     measured += f"; {grown}" if grown is not None else ""
-    if grown is not None and not keeps_test(grown, record.split):
-        return failed(measured, "no row in train that an earlier plan tested on", _kept_apart(evidence))
+    if grown is not None and not keeps_test(grown, record.split, was_tested=bool(project_accesses(evidence))):
+        return failed(measured, "no row in train that an earlier plan tested on", _kept_apart(evidence, grown))
     alike = beyond_chance(record.alike_samples, line.threshold or math.inf, line.most or math.inf)
     if not alike:
         return passed(measured, required)
@@ -224,9 +225,16 @@ def _computable(evidence: Evidence, run: RunEvidence) -> NextCall:
     return evidence.call("start_training", why, kind=RunKind.SMOKE.value)
 
 
-def _kept_apart(evidence: Evidence) -> NextCall:
-    """Name the call after which rows stay in their splits as the data grow."""
+def _kept_apart(evidence: Evidence, grown: Grown) -> NextCall:
+    """Name the call after which rows stay in their splits: those of before, or as the data grow."""
     section = evidence.config.data.split if evidence.config.data is not None else None
+    if not (grown.moved.new or grown.moved.gone):
+        earlier = evidence.run(grown.since)
+        data = earlier.directory.specification().config.data if earlier is not None else None
+        before, now = (one.model_dump(mode="json") if one else {} for one in (data and data.split, section))
+        changes = {f"data.split.{key}": value for key, value in before.items() if value != now.get(key)}
+        what = f"the model was evaluated on test rows of {grown.since}, so they stay out of train"
+        return evidence.call("configure", what, changes=changes) if changes else _again_on(evidence, what, what)
     if section is None or evidence.config.task is not None:
         return _again_on(evidence, *["keep the earlier test rows out of train: divide by a hash of each row"] * 2)
     columns = {key: None for key in ("smiles", "column", "time") if getattr(section, key) is not None}

@@ -150,18 +150,18 @@ class ImageSamples(KnownSamples):
         return None if found is None or found.dim() > 1 or found.is_floating_point() else found.numpy()
 
     @property
-    def digests(self) -> list[str]:
-        """Of the samples' files, in order: equal files are the same picture, whatever their labels."""
+    def inputs(self) -> list[str]:
+        """Digests of the samples' files, in order: equal files are the same picture, whatever their labels."""
         return [self.pictures.digests[row] for row in self.rows.tolist()]
 
     @property
     def contents(self) -> list[str]:
         """Digests of the samples: of their files, and of what is in no file of theirs; of classes by their names."""
         if self.targets is None:
-            return self.digests
+            return self.inputs
         names = self.pictures.classes if self.labels is not None else None
         targets = [names[one] if names is not None else one for one in self.targets.tolist()]
-        pairs = zip(self.digests, targets, strict=True)
+        pairs = zip(self.inputs, targets, strict=True)
         return [blake3(f"{digest} {target}".encode()).hexdigest(length=16) for digest, target in pairs]
 
     def record(self) -> SplitRecord:

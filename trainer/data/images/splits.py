@@ -60,7 +60,7 @@ def picture_parts(samples: ImageSamples, section: SplitSection, key: Key) -> dic
     Raises:
         DataError: too few distinct pictures, or a column that cannot be split by.
     """
-    found = split_indices(samples.digests, samples.labels, section, key)
+    found = split_indices(samples.inputs, samples.labels, section, key)
     return {name: samples.subset(places) for name, places in found.items() if len(places)}
 
 

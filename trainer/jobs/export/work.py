@@ -22,9 +22,9 @@ from trainwright.trainer.config import dump_yaml
 from trainwright.trainer.data.fingerprint import EMPTY
 from trainwright.trainer.data.images.samples import ImageSamples
 from trainwright.trainer.data.images.shipped import ship_decoding
-from trainwright.trainer.data.tensors import KnownSamples
 from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.engine.session import Session
+from trainwright.trainer.evidence.split_rows import contents_and_inputs
 from trainwright.trainer.frameworks.framework import framework_in
 from trainwright.trainer.jobs.export.adapters import export_adapter
 from trainwright.trainer.jobs.export.exporters import DYNAMO, FAST, PROGRAM, onnx_evidence
@@ -39,6 +39,7 @@ from trainwright.trainer.run import RunDirectory, RunSpecification, RunState, wr
 from trainwright.trainer.run.artifacts import Program
 from trainwright.trainer.run.evidence import Code, Data, Resolved
 from trainwright.trainer.run.results import Evaluated, Export, Onnx, Safetensors, TestSetAccess
+from trainwright.trainer.run.split_rows import tell_apart
 from trainwright.trainer.supervision.heartbeat import Heartbeat
 from trainwright.trainer.supervision.stop import StopRequest
 
@@ -108,9 +109,9 @@ def _evaluated(session: Session, split: str) -> Evaluated:
     record, values = splits.records.get(split, EMPTY), None
     if split in splits.samples:
         if split == "test":  # before the first row is read: however this run ends, it has looked
-            known = splits.samples[split]
-            seen = sorted(set(known.contents if isinstance(known, KnownSamples) else record.digests))
-            access = TestSetAccess(size=record.size, fingerprint=record.fingerprint, samples=seen)
+            seen, inputs = (sorted(set(digests)) for digests in contents_and_inputs(splits, split))
+            inputs = inputs if tell_apart(inputs, seen) else []
+            access = TestSetAccess(size=record.size, fingerprint=record.fingerprint, samples=seen, inputs=inputs)
             session.run.write_evidence(access)
         values = evaluate_split(session, make_loader(session.config, session.work, split))
     return Evaluated(size=record.size, fingerprint=record.fingerprint, metrics=values)

@@ -44,10 +44,10 @@ def test_links_within_the_code_root_are_followed_and_their_contents_are_in_the_d
     photos: Write, tmp_path: Path
 ) -> None:
     root = photos(8)
-    plain, before = loaded(root).samples.digests, digest_path(root / "photos")
+    plain, before = loaded(root).samples.inputs, digest_path(root / "photos")
     elsewhere(root, root / "store")
     found = loaded(root)
-    assert found.samples.digests == plain
+    assert found.samples.inputs == plain
     assert found.understood["links_followed"] == 5
     assert digest_path(root / "photos") == FileDigests(tmp_path / "cache").of(root / "photos") == before
     (root / "photos" / "a" / "back").symlink_to(root / "photos" / "a")  # leads in a circle

@@ -101,8 +101,8 @@ def test_equal_files_are_in_one_split_and_the_test_pictures_are_withheld(photos:
     splits = splits_of(root)
     evidence = data_evidence(splits, root)
     assert evidence.disjoint
-    of = {digest: name for name, part in splits.samples.items() for digest in part.digests}
-    assert all(of[digest] == name for name, part in splits.samples.items() for digest in part.digests)
+    of = {digest: name for name, part in splits.samples.items() for digest in part.inputs}
+    assert all(of[digest] == name for name, part in splits.samples.items() for digest in part.inputs)
     test, pictures = splits.samples["test"].rows, splits.samples["test"].pictures
     withhold_test(splits, is_built_in=True)
     assert not any(pictures.files[row] for row in test)
@@ -118,7 +118,7 @@ def test_an_archive_is_unpacked_once_and_holds_the_same_data(photos: Write, kind
     made = Path(shutil.make_archive(str(root / "photos"), kind, root, "photos"))
     from_archive = load_source("images", {"path": made.name}, root, SplitSection())
     from_folder = load_source("images", {"path": "photos"}, root, SplitSection())
-    assert from_archive.samples.digests == from_folder.samples.digests
+    assert from_archive.samples.inputs == from_folder.samples.inputs
     assert from_archive.files == [made]
 
 
