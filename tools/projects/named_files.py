@@ -35,8 +35,8 @@ def require_files(changes: dict[str, Any], config: TrainingConfig, code_root: Pa
         changes: the requested changes, by dotted key.
 
     Raises:
-        ConfigurationError: a file that is not there or lies outside the code root, or a callable that its file lacks;
-            with near matches.
+        ConfigurationError: a file that is not there or lies outside the code root, a callable that its file lacks, or
+            an argument that it does not take; with near matches.
     """
     for key, value in _texts("", changes):
         try:
@@ -46,6 +46,10 @@ def require_files(changes: dict[str, Any], config: TrainingConfig, code_root: Pa
             if meant:
                 error.details |= {"instead": {value: meant}, "key": key}  # the server words the same call with it
             raise
+    for name in ("data", "model"):
+        entry = getattr(config, name)
+        if entry is not None and ":" in entry.use and any(key.split(".")[0] == name for key in changes):
+            _require_parameters(entry.use, entry.args, code_root, name)
 
 
 def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:
@@ -107,6 +111,34 @@ def _check_entry(use: str, code_root: Path, key: str) -> None:
         remedy=f"Name one of: {', '.join(sorted(known)[:20]) or 'no public names'}.",
         document="configs/your_code.md",
         details={"near": f"{place}:{meant[0]}"} if meant else {},
+    )
+
+
+def _require_parameters(use: str, args: dict[str, Any], code_root: Path, section: str) -> None:
+    """Check that a function, or a class with its own __init__, takes the arguments, as far as its text tells."""
+    file, name = entry_file(use, code_root, key=f"{section}.use"), use.partition(":")[2]
+    try:
+        nodes = ast.parse(file.read_bytes()).body
+    except (SyntaxError, ValueError, RecursionError, OSError):  # the smoke run reports it with the line
+        return
+    found = [one for one in nodes if getattr(one, "name", None) == name]
+    if found and isinstance(found[-1], ast.ClassDef):
+        found = [one for one in found[-1].body if isinstance(one, ast.FunctionDef) and one.name == "__init__"]
+    function = found[-1] if found else None
+    if not isinstance(function, ast.FunctionDef) or function.decorator_list or function.args.kwarg:
+        return
+    taken = [one.arg for one in (*function.args.args, *function.args.kwonlyargs) if one.arg != "self"]
+    unknown = next((one for one in args if one not in taken), None)
+    if unknown is None:
+        return
+    meant = near(unknown, taken)
+    changes = {f"{section}.args.{unknown}": None} | ({f"{section}.args.{meant[0]}": args[unknown]} if meant else {})
+    raise ConfigurationError(
+        f"`{section}.args.{unknown}`: {name}({', '.join(taken)}) of {file.name} takes no {unknown!r}."
+        f"{near_matches(unknown, taken)}",
+        remedy=f"Give the function that parameter, or leave it out: {changes}.",
+        document="configs/your_code.md",
+        details={"changes": changes},
     )
 
 

@@ -1,0 +1,68 @@
+"""Arguments of the user's functions, held to their parameters before anything runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainwright.tools.projects.named_files import require_files
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.config import parse_config
+
+CODE = """
+import functools
+import torch
+
+def load(path, scale=1.0): ...
+def any_of(**options): ...
+@functools.cache
+def cached(path): ...
+class Net(torch.nn.Module):
+    def __init__(self, width: int, *, depth: int = 2): ...
+class Bare(torch.nn.Module): ...
+"""
+
+
+def check(folder: Path, data: tuple[str, dict[str, Any]], model: tuple[str, dict[str, Any]], *changed: str) -> None:
+    (folder / "own.py").write_text(CODE)
+    sections = {"data": data, "model": model}
+    values: dict[str, Any] = {name: {"use": use, "args": args} for name, (use, args) in sections.items()}
+    require_files(dict.fromkeys(changed, 1) or values, parse_config(values), folder)
+
+
+@pytest.mark.requirement("CONF-1")
+@pytest.mark.parametrize(
+    ("data", "model"),
+    [
+        (("own.py:load", {"path": "a", "scale": 2}), ("own.py:Net", {"width": 3, "depth": 1})),
+        (("own.py:any_of", {"whatever": 1}), ("own.py:Bare", {"whatever": 1})),
+        (("own.py:cached", {"whatever": 1}), ("mlp", {"hidden": [8]})),
+    ],
+)
+def test_arguments_that_a_function_takes_or_whose_text_leaves_open_pass(data: Any, model: Any, tmp_path: Path) -> None:
+    check(tmp_path, data, model)
+
+
+@pytest.mark.requirement("CONF-1")
+@pytest.mark.parametrize(
+    ("data", "model", "changed", "says", "changes"),
+    [
+        (("own.py:load", {"path": "a", "standardize": True}), ("mlp", {}), ["data.args.standardize"],
+         r"load\(path, scale\) of own.py takes no 'standardize'", {"data.args.standardize": None}),
+        (("own.py:load", {"path": "a"}), ("own.py:Net", {"widht": 8}), [],
+         r"Net\(width, depth\) of own.py takes no 'widht'", {"model.args.widht": None, "model.args.width": 8}),
+    ],
+)  # fmt: skip
+def test_an_argument_that_no_parameter_takes_is_refused_before_a_run(
+    data: Any, model: Any, changed: list[str], says: str, changes: dict[str, Any], *, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigurationError, match=says) as refused:
+        check(tmp_path, data, model, *changed)
+    assert refused.value.details["changes"] == changes
+
+
+@pytest.mark.requirement("CONF-1")
+def test_an_argument_of_a_section_that_a_call_leaves_alone_is_left_to_the_run(tmp_path: Path) -> None:
+    check(tmp_path, ("own.py:load", {"standardize": True}), ("mlp", {}), "optimizer.learning_rate")
