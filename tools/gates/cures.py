@@ -47,6 +47,8 @@ class Tried(BaseModel):
     in_pairs: bool = False
     gained: bool = False
     """Whether a later baseline came nearer to the goal by a tenth of what was missing."""
+    lost: bool = False
+    """Whether a later baseline was worse for it, by an alert that is no more than a warning."""
     why: str = ""
 
     def __str__(self) -> str:
@@ -71,13 +73,32 @@ def tried(evidence: Records, alert: str, *, new: dict[str, Any] | None = None) -
     for place, before in enumerate(diagnosed):
         raised = _alert(before, alert)
         for fix in raised["fixes"] if raised else []:
-            later = (body for body in diagnosed[place + 1 :] if _holds(fix["changes"], values[body["run_id"]]))
-            is_new = fix["changes"] and not _holds(fix["changes"], values[before["run_id"]])
-            if is_new and (after := next(later, None)) is not None:
-                one = _outcome(fix, alert, before, after)
-                is_mild = raised is not None and raised["severity"] != "critical"
-                found[fix["id"]] = one.model_copy(update={"gained": is_mild and _has_gained(evidence, one)})
+            one = _tried(evidence, fix, alert, [before, *diagnosed[place + 1 :]], values)
+            if one is not None:
+                found[fix["id"]] = one
     return list(found.values())
+
+
+def _tried(
+    evidence: Records, fix: dict[str, Any], alert: str, bodies: list[dict[str, Any]], values: dict[str, dict[str, Any]]
+) -> Tried | None:
+    """Return what became of a fix of the first diagnosis on a later baseline: with its values, else in its direction.
+
+    A step in its direction counts where the run was worse for it: a further one is in vain.
+    """
+    before, *later = bodies
+    own, wanted = values[before["run_id"]], fix["changes"]
+    if not wanted or _holds(wanted, own):
+        return None
+    is_mild = (_alert(before, alert) or {}).get("severity") != "critical"
+    held = next((body for body in later if _holds(wanted, values[body["run_id"]])), None)
+    beyond = [body for body in later if is_mild and _goes_with(wanted, own, values[body["run_id"]])]
+    outcomes = [_outcome(fix, alert, before, body) for body in ([held] if held else beyond)]
+    worse = [one for one in outcomes if is_mild and _is_worse(evidence, one)]
+    if not (held or worse):
+        return None
+    one = outcomes[0] if held else worse[0]
+    return one.model_copy(update={"gained": is_mild and _has_gained(evidence, one), "lost": one in worse})
 
 
 def tried_on(evidence: Records, alert: str, config_digest: str, *, new: dict[str, Any] | None = None) -> list[Tried]:
@@ -95,10 +116,12 @@ def tried_on(evidence: Records, alert: str, config_digest: str, *, new: dict[str
 def untried(alert: dict[str, Any], done: list[Tried]) -> list[dict[str, Any]]:
     """Return the alert's fixes with changes, those that cured in short runs first.
 
-    Those that were tried and did not clear it are left out; one that gained may go on in its direction.
+    Those that were tried and did not clear it, or made the run worse, are left out; one that gained may go on in its
+    direction.
     """
     present = {fix["id"]: fix["changes"] for fix in alert["fixes"]}
-    in_vain = {one.fix for one in done if not one.cleared and not (one.gained and one.changes != present.get(one.fix))}
+    goes_on = {one.fix for one in done if one.gained and one.changes != present.get(one.fix)}
+    in_vain = {one.fix for one in done if one.lost or (not one.cleared and one.fix not in goes_on)}
     cured = {one.fix for one in done if one.cleared and one.in_pairs}
     left = [fix for fix in alert["fixes"] if fix["changes"] and fix["id"] not in in_vain]
     return sorted(left, key=lambda fix: fix["id"] not in cured)
@@ -207,6 +230,11 @@ def _is_better(evidence: Records, one: Tried) -> bool:
     return one.value_before is None or sign * one.value_after > sign * one.value_before
 
 
+def _is_worse(evidence: Records, one: Tried) -> bool:
+    known = one.value_before is not None and one.value_after is not None
+    return known and one.value_after != one.value_before and not _is_better(evidence, one)
+
+
 def _has_gained(evidence: Records, one: Tried) -> bool:
     if one.value_before is None or one.value_after is None:
         return False
@@ -242,6 +270,15 @@ def _values(evidence: Records, run_id: str) -> dict[str, Any]:
 
 def _holds(changes: dict[str, Any], values: dict[str, Any]) -> bool:
     return all(key in values and values[key] == value for key, value in changes.items())
+
+
+def _goes_with(changes: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Return whether two configurations differ in the changed keys alone, by numbers in the changes' direction."""
+    numbers = (changes, before, after)
+    if not all(isinstance(each.get(key), int | float) for key in changes for each in numbers):
+        return False
+    alone = all(before[key] == after.get(key) for key in before.keys() - changes.keys() if not key.startswith("search"))
+    return alone and all((after[key] - before[key]) * (wanted - before[key]) > 0 for key, wanted in changes.items())
 
 
 def _outcome(fix: dict[str, Any], alert: str, before: dict[str, Any], after: dict[str, Any]) -> Tried:

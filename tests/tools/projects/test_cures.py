@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -128,6 +129,45 @@ def test_a_fix_that_came_much_nearer_to_the_goal_goes_on_in_its_direction(
     assert [one.gained for one in done] == [goes_on]
     assert [fix["changes"] for fix in untried(alerts[1], done)] == [LOWER_AGAIN["changes"]] * goes_on
     assert untried(alerts[0], done) == [], "the same values are not proposed again"
+
+
+@pytest.mark.requirement("DIAG-8")
+@pytest.mark.parametrize(
+    ("rate", "wide", "value", "severity", "left"),
+    [
+        (0.04, False, 0.85, "warning", []),
+        (0.04, False, 0.95, "warning", ["raise"]),
+        (0.005, False, 0.85, "warning", ["raise"]),
+        (0.04, True, 0.85, "warning", ["raise"]),
+        (0.04, False, 0.85, "critical", ["raise"]),
+        (0.03, False, 0.85, "warning", []),
+    ],
+)
+def test_a_step_in_a_fixs_direction_that_made_the_run_worse_is_not_gone_further(
+    rate: float, wide: bool, value: float, severity: str, left: list[str]
+) -> None:
+    """The runs: one at a rate of 0.01, one at `rate` (and with other clipping), and the first once more."""
+    configs = [{"optimizer": {"learning_rate": one}} for one in (0.01, rate, 0.01)]
+    configs[1] |= {"training": {"clip_norm": 0.5}} if wide else {}
+    alert = {"id": "learning_rate_too_low", "severity": severity, "measured": 1.0,
+             "fixes": [{"id": "raise", "text": "Raise it.", "changes": {"optimizer.learning_rate": 0.03}}]}  # fmt: skip
+    bodies = [
+        {"run_id": str(place), "alerts": [] if place == 1 else [alert], "assessment": {"best_value": best}}
+        for place, best in enumerate((0.9, value, 0.9))
+    ]
+    base = {"model": {"use": "mlp"}, "data": {"use": "digits"}}
+    evidence: Any = SimpleNamespace(
+        entries=lambda kind: [(place, body) for place, body in enumerate(bodies)],
+        facts=SimpleNamespace(
+            started={str(place): SimpleNamespace(config_digest=place) for place in range(3)},
+            configurations={
+                place: SimpleNamespace(digest=place, values={**base, **one}) for place, one in enumerate(configs)
+            },
+        ),
+        goal={"direction": "maximize", "target": 0.97},
+    )
+    done = tried(evidence, "learning_rate_too_low")
+    assert [fix["id"] for fix in untried(alert, done)] == left
 
 
 def trained(workspace: Workspace) -> None:
