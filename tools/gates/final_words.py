@@ -9,7 +9,7 @@ from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.phases import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.trainer.run.results import Export
@@ -32,7 +32,9 @@ def _tested(evidence: Evidence, found: Export) -> str:
     if not tested:
         return "The data has no test split."
     first = of_the_goals_kind_first(tested, evidence.goal_metric)
-    figures = {name: _figure(name, tested[name], found.test.size or 0) for name in first}
+    evaluated = evidence.export.evaluation
+    intervals = evaluated.splits.get("test", {}).get("intervals", {}) if evaluated is not None else {}
+    figures = {name: _figure(name, tested[name], found.test.size or 0, intervals.get(name)) for name in first}
     sides = {
         "certified": [told for name, told in figures.items() if name in certified],
         "as its process reported": [told for name, told in figures.items() if name not in certified],
@@ -49,14 +51,16 @@ def of_the_goals_kind_first(names: Iterable[str], goal: str) -> list[str]:
     return ordered[: max(MOST_METRICS, len(alike | {goal}))]
 
 
-def _figure(name: str, value: float, rows: int) -> str:
-    """Return a figure; of a share of rows with its 95 % interval by Wilson."""
-    if name not in SHARES or not rows or not 0 <= value <= 1:
+def _figure(name: str, value: float, rows: int, interval: Sequence[float] | None) -> str:
+    """Return a figure with its 95 % interval: as it was certified, else of a share of rows by Wilson."""
+    if interval is None and (name not in SHARES or not rows or not 0 <= value <= 1):
         return f"{name} {value:.4g}"
-    from scipy import stats
+    if interval is None:
+        from scipy import stats
 
-    chance = stats.binomtest(round(value * rows), rows).proportion_ci(CONFIDENCE, method="wilson")
-    return f"{name} {value:.4g} (95 % interval {chance.low:.3g} to {chance.high:.3g})"
+        chance = stats.binomtest(round(value * rows), rows).proportion_ci(CONFIDENCE, method="wilson")
+        interval = (chance.low, chance.high)
+    return f"{name} {value:.4g} (95 % interval {interval[0]:.3g} to {interval[1]:.3g})"
 
 
 def _served(found: Export) -> str:

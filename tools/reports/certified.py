@@ -104,7 +104,7 @@ def _cell(run: RunEvidence, split: str, name: str) -> Any:
 
 
 def _interval(run: RunEvidence, split: str, name: str) -> Markdown | None:
-    """Return a sample's interval; None where all rows were kept."""
+    """Return a figure's interval over rows; None where none was computed."""
     record = run.evaluation.splits.get(split, {}) if run.evaluation is not None else {}
     ends = record.get("intervals", {}).get(name)
     return Markdown(f"[{float(ends[0]):.6g}, {float(ends[1]):.6g}]") if ends else None

@@ -131,19 +131,19 @@ class Comparison:
         count = float(self.counts[0][rows].sum())
         return float(self.sums[0][rows].sum()) / count if count else float("nan")
 
-    def report(self, answer: dict[str, Any], *, is_sample: bool) -> None:
-        """Put the metrics of outputs into the answer, with intervals where the rows are a sample."""
+    def report(self, answer: dict[str, Any]) -> None:
+        """Put the metrics of outputs into the answer, with their intervals over rows."""
         targets = Kept(self.targets)
         prefix = f"{self.name}_" if self.name else ""
         for name in self.metrics:
             if name in metrics.OF_OUTPUTS and name not in self.unfit:
-                self._report(name, targets, answer, prefix, is_sample=is_sample)
+                self._report(name, targets, answer, prefix)
             elif name not in metrics.OF_LOSS:
                 answer["not_computed"][prefix + name] = self.unfit.get(name, _why_not(name))
         if self.name and self.without_loss is None:
             answer["metrics"][f"{prefix}loss"] = self.mean_loss(np.arange(sum(map(len, self.targets))))
 
-    def _report(self, name: str, targets: Kept, answer: dict[str, Any], prefix: str, *, is_sample: bool) -> None:
+    def _report(self, name: str, targets: Kept, answer: dict[str, Any], prefix: str) -> None:
         keep, value = metrics.OF_OUTPUTS[name]
         kept, rows = Kept(self.kept[keep]), sum(map(len, self.targets))
         try:
@@ -156,8 +156,6 @@ class Comparison:
             answer["readings"][prefix + name] = readings(name, kept.values, targets.values, found)
         elif problem := metrics.problem_of(name, kept.values, targets.values):
             answer["not_computed"][prefix + name] = problem
-        if not is_sample:
-            return
         if name == "accuracy" and targets.values.size == rows and 0.0 <= found <= 1.0:
             between: tuple[float, float] | None = wilson(found, rows)
         else:

@@ -1,4 +1,4 @@
-"""Evaluation of a program over splits of stored rows: metrics, loss, and intervals where the rows are a sample.
+"""Evaluation of a program over splits of stored rows: metrics and loss, with their intervals.
 
 Rows go through the program in batches, and of a batch only what the metrics need is kept (comparison.py).
 """
@@ -50,7 +50,7 @@ def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> di
         with np.errstate(over="ignore", invalid="ignore"):
             _run(program, split, compared)
             for each in compared:
-                each.report(answer, is_sample=split.is_sample)
+                each.report(answer)
             report_slices(order, split, compared, answer)
         _report_loss(compared, answer, split)
     _leave_out_what_is_not_finite(answer)
@@ -135,7 +135,7 @@ def _report_loss(compared: list[Comparison], answer: dict[str, Any], split: Spli
         return sum(each.weight * each.mean_loss(rows) for each in compared)
 
     answer["metrics"]["loss"] = mean(everything)
-    between = bootstrap(mean, split.rows, split.rows * len(compared)) if split.is_sample else None
+    between = bootstrap(mean, split.rows, split.rows * len(compared))
     if between is not None:
         answer["intervals"]["loss"] = list(between)
     for name in follows:

@@ -195,8 +195,10 @@ def test_how_far_two_figures_may_differ(
     assert tolerance(metric, *values, rows, precision) == pytest.approx(allowed, abs=2e-6)
 
 
-def test_the_figure_of_a_sample_may_differ_within_its_interval() -> None:
-    split = {"metrics": {"loss": 1.0}, "intervals": {"loss": [0.9, 1.1]}, "rows": 100}
+def test_the_figure_of_a_sample_may_differ_within_its_interval_and_that_of_all_rows_not() -> None:
+    split = {"metrics": {"loss": 1.0}, "intervals": {"loss": [0.9, 1.1]}, "rows": 100, "size": 100}
+    assert differences_between({"validation": {"loss": 1.05}}, {"validation": split}) != []
+    split |= {"size": 5000}
     assert differences_between({"validation": {"loss": 1.15}}, {"validation": split}) == []
     assert differences_between({"validation": {"loss": 1.25}}, {"validation": split}) != []
 

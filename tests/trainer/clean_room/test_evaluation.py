@@ -65,10 +65,11 @@ def test_a_batch_has_as_many_rows_as_their_outputs_allow(room: Any, monkeypatch:
     assert small["validation"]["metrics"] == pytest.approx(room.validation()["metrics"])
 
 
-def test_a_samples_numbers_come_with_intervals_round_them(room: Any) -> None:
-    room.fix(room.inputs, room.targets, size=5000)
+@pytest.mark.parametrize("size", [90, 5000])
+def test_numbers_of_all_rows_and_of_a_sample_come_with_intervals_round_them(room: Any, size: int) -> None:
+    room.fix(room.inputs, room.targets, size=size)
     found = room.validation()
-    assert (found["size"], found["rows"]) == (5000, 90)
+    assert (found["size"], found["rows"]) == (size, 90)
     assert set(found["intervals"]) == {"accuracy", "f1", "loss"}
     for name, (low, high) in found["intervals"].items():
         assert low < found["metrics"][name] < high

@@ -121,7 +121,7 @@ def test_class_numbers_of_any_type_and_in_a_column_are_evaluated_as_plain_ones(
         compared = Comparison("", ["accuracy", "f1", "auc"], {"name": "cross_entropy", "args": {}}, "classification")
         compared.add(outputs, targets)
         answer: dict[str, Any] = {"metrics": {}, "intervals": {}, "not_computed": {}, "readings": {}}
-        compared.report(answer, is_sample=False)
+        compared.report(answer)
         answers.append({**answer, "loss": compared.mean_loss(np.arange(9))})
     assert answers[0] == answers[1]
     assert not answers[0]["not_computed"]
