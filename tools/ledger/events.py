@@ -149,7 +149,7 @@ class RunEvaluated(Event):
     evaluator: str = ""
     """Digest of the clean room's code, and the versions of its libraries."""
     splits: dict[str, Values] = {}
-    """By split: size, rows, metrics {name: value}, intervals {name: [low, high]} of a sample, not_computed."""
+    """By split: size, rows, metrics {name: value}, intervals {name: [low, high]}, not_computed."""
     reported: dict[str, Values] = {}
     """By split: the same metrics as the training process reported them."""
     differences: list[str] = []

@@ -10,7 +10,7 @@ folder also works alone: a final model carries a copy of it.
     programs    ONNX and torch.export programs: bytes checked by SHA-256, then run on the CPU
     archives    a torch.export archive without what could run code when torch loads it
     comparison  what is kept of each batch of outputs and targets, and the metrics that follow
-    intervals   95 % intervals of numbers measured on a sample
+    intervals   95 % intervals of numbers, by resampling the rows
     slices      the same numbers for rows with a value in a column
     paired      two programs on the same rows: McNemar's table, moments and intervals of their differences
     evaluation  a program over the rows of each split
