@@ -23,11 +23,13 @@ def final_words(evidence: Evidence) -> list[str]:
     if evidence.export is None or not evidence.export.is_complete:
         return []
     found = evidence.export.exported
-    return [verdict(evidence, Phase.FINALIZATION), _tested(evidence, found), _served(found)]
+    return [verdict(evidence, Phase.FINALIZATION), tested_words(evidence), _served(found)]
 
 
-def _tested(evidence: Evidence, found: Export) -> str:
+def tested_words(evidence: Evidence) -> str:
+    """Return the figures of the test split, with their intervals and who measured them, by a completed export."""
     assert evidence.export is not None, "it holds the figures"  # noqa: S101
+    found = evidence.export.exported
     tested, certified = evidence.export.tested_metrics(), evidence.export.certified("test")
     if not tested:
         return "The data has no test split."

@@ -11,7 +11,7 @@ from trainwright.tools.ledger.events import ProjectCreated
 from trainwright.tools.owner import checked_limits, limit_grants, require_granted, root_grants
 from trainwright.tools.projects.code_roots import code_folder
 from trainwright.tools.projects.configuration import keep_version, template_values
-from trainwright.tools.projects.goals import check_goal, other_than_said, settled_for
+from trainwright.tools.projects.goals import check_goal, other_than_said, settled_for, unbounded_test
 from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.projects.status import ProjectStatus, project_status
 from trainwright.tools.workspace.tables import Project, now
@@ -79,7 +79,8 @@ def create_project(
     assert isinstance(status, ProjectStatus)  # noqa: S101 - one name gives one status
     own = goal["metric"] not in {*BUILT_IN["metrics"], "loss"} and settled.config.objective.name != "multi_task"
     remarks = [
-        *status.remarks, *other_than_said(intent, goal), *([f"{goal['metric']} {NEVER_CERTIFIED}"] if own else [])
+        *status.remarks, *other_than_said(intent, goal), *([f"{goal['metric']} {NEVER_CERTIFIED}"] if own else []),
+        *unbounded_test(intent, goal, settled.config),
     ]  # fmt: skip
     call = status.next
     if call is not None and call.tool == "start_training":

@@ -26,7 +26,7 @@ from trainwright.trainer.config.goal import (
     is_raised,
     nearest_goal,
 )
-from trainwright.trainer.config.goal_words import spoken_goals
+from trainwright.trainer.config.goal_words import any_of, spoken_goals
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.metrics import BUILT_IN as METRICS
 from trainwright.trainer.metrics import near_metrics
@@ -36,6 +36,11 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.trainer.config import TrainingConfig
 
+ON_TEST = any_of(
+    r"unseen|(?:not|never|n't) (?:been )?(?:seen|used)|held[- ]?out|used for nothing|honest\w*|in no part of"
+    r"|test (?:set|split|rows|data)|ungesehen\w*|nie gesehen\w*|ehrlich\w*|testdaten"
+)
+"""Words for rows that nothing was chosen by."""
 METRIC = re.compile(r"[A-Za-z0-9_./-]{1,64}")
 OBJECTIVE_METRICS = {
     "adversarial": ("robust_loss", "robust_accuracy"),
@@ -82,6 +87,19 @@ def other_than_said(intent: str, goal: dict[str, Any]) -> list[str]:
         return []
     said = " and ".join(one.word.name if one.word.needs_number else one.words for one in named)
     return [f"the intent names {said}, and the goal is in {goal['metric']}, which is another metric: ask the user"]
+
+
+def unbounded_test(intent: str, goal: dict[str, Any], config: TrainingConfig) -> list[str]:
+    """Return how the goal is required of the test split too, where the intent asks for rows that nothing chose by."""
+    bounded = config.evaluation_gate.metrics() if config.evaluation_gate is not None else []
+    if not ON_TEST.search(intent) or any(name.startswith("test/") for name in bounded):
+        return []
+    side = "minimum" if goal["direction"] == "maximize" else "maximum"
+    changes = {f"evaluation_gate.{side}": {f"test/{goal['metric']}": goal["target"]}}
+    return [
+        "the goal is judged on validation, by which the best epoch is chosen; that the test split reaches it too is "
+        f"required by configure(changes={changes})"
+    ]
 
 
 def settled_for(config: dict[str, Any], template: dict[str, Any], goal: dict[str, Any]) -> MergedConfig:

@@ -15,6 +15,7 @@ from trainwright.tools.gates.decide import evaluate
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import worded
 from trainwright.tools.gates.figures import beside
+from trainwright.tools.gates.final_words import tested_words
 from trainwright.tools.gates.next_call import next_of
 from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import LOOKING
@@ -327,7 +328,8 @@ def _looked_at(session: Session, workspace: Workspace, name: str, *, brief: bool
 def _reached(evidence: Evidence) -> str | None:
     """Return the project's result by the newest decision that records it."""
     endings = [body["ending"] for _, body in evidence.decisions if "ending" in body]
-    return worded(endings[-1]) if endings else None
+    tested = tested_words(evidence) if endings and evidence.export is not None and evidence.export.is_complete else ""
+    return f"{worded(endings[-1])}. {tested}".rstrip(". ") if endings else None
 
 
 def _recorded_alerts(evidence: Evidence, runs: list[RunEvidence]) -> list[AlertLine]:

@@ -63,7 +63,7 @@ class Beside(NamedTuple):
     def __str__(self) -> str:
         name = self.guess.metric
         return (
-            f"validation {name} {self.best:.3g} at the best epoch ({self.usual:.3g} in later ones), and "
+            f"validation {name} {self.best:.3g} at the best epoch (median of the later half {self.usual:.3g}), and "
             f"{self.guess.how} gives {self.guess.value:.3g} ({self.rows} rows)"
         )
 

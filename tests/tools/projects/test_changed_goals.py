@@ -12,10 +12,11 @@ from trainwright.tools import projects
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.ledger import record
 from trainwright.tools.ledger.events import GoalChanged
+from trainwright.tools.projects.goals import unbounded_test
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config import leaves
+from trainwright.trainer.config import leaves, parse_config
 from trainwright.trainer.run import RunKind
 
 
@@ -103,3 +104,18 @@ def test_a_goal_that_the_smoke_run_meets_already_is_told_before_training(at: Any
     hard = projects.project_status(workspace, NAME)
     assert isinstance(hard, projects.ProjectStatus)
     assert not any("smoke run" in one for one in hard.remarks)
+
+
+@pytest.mark.requirement("PHASE-2", "PIPE-3")
+def test_where_rows_that_nothing_chose_by_are_asked_for_it_is_told_how_the_test_split_is_bounded() -> None:
+    parts = {"model": {"use": "mlp"}, "data": {"use": "digits"}}
+    config = parse_config(parts)
+    bounded = parse_config(parts | {"evaluation_gate": {"minimum": {"test/accuracy": 0.9}}})
+    goal = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
+    (said,) = unbounded_test("an honest figure on reviews used for nothing, at least 0.9", goal, config)
+    assert said.endswith("required by configure(changes={'evaluation_gate.minimum': {'test/accuracy': 0.9}})")
+    assert unbounded_test("an honest figure", goal, bounded) == []
+    assert unbounded_test("accuracy of 0.9", goal, config) == []
+    least = {"metric": "mae", "direction": "minimize", "target": 3}
+    (lower,) = unbounded_test("MAE of 3 on unseen pumps", least, config)
+    assert "'evaluation_gate.maximum': {'test/mae': 3}" in lower

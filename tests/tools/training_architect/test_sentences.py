@@ -302,6 +302,8 @@ def test_only_the_first_metric_is_the_goal_and_the_others_are_named():
         ("a diffusion model of flowers", "configs/your_code.md"),
         ("U-Net on imgs/ and masks/, Dice 0.9", "configs/images.md"),
         ("run my Trainer script train.py on the messages", "configs/own_trainer.md"),
+        ("train.py (accelerate) reports its best epoch; train the same network", "configs/own_script.md"),
+        ("my lightning module, honestly", "configs/own_lightning.md"),
         ("find cars with bounding boxes", "configs/your_code.md"),
         ("predict price, MAE at most 400", None),
         ("spam or ham?", None),

@@ -38,9 +38,17 @@ def alerts(run):
 @pytest.mark.parametrize(
     ("classes", "scores", "says"),
     [
-        ([50, 50], {"accuracy": [0.5] * 6}, "accuracy 0.5 at the best epoch (0.5 in later ones), and always answering"),
+        (
+            [50, 50],
+            {"accuracy": [0.5] * 6},
+            "accuracy 0.5 at the best epoch (median of the later half 0.5), and always answering",
+        ),
         ([90, 10], {"accuracy": [0.9] * 6}, "commonest class gives 0.9 (100 rows)"),
-        ([], {"r2": [-1.0] * 6}, "r2 -1 at the best epoch (-1 in later ones), and the mean for all gives 0"),
+        (
+            [],
+            {"r2": [-1.0] * 6},
+            "r2 -1 at the best epoch (median of the later half -1), and the mean for all gives 0",
+        ),
         ([50, 50], {"auc": [0.52] * 6, "accuracy": [0.5] * 6}, "standard"),
     ],
 )
@@ -117,4 +125,6 @@ def test_an_error_of_numbers_counts_beside_that_of_the_mean_where_it_was_measure
     run = scored([], [0.9, 0.7, 0.6, 0.5, 0.5, 0.5], mae=[3.0, 2.9, 2.9, 2.9, 2.9, 2.9])
     assert assess(run).beside_guessing is None
     run.write_evidence(LookedAt(splits={"validation": SplitLook(size=100, constant={"mae": 2.9})}))
-    assert "mae 2.9 at the best epoch (2.9 in later ones), and the mean for all gives 2.9" in str(assess(run))
+    assert "mae 2.9 at the best epoch (median of the later half 2.9), and the mean for all gives 2.9" in str(
+        assess(run)
+    )

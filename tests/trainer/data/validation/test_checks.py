@@ -110,6 +110,19 @@ def test_without_expectations_only_what_cannot_be_trained_is_an_error():
     assert [check.place for check in report_of({"x": [1.0, float("inf")]}).stopping] == ["x.infinite"]
 
 
+@pytest.mark.parametrize(
+    ("source", "cells", "severity"),
+    [
+        ("own.py:load", [7, 8, 9, 7], "info"),
+        ("own.py:load", [7.5, 8.0, 9.0, 7.0], "warning"),
+        ("csv", [7, 8, 9, 7], "warning"),
+    ],
+)
+def test_a_place_that_never_varies_is_a_note_among_words_and_a_warning_among_measurements(source, cells, severity):
+    report = report_of({"x0": cells, "x1": [3, 3, 3, 3], "y": ["a", "b", "a", "b"]}, target="y", source=source)
+    assert verdict(report, "x1.constant").severity == severity
+
+
 def test_decimals_are_checked_and_a_name_that_is_a_pattern_leaves_the_other_columns_checked():
     values = {"price": [Decimal("1.25"), None, Decimal("9.75")], "^p.*$": [1, 2, 3], "*": [1, 2, 3]}
     expectations = parse_expectations("{columns: {price: {max: 5}}}", "given")

@@ -21,13 +21,19 @@ class Constants(Family):
 
         if context.source == "images":  # sizes and channels may well be the same
             return
-        severity = severity_of(context, "constant", "warning")
+        severity = severity_of(context, "constant", "info" if _are_codes(context) else "warning")
         for column, kind in context.kinds.items():
             if kind in {"other", "embedding"} or column == context.target or column in context.summaries:
                 continue
             found = pl.col(column).fill_nan(None) if kind == "number" else pl.col(column)
             asks = {"min": found.min(), "max": found.max()}
             yield Check("constant", column, severity, asks, partial(_judge, column, is_own=":" in context.source))
+
+
+def _are_codes(context: Context) -> bool:
+    """Whether samples of the user's own are vectors of whole numbers, such as words: a place may well never vary."""
+    inputs = [kind for name, kind in context.kinds.items() if name != context.target]
+    return ":" in context.source and len(inputs) > 1 and set(inputs) == {"integer"}
 
 
 def _judge(column: str, asked: Mapping[str, Any], *, is_own: bool) -> Finding:
