@@ -116,7 +116,7 @@ def model_card(
         overlay=flatten(overlay_of_run(evidence, final)),
         scope_changes=scope_changes(evidence),
         gain=evidence.improvement[0],
-        replay=_replayed(evidence, report),
+        replay=replayed(evidence, report),
         tried=_tried(evidence),
         leaks=told_leaks(evidence),
         files={name: of for name, of in files.items() if not name.startswith(FOLDERS)},
@@ -183,11 +183,16 @@ def _usage(inputs: list[str]) -> str:
     return f"import onnxruntime\n\n{session}\noutput = session.run(None, {{{given}}})[0]"
 
 
-def _replayed(evidence: Evidence, report: GateReport) -> str:
-    """Describe the gate's comparison and its result, exemption included: it may have passed with other weights."""
+def replayed(evidence: Evidence, report: GateReport) -> str:
+    """Describe the gate's comparison and its result, exemption included: it may have passed with other weights.
+
+    And how often the final run was killed before: its weights are those of a run that never was.
+    """
     found = [check for check in report.checks if check.id == "finalization.replay_identical"]
     text = "".join(f": {check.status.replace('_', ' ')}, {check.measured}" for check in found)
-    return f"{evidence.replay.id}{text}" if evidence.replay else "none"
+    times = evidence.final.status.attempt - 1 if evidence.final is not None else 0
+    resumed = f"; the final run was interrupted {times} time{'s' * (times > 1)} and resumed" if times else ""
+    return f"{evidence.replay.id}{text}{resumed}" if evidence.replay else "none"
 
 
 def _tried(evidence: Evidence) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.replays import after_a_difference
 from trainwright.tools.owner import Grant
-from trainwright.tools.reports.model_card import _replayed
+from trainwright.tools.reports.model_card import replayed
 from trainwright.tools.training_orchestrator import replay_run, start_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
@@ -96,7 +96,9 @@ def test_a_replay_that_differed_is_told_beside_one_that_is_identical(workspace: 
         assert "reproducibility/verification.md" in found.next.why
         vars(evidence)["grants"] = [Grant(kind="exemption", name="put_")]
         found, report = judged(evidence)
-        told = _replayed(evidence, report)
+        told = replayed(evidence, report)
+        vars(evidence.final)["status"] = evidence.final.status.model_copy(update={"attempt": 3})
+        assert replayed(evidence, report) == f"{told}; the final run was interrupted 2 times and resumed"
     assert found.status == "passed_with_exemption"
     assert told.startswith(f"{differing['1e-3']}: passed with exemption, 2 tensors, different by ")
     assert "; best checkpoint DIFFERENT; 1 other replay of it DIFFERED" in told
