@@ -114,7 +114,8 @@ def context_of(
                 frame, expectations, use=section.use, args=section.args, reference=reference,
                 samples=None if is_series else samples,  # whose samples are no rows
             )  # fmt: skip
-            return replace(found, task=found.task or ("regression" if is_series else _task_of(samples)))
+            task = found.task or ("regression" if is_series else _task_of(samples))
+            return replace(found, task=task, split_by=section.split.key)
     with user_code("Reading samples to validate them", code_root):
         table = sampled(samples, seed)
     if table is None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 import torch
@@ -13,6 +14,8 @@ from torch.utils.data import TensorDataset
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.config import config_digest, parse_config
+from trainwright.trainer.data.assemble import from_loaded
+from trainwright.trainer.data.sources import load_source
 from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.data.validation import CHECKS, Check, Context, Family
 from trainwright.trainer.evidence.validation import validated, validation_of
@@ -126,3 +129,28 @@ def test_rows_elsewhere_are_validated_as_those_of_a_file(root: Path) -> None:
     found = validation_of(config(args={"path": "memory://ours/x.csv", "target": "y"}), root, {}, 0)
     assert found.problem is None
     assert found.report.rows == 60
+
+
+@pytest.mark.requirement("PIPE-2")
+@pytest.mark.parametrize(
+    ("split", "features", "leaks"),
+    [
+        ({"by": "group", "group": "machine"}, None, []),
+        ({"by": "group", "group": "machine"}, ["machine", "tone"], ["machine.leak_target"]),
+        ({}, None, ["machine.leak_group"]),
+    ],
+)
+def test_the_column_by_which_rows_are_split_gives_no_target_away_unless_it_is_an_input(
+    tmp_path: Path, split: dict[str, Any], features: list[str] | None, leaks: list[str]
+) -> None:
+    draw = np.random.default_rng(0)
+    rows = "\n".join(
+        f"m{row // 10:02},{draw.normal() + row // 10 % 3:.4f},{'abc'[row // 10 % 3]}" for row in range(600)
+    )
+    (tmp_path / "x.csv").write_text(f"machine,tone,y\n{rows}\n")
+    args = {"path": "x.csv", "target": "y"} | ({} if features is None else {"features": features})
+    asked = config(args=args, split=split)
+    loaded = load_source("csv", args, tmp_path, asked.data.split)
+    found = validation_of(asked, tmp_path, from_loaded(loaded, asked.data.split, source="csv").samples, 0)
+    assert found.problem is None
+    assert {one.place for one in found.report.checks if not one.passed and "leak" in one.name} == set(leaks)

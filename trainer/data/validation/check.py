@@ -45,6 +45,8 @@ class Context:
     """Number in the source of each row of the frame, (rows,); None: they are the same."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The source's arguments."""
+    split_by: str | None = None
+    """Column by which rows are split, which is no input unless it is named as one."""
     summaries: frozenset[str] = frozenset()
     """Columns that stand for the values of wide samples: different samples may be equal in them, not in CONTENT."""
     unnamed: list[str] = field(default_factory=list)

@@ -68,7 +68,8 @@ def inputs_of(context: Context) -> list[str] | None:
     if isinstance(options.get("text"), str):
         return [options["text"]]
     features = options.get("features")
-    chosen = list(features) if features else [name for name in context.kinds if name != context.target]
+    apart = {context.target, context.split_by}
+    chosen = list(features) if features else [name for name in context.kinds if name not in apart]
     columns = options.get("columns")
     ignored = {name for name, kind in columns.items() if _is_ignored(kind)} if isinstance(columns, dict) else set()
     return [name for name in chosen if name not in ignored]
