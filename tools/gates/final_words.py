@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.asked import SHARES
+from trainwright.tools.gates.beside_trees import trees_text
 from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.phases import Phase
 
@@ -23,7 +24,8 @@ def final_words(evidence: Evidence) -> list[str]:
     if evidence.export is None or not evidence.export.is_complete:
         return []
     found = evidence.export.exported
-    return [verdict(evidence, Phase.FINALIZATION), tested_words(evidence), _served(found)]
+    words = [verdict(evidence, Phase.FINALIZATION), tested_words(evidence), _beside(evidence), _served(found)]
+    return [one for one in words if one]
 
 
 def tested_words(evidence: Evidence) -> str:
@@ -35,14 +37,24 @@ def tested_words(evidence: Evidence) -> str:
         return "The data has no test split."
     first = of_the_goals_kind_first(tested, evidence.goal_metric)
     evaluated = evidence.export.evaluation
-    intervals = evaluated.splits.get("test", {}).get("intervals", {}) if evaluated is not None else {}
-    figures = {name: _figure(name, tested[name], found.test.size or 0, intervals.get(name)) for name in first}
+    record = evaluated.splits.get("test", {}) if evaluated is not None else {}
+    intervals, rows, groups = record.get("intervals", {}), found.test.size or 0, record.get("groups")
+    figures = {name: _figure(name, tested[name], 0 if groups else rows, intervals.get(name)) for name in first}
+    rows_told = f"{rows} rows of {groups} groups" if groups else f"{rows} rows"
     sides = {
         "certified": [told for name, told in figures.items() if name in certified],
         "as its process reported": [told for name, told in figures.items() if name not in certified],
     }
     told = "; ".join(f"{by}: {', '.join(each)}" for by, each in sides.items() if each)
-    return f"Test split, {found.test.size} rows, {told}."
+    return f"Test split, {rows_told}, {told}."
+
+
+def _beside(evidence: Evidence) -> str:
+    """Return what trees or naive forecasts score on validation, beside the baseline; empty where none were made."""
+    if evidence.baseline is None:
+        return ""
+    value = evidence.baseline.best_value(evidence.goal_metric)
+    return trees_text(evidence.baseline.directory, evidence.goal_metric, value) or ""
 
 
 def of_the_goals_kind_first(names: Iterable[str], goal: str) -> list[str]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from trainwright.trainer.acceleration.precision import apply_precision
 from trainwright.trainer.assembly.assemble import choose_device
@@ -31,6 +33,8 @@ class RawSplits:
     data_seed: int
     batch_size: int | None
     """None where each item is a batch already."""
+    groups: dict[str, np.ndarray[Any, np.dtype[np.int64]]] = field(default_factory=dict)
+    """Number of each sample's group by split, (samples,), where a source's rows are split by groups."""
 
 
 def build_raw_splits(specification: RunSpecification) -> RawSplits:
@@ -52,7 +56,8 @@ def raw_splits_of(config: TrainingConfig, root: Path, exemptions: Sequence[str] 
     apply_precision(config.training, device)
     seeding.seed_everything(config.seed)
     if config.data is not None:
-        return RawSplits(_of_data(config, root), context.data_seed, config.loader.batch_size)
+        samples, groups = _of_data(config, root)
+        return RawSplits(samples, context.data_seed, config.loader.batch_size, groups)
     if config.trainer is not None:
         _, samples = handed_over(config, root)
         return RawSplits(samples, TASK_DATA_SEED, config.loader.batch_size)
@@ -65,12 +70,20 @@ def raw_splits_of(config: TrainingConfig, root: Path, exemptions: Sequence[str] 
     return RawSplits(samples, context.data_seed, given.get("batch_size", config.loader.batch_size))
 
 
-def _of_data(config: TrainingConfig, root: Path) -> dict[str, Any]:
+def _of_data(config: TrainingConfig, root: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the samples of each split, and the groups that they are of."""
     section = config.data
     assert section is not None, "called where there is one"  # noqa: S101
     if is_entry(section.use):
         data = call_data(section, root)
         with user_code(f"Reading samples of data `{section.use}`", root):
-            return user_parts(data, section.split)[0]
+            return user_parts(data, section.split)[0], {}
     found = load_built_in(config, root)
-    return found.samples if isinstance(found, Splits) else divide(found.samples, section.split, found)
+    if isinstance(found, Splits):
+        return found.samples, {}
+    parts = divide(found.samples, section.split, found)
+    keys = found.keys.get(section.split.key or "") if section.split.by == "group" else None
+    if keys is None:
+        return parts, {}
+    numbers = np.unique(keys.astype(str), return_inverse=True)[1].reshape(-1)
+    return parts, {name: numbers[np.asarray(part.rows)] for name, part in parts.items() if part.rows is not None}

@@ -16,7 +16,7 @@ from .intervals import bootstrap
 from .rows import Array
 
 
-def report_paired(first: Comparison, second: Comparison, rows: int) -> dict[str, Any]:
+def report_paired(first: Comparison, second: Comparison, rows: int, groups: Array | None = None) -> dict[str, Any]:
     """Return what differs between two comparisons on the same rows, first minus second.
 
     `classes`: rows that both, only one, or none predict rightly. `loss`: {mean, deviation, rows} of the differences.
@@ -31,7 +31,7 @@ def report_paired(first: Comparison, second: Comparison, rows: int) -> dict[str,
         difference = losses[0] - losses[1]
         found["loss"] = {"mean": float(difference.mean()), "deviation": float(difference.std(ddof=1)), "rows": rows}
     for name in first.metrics:
-        ends = _interval(name, first, second, rows)
+        ends = _interval(name, first, second, rows, groups)
         if ends is not None:
             found["intervals"][name] = list(ends)
     return found
@@ -67,7 +67,9 @@ def _losses(compared: Comparison, rows: int) -> Array | None:
     return np.asarray(sums / counts, dtype=float)
 
 
-def _interval(name: str, first: Comparison, second: Comparison, rows: int) -> tuple[float, float] | None:
+def _interval(
+    name: str, first: Comparison, second: Comparison, rows: int, groups: Array | None
+) -> tuple[float, float] | None:
     """Return the interval of the difference of a metric of outputs over resamples of the rows."""
     if name not in metrics.OF_OUTPUTS or name in first.unfit or name in second.unfit:
         return None
@@ -79,6 +81,6 @@ def _interval(name: str, first: Comparison, second: Comparison, rows: int) -> tu
         return float(value(one.at(at), wanted)) - float(value(other.at(at), wanted))
 
     try:
-        return bootstrap(difference, rows, one.values.size + other.values.size)
+        return bootstrap(difference, rows, one.values.size + other.values.size, groups)
     except (ValueError, IndexError):
         return None

@@ -65,6 +65,8 @@ class Split:
     """By the name of the model's input, in the order of the call."""
     target: Column | None
     bytes_per_target: float = 1.0
+    groups: Array | None = None
+    """Number of each row's group, (rows,); None: each row is one."""
 
     def batch(self, start: int, most: int) -> tuple[int, dict[str, Array], Array | None]:
         """Return the end of the rows from `start` that have one shape, `most` at most; their inputs and targets."""
@@ -99,7 +101,10 @@ def open_split(folder: Path, record: Mapping[str, Any], split: str) -> Split:
     if any(len(column) != rows for column in (*inputs.values(), *([target] if target else []))):
         raise RefusalError(f"The arrays of the {split} split do not have {rows} rows each.", RENEWED)
     per_target = float(found.get("bytes_per_target") or 1.0)
-    return Split(size, rows, found.get("chosen") is not None or rows < size, inputs, target, per_target)
+    groups = np.asarray(read_array(folder, found["groups"])) if found.get("groups") else None
+    if groups is not None and groups.shape != (rows,):
+        raise RefusalError(f"The groups of the {split} split are not of {rows} rows.", RENEWED)
+    return Split(size, rows, found.get("chosen") is not None or rows < size, inputs, target, per_target, groups)
 
 
 RENEWED = "Take the rows from a backup, or return to planning and run its smoke run again: it fixes them anew."

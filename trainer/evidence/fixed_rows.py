@@ -42,7 +42,7 @@ from trainwright.trainer.user_code.guard import user_code
 SPLITS = ("validation", "test")
 FIRST = 64
 """Train samples by which data are known again."""
-TAKEN = ("target", "chosen")
+TAKEN = ("target", "chosen", "groups")
 """Arrays beside the inputs, whose file names no input may have."""
 Chosen = np.ndarray[Any, np.dtype[np.int64]] | None
 """Indices of the rows to keep, sorted, (rows,); None: all."""
@@ -261,6 +261,9 @@ class _Split:
         if chosen is not None:
             np.save(self.folder / "chosen.npy", chosen.astype("<i8"))
             values["chosen"] = Array(path=self._place(self.folder / "chosen.npy"), digest="", dtype="", shape=[])
+        if (groups := self.raw.groups.get(self.name)) is not None:
+            np.save(self.folder / "groups.npy", (groups if chosen is None else groups[chosen]).astype("<i8"))
+            values["groups"] = Array(path=self._place(self.folder / "groups.npy"), digest="", dtype="", shape=[])
         if first.target is not None:
             values["target"] = arrays[-1]
         return FixedSplit(

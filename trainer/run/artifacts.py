@@ -43,6 +43,8 @@ class FixedSplit(Recorded):
     order: list[str] = []
     """Names of the inputs, in the order in which a sample has them."""
     target: Array | None = None
+    groups: Array | None = None
+    """Number of each row's group, (rows,), where rows are split by groups: those of one are not independent."""
     bytes_per_target: float = 1.0
     """Mean UTF-8 bytes behind a target, of text."""
 

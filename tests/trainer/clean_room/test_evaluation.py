@@ -75,6 +75,21 @@ def test_numbers_of_all_rows_and_of_a_sample_come_with_intervals_round_them(room
         assert low < found["metrics"][name] < high
 
 
+def test_rows_of_one_group_are_drawn_together_so_intervals_are_of_the_groups(room: Any) -> None:
+    alone = room.validation()["intervals"]
+    groups = np.repeat(np.arange(9), 10)
+    right = np.where(groups % 3 > 0, room.logits.argmax(1), (room.logits.argmax(1) + 1) % 3)
+    room.fix(room.inputs, right.astype(room.targets.dtype))
+    rows = room.validation()
+    room.order["rows"]["record"]["splits"]["validation"]["groups"] = room.array("groups", groups)
+    found = room.validation()
+    assert (rows.get("groups"), found["groups"]) == (None, 9)
+    assert found["metrics"] == rows["metrics"]
+    widths = [np.diff(one["intervals"]["accuracy"])[0] for one in (rows, found)]
+    assert widths[1] > 1.5 * widths[0]
+    assert set(found["intervals"]) == set(alone)
+
+
 def test_what_is_not_built_in_is_named_with_its_reason(room: Any) -> None:
     room.order |= {"metrics": ["accuracy", "mine", "auc"], "loss": {"name": "mine"}}
     found = room.validation()

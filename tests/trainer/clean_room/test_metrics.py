@@ -171,3 +171,18 @@ def test_intervals_hold_the_true_value_about_nineteen_times_in_twenty() -> None:
     assert 0.9 <= shares / 200 <= 1.0
     assert 0.88 <= means / 200 <= 0.99
     assert wilson(1.0, 20) == pytest.approx((0.8388748, 1.0), abs=1e-6)
+
+
+def test_intervals_over_groups_hold_the_true_value_where_those_over_rows_do_not() -> None:
+    draws = np.random.default_rng(0)
+    groups = np.repeat(np.arange(20), 15)
+    held = {"rows": 0, "groups": 0}
+    for _ in range(200):
+        numbers = np.repeat(draws.normal(size=20), 15) + 0.3 * draws.normal(size=300)
+        for name, of in (("rows", None), ("groups", groups)):
+            between = bootstrap(lambda at, numbers=numbers: float(numbers[at].mean()), 300, 300, of)
+            assert between is not None
+            held[name] += between[0] <= 0.0 <= between[1]
+    assert held["rows"] / 200 < 0.6
+    assert held["groups"] / 200 > 0.86
+    assert bootstrap(lambda at: float(at.mean()), 300, 300, np.repeat([0, 1, 2, 3], 75)) is None
