@@ -351,3 +351,22 @@ def test_compressed_lines_of_json_and_forms_are_read(tmp_path: Path) -> None:
         found = scan_source("seq2seq", {"path": path}, tmp_path)
         assert found is not None
         assert found.collect().height == 40
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("rows.csv.gz", bytes.fromhex("1f8b08000776096bf9fcfb6bfc26da")),
+        ("rows.csv.gz", bytes.fromhex("1f8b08000776096bf9fcfb6bfc260000003000007a3700da")),
+        ("rows.csv", zipped(**{"ö.csv": text().encode()}).replace("ö".encode(), b"\xd0.")),
+        ("rows.csv", zipped(rows=text().encode(), more=b"").replace(b"rows", b"\0ows")),
+    ],
+    ids=["gzip cut short", "gzip of another block", "zip whose names are no text", "zip with a nameless member"],
+)
+def test_a_damaged_archive_is_refused_by_training_and_its_cause_is_told_by_no_traceback(
+    name: str, content: bytes, tmp_path: Path
+) -> None:
+    """Four that an hour of `make fuzz` found, in 1.2 million files."""
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=r"rows.csv(.gz)? (cannot be read|is )"):
+        load_source("csv", {"path": name, "target": "left"}, tmp_path, SplitSection())

@@ -123,7 +123,7 @@ class Table(Files):
                 raise other
             return self._header(path)
         except (*UNREADABLE, ArrowException) as error:
-            raise self._of_another_ending(path) or self.diagnosed(path, error) from error
+            raise self._of_another_ending(path) or self._told(path, error) from error
 
     def read(self, path: Path, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one of the files in order, with the columns that are wanted.
@@ -137,7 +137,7 @@ class Table(Files):
         try:
             yield from self._batches(path, wanted)
         except (*UNREADABLE, ArrowException) as error:
-            raise self._of_another_ending(path) or self.diagnosed(path, error) from error
+            raise self._of_another_ending(path) or self._told(path, error) from error
 
     @abstractmethod
     def _header(self, path: Path) -> list[str]:
@@ -147,8 +147,15 @@ class Table(Files):
     def _batches(self, path: Path, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """Yield the rows as `read` does. Raises its library's errors."""
 
+    def _told(self, path: Path, error: Exception) -> DataError:
+        """Return what is wrong with a file, as far as a damaged one can be looked at once more."""
+        try:
+            return self.diagnosed(path, error)
+        except UNREADABLE:
+            return unreadable(path, error)
+
     def diagnosed(self, path: Path, error: Exception) -> DataError:
-        """Return what is wrong with a file that cannot be read."""
+        """Return what is wrong with a file that cannot be read. Raises its library's errors where it is damaged."""
         return unreadable(path, error)
 
     def _of_another_content(self, path: Path) -> DataError | None:
