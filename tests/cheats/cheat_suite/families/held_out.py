@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.worlds.flowers import CONFIG, MODEL
+from tests.worlds.flowers import CONFIG, MODEL, NAME
 
 from cheat_suite.case import cheat
 from cheat_suite.scene import Scene
@@ -63,3 +63,18 @@ def altered_test_rows(scene: Scene) -> None:
 )
 def copied_validation(scene: Scene) -> None:
     _task(scene, 'splits["validation"] = splits["validation"][:1].repeat(30, 1)')
+
+
+@cheat(
+    "split-anew-after-a-release",
+    "Draw the splits of the same rows anew after a release, so that tested rows are trained on and trained ones tested",
+    by="tools",
+    at="finished",
+    expected="refused",
+    rule="no row in train that an earlier plan tested on",
+    shows=("GATE-5", "REPRO-4"),
+)
+def split_anew_after_a_release(scene: Scene) -> None:
+    scene.must("configure", project=NAME, changes={"data.split.seed": 7}, reason="another", begin_release=True)
+    scene.train_aside()
+    scene.attempt("pass_gate", project=NAME, phase="planning")
