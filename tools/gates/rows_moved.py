@@ -38,7 +38,7 @@ class Grown(NamedTuple):
         """In words."""
         moved, about = self.moved, "about " if self.moved.estimated else ""
         text = f"since {self.since} {about}{moved.new} rows new, {moved.gone} gone"
-        text += f", {moved.other_targets} with another target" * bool(moved.other_targets)
+        text += f", {moved.changes}" * bool(moved.changed)
         if moved.test_in_train or moved.test_in_validation:
             text += f", of its test rows {moved.test_in_train} now in train"
             text += f" and {moved.test_in_validation} in validation" * bool(moved.test_in_validation)

@@ -144,7 +144,7 @@ def _rows_shared(own: RunDirectory, other: RunDirectory) -> str:
     try:
         mine, theirs = own.part(SplitRows), other.part(SplitRows)
         sizes = [sum(split.size for split in one.part(Data).splits.values()) for one in (own, other)]
-        different = [sum(one.kept.values()) << one.level for one in (mine, theirs)]
+        different = [one.different(run.artifacts) for one, run in ((mine, own), (theirs, other))]
         if any(count < MOSTLY * size for count, size in zip(different, sizes, strict=True)):
             return ""
         moved = rows_moved(theirs, other.artifacts, mine, own.artifacts)
@@ -153,8 +153,8 @@ def _rows_shared(own: RunDirectory, other: RunDirectory) -> str:
     if moved is None or moved.new >= different[0]:
         return ""
     about = "about " if moved.estimated else ""
-    other_targets = f", {moved.other_targets} with another target" if moved.other_targets else ""
-    return f"{about}{different[0] - moved.new} of {sizes[0]} rows{other_targets}"
+    changes = f", {moved.changes}" if moved.changed else ""
+    return f"{about}{different[0] - moved.new} of {sizes[0]} rows{changes}"
 
 
 def _marks(run: RunDirectory) -> dict[str, set[Any]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 
-from trainwright.trainer.base.canonical import digest_bytes, number_of
-from trainwright.trainer.data import rows
+from trainwright.trainer.base.canonical import digest_bytes, digest_json, number_of
+from trainwright.trainer.data import cache, rows
 from trainwright.trainer.data.fingerprint import MAX_SAMPLES_READ, chosen_rows
 from trainwright.trainer.data.split_methods.rows import NAMES
 from trainwright.trainer.data.splits import Splits
@@ -19,6 +20,8 @@ from trainwright.trainer.run.split_rows import FILE, HASH, MOST_ROWS, ORDER, REC
 
 Array = np.ndarray[Any, Any]
 AT_ONCE = 1 << 15
+NOWHERE = bytes(8)
+"""In place of a row's place."""
 
 
 def record_split_rows(run: RunDirectory, splits: Splits) -> None:
@@ -29,10 +32,11 @@ def record_split_rows(run: RunDirectory, splits: Splits) -> None:
         run.write_evidence(SplitRows(not_recorded=why))
         return
     content = b"".join(b"".join(found.get(name, [])) for name in ORDER)
+    source = _source_of(splits)
     write_atomically(run.artifacts / FILE, content)
     run.written[f"artifacts/{FILE}"] = digest_bytes(content)
     kept = {name: len(records) for name, records in found.items()}
-    run.write_evidence(SplitRows(level=level, kept=kept, size=RECORD, digest=digest_bytes(content)))
+    run.write_evidence(SplitRows(level=level, kept=kept, size=RECORD, source=source, digest=digest_bytes(content)))
 
 
 def rows_of(splits: Splits) -> tuple[dict[str, list[bytes]] | None, int]:
@@ -55,9 +59,22 @@ def rows_of(splits: Splits) -> tuple[dict[str, list[bytes]] | None, int]:
         else:
             limit = (1 << (64 - level)).to_bytes(9, "big")[1:] if level else None
             pairs = (map(bytes.fromhex, pair) for pair in zip(*contents_and_inputs(splits, name), strict=True))
-            records = {one[:HASH] + one + inputs for one, inputs in pairs if limit is None or one[:HASH] < limit}
+            records = {one[:HASH] + one + inputs + NOWHERE for one, inputs in pairs if not limit or one[:HASH] < limit}
             found[name] = sorted(records)
     return found, level
+
+
+def _source_of(splits: Splits) -> str:
+    """Return the digest of the files whose rows the samples are by number; empty where they are not."""
+    parts = list(splits.samples.values())
+    if not splits.files or splits.series is not None or not all(type(one) is TensorSamples for one in parts):
+        return ""
+    digests = [cache.current().digests.of(path) for path in splits.files]
+    return digest_json([digests, [len(one.base[0]) for one in parts], splits.skipped])
+
+
+def _eights(count: int) -> Iterator[tuple[int, int]]:
+    return ((8 * number, 8 * number + 8) for number in range(count))
 
 
 def contents_and_inputs(splits: Splits, name: str) -> tuple[list[str], list[str]]:
@@ -80,8 +97,9 @@ def _of_tensors(samples: TensorSamples, names: list[str] | None, level: int) -> 
         part = chosen[start : start + AT_ONCE]
         digests = zip(rows.row_digests(known, part), rows.row_digests(rows.without_targets(known), part), strict=True)
         heads = hashes[part].astype(">u8").tobytes()
-        found += [heads[place * HASH : (place + 1) * HASH] + bytes.fromhex("".join(both))
-                  for place, both in enumerate(digests)]  # fmt: skip
+        places = (1 + (part if samples.rows is None else samples.rows.numpy()[part])).astype(">u8").tobytes()
+        found += [heads[start:stop] + bytes.fromhex("".join(both)) + places[start:stop]
+                  for both, (start, stop) in zip(digests, _eights(len(part)), strict=True)]  # fmt: skip
     return found
 
 

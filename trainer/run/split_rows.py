@@ -1,8 +1,9 @@
 """Record of the rows that each split holds, and what differs between two. Free of torch.
 
 `artifacts/split_rows.bin` has, of each split in turn, the records of its rows in order: 8 bytes of a hash by which rows
-of large data are drawn, 16 of the content's digest, 16 of the inputs' digest. Drawn by content, a row is in the record
-of grown data again. A row is known by its inputs where these tell rows apart: another target makes no other row of it.
+of large data are drawn, 16 of the content's digest, 16 of the inputs' digest, 8 of its place in the files. Drawn by
+content, a row is in the record of grown data again. A row is known by its place where the files are the same (whichever
+columns are read), else by its inputs where these tell rows apart: another target makes no other row of it.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.run.evidence import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
     from pathlib import Path
 
 FILE = "split_rows.bin"
 ORDER = ("train", "validation", "test")
-HASH, CONTENT, RECORD = 8, 24, 40
+HASH, CONTENT, INPUTS, RECORD = 8, 24, 40, 48
 """Where the parts of a row's record end."""
+PARTS = {"content": slice(0, CONTENT), "inputs": slice(CONTENT, INPUTS), "place": slice(INPUTS, RECORD)}
 MOST_ROWS = 1 << 17
 """Of which about so many are recorded: all of smaller data."""
 TELLING = 0.98
@@ -36,9 +38,11 @@ class SplitRows(Part, file="split_rows"):
     level: int = 0
     """Of 2 ** level rows one is recorded, by its content."""
     kept: dict[str, int] = {}  # noqa: RUF012 - a model, whose base stands in another file
-    """Recorded different rows by split."""
+    """Recorded rows by split."""
     size: int = CONTENT
-    """Bytes of a row's record: earlier versions left the inputs out."""
+    """Bytes of a row's record: of earlier versions the content alone."""
+    source: str = ""
+    """Digest of the files that the rows' places are in; empty where rows have none."""
     digest: str | None = None
     """Of the file."""
     not_recorded: str | None = None
@@ -60,6 +64,10 @@ class SplitRows(Part, file="split_rows"):
             start = stop
         return found
 
+    def different(self, artifacts: Path) -> int:
+        """Return how many different rows there are, estimated where some are drawn. Raises as `read`."""
+        return len({one[:CONTENT] for one in chain(*self.read(artifacts).values())}) << self.level
+
 
 class RowsMoved(NamedTuple):
     """What became of the rows between two records; numbers of different rows, estimated where rows were drawn."""
@@ -70,8 +78,15 @@ class RowsMoved(NamedTuple):
     """Rows of the earlier test split that are for training now."""
     test_in_validation: int
     estimated: bool
-    other_targets: int = 0
-    """Rows that have the inputs of an earlier one, and another target."""
+    changed: int = 0
+    """Rows that are there still, and hold something else."""
+    by: str = "content"
+    """By what a row is known: its `content`, its `inputs`, or its `place` in unchanged files."""
+
+    @property
+    def changes(self) -> str:
+        """In words what rows that are there still hold; empty where all hold the same."""
+        return f"{self.changed} with {'another target' if self.by == 'inputs' else 'other values'}" * bool(self.changed)
 
 
 def tell_apart(inputs: Collection[object], contents: Collection[object]) -> bool:
@@ -88,7 +103,14 @@ def rows_moved(earlier: SplitRows, before: Path, now: SplitRows, after: Path) ->
     if not (earlier.kept and now.kept):
         return None
     level = max(earlier.level, now.level)
-    old, new = _known_rows(earlier.read(before), now.read(after), level)
+    records = [_drawn(one.read(folder), level) for one, folder in ((earlier, before), (now, after))]
+    by = "content"  # of many rows some are drawn, by it
+    if level == 0 and earlier.source and earlier.source == now.source:
+        by = "place"
+    elif level == 0 and all(map(_are_told_by_inputs, records)):
+        by = "inputs"
+    old, new = ({name: {one[PARTS[by]]: one[HASH:CONTENT] for one in rows} for name, rows in found.items()}
+                for found in records)  # fmt: skip
     old_rows, new_rows = (dict(chain(*(rows.items() for rows in one.values()))) for one in (old, new))
     both, tested = old_rows.keys() & new_rows.keys(), old.get("test", {}).keys()
     return RowsMoved(
@@ -97,23 +119,18 @@ def rows_moved(earlier: SplitRows, before: Path, now: SplitRows, after: Path) ->
         test_in_train=len(tested & new.get("train", {}).keys()) << level,
         test_in_validation=len(tested & new.get("validation", {}).keys()) << level,
         estimated=level > 0,
-        other_targets=sum(old_rows[one] != new_rows[one] for one in both),
+        changed=sum(old_rows[one] != new_rows[one] for one in both),
+        by=by,
     )
 
 
-def _known_rows(old: Rows, new: Rows, level: int) -> Iterator[dict[str, dict[bytes, bytes]]]:
-    """Yield, for both records, each split's rows: by what a row is known, its content."""
+def _drawn(found: Rows, level: int) -> Rows:
     limit = 1 << (64 - level)
-    drawn = [
-        {name: [one for one in rows if int.from_bytes(one[:HASH], "big") < limit] for name, rows in found.items()}
-        for found in (old, new)
-    ]
-    by_inputs = level == 0 and all(map(_are_told_by_inputs, drawn))  # of many rows some are drawn, by their content
-    part = slice(CONTENT, RECORD) if by_inputs else slice(0, CONTENT)
-    for found in drawn:
-        yield {name: {one[part]: one[:CONTENT] for one in rows} for name, rows in found.items()}
+    return {name: [one for one in rows if int.from_bytes(one[:HASH], "big") < limit] for name, rows in found.items()}
 
 
 def _are_told_by_inputs(found: Rows) -> bool:
-    rows = {*chain(*found.values())}
-    return all(len(one) == RECORD for one in rows) and tell_apart({one[CONTENT:] for one in rows}, rows)
+    rows = [*chain(*found.values())]
+    if any(len(one) < INPUTS for one in rows):
+        return False
+    return tell_apart({one[PARTS["inputs"]] for one in rows}, {one[PARTS["content"]] for one in rows})

@@ -11,6 +11,7 @@ import torch
 from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.data.assemble import from_loaded, from_user
 from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.sources import load_source
 from trainwright.trainer.data.sources.source import Loaded
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import TensorSamples
@@ -46,11 +47,12 @@ def compare(before: Splits, after: Splits, folder: Path, make_run: Any) -> RowsM
 
 def test_new_and_gone_rows_are_counted_whatever_the_order_and_the_classes(tmp_path: Path, make_run: Any) -> None:
     moved = compare(table(0, 300), table(50, 400, names=["a", "b", "c"]), tmp_path, make_run)
-    assert moved == RowsMoved(100, 50, 0, 0, estimated=False)
+    assert moved == RowsMoved(100, 50, 0, 0, estimated=False, by="inputs")
     moved = compare(table(0, 300, "random"), table(0, 310, "random"), tmp_path / "random", make_run)
     assert moved.new == 10
     assert moved.test_in_train > 20
-    assert compare(table(0, 300), table(0, 300), tmp_path / "same", make_run) == RowsMoved(0, 0, 0, 0, estimated=False)
+    same = compare(table(0, 300), table(0, 300), tmp_path / "same", make_run)
+    assert same == RowsMoved(0, 0, 0, 0, estimated=False, by="inputs")
 
 
 @pytest.mark.parametrize("kind", ["tensors", "pairs", "mappings"])
@@ -65,7 +67,32 @@ def test_rows_under_other_targets_are_the_same_rows(kind: str, tmp_path: Path, m
         return from_user(own, SplitSection(), source="a.py:d", seed=0)
 
     moved = compare(splits(1.0), splits(2.0), tmp_path, make_run)
-    assert moved == RowsMoved(0, 0, 0, 0, estimated=False, other_targets=299), "the sine of 0 is 0 under every scale"
+    assert moved == RowsMoved(0, 0, 0, 0, estimated=False, changed=299, by="inputs"), (
+        "the sine of 0 is 0 under every scale"
+    )
+
+
+def test_rows_of_the_same_file_are_known_by_their_place_whichever_columns_are_read(
+    tmp_path: Path, make_run: Any
+) -> None:
+    lines = "".join(f"{row % 7},{row % 11},{row / 3:.3f},{row % 2}\n" for row in range(300))
+    (tmp_path / "rows.csv").write_text(f"a,b,c,y\n{lines}")
+
+    def splits(**args: Any) -> Splits:
+        loaded = load_source("csv", {"path": "rows.csv", "target": "y", **args}, tmp_path, SplitSection())
+        return from_loaded(loaded, SplitSection(), source="csv")
+
+    moved = compare(splits(), splits(columns={"c": "ignore"}), tmp_path / "one", make_run)
+    assert (moved.new, moved.gone, moved.by, moved.changed) == (0, 0, "place", 300)
+    assert moved.changes == "300 with other values"
+    assert moved.test_in_train > 0, "rows that are equal now are dealt together, and all are dealt anew"
+    (tmp_path / "rows.csv").write_text(f"a,b,c,y\n{lines}9,9,9,1\n")
+    grown = compare(splits(), splits(columns={"c": "ignore"}), tmp_path / "two", make_run)
+    assert grown.by == "place"
+    (tmp_path / "rows.csv").write_text(f"a,b,c,y\n{lines}8,9,9.5,1\n9,9,9,1\n")
+    before = splits()
+    (tmp_path / "rows.csv").write_text(f"a,b,c,y\n{lines}8,9,9.5,1\n")
+    assert compare(before, splits(), tmp_path / "three", make_run).by == "inputs"
 
 
 def test_rows_of_few_different_inputs_are_known_by_all_they_hold(tmp_path: Path, make_run: Any) -> None:
@@ -74,7 +101,7 @@ def test_rows_of_few_different_inputs_are_known_by_all_they_hold(tmp_path: Path,
         return from_user(pairs, SplitSection(), source="a.py:d", seed=0)
 
     moved = compare(splits(0), splits(30), tmp_path, make_run)
-    assert (moved.new, moved.gone, moved.other_targets) == (30, 30, 0)
+    assert (moved.new, moved.gone, moved.changed, moved.by) == (30, 30, 0, "content")
 
 
 def test_rows_of_an_earlier_version_are_known_by_their_content(tmp_path: Path, make_run: Any) -> None:
@@ -99,4 +126,4 @@ def test_of_many_rows_the_same_ones_are_drawn_at_every_level(
 def test_samples_of_user_code_are_recorded_while_they_are_read_one_by_one(tmp_path: Path, make_run: Any) -> None:
     samples = [(torch.tensor([float(n)]), n % 2) for n in range(200)]
     first, second = (from_user(samples[start:], SplitSection(by="hash"), source="a.py:d", seed=0) for start in (0, 40))
-    assert compare(first, second, tmp_path, make_run) == RowsMoved(0, 40, 0, 0, estimated=False)
+    assert compare(first, second, tmp_path, make_run) == RowsMoved(0, 40, 0, 0, estimated=False, by="inputs")

@@ -25,6 +25,7 @@ from trainwright.tools.limits import limits_under
 from trainwright.tools.owner.grant import ALIKE_SAMPLES, MISSING_GIT
 from trainwright.tools.owner.grants import operations
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.config import flatten
 from trainwright.trainer.metrics import BUILT_IN
 from trainwright.trainer.run import RunKind
 
@@ -231,9 +232,15 @@ def _kept_apart(evidence: Evidence, grown: Grown) -> NextCall:
     if not (grown.moved.new or grown.moved.gone):
         earlier = evidence.run(grown.since)
         data = earlier.directory.specification().config.data if earlier is not None else None
-        before, now = (one.model_dump(mode="json") if one else {} for one in (data and data.split, section))
-        changes = {f"data.split.{key}": value for key, value in before.items() if value != now.get(key)}
-        what = f"the model was evaluated on test rows of {grown.since}, so they stay out of train"
+        before, now = (flatten(one.model_dump(mode="json")) if one else {} for one in (data, evidence.config.data))
+        other = {
+            f"data.{key}": before.get(key) for key in before.keys() | now.keys() if before.get(key) != now.get(key)
+        }
+        changes = {key: other[key] for key in sorted(other) if key.startswith("data.split.")} or other
+        what = (
+            f"the model was evaluated on test rows of {grown.since}, so they stay out of train; rows that are divided "
+            "otherwise are another project's"
+        )
         return evidence.call("configure", what, changes=changes) if changes else _again_on(evidence, what, what)
     if section is None or evidence.config.task is not None:
         return _again_on(evidence, *["keep the earlier test rows out of train: divide by a hash of each row"] * 2)

@@ -78,3 +78,19 @@ def split_anew_after_a_release(scene: Scene) -> None:
     scene.must("configure", project=NAME, changes={"data.split.seed": 7}, reason="another", begin_release=True)
     scene.train_aside()
     scene.attempt("pass_gate", project=NAME, phase="planning")
+
+
+@cheat(
+    "column-left-out-after-a-release",
+    "Leave a column out after a release, so that some rows become equal, and all are divided anew",
+    by="tools",
+    at="finished",
+    expected="refused",
+    rule="no row in train that an earlier plan tested on",
+    shows=("GATE-5", "REPRO-4"),
+)
+def column_left_out_after_a_release(scene: Scene) -> None:
+    changes = {"data.args.columns": {"petal_length": "ignore"}, "model": {"use": "mlp"}}
+    scene.must("configure", project=NAME, changes=changes, reason="another", begin_release=True)
+    scene.train_aside()
+    scene.attempt("pass_gate", project=NAME, phase="planning")
