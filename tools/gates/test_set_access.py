@@ -84,7 +84,9 @@ def shared_samples(split: TestSetAccess, other: TestSetAccess) -> int:
     """Return how many samples two splits have in common, under whatever targets: all, if they are the same."""
     if split.fingerprint is not None and split.fingerprint == other.fingerprint:
         return split.size or 1
-    return max(len({*split.samples} & {*other.samples}), len({*split.inputs} & {*other.inputs}))
+    of_files = split.places if split.source == other.source else []
+    pairs = ((split.samples, other.samples), (split.inputs, other.inputs), (of_files, other.places))
+    return max(len(set(first).intersection(second)) for first, second in pairs)
 
 
 def _looks(workspace: Workspace, project: str, facts: ProjectFacts) -> list[SplitAccess]:

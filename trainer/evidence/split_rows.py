@@ -32,7 +32,7 @@ def record_split_rows(run: RunDirectory, splits: Splits) -> None:
         run.write_evidence(SplitRows(not_recorded=why))
         return
     content = b"".join(b"".join(found.get(name, [])) for name in ORDER)
-    source = _source_of(splits)
+    source = source_of(splits)
     write_atomically(run.artifacts / FILE, content)
     run.written[f"artifacts/{FILE}"] = digest_bytes(content)
     kept = {name: len(records) for name, records in found.items()}
@@ -64,13 +64,18 @@ def rows_of(splits: Splits) -> tuple[dict[str, list[bytes]] | None, int]:
     return found, level
 
 
-def _source_of(splits: Splits) -> str:
+def source_of(splits: Splits) -> str:
     """Return the digest of the files whose rows the samples are by number; empty where they are not."""
     parts = list(splits.samples.values())
     if not splits.files or splits.series is not None or not all(type(one) is TensorSamples for one in parts):
         return ""
     digests = [cache.current().digests.of(path) for path in splits.files]
     return digest_json([digests, [len(one.base[0]) for one in parts], splits.skipped])
+
+
+def places_of(samples: TensorSamples) -> Array:
+    """Return the numbers of the samples' rows in the files, (samples,)."""
+    return np.arange(len(samples)) if samples.rows is None else samples.rows.numpy()
 
 
 def _eights(count: int) -> Iterator[tuple[int, int]]:
@@ -97,7 +102,7 @@ def _of_tensors(samples: TensorSamples, names: list[str] | None, level: int) -> 
         part = chosen[start : start + AT_ONCE]
         digests = zip(rows.row_digests(known, part), rows.row_digests(rows.without_targets(known), part), strict=True)
         heads = hashes[part].astype(">u8").tobytes()
-        places = (1 + (part if samples.rows is None else samples.rows.numpy()[part])).astype(">u8").tobytes()
+        places = (1 + places_of(samples)[part]).astype(">u8").tobytes()
         found += [heads[start:stop] + bytes.fromhex("".join(both)) + places[start:stop]
                   for both, (start, stop) in zip(digests, _eights(len(part)), strict=True)]  # fmt: skip
     return found

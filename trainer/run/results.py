@@ -17,6 +17,10 @@ class TestSetAccess(Split, Part, file="test_look"):
     """Digests."""
     inputs: list[str] = []
     """Digests of the samples without their targets, where these tell them apart; of earlier versions' none."""
+    source: str = ""
+    """Digest of the files that hold the rows; empty where they are not known by their places there."""
+    places: list[int] = []
+    """Numbers of the rows in these files, of at most 20,000."""
 
 
 class Comparison(Part, file="comparison"):

@@ -48,6 +48,10 @@ def test_samples_of_another_draw_or_under_other_targets_are_shared_too() -> None
     assert shared_samples(own, TestSetAccess(size=3, fingerprint="b", samples=["3", "4", "5"])) == 1
     assert shared_samples(own, TestSetAccess(size=2, fingerprint="c", samples=["6", "7"], inputs=["x", "y"])) == 2
     assert shared_samples(own, TestSetAccess(size=1, fingerprint="d")) == 0
+    placed = [TestSetAccess(size=3, fingerprint=one, source=file, places=[5, 7, int(one)])
+              for one, file in (("1", "x"), ("2", "x"), ("1", "y"))]  # fmt: skip
+    assert shared_samples(placed[0], placed[1]) == 2, "of the same file, other columns"
+    assert shared_samples(placed[0].model_copy(update={"fingerprint": "e"}), placed[2]) == 0, "of another file"
 
 
 @pytest.mark.timeout(600)

@@ -19,12 +19,12 @@ from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
 from trainwright.trainer.base.tensor_files import save_tensors
 from trainwright.trainer.checkpoints.store import LoadedCheckpoint, store_of
 from trainwright.trainer.config import dump_yaml
-from trainwright.trainer.data.fingerprint import EMPTY
+from trainwright.trainer.data.fingerprint import EMPTY, MAX_SAMPLES_READ
 from trainwright.trainer.data.images.samples import ImageSamples
 from trainwright.trainer.data.images.shipped import ship_decoding
 from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.evidence.split_rows import contents_and_inputs
+from trainwright.trainer.evidence.split_rows import contents_and_inputs, places_of, source_of
 from trainwright.trainer.frameworks.framework import framework_in
 from trainwright.trainer.jobs.export.adapters import export_adapter
 from trainwright.trainer.jobs.export.exporters import DYNAMO, FAST, PROGRAM, onnx_evidence
@@ -111,7 +111,16 @@ def _evaluated(session: Session, split: str) -> Evaluated:
         if split == "test":  # before the first row is read: however this run ends, it has looked
             seen, inputs = (sorted(set(digests)) for digests in contents_and_inputs(splits, split))
             inputs = inputs if tell_apart(inputs, seen) else []
-            access = TestSetAccess(size=record.size, fingerprint=record.fingerprint, samples=seen, inputs=inputs)
+            source, known = source_of(splits), splits.samples[split]
+            places = places_of(known).tolist()[:MAX_SAMPLES_READ] if source else []
+            access = TestSetAccess(
+                size=record.size,
+                fingerprint=record.fingerprint,
+                samples=seen,
+                inputs=inputs,
+                source=source,
+                places=places,
+            )
             session.run.write_evidence(access)
         values = evaluate_split(session, make_loader(session.config, session.work, split))
     return Evaluated(size=record.size, fingerprint=record.fingerprint, metrics=values)
