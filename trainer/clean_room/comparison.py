@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import losses, metrics
-from .intervals import bootstrap, wilson
+from .intervals import Resampling, bootstrap, wilson
 from .readings import readings
 from .rows import Array, RefusalError
 
@@ -131,19 +131,19 @@ class Comparison:
         count = float(self.counts[0][rows].sum())
         return float(self.sums[0][rows].sum()) / count if count else float("nan")
 
-    def report(self, answer: dict[str, Any], groups: Array | None = None) -> None:
-        """Put the metrics of outputs into the answer, with their intervals over rows, or over groups of rows."""
+    def report(self, answer: dict[str, Any], rows: Resampling) -> None:
+        """Put the metrics of outputs into the answer, with their intervals."""
         targets = Kept(self.targets)
         prefix = f"{self.name}_" if self.name else ""
         for name in self.metrics:
             if name in metrics.OF_OUTPUTS and name not in self.unfit:
-                self._report(name, targets, answer, prefix, groups)
+                self._report(name, targets, answer, prefix, rows)
             elif name not in metrics.OF_LOSS:
                 answer["not_computed"][prefix + name] = self.unfit.get(name, _why_not(name))
         if self.name and self.without_loss is None:
             answer["metrics"][f"{prefix}loss"] = self.mean_loss(np.arange(sum(map(len, self.targets))))
 
-    def _report(self, name: str, targets: Kept, answer: dict[str, Any], prefix: str, groups: Array | None) -> None:
+    def _report(self, name: str, targets: Kept, answer: dict[str, Any], prefix: str, of: Resampling) -> None:
         keep, value = metrics.OF_OUTPUTS[name]
         kept, rows = Kept(self.kept[keep]), sum(map(len, self.targets))
         try:
@@ -156,10 +156,10 @@ class Comparison:
             answer["readings"][prefix + name] = readings(name, kept.values, targets.values, found)
         elif problem := metrics.problem_of(name, kept.values, targets.values):
             answer["not_computed"][prefix + name] = problem
-        if name == "accuracy" and targets.values.size == rows and 0.0 <= found <= 1.0 and groups is None:
+        if name == "accuracy" and targets.values.size == rows and 0.0 <= found <= 1.0 and of.groups is None:
             between: tuple[float, float] | None = wilson(found, rows)
         else:
-            between = bootstrap(lambda at: float(value(kept.at(at), targets.at(at))), rows, kept.values.size, groups)
+            between = bootstrap(lambda at: float(value(kept.at(at), targets.at(at))), kept.values.size, of)
         if between is not None:
             answer["intervals"][prefix + name] = list(between)
 

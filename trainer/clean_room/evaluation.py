@@ -50,7 +50,7 @@ def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> di
         with np.errstate(over="ignore", invalid="ignore"):
             _run(program, split, compared)
             for each in compared:
-                each.report(answer, split.groups)
+                each.report(answer, split.resampling)
             report_slices(order, split, compared, answer)
         _report_loss(compared, answer, split)
     _leave_out_what_is_not_finite(answer)
@@ -71,7 +71,7 @@ def _beside(order: Mapping[str, Any], program: Program, name: str) -> dict[str, 
             with np.errstate(over="ignore", invalid="ignore"):
                 for each, compared in zip((program, other), both, strict=True):
                     _run(each, split, compared)
-                answer["paired"] = report_paired(both[0][0], both[1][0], split.rows, split.groups)
+                answer["paired"] = report_paired(both[0][0], both[1][0], split.resampling)
     except RefusalError as error:
         return {"problem": error.problem, "remedy": error.remedy}
     return answer
@@ -136,7 +136,7 @@ def _report_loss(compared: list[Comparison], answer: dict[str, Any], split: Spli
         return sum(each.weight * each.mean_loss(rows) for each in compared)
 
     answer["metrics"]["loss"] = mean(everything)
-    between = bootstrap(mean, split.rows, split.rows * len(compared), split.groups)
+    between = bootstrap(mean, split.rows * len(compared), split.resampling)
     if between is not None:
         answer["intervals"]["loss"] = list(between)
     for name in follows:

@@ -1,9 +1,10 @@
-"""Intervals of 95 % for numbers measured on a sample of a split's rows."""
+"""Intervals of 95 % for numbers measured on a split's rows, which are a sample of what may come."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,10 +12,33 @@ from .metrics import Array
 
 RESAMPLES = 200
 FEWEST_GROUPS = 5
-MOST_VALUES = 1 << 30
-"""Values gone through for one interval at most; beyond it none is given."""
+MOST_VALUES, QUICK_VALUES = 1 << 30, 1 << 27
+"""Values gone through for one interval at most, of a sample and of all rows; beyond it none is given."""
 Z = 1.959963984540054
 """Of the normal distribution, 97.5 %."""
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """Rows drawn anew: one by one, or in whole groups, since rows of one are alike (Davison & Hinkley 1997)."""
+
+    rows: int
+    is_sample: bool = False
+    """Whether they are a sample of a split, whose figures are compared with those of all rows."""
+    groups: Array | None = None
+    """Number of each row's group, (rows,)."""
+
+    @property
+    def fewest(self) -> int:
+        """Units below which nothing is said."""
+        return 2 if self.groups is None else FEWEST_GROUPS
+
+    def units(self) -> range | list[Array]:
+        """Return what is drawn: row numbers, or the rows of each group."""
+        if self.groups is None:
+            return range(self.rows)
+        order = np.argsort(self.groups, kind="stable")
+        return np.split(order, np.flatnonzero(np.diff(self.groups[order])) + 1)
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:
@@ -24,27 +48,22 @@ def wilson(share: float, count: int) -> tuple[float, float]:
     return max((middle - spread) / scale, 0.0), min((middle + spread) / scale, 1.0)
 
 
-def bootstrap(
-    value: Callable[[Array], float], rows: int, values: int, groups: Array | None = None
-) -> tuple[float, float] | None:
+def bootstrap(value: Callable[[Array], float], values: int, of: Resampling) -> tuple[float, float] | None:
     """Return the percentiles of a number over resamples of the rows, drawn by a fixed seed (Efron 1979).
 
     Args:
         value: the number from the indices of a resample, (rows,).
-        rows: how many there are.
         values: how many values one computation goes through.
-        groups: number of each row's group, (rows,): whole groups are drawn, since rows of one are alike (Davison &
-            Hinkley 1997, 3.8). Of fewer than FEWEST_GROUPS nothing is said.
+        of: the rows.
     """
-    draws = np.random.default_rng(0)
-    units = [np.arange(rows)] if groups is None else [np.flatnonzero(groups == one) for one in np.unique(groups)]
-    if values * RESAMPLES > MOST_VALUES or rows < 2 or (groups is not None and len(units) < FEWEST_GROUPS):
+    units = of.units()
+    if values * RESAMPLES > (MOST_VALUES if of.is_sample else QUICK_VALUES) or len(units) < of.fewest:
         return None
+    draws = np.random.default_rng(0)
 
     def resample() -> Array:
-        if groups is None:
-            return draws.integers(0, rows, rows)
-        return np.concatenate([units[one] for one in draws.integers(0, len(units), len(units))])
+        chosen = draws.integers(0, len(units), len(units))
+        return chosen if isinstance(units, range) else np.concatenate([units[one] for one in chosen])
 
     found = np.array([value(resample()) for _ in range(RESAMPLES)])
     found = found[np.isfinite(found)]

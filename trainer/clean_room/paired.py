@@ -12,16 +12,17 @@ import numpy as np
 
 from . import metrics
 from .comparison import Comparison, Kept
-from .intervals import bootstrap
+from .intervals import Resampling, bootstrap
 from .rows import Array
 
 
-def report_paired(first: Comparison, second: Comparison, rows: int, groups: Array | None = None) -> dict[str, Any]:
+def report_paired(first: Comparison, second: Comparison, of: Resampling) -> dict[str, Any]:
     """Return what differs between two comparisons on the same rows, first minus second.
 
     `classes`: rows that both, only one, or none predict rightly. `loss`: {mean, deviation, rows} of the differences.
     `intervals`: 95 %, by metric. Each only where it can be computed.
     """
+    rows = of.rows
     found: dict[str, Any] = {"rows": rows, "intervals": {}}
     right = [_right(one, rows) for one in (first, second)]
     if right[0] is not None and right[1] is not None:
@@ -31,7 +32,7 @@ def report_paired(first: Comparison, second: Comparison, rows: int, groups: Arra
         difference = losses[0] - losses[1]
         found["loss"] = {"mean": float(difference.mean()), "deviation": float(difference.std(ddof=1)), "rows": rows}
     for name in first.metrics:
-        ends = _interval(name, first, second, rows, groups)
+        ends = _interval(name, first, second, of)
         if ends is not None:
             found["intervals"][name] = list(ends)
     return found
@@ -67,9 +68,7 @@ def _losses(compared: Comparison, rows: int) -> Array | None:
     return np.asarray(sums / counts, dtype=float)
 
 
-def _interval(
-    name: str, first: Comparison, second: Comparison, rows: int, groups: Array | None
-) -> tuple[float, float] | None:
+def _interval(name: str, first: Comparison, second: Comparison, of: Resampling) -> tuple[float, float] | None:
     """Return the interval of the difference of a metric of outputs over resamples of the rows."""
     if name not in metrics.OF_OUTPUTS or name in first.unfit or name in second.unfit:
         return None
@@ -81,6 +80,6 @@ def _interval(
         return float(value(one.at(at), wanted)) - float(value(other.at(at), wanted))
 
     try:
-        return bootstrap(difference, rows, one.values.size + other.values.size, groups)
+        return bootstrap(difference, one.values.size + other.values.size, of)
     except (ValueError, IndexError):
         return None

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from .intervals import Resampling
+
 Array = np.ndarray[Any, Any]
 PIECE_BYTES = 1 << 20
 IN_MEMORY_BYTES = 1 << 28
@@ -67,6 +69,11 @@ class Split:
     bytes_per_target: float = 1.0
     groups: Array | None = None
     """Number of each row's group, (rows,); None: each row is one."""
+
+    @property
+    def resampling(self) -> Resampling:
+        """How the rows are drawn anew."""
+        return Resampling(self.rows, self.is_sample, self.groups)
 
     def batch(self, start: int, most: int) -> tuple[int, dict[str, Array], Array | None]:
         """Return the end of the rows from `start` that have one shape, `most` at most; their inputs and targets."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from trainwright.trainer.clean_room import losses
 from trainwright.trainer.clean_room.comparison import Comparison
+from trainwright.trainer.clean_room.intervals import Resampling
 from trainwright.trainer.losses import LOSSES, built_in_loss
 
 pytestmark = pytest.mark.requirement("GATE-6")
@@ -121,7 +122,7 @@ def test_class_numbers_of_any_type_and_in_a_column_are_evaluated_as_plain_ones(
         compared = Comparison("", ["accuracy", "f1", "auc"], {"name": "cross_entropy", "args": {}}, "classification")
         compared.add(outputs, targets)
         answer: dict[str, Any] = {"metrics": {}, "intervals": {}, "not_computed": {}, "readings": {}}
-        compared.report(answer)
+        compared.report(answer, Resampling(9))
         answers.append({**answer, "loss": compared.mean_loss(np.arange(9))})
     assert answers[0] == answers[1]
     assert not answers[0]["not_computed"]

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainwright.trainer.clean_room import metrics, numbers
-from trainwright.trainer.clean_room.intervals import bootstrap, wilson
+from trainwright.trainer.clean_room.intervals import Resampling, bootstrap, wilson
 from trainwright.trainer.metrics import BUILT_IN
 from trainwright.trainer.metrics.sums import OF_NUMBERS
 
@@ -165,7 +165,7 @@ def test_intervals_hold_the_true_value_about_nineteen_times_in_twenty() -> None:
         low, high = wilson(float(right.mean()), 150)
         shares += low <= 0.9 <= high
         numbers = draws.normal(size=150)
-        between = bootstrap(lambda at, numbers=numbers: float(numbers[at].mean()), 150, 150)
+        between = bootstrap(lambda at, numbers=numbers: float(numbers[at].mean()), 150, Resampling(150))
         assert between is not None
         means += between[0] <= 0.0 <= between[1]
     assert 0.9 <= shares / 200 <= 1.0
@@ -180,9 +180,10 @@ def test_intervals_over_groups_hold_the_true_value_where_those_over_rows_do_not(
     for _ in range(200):
         numbers = np.repeat(draws.normal(size=20), 15) + 0.3 * draws.normal(size=300)
         for name, of in (("rows", None), ("groups", groups)):
-            between = bootstrap(lambda at, numbers=numbers: float(numbers[at].mean()), 300, 300, of)
+            between = bootstrap(lambda at, numbers=numbers: float(numbers[at].mean()), 300, Resampling(300, groups=of))
             assert between is not None
             held[name] += between[0] <= 0.0 <= between[1]
     assert held["rows"] / 200 < 0.6
     assert held["groups"] / 200 > 0.86
-    assert bootstrap(lambda at: float(at.mean()), 300, 300, np.repeat([0, 1, 2, 3], 75)) is None
+    assert bootstrap(lambda at: float(at.mean()), 300, Resampling(300, groups=np.repeat([0, 1, 2, 3], 75))) is None
+    assert bootstrap(lambda at: float(at.mean()), 1_000_000, Resampling(1_000_000)) is None, "it would take long"
