@@ -278,7 +278,8 @@ def _goes_with(changes: dict[str, Any], before: dict[str, Any], after: dict[str,
     if not all(isinstance(each.get(key), int | float) for key in changes for each in numbers):
         return False
     alone = all(before[key] == after.get(key) for key in before.keys() - changes.keys() if not key.startswith("search"))
-    return alone and all((after[key] - before[key]) * (wanted - before[key]) > 0 for key, wanted in changes.items())
+    steps = [(after[key] - before[key], wanted - before[key]) for key, wanted in changes.items()]
+    return alone and all(gone * asked > 0 and abs(gone) <= abs(asked) for gone, asked in steps)  # no further than asked
 
 
 def _outcome(fix: dict[str, Any], alert: str, before: dict[str, Any], after: dict[str, Any]) -> Tried:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.test_set_access import has_evaluated
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.split_rows import RowsMoved, SplitRows, rows_moved
 
@@ -63,15 +64,18 @@ def rows_since(evidence: Evidence, run: RunEvidence) -> Grown | None:
     return None if moved is None else Grown(moved, earlier.id, was_planned, sum(different))
 
 
-def keeps_test(grown: Grown, split: dict[str, object] | None, *, was_tested: bool) -> bool:
+def keeps_test(evidence: Evidence, grown: Grown, split: dict[str, object] | None) -> bool:
     """Return whether old test rows stayed out of train, as far as they must.
 
-    The same rows may be divided anew until the model of a run was evaluated on the test split (`was_tested`).
+    The same rows may be divided anew until a model was evaluated on the earlier test split.
     """
     moved = grown.moved
     if not (grown.was_planned and moved.test_in_train):
         return True
-    return (split or {}).get("by") in STAYS if moved.new or moved.gone else not was_tested
+    if moved.new or moved.gone:
+        return (split or {}).get("by") in STAYS
+    earlier = evidence.run(grown.since)
+    return earlier is None or not has_evaluated(evidence, earlier)
 
 
 def _planned_before(evidence: Evidence, run: RunEvidence) -> RunEvidence | None:

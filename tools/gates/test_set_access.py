@@ -17,11 +17,13 @@ from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.evidence import Data
 from trainwright.trainer.run.results import TestSetAccess
+from trainwright.trainer.run.split_rows import PARTS
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.tools.ledger.events import RunSealed
     from trainwright.tools.workspace import Workspace
 
@@ -72,6 +74,18 @@ def accesses_by_others(evidence: Evidence, split: TestSetAccess) -> list[SplitAc
     return [look for look in found if look.shared]
 
 
+def has_evaluated(evidence: Evidence, run: RunEvidence) -> bool:
+    """Return whether the project's model was evaluated on rows of a smoke run's test split."""
+    rows, test = run.split_rows, run.data.test
+    held = rows.read(run.directory.artifacts).get("test", []) if rows.kept else []
+    inputs = [one[PARTS["inputs"]].hex() for one in held]
+    places = [int.from_bytes(one[PARTS["place"]], "big") - 1 for one in held]
+    split = TestSetAccess(
+        size=test.size, fingerprint=test.fingerprint, source=rows.source, inputs=inputs, places=places
+    )
+    return any(shared_samples(split, _split_of(evidence.workspace, look)) for look in project_accesses(evidence))
+
+
 def accesses_to_keep(session: Session, workspace: Workspace, project: str) -> list[dict[str, Any]]:
     """Return the project's accesses with their samples, for the ledger: its files are to be deleted."""
     looks = _looks(workspace, project, ProjectFacts(session, project))
@@ -84,7 +98,7 @@ def shared_samples(split: TestSetAccess, other: TestSetAccess) -> int:
     """Return how many samples two splits have in common, under whatever targets: all, if they are the same."""
     if split.fingerprint is not None and split.fingerprint == other.fingerprint:
         return split.size or 1
-    of_files = split.places if split.source == other.source else []
+    of_files = split.places if split.source and split.source == other.source else []
     pairs = ((split.samples, other.samples), (split.inputs, other.inputs), (of_files, other.places))
     return max(len(set(first).intersection(second)) for first, second in pairs)
 

@@ -48,7 +48,8 @@ def require_files(changes: dict[str, Any], config: TrainingConfig, code_root: Pa
             raise
     for name in ("data", "model"):
         entry = getattr(config, name)
-        if entry is not None and ":" in entry.use and any(key.split(".")[0] == name for key in changes):
+        is_named = any(key == name or key.startswith((f"{name}.use", f"{name}.args")) for key in changes)
+        if entry is not None and ":" in entry.use and is_named:
             _require_parameters(entry.use, entry.args, code_root, name)
 
 
@@ -122,6 +123,9 @@ def _require_parameters(use: str, args: dict[str, Any], code_root: Path, section
     except (SyntaxError, ValueError, RecursionError, OSError):  # the smoke run reports it with the line
         return
     found = [one for one in nodes if getattr(one, "name", None) == name]
+    if any(isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store) and one.id == name
+           for node in nodes for one in ast.walk(node)):  # fmt: skip
+        return  # it is wrapped, or made, below
     if found and isinstance(found[-1], ast.ClassDef):
         found = [one for one in found[-1].body if isinstance(one, ast.FunctionDef) and one.name == "__init__"]
     function = found[-1] if found else None
@@ -136,7 +140,7 @@ def _require_parameters(use: str, args: dict[str, Any], code_root: Path, section
     raise ConfigurationError(
         f"`{section}.args.{unknown}`: {name}({', '.join(taken)}) of {file.name} takes no {unknown!r}."
         f"{near_matches(unknown, taken)}",
-        remedy=f"Give the function that parameter, or leave it out: {changes}.",
+        remedy=f"Give the function that parameter, or {'rename' if meant else 'leave out'} the argument: {changes}.",
         document="configs/your_code.md",
         details={"changes": changes},
     )

@@ -150,11 +150,11 @@ def _rows_shared(own: RunDirectory, other: RunDirectory) -> str:
         moved = rows_moved(theirs, other.artifacts, mine, own.artifacts)
     except TrainwrightError:
         return ""
-    if moved is None or moved.new >= different[0]:
+    if moved is None or not moved.same:
         return ""
     about = "about " if moved.estimated else ""
     changes = f", {moved.changes}" if moved.changed else ""
-    return f"{about}{different[0] - moved.new} of {sizes[0]} rows{changes}"
+    return f"{about}{moved.same} of {sizes[0]} rows{changes}"
 
 
 def _marks(run: RunDirectory) -> dict[str, set[Any]]:

@@ -48,14 +48,16 @@ DRIVES = re.compile(
 )
 """What follows columns that are inputs: `x and y drive the price`."""
 NAMED = re.compile(
-    r"[`'\")]*\s+(?:column\s+)?(?:as|als|for)\s+(?:(?:the|an?|my|our|das|die)\s+)*"
-    r"(?:target|label|output|response|outcome|dependent variable|ziel\w*|zielspalte)\b",
+    r"[`'\")]*\s+(?:column\s+)?(?:as|als)\s+(?:(?:the|an?|my|our|das|die)\s+)*"
+    r"(?:target|label|output|response|outcome|dependent variable|ziel\w*|zielspalte)"
+    r"\s*(?:[,.;:!)]|$|(?:and|und|with|mit)\b)",
     re.IGNORECASE,
 )
 """What follows the column that is predicted: `use price as the target`."""
 LOOSE = any_of(r"uses?|with|mit", end=r"\s+(?:(?:the|all|only|just|my|our|der|den|dem)\s+)*[`'\"(]*$")
 STATED = re.compile(r"[`'\")]*\s+(?:is|are|sind|ist)\s+(?:known|given|bekannt)\b", re.IGNORECASE)
 """What does not say for sure that a column is an input: `with price`, `the price is known for half of them`."""
+NOT = any_of(r"not|never|n't|no|nicht|nie|kein\w*", end=r"\W+(?:\w+\W+){0,2}$")
 IT = any_of(r"(?:predict|forecast|estimate|classify|regress|guess) (?:it|that|them)|(?:sie|es|ihn) (?:vorher|voraus)")
 VERB = re.compile(r"[`'\")]*\s+(?:is|are|was|were|has|have|being|come|matter|sind|ist|haben?|hat)\b", re.IGNORECASE)
 PREDICT = any_of(r"predict|forecast|estimate|classify|regress|guess", end=r"\s+(?:the\s+)?[`'\"(]*$")
@@ -155,9 +157,11 @@ def _told(request: PlanRequest, columns: dict[str, Any], text: str | None) -> To
     labels, listed = _labels(fitting, columns), _listed(intent, able)
     marked = [name for name in able if re.search(rf"[(`'\"]{re.escape(name)}[)`'\"]", intent, re.IGNORECASE)]
     ends = _runs(request.intent, able)
-    if len(said := {run[-1][2] for run in ends if NAMED.match(request.intent[run[-1][1] :])}) == 1:
-        return Told(said.pop())
     begin = _begin_of_told(intent, able)
+    named = {run[-1][2] for run in ends
+             if NAMED.match(request.intent[run[-1][1] :]) and not NOT.search(request.intent[: run[0][0]])}  # fmt: skip
+    if len(named) == 1:
+        return Told(named.pop())
     parts = [] if begin is None else [(begin, SOURCES.split(intent[begin:])[0], able)]
     for begin, part, possible in [*parts, (0, GIVEN.split(intent)[0], fitting)]:  # a German verb stands last
         places = {name: found for name in possible if (found := _place_of(name, part)) is not None}
@@ -172,7 +176,8 @@ def _told(request: PlanRequest, columns: dict[str, Any], text: str | None) -> To
             return Told(first, several)
         return Told(possible=tuple(dict.fromkeys([*places, *labels])))
     meant = marked or [name for name in loose if name in fitting]
-    if len(meant) == 1 and (marked or IT.search(intent)):
+    stated = {name for run in ends if STATED.match(request.intent[run[-1][1] :]) for *_, name in run}
+    if len(meant) == 1 and (marked or (meant[0] in stated and IT.search(intent))):
         return Told(meant[0])
     return Told(possible=tuple(dict.fromkeys([*meant, *labels]))) if meant and not marked else Told()
 

@@ -36,7 +36,9 @@ OF_WHOM = any_of(r"on|for|of|to|with|at|in|across|auf|für|von|bei|mit|an", end=
 """Words before it, without which it may be said of anything: `we have never trained a network`."""
 NEW = r"(?:new|unknown|neue[nrms]?|unbekannte[nrms]?|fremde[nrms]?)"
 TOGETHER = r"(?:(?:must|should|has|have|needs?|to|be|is|are)\s+)*(?:stays?|kept|remains?|belongs?)\s+together"
-SPLIT_BY = any_of(rf"split\w*\s+(?:(?:the|rows|data|it)\s+)*(?:by|per)\s+(?:the\s+)?{NOUN}")
+SPLIT_BY = any_of(
+    rf"(?<!not )(?<!never )(?<!n't )split\w*\s+(?:(?:the|rows|data|it)\s+)*(?:by|per)\s+(?:the\s+)?{NOUN}"
+)
 APART = (
     any_of(rf"{NEW}\s+{NOUN}"),
     any_of(rf"{NEW}\s+[^\W\d_]{{3,}}\s+{NOUN}"),
@@ -49,7 +51,7 @@ ROWS = any_of(
     r"|points?|observations?|instances?|daten\w*|zeilen?|beispiele\w*|fälle\w*"
 )
 """Nouns of rows themselves, which lie in one split anyway."""
-TIME = any_of(r"time|date|dates|zeit|datum")
+TIME = re.compile(r"(?:time|dates?|zeit|datum)$", re.IGNORECASE)
 KEY = frozenset({"id", "no", "nr", "number", "key", "code", "name", "uid", "uuid", "index", "num"})
 LEAST_GROUPS, LEAST_ROWS, LEAST_UNNAMED = 3, 1.5, 12
 """Values of a column, rows of each, and values of a column that could be meant by another name."""

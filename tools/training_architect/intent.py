@@ -219,8 +219,7 @@ def _without_shares(intent: str) -> tuple[str, list[str]]:
             said.append(f"{words!r} is not planned for: limits.hours bounds all runs together")
             intent = before + " " * (len(match[0]) + share.end()) + behind[share.end() :]
             if share["run"] is None:  # `two hours a day for a week` are no week of training
-                intent = TIME.sub(lambda one: " " * len(one[0]), intent)
-                break
+                intent = TIME.sub(lambda one: " " * len(one[0]) if one["days"] or one["weeks"] else one[0], intent)
     return intent, said
 
 

@@ -68,7 +68,11 @@ class PlanRequest:
         data = self.data or {}
         is_folder = data.get("use") == "images" and list(data["args"]) == ["path"]
         if is_folder and (found := tables_in(root, str(data["args"]["path"]))) is not None:
-            return replace(self, data={**data, **found[0]}, noted=(*self.noted, found[1])).located(root)
+            return replace(
+                self,
+                data={**found[0], **data, **{key: found[0][key] for key in ("use", "args")}},
+                noted=(*self.noted, found[1]),
+            ).located(root)
         args = (self.model or {}).get("args") or {}
         hub = args.get("hub")
         if self.model is None or not hub or (place := place_of(root, str(hub))) is None or not place.is_dir():

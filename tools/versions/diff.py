@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
 
 MOST_SHIFTS = 20
+COUNTS = ("new", "gone", "test_in_train", "test_in_validation", "changed")
+"""Of rows that moved, those that a diff tells."""
 
 
 class Shift(BaseModel):
@@ -43,8 +45,10 @@ class VersionDiff(BaseModel):
     sizes: dict[str, tuple[int, int]]
     """Rows of each split in both."""
     rows: dict[str, int] | None = None
-    """Different rows by their content: `new`, `gone`, `test_in_train`, `test_in_validation` (of the earlier test
+    """Different rows: `new`, `gone`, `test_in_train`, `test_in_validation` (of the earlier test
     split); None where a version's rows were not recorded."""
+    rows_by: str = "content"
+    """By what a row is known: content, inputs or place."""
     rows_estimated: bool = False
     """Whether of large data a part of the rows was compared."""
     rows_not_compared: str = ""
@@ -76,7 +80,8 @@ def diff_versions(
         before=before.name,
         after=after.name,
         sizes=sizes,
-        rows={name: int(count) for name, count in moved._asdict().items() if name != "estimated"} if moved else None,
+        rows={name: getattr(moved, name) for name in COUNTS} if moved else None,
+        rows_by=moved.by if moved else "content",
         rows_estimated=moved is not None and moved.estimated,
         rows_not_compared=unknown,
         columns=_columns(before, after),

@@ -54,7 +54,8 @@ def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> di
             report_slices(order, split, compared, answer)
         _report_loss(compared, answer, split)
     _leave_out_what_is_not_finite(answer)
-    of_groups = {} if split.groups is None else {"groups": len(np.unique(split.groups))}
+    groups = split.resampling.groups
+    of_groups = {} if groups is None else {"groups": len(np.unique(groups))}
     return {"size": split.size, "rows": split.rows, **of_groups, **answer}
 
 

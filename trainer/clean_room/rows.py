@@ -72,8 +72,8 @@ class Split:
 
     @property
     def resampling(self) -> Resampling:
-        """How the rows are drawn anew."""
-        return Resampling(self.rows, self.is_sample, self.groups)
+        """How the rows are drawn anew: those of a sample one by one, as the sample was drawn."""
+        return Resampling(self.rows, self.is_sample, None if self.is_sample else self.groups)
 
     def batch(self, start: int, most: int) -> tuple[int, dict[str, Array], Array | None]:
         """Return the end of the rows from `start` that have one shape, `most` at most; their inputs and targets."""

@@ -174,9 +174,9 @@ def sample_digests(sample: Any) -> tuple[str, str]:
     """Return `sample_digest` of a sample, and a digest of its inputs: another target makes no other row of it."""
     if isinstance(sample, tuple | list) and len(sample) > 1:
         hasher = blake3(f"S{len(sample)}".encode())  # as `_parts` begins: each value is read once
-        _update(hasher, *sample[:-1])
+        _update(hasher, sample, sample[:-1])
         inputs = hasher.hexdigest(length=16)
-        _update(hasher, sample[-1])
+        _update(hasher, sample, sample[-1:])
         return hasher.hexdigest(length=16), inputs
     digest, rest = sample_digest(sample), inputs_of(sample)
     return digest, digest if rest is sample else sample_digest(rest)
@@ -188,18 +188,18 @@ def sample_digest(sample: Any) -> str:
     Raises DataError for an object whose content cannot be read.
     """
     hasher = blake3()
-    _update(hasher, sample)
+    _update(hasher, sample, [sample])
     return hasher.hexdigest(length=16)
 
 
-def _update(hasher: Any, *values: Any) -> None:
+def _update(hasher: Any, sample: Any, values: Sequence[Any]) -> None:
     try:
         for value in values:
             for part in _parts(value):
                 hasher.update(part)
     except RecursionError as error:
         raise DataError(
-            f"A sample of type {type(values[0]).__name__} refers to itself: its content cannot be read to an end.",
+            f"A sample of type {type(sample).__name__} refers to itself: its content cannot be read to an end.",
             remedy="Return tensors, arrays, numbers, text or dataclasses that hold them.",
         ) from error
 

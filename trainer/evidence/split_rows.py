@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from trainwright.trainer.base.canonical import digest_bytes, digest_json, number_of
+from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data import cache, rows
 from trainwright.trainer.data.fingerprint import MAX_SAMPLES_READ, chosen_rows
 from trainwright.trainer.data.split_methods.rows import NAMES
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import KnownSamples, TensorSamples
+from trainwright.trainer.evidence.validation import files_of
 from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.directory import write_atomically
 from trainwright.trainer.run.split_rows import FILE, HASH, MOST_ROWS, ORDER, RECORD, SplitRows
 
 Array = np.ndarray[Any, Any]
 AT_ONCE = 1 << 15
+PLACED = frozenset({"csv", "jsonl", "parquet", "orc"})
+"""Sources that read all rows of their files."""
 NOWHERE = bytes(8)
 """In place of a row's place."""
 
@@ -32,7 +37,8 @@ def record_split_rows(run: RunDirectory, splits: Splits) -> None:
         run.write_evidence(SplitRows(not_recorded=why))
         return
     content = b"".join(b"".join(found.get(name, [])) for name in ORDER)
-    source = source_of(splits)
+    specification = run.specification()
+    source = source_of(splits, specification.config, Path(specification.code_root))
     write_atomically(run.artifacts / FILE, content)
     run.written[f"artifacts/{FILE}"] = digest_bytes(content)
     kept = {name: len(records) for name, records in found.items()}
@@ -64,12 +70,14 @@ def rows_of(splits: Splits) -> tuple[dict[str, list[bytes]] | None, int]:
     return found, level
 
 
-def source_of(splits: Splits) -> str:
+def source_of(splits: Splits, config: TrainingConfig, code_root: Path) -> str:
     """Return the digest of the files whose rows the samples are by number; empty where they are not."""
     parts = list(splits.samples.values())
-    if not splits.files or splits.series is not None or not all(type(one) is TensorSamples for one in parts):
+    is_table = config.data is not None and config.data.use in PLACED and splits.series is None
+    if not is_table or not all(type(one) is TensorSamples for one in parts):
         return ""
-    digests = [cache.current().digests.of(path) for path in splits.files]
+    beside = files_of(config, code_root)  # of validation, where they are noted already
+    digests = [cache.current().digests.of(path) for path in splits.files if path not in beside]
     return digest_json([digests, [len(one.base[0]) for one in parts], splits.skipped])
 
 

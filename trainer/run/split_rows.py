@@ -80,6 +80,8 @@ class RowsMoved(NamedTuple):
     estimated: bool
     changed: int = 0
     """Rows that are there still, and hold something else."""
+    same: int = 0
+    """Rows that are there still."""
     by: str = "content"
     """By what a row is known: its `content`, its `inputs`, or its `place` in unchanged files."""
 
@@ -109,19 +111,31 @@ def rows_moved(earlier: SplitRows, before: Path, now: SplitRows, after: Path) ->
         by = "place"
     elif level == 0 and all(map(_are_told_by_inputs, records)):
         by = "inputs"
-    old, new = ({name: {one[PARTS[by]]: one[HASH:CONTENT] for one in rows} for name, rows in found.items()}
-                for found in records)  # fmt: skip
-    old_rows, new_rows = (dict(chain(*(rows.items() for rows in one.values()))) for one in (old, new))
-    both, tested = old_rows.keys() & new_rows.keys(), old.get("test", {}).keys()
+    old, new = ({name: {one[PARTS[by]] for one in rows} for name, rows in found.items()} for found in records)
+    old_rows, new_rows = (_contents(found, by) for found in records)
+    both = old_rows.keys() & new_rows.keys()
+
+    def moved_to(split: str) -> int:  # rows that only their targets tell apart may have been in both before
+        return len((old.get("test", set()) - old.get(split, set())) & new.get(split, set())) << level
+
     return RowsMoved(
         new=(len(new_rows) - len(both)) << level,
         gone=(len(old_rows) - len(both)) << level,
-        test_in_train=len(tested & new.get("train", {}).keys()) << level,
-        test_in_validation=len(tested & new.get("validation", {}).keys()) << level,
+        test_in_train=moved_to("train"),
+        test_in_validation=moved_to("validation"),
         estimated=level > 0,
         changed=sum(old_rows[one] != new_rows[one] for one in both),
+        same=len(both) << level,
         by=by,
     )
+
+
+def _contents(found: Rows, by: str) -> dict[bytes, set[bytes]]:
+    """Return, by what rows are known, what they hold."""
+    contents: dict[bytes, set[bytes]] = {}
+    for one in chain(*found.values()):
+        contents.setdefault(one[PARTS[by]], set()).add(one[HASH:CONTENT])
+    return contents
 
 
 def _drawn(found: Rows, level: int) -> Rows:

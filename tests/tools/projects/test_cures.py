@@ -135,11 +135,12 @@ def test_a_fix_that_came_much_nearer_to_the_goal_goes_on_in_its_direction(
 @pytest.mark.parametrize(
     ("rate", "wide", "value", "severity", "left"),
     [
-        (0.04, False, 0.85, "warning", []),
-        (0.04, False, 0.95, "warning", ["raise"]),
+        (0.02, False, 0.85, "warning", []),
+        (0.02, False, 0.95, "warning", ["raise"]),
         (0.005, False, 0.85, "warning", ["raise"]),
-        (0.04, True, 0.85, "warning", ["raise"]),
-        (0.04, False, 0.85, "critical", ["raise"]),
+        (0.1, False, 0.85, "warning", ["raise"]),
+        (0.02, True, 0.85, "warning", ["raise"]),
+        (0.02, False, 0.85, "critical", ["raise"]),
         (0.03, False, 0.85, "warning", []),
     ],
 )

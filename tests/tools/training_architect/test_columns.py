@@ -73,6 +73,7 @@ def test_several_columns_are_refused_with_the_page_and_none_is_an_input_where_on
     [
         ("The pclass is known for half of the passengers, accuracy 0.8", "titanic.csv", ["pclass", "survived"]),
         ("use sex, AUC 0.8", "titanic.csv", ["sex", "survived"]),
+        ("We have passengers with sex. Classify them, AUC 0.8", "titanic.csv", ["sex", "survived"]),
     ],
 )
 def test_a_column_that_may_be_an_input_or_the_target_is_asked_about(
@@ -108,6 +109,8 @@ def test_inputs_that_are_answers_like_the_target_are_said() -> None:
     [
         ("x, y and z drive the price; r2 of 0.8", "diamonds.csv", "price"),
         ("Use price as the target, r2 of 0.8", "diamonds.csv", "price"),
+        ("predict price from carat for the output of the mine, r2 of 0.8", "diamonds.csv", "price"),
+        ("predict price; do not use carat as the target, r2 of 0.8", "diamonds.csv", "price"),
         ("Train a classifier with pclass as the label, accuracy 0.8", "titanic.csv", "pclass"),
         ("The price is known for 400 diamonds, predict it, r2 of 0.8", "diamonds.csv", "price"),
         ("Which treatment causes illness? The sex; predict sex, accuracy 0.8", "titanic.csv", "sex"),
@@ -156,6 +159,7 @@ def test_of_several_columns_those_that_are_not_predicted_are_left_out_and_a_fore
             {"by": "time", "time": "date"},
             "the latest rows are the",
         ),
+        ("predict sold, do not split by day, MAE of 9", "shops.csv", None, "'sold' is what the sentence wants"),
         ("predict sold, split by shop, MAE of 9", "shops.csv", {"by": "group", "group": "shop"}, "stay in one split"),
         ("predict survived, split by sex, AUC 0.8", "titanic.csv", None, "not split by 'sex', of which there are 2"),
     ],

@@ -78,6 +78,13 @@ def test_a_folder_of_tables_that_are_not_one_is_refused(tmp_path, files, message
     assert remedy in refused.value.remedy
 
 
+def test_a_split_that_the_call_names_stays_beside_files_that_are_named_for_one(tmp_path):
+    _laid(tmp_path / "shop", {"train.csv": "x,y", "test.csv": "x,y"})
+    own = {"use": "images", "args": {"path": "shop"}, "split": {"by": "group", "group": "x"}}
+    data = read_request(intent="who buys again", data=own).located(tmp_path).data
+    assert data == {"use": "csv", "args": {"path": ["shop/train.csv", "shop/test.csv"]}, "split": own["split"]}
+
+
 def test_a_folder_of_pictures_beside_a_table_is_one_of_pictures(tmp_path):
     _laid(tmp_path / "shop", {"cat/a.png": "", "labels.csv": "x,y"})
     data = read_request(intent="who buys again", data="shop/").located(tmp_path).data

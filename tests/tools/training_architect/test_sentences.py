@@ -217,6 +217,8 @@ def test_all_that_is_open_is_asked_at_once():
         ("r2 of 0.7 in forty-five minutes", {"hours": 0.75}),
         ("r2 of 0.7, one hour per run, ten hours in all", {"hours": 10.0}),
         ("r2 of 0.7, I can spare 2 hours per day, ten days", {}),
+        ("r2 of 0.7, I have 2 hours a day, so keep the training below 30 minutes", {"hours": 0.5}),
+        ("r2 of 0.7, train at most 3 hours, I have 2 hours a day", {"hours": 3.0}),
         ("predict who exercises 5 minutes per day, one hour", {"hours": 1.0}),
         ("r2 of 0.7, ninety minutes tops", {"hours": 1.5}),
         ("r2 von 0.7, höchstens fünfundvierzig Minuten", {"hours": 0.75}),

@@ -15,9 +15,12 @@ from trainwright.tools.versions import card_of, data_versions, diff_text, diff_v
 from trainwright.tools.versions.shifts import quantile_distance, stability_index
 from trainwright.trainer.base.errors import NotFoundError
 from trainwright.trainer.config import config_digest, parse_config
+from trainwright.trainer.data.assemble import from_user
+from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.evidence.profile import column_profile, profile_evidence
+from trainwright.trainer.evidence.split_rows import record_split_rows
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
 from trainwright.trainer.run.digests import run_digests
 from trainwright.trainer.run.evidence import Data
@@ -38,7 +41,7 @@ class Project:
     def run_directory(self, project: str, run_id: str) -> RunDirectory:
         return RunDirectory(self.folder / run_id)
 
-    def smoke(self, ages: np.ndarray, plans: np.ndarray, fingerprint: str, **origin: Any) -> str:
+    def smoke(self, ages: np.ndarray, plans: np.ndarray, fingerprint: str, *, then: Any = None, **origin: Any) -> str:
         """Seal a smoke run that saw this train split."""
         run_id = f"smoke-{len(self.started) + 1}"
         config = parse_config({"model": {"use": "mlp"}, "data": {"use": "iris"}})
@@ -64,6 +67,8 @@ class Project:
         columns = {"age": column_profile(ages), "plan": column_profile(plans, ["basic", "plus"])}
         run.write_evidence(Profile(columns=columns, rows=len(ages)))
         run.write_evidence(Origin(**origin))
+        if then is not None:
+            then(run)
         self.started[run_id] = RunStarted(
             run_id=run_id, kind="smoke", label=None, seed=1, config_digest="c", base_config_digest="c", source_run=None,
             study=None, created_at=datetime(2026, 11, 23, tzinfo=UTC),
@@ -125,6 +130,22 @@ def test_the_diff_names_what_shifted_by_how_much(project: Any) -> None:
     assert diff.files == {"churn.csv": "changed"}
     assert diff.rows is None
     assert "Rows were not compared: a smoke run recorded none" in diff_text(diff)
+
+
+def test_the_diff_counts_rows_by_the_records_of_the_smoke_runs(tmp_path: Path) -> None:
+    made, ages = Project(tmp_path), np.random.default_rng(0).normal(40, 10, 200)
+
+    def record(run: RunDirectory, count: int) -> None:
+        inputs = torch.arange(count, dtype=torch.float32)[:, None]
+        pairs = list(zip(inputs, inputs + 1, strict=True))
+        record_split_rows(run, from_user(pairs, SplitSection(by="hash"), source="a.py:d", seed=0))
+
+    made.smoke(ages, np.zeros(200), "blake3:1", then=lambda run: record(run, 200))
+    made.smoke(ages, np.zeros(200), "blake3:2", then=lambda run: record(run, 210))
+    versions: Any = data_versions(made, made, "churn")  # type: ignore[arg-type]
+    diff = diff_versions(made, made, "churn", *versions)  # type: ignore[arg-type]
+    assert diff.rows == {"new": 10, "gone": 0, "test_in_train": 0, "test_in_validation": 0, "changed": 0}
+    assert "Rows by their inputs: 10 new, 0 gone, 0 test in train" in diff_text(diff)
 
 
 def test_shifts_are_none_between_equal_columns() -> None:

@@ -32,14 +32,14 @@ def table(first: int, last: int, by: str = "hash", names: list[str] | None = Non
     return from_loaded(loaded, SplitSection.model_validate({"by": by}), source="csv")
 
 
-def recorded(splits: Splits, folder: Path, make_run: Any) -> tuple[SplitRows, Path]:
-    run = make_run(folder, DIGITS)
+def recorded(splits: Splits, folder: Path, make_run: Any, values: dict[str, Any] = DIGITS) -> tuple[SplitRows, Path]:
+    run = make_run(folder, values)
     record_split_rows(run, splits)
     return run.part(SplitRows), run.artifacts
 
 
-def compare(before: Splits, after: Splits, folder: Path, make_run: Any) -> RowsMoved:
-    found = [recorded(one, folder / f"run{n}", make_run) for n, one in enumerate((before, after))]
+def compare(before: Splits, after: Splits, folder: Path, make_run: Any, values: dict[str, Any] = DIGITS) -> RowsMoved:
+    found = [recorded(one, folder / f"run{n}", make_run, values) for n, one in enumerate((before, after))]
     moved = rows_moved(*found[0], *found[1])
     assert moved is not None
     return moved
@@ -47,12 +47,12 @@ def compare(before: Splits, after: Splits, folder: Path, make_run: Any) -> RowsM
 
 def test_new_and_gone_rows_are_counted_whatever_the_order_and_the_classes(tmp_path: Path, make_run: Any) -> None:
     moved = compare(table(0, 300), table(50, 400, names=["a", "b", "c"]), tmp_path, make_run)
-    assert moved == RowsMoved(100, 50, 0, 0, estimated=False, by="inputs")
+    assert moved == RowsMoved(100, 50, 0, 0, estimated=False, same=250, by="inputs")
     moved = compare(table(0, 300, "random"), table(0, 310, "random"), tmp_path / "random", make_run)
     assert moved.new == 10
     assert moved.test_in_train > 20
     same = compare(table(0, 300), table(0, 300), tmp_path / "same", make_run)
-    assert same == RowsMoved(0, 0, 0, 0, estimated=False, by="inputs")
+    assert same == RowsMoved(0, 0, 0, 0, estimated=False, same=300, by="inputs")
 
 
 @pytest.mark.parametrize("kind", ["tensors", "pairs", "mappings"])
@@ -67,7 +67,7 @@ def test_rows_under_other_targets_are_the_same_rows(kind: str, tmp_path: Path, m
         return from_user(own, SplitSection(), source="a.py:d", seed=0)
 
     moved = compare(splits(1.0), splits(2.0), tmp_path, make_run)
-    assert moved == RowsMoved(0, 0, 0, 0, estimated=False, changed=299, by="inputs"), (
+    assert moved == RowsMoved(0, 0, 0, 0, estimated=False, changed=299, same=300, by="inputs"), (
         "the sine of 0 is 0 under every scale"
     )
 
@@ -82,17 +82,34 @@ def test_rows_of_the_same_file_are_known_by_their_place_whichever_columns_are_re
         loaded = load_source("csv", {"path": "rows.csv", "target": "y", **args}, tmp_path, SplitSection())
         return from_loaded(loaded, SplitSection(), source="csv")
 
-    moved = compare(splits(), splits(columns={"c": "ignore"}), tmp_path / "one", make_run)
+    of_csv = {"model": {"use": "mlp"}, "data": {"use": "csv", "args": {"path": "rows.csv", "target": "y"}}}
+    moved = compare(splits(), splits(columns={"c": "ignore"}), tmp_path / "one", make_run, of_csv)
     assert (moved.new, moved.gone, moved.by, moved.changed) == (0, 0, "place", 300)
     assert moved.changes == "300 with other values"
     assert moved.test_in_train > 0, "rows that are equal now are dealt together, and all are dealt anew"
-    (tmp_path / "rows.csv").write_text(f"a,b,c,y\n{lines}9,9,9,1\n")
-    grown = compare(splits(), splits(columns={"c": "ignore"}), tmp_path / "two", make_run)
-    assert grown.by == "place"
-    (tmp_path / "rows.csv").write_text(f"a,b,c,y\n{lines}8,9,9.5,1\n9,9,9,1\n")
-    before = splits()
+    known, other = (recorded(splits(), tmp_path / name, make_run, of_csv) for name in ("two", "three"))
     (tmp_path / "rows.csv").write_text(f"a,b,c,y\n{lines}8,9,9.5,1\n")
-    assert compare(before, splits(), tmp_path / "three", make_run).by == "inputs"
+    grown = rows_moved(*known, *recorded(splits(), tmp_path / "four", make_run, of_csv))
+    assert grown is not None
+    assert (grown.by, grown.new, grown.gone) == ("inputs", 1, 0)
+    assert rows_moved(*known, *other) == RowsMoved(0, 0, 0, 0, estimated=False, same=300, by="place")
+
+
+def test_rows_that_only_their_targets_tell_apart_were_not_moved_where_they_are_in_two_splits(
+    tmp_path: Path, make_run: Any
+) -> None:
+    inputs = torch.arange(300, dtype=torch.float32)[:, None]
+    twins = torch.cat([inputs, inputs[:2]])
+    targets = torch.cat([torch.zeros(300), torch.ones(2)])[:, None]
+
+    def splits(extra: int) -> Splits:
+        rows = torch.cat([twins, 1000 + torch.arange(extra, dtype=torch.float32)[:, None]])
+        pairs = list(zip(rows, torch.cat([targets, torch.zeros(extra, 1)]), strict=True))
+        parts = {"train": pairs[:200] + pairs[302:], "validation": pairs[200:250], "test": pairs[250:302]}
+        return from_user(parts, None, source="a.py:d", seed=0)
+
+    moved = compare(splits(0), splits(1), tmp_path, make_run)
+    assert (moved.new, moved.gone, moved.test_in_train, moved.changed, moved.by) == (1, 0, 0, 0, "inputs")
 
 
 def test_rows_of_few_different_inputs_are_known_by_all_they_hold(tmp_path: Path, make_run: Any) -> None:
@@ -110,7 +127,7 @@ def test_rows_of_an_earlier_version_are_known_by_their_content(tmp_path: Path, m
     kept = [one[:CONTENT] for rows in before.read(folder).values() for one in rows]
     (folder / FILE).write_bytes(b"".join(kept))
     fields = before.model_dump(exclude={"size", "digest"}) | {"digest": digest_bytes(b"".join(kept))}
-    assert rows_moved(SplitRows(**fields), folder, *now) == RowsMoved(100, 50, 0, 0, estimated=False)
+    assert rows_moved(SplitRows(**fields), folder, *now) == RowsMoved(100, 50, 0, 0, estimated=False, same=250)
 
 
 def test_of_many_rows_the_same_ones_are_drawn_at_every_level(
@@ -126,4 +143,4 @@ def test_of_many_rows_the_same_ones_are_drawn_at_every_level(
 def test_samples_of_user_code_are_recorded_while_they_are_read_one_by_one(tmp_path: Path, make_run: Any) -> None:
     samples = [(torch.tensor([float(n)]), n % 2) for n in range(200)]
     first, second = (from_user(samples[start:], SplitSection(by="hash"), source="a.py:d", seed=0) for start in (0, 40))
-    assert compare(first, second, tmp_path, make_run) == RowsMoved(0, 40, 0, 0, estimated=False, by="inputs")
+    assert compare(first, second, tmp_path, make_run) == RowsMoved(0, 40, 0, 0, estimated=False, same=160, by="inputs")

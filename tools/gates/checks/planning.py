@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.carrying import carry_over_call
@@ -20,11 +20,10 @@ from trainwright.tools.gates.outcomes import (
     passed_with_exemption,
 )
 from trainwright.tools.gates.rows_moved import Grown, keeps_test, rows_since
-from trainwright.tools.gates.test_set_access import project_accesses
 from trainwright.tools.limits import limits_under
 from trainwright.tools.owner.grant import ALIKE_SAMPLES, MISSING_GIT
 from trainwright.tools.owner.grants import operations
-from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
 from trainwright.trainer.config import flatten
 from trainwright.trainer.metrics import BUILT_IN
 from trainwright.trainer.run import RunKind
@@ -163,7 +162,7 @@ def data_fingerprinted(evidence: Evidence, line: CheckLine) -> Outcome:
         whys = ("return splits that share no sample", "remove the samples that stand in two splits")
         return failed(measured, required, _again_on(evidence, *whys))
     measured += f"; {grown}" if grown is not None else ""
-    if grown is not None and not keeps_test(grown, record.split, was_tested=bool(project_accesses(evidence))):
+    if grown is not None and not keeps_test(evidence, grown, record.split):
         return failed(measured, "no row in train that an earlier plan tested on", _kept_apart(evidence, grown))
     alike = beyond_chance(record.alike_samples, line.threshold or math.inf, line.most or math.inf)
     if not alike:
@@ -230,9 +229,7 @@ def _kept_apart(evidence: Evidence, grown: Grown) -> NextCall:
     """Name the call after which rows stay in their splits: those of before, or as the data grow."""
     section = evidence.config.data.split if evidence.config.data is not None else None
     if not (grown.moved.new or grown.moved.gone):
-        earlier = evidence.run(grown.since)
-        data = earlier.directory.specification().config.data if earlier is not None else None
-        before, now = (flatten(one.model_dump(mode="json")) if one else {} for one in (data, evidence.config.data))
+        before, now = _data_of(evidence, grown.since), flatten(evidence.config.model_dump(mode="json")["data"] or {})
         other = {
             f"data.{key}": before.get(key) for key in before.keys() | now.keys() if before.get(key) != now.get(key)
         }
@@ -241,12 +238,24 @@ def _kept_apart(evidence: Evidence, grown: Grown) -> NextCall:
             f"the model was evaluated on test rows of {grown.since}, so they stay out of train; rows that are divided "
             "otherwise are another project's"
         )
-        return evidence.call("configure", what, changes=changes) if changes else _again_on(evidence, what, what)
+        if changes:
+            return evidence.call("configure", what, changes=changes)
+        return evidence.call("project_status", f"{what}: put back what else divided them so (the loss, your own code)")
     if section is None or evidence.config.task is not None:
         return _again_on(evidence, *["keep the earlier test rows out of train: divide by a hash of each row"] * 2)
     columns = {key: None for key in ("smiles", "column", "time") if getattr(section, key) is not None}
     changes = {"data.split.by": "hash", **{f"data.split.{key}": value for key, value in columns.items()}}
     return evidence.call("configure", "from then on rows stay in their splits as the data grow", changes=changes)
+
+
+def _data_of(evidence: Evidence, run_id: str) -> dict[str, Any]:
+    """Return the data section of a run's configuration by dotted key; empty where it is of no use here."""
+    run = evidence.run(run_id)
+    try:
+        config = run.directory.specification().config if run is not None else None
+    except TrainwrightError:  # an earlier release's, which does not fit the schema any more
+        return {}
+    return flatten(config.model_dump(mode="json")["data"] or {}) if config is not None else {}
 
 
 def _told_alike(found: AlikeSamples) -> str:

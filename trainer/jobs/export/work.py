@@ -111,7 +111,7 @@ def _evaluated(session: Session, split: str) -> Evaluated:
         if split == "test":  # before the first row is read: however this run ends, it has looked
             seen, inputs = (sorted(set(digests)) for digests in contents_and_inputs(splits, split))
             inputs = inputs if tell_apart(inputs, seen) else []
-            source, known = source_of(splits), splits.samples[split]
+            source, known = source_of(splits, session.config, session.context.code_root), splits.samples[split]
             places = places_of(known).tolist()[:MAX_SAMPLES_READ] if source else []
             access = TestSetAccess(
                 size=record.size,
