@@ -59,7 +59,7 @@ def rows_of(splits: Splits) -> tuple[dict[str, list[bytes]] | None, int]:
     for name, samples in parts.items():
         record = splits.records[name]
         if type(samples) is TensorSamples:
-            found[name] = sorted(set(_of_tensors(samples, splits.class_names, level)))
+            found[name] = sorted(set(_of_tensors(samples, splits.class_names, level, placed=splits.series is None)))
         elif record.sampled and not isinstance(samples, KnownSamples):
             return None, 0
         else:
@@ -101,7 +101,7 @@ def contents_and_inputs(splits: Splits, name: str) -> tuple[list[str], list[str]
     return record.digests, rows.row_digests(rows.without_targets(held), chosen_rows(len(held)))
 
 
-def _of_tensors(samples: TensorSamples, names: list[str] | None, level: int) -> list[bytes]:
+def _of_tensors(samples: TensorSamples, names: list[str] | None, level: int, *, placed: bool) -> list[bytes]:
     known = _by_class_name(samples, names)
     hashes = _mixed(rows.row_hashes(known))
     chosen = np.flatnonzero(hashes < np.uint64(1 << (64 - level))) if level else np.arange(len(hashes))
@@ -110,7 +110,7 @@ def _of_tensors(samples: TensorSamples, names: list[str] | None, level: int) -> 
         part = chosen[start : start + AT_ONCE]
         digests = zip(rows.row_digests(known, part), rows.row_digests(rows.without_targets(known), part), strict=True)
         heads = hashes[part].astype(">u8").tobytes()
-        places = (1 + places_of(samples)[part]).astype(">u8").tobytes()
+        places = (1 + places_of(samples)[part]).astype(">u8").tobytes() if placed else NOWHERE * len(part)
         found += [heads[start:stop] + bytes.fromhex("".join(both)) + places[start:stop]
                   for both, (start, stop) in zip(digests, _eights(len(part)), strict=True)]  # fmt: skip
     return found

@@ -398,22 +398,3 @@ def test_test_rows_that_user_code_returns_are_gone_before_the_model_is_built(smo
     assert "[100, " in log
     assert "[200, " in log
     assert "[300, " not in log
-
-
-@pytest.mark.parametrize("split", [{"by": "group", "group": "machine"}, {}])
-def test_rows_that_are_split_by_groups_keep_the_number_of_theirs(smoke: Smoke, tmp_path: Path, split: Any) -> None:
-    rows = "".join(f"m{row // 10:02},{row}.5,{row % 10}.5,{row % 2}\n" for row in range(300))
-    (tmp_path / "project").mkdir()
-    (tmp_path / "project" / "rows.csv").write_text(f"machine,x,z,y\n{rows}")
-    data = {"use": "csv", "args": {"path": "rows.csv", "target": "y", "features": ["x", "z"]}, "split": split}
-    run = smoke("", {"model": {"use": "mlp"}, "data": data})
-    found = validation_of(run)
-    if not split:
-        assert found.groups is None
-        return
-    machines = values_of(run, found.inputs["input"])[:, 0] // 10
-    assert values_of(run, found.groups).tolist() == machines.astype(int).tolist()
-    record = run.part(FixedRows).model_dump(mode="json")
-    opened = open_split(run.artifacts, record, "validation")
-    assert opened.groups is not None
-    assert len(np.unique(opened.groups)) == len(np.unique(machines)) > 1

@@ -250,13 +250,9 @@ def encode_rows(rows: Iterable[Row], schema: Row) -> np.ndarray[Any, np.dtype[np
 
 
 def _member(path: Path) -> IO[bytes]:
-    """Open the one file of a zip archive. Raises ValueError where it holds none or several, or is damaged."""
-    try:
-        archive = zipfile.ZipFile(path)
-    except (LookupError, UnicodeDecodeError) as error:  # in a directory whose bytes were changed
-        raise zipfile.BadZipFile(f"its directory is damaged ({error})") from error
-    names = [one.filename for one in archive.infolist() if not one.filename.endswith("/")]
-    names = [name for name in names if not name.startswith("__MACOSX")]
+    """Open the one file of a zip archive. Raises ValueError where it holds none or several."""
+    archive = zipfile.ZipFile(path)
+    names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")]
     if len(names) != 1:
         raise ValueError(f"it is a zip archive of {len(names)} files ({', '.join(names[:5])}): unpack it")
     return archive.open(names[0])

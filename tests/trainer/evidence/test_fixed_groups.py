@@ -1,0 +1,41 @@
+"""Groups of fixed rows: where rows are split by them, so that intervals are of groups."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trainwright.trainer.clean_room.rows import open_split
+from trainwright.trainer.run import RunDirectory, RunKind
+from trainwright.trainer.run.artifacts import Array, FixedRows
+
+pytestmark = [pytest.mark.slow, pytest.mark.requirement("GATE-6")]
+
+
+def values_of(run: RunDirectory, array: Array | None) -> np.ndarray[Any, Any]:
+    assert array is not None
+    found: np.ndarray[Any, Any] = np.load(run.artifacts / array.path, allow_pickle=False)
+    return found
+
+
+@pytest.mark.parametrize("split", [{"by": "group", "group": "machine"}, {}])
+def test_rows_that_are_split_by_groups_keep_the_number_of_theirs(ended: Any, tmp_path: Path, split: Any) -> None:
+    rows = "".join(f"m{row // 10:02},{row}.5,{row % 10}.5,{row % 2}\n" for row in range(300))
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "rows.csv").write_text(f"machine,x,z,y\n{rows}")
+    data = {"use": "csv", "args": {"path": "rows.csv", "target": "y", "features": ["x", "z"]}, "split": split}
+    fields = {"kind": RunKind.SMOKE, "max_steps": 2}
+    run: RunDirectory = ended("", {"model": {"use": "mlp"}, "data": data, "metrics": ["accuracy"]}, **fields)
+    found = run.part(FixedRows).splits["validation"]
+    if not split:
+        assert found.groups is None
+        return
+    machines = values_of(run, found.inputs["input"])[:, 0] // 10
+    assert values_of(run, found.groups).tolist() == machines.astype(int).tolist()
+    record = run.part(FixedRows).model_dump(mode="json")
+    opened = open_split(run.artifacts, record, "validation")
+    assert opened.groups is not None
+    assert len(np.unique(opened.groups)) == len(np.unique(machines)) > 1
