@@ -92,7 +92,8 @@ def other_than_said(intent: str, goal: dict[str, Any]) -> list[str]:
 def unbounded_test(intent: str, goal: dict[str, Any], config: TrainingConfig) -> list[str]:
     """Return how the goal is required of the test split too, where the intent asks for rows that nothing chose by."""
     bounded = config.evaluation_gate.metrics() if config.evaluation_gate is not None else []
-    if not ON_TEST.search(intent) or any(name.startswith("test/") for name in bounded):
+    has_test = config.data is None or config.data.split.test > 0 or config.data.split.by == "given"
+    if not (has_test and ON_TEST.search(intent)) or any(name.startswith("test/") for name in bounded):
         return []
     side = "minimum" if goal["direction"] == "maximize" else "maximum"
     changes = {f"evaluation_gate.{side}": {f"test/{goal['metric']}": goal["target"]}}

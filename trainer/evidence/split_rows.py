@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -86,10 +85,6 @@ def places_of(samples: TensorSamples) -> Array:
     return np.arange(len(samples)) if samples.rows is None else samples.rows.numpy()
 
 
-def _eights(count: int) -> Iterator[tuple[int, int]]:
-    return ((8 * number, 8 * number + 8) for number in range(count))
-
-
 def contents_and_inputs(splits: Splits, name: str) -> tuple[list[str], list[str]]:
     """Return the digests of a split's samples, of those that its record read, and of these without their targets."""
     samples, record = splits.samples[name], splits.records[name]
@@ -108,11 +103,11 @@ def _of_tensors(samples: TensorSamples, names: list[str] | None, level: int, *, 
     found: list[bytes] = []
     for start in range(0, len(chosen), AT_ONCE):
         part = chosen[start : start + AT_ONCE]
-        digests = zip(rows.row_digests(known, part), rows.row_digests(rows.without_targets(known), part), strict=True)
-        heads = hashes[part].astype(">u8").tobytes()
-        places = (1 + places_of(samples)[part]).astype(">u8").tobytes() if placed else NOWHERE * len(part)
-        found += [heads[start:stop] + bytes.fromhex("".join(both)) + places[start:stop]
-                  for both, (start, stop) in zip(digests, _eights(len(part)), strict=True)]  # fmt: skip
+        contents, inputs = (rows.row_digests(one, part) for one in (known, rows.without_targets(known)))
+        places = 1 + places_of(samples)[part] if placed else np.zeros(len(part))
+        heads, tails = (one.astype(">u8").view("V8").tolist() for one in (hashes[part], places))
+        each = zip(heads, map(bytes.fromhex, contents), map(bytes.fromhex, inputs), tails, strict=True)
+        found += [b"".join(record) for record in each]
     return found
 
 

@@ -133,7 +133,8 @@ def test_the_diff_names_what_shifted_by_how_much(project: Any) -> None:
 
 
 def test_the_diff_counts_rows_by_the_records_of_the_smoke_runs(tmp_path: Path) -> None:
-    made, ages = Project(tmp_path), np.random.default_rng(0).normal(40, 10, 200)
+    made: Any = Project(tmp_path)
+    ages = np.random.default_rng(0).normal(40, 10, 200)
 
     def record(run: RunDirectory, count: int) -> None:
         inputs = torch.arange(count, dtype=torch.float32)[:, None]
@@ -142,8 +143,7 @@ def test_the_diff_counts_rows_by_the_records_of_the_smoke_runs(tmp_path: Path) -
 
     made.smoke(ages, np.zeros(200), "blake3:1", then=lambda run: record(run, 200))
     made.smoke(ages, np.zeros(200), "blake3:2", then=lambda run: record(run, 210))
-    versions: Any = data_versions(made, made, "churn")  # type: ignore[arg-type]
-    diff = diff_versions(made, made, "churn", *versions)  # type: ignore[arg-type]
+    diff = diff_versions(made, made, "churn", *data_versions(made, made, "churn"))
     assert diff.rows == {"new": 10, "gone": 0, "test_in_train": 0, "test_in_validation": 0, "changed": 0}
     assert "Rows by their inputs: 10 new, 0 gone, 0 test in train" in diff_text(diff)
 

@@ -230,10 +230,9 @@ def _kept_apart(evidence: Evidence, grown: Grown) -> NextCall:
     section = evidence.config.data.split if evidence.config.data is not None else None
     if not (grown.moved.new or grown.moved.gone):
         before, now = _data_of(evidence, grown.since), flatten(evidence.config.model_dump(mode="json")["data"] or {})
-        other = {
-            f"data.{key}": before.get(key) for key in before.keys() | now.keys() if before.get(key) != now.get(key)
-        }
-        changes = {key: other[key] for key in sorted(other) if key.startswith("data.split.")} or other
+        keys = sorted(key for key in before.keys() | now.keys() if before and before.get(key) != now.get(key))
+        of_split = [key for key in keys if key.startswith("split.")]
+        changes = {f"data.{key}": before.get(key) for key in of_split or keys}
         what = (
             f"the model was evaluated on test rows of {grown.since}, so they stay out of train; rows that are divided "
             "otherwise are another project's"
