@@ -69,6 +69,25 @@ def test_a_second_export_is_a_second_look_and_the_card_says_so(at: At) -> None:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.requirement("GATE-5", "GATE-7")
+def test_a_column_left_out_after_a_release_is_put_back_by_the_remedy_and_before_one_it_is_free(at: At) -> None:
+    workspace, changes = at("planned"), {"data.args.columns": {"petal_length": "ignore"}, "model": {"use": "mlp"}}
+    projects.configure(workspace, NAME, changes=changes)
+    early = finish(workspace, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+    assert "of its test rows" in early.rows
+    assert early.planning_closed_by is None, "nothing was evaluated on them"
+
+    workspace = at("finished")
+    projects.configure(workspace, NAME, changes=changes, reason="fewer columns", begin_release=True)
+    closed = finish(workspace, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+    assert [one.required for one in closed.planning_closed_by] == ["no row in train that an earlier plan tested on"]
+    assert closed.next.arguments["changes"] == {"data.args.columns.petal_length": None}
+    projects.configure(workspace, NAME, changes=closed.next.arguments["changes"])
+    finish(workspace, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+    assert projects.pass_gate(workspace, NAME, "planning").outcome == "passed"
+
+
+@pytest.mark.timeout(600)
 @pytest.mark.requirement("PHASE-6", "PHASE-8", "GATE-5")
 def test_looks_are_remembered_over_new_gates_deleted_records_and_projects_and_other_draws_of_the_split(at: At) -> None:
     workspace = at("finished")
