@@ -27,9 +27,10 @@ def trees_text(run: RunDirectory, metric: str, value: float | None) -> str | Non
         return None
     name = metric if metric in trees.metrics else next(iter(trees.metrics))
     of_model = f", the model {value:.4g}" if name == metric and value is not None else ""
+    chosen = "; the model's epoch was chosen by these" if of_model else ""
     return (
         f"A gradient-boosted tree ensemble scores {name} {trees.metrics[name]:.4g}{of_model}, on the same "
-        f"{trees.validation_rows} validation rows (scikit-learn's defaults, {trees.iterations} iterations)."
+        f"{trees.validation_rows} validation rows (scikit-learn's defaults, {trees.iterations} iterations{chosen})."
     )
 
 

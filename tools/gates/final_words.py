@@ -8,6 +8,7 @@ from trainwright.tools.gates.asked import SHARES
 from trainwright.tools.gates.beside_trees import trees_text
 from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.test_set_access import project_accesses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,7 +47,11 @@ def tested_words(evidence: Evidence) -> str:
         "as its process reported": [told for name, told in figures.items() if name not in certified],
     }
     told = "; ".join(f"{by}: {', '.join(each)}" for by, each in sides.items() if each)
-    return f"Test split, {rows_told}, {told}."
+    looks = len(project_accesses(evidence))
+    again = f" The project looked at test rows {looks} times, so the figures lean towards what was chosen." * (
+        looks > 1
+    )
+    return f"Test split, {rows_told}, {told}.{again}"
 
 
 def _beside(evidence: Evidence) -> str:

@@ -63,6 +63,8 @@ def test_a_second_export_is_a_second_look_and_the_card_says_so(at: At) -> None:
     metrics, card = looked(workspace, NAME)
     assert metrics["test_looks"] == 2
     assert "looked at 2 times" in card
+    reached = projects.project_status(workspace, NAME).reached
+    assert "looked at test rows 2 times" in reached
     for look in metrics["test_looked_at_by"]:
         assert look["run"] in card
     assert verify_workspace(workspace.path).problems == []

@@ -91,3 +91,4 @@ def test_a_baseline_says_plainly_what_trees_score(tmp_path: Path, make_run: Any,
     assert text is not None
     assert text.startswith("A gradient-boosted tree ensemble scores accuracy ")
     assert ", the model 0.5, on the same 27 validation rows" in text
+    assert text.endswith("the model's epoch was chosen by these).")
