@@ -5,7 +5,7 @@ of 16, and adds 16-bit gradients up in fp32. The bounds follow the order in whic
 held against the reports of torch's CPU allocator for drawn shapes (benchmarks/memory/kernels.py, `--kernels`; torch
 2.13, AVX-512 and AVX2): plain, strided and depthwise convolutions closely, with half or more of the bounds exact;
 dilated, grouped and transposed ones and channels_last by a wider bound. A CPU without 16-bit instructions leaves
-16-bit operands to torch, which unfolds an image and copies nothing of a product.
+16-bit operands to torch, which unfolds an image and copies nothing of a product; one with AMX takes buffers for tiles.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ EXCHANGES = {torch.ops.c10d._allgather_base_.default: 0, torch.ops.c10d._reduce_
 SHORT = {torch.bfloat16, torch.float16}
 BLOCK = 16
 """Channels that oneDNN puts beside each other."""
+TILE = 32
+"""Channels of 16 bits that AMX takes at a time; what it adds was measured (benchmarks/memory/kernels.py)."""
 TURNED = 1.25
 """Copies of an image that each thread turns round in a 16-bit backward pass, as a share of its size."""
 SMALL_BYTES = 2**16
@@ -103,6 +105,10 @@ class Convolution:
     """Whether the bound is the wider one."""
     is_native: bool
     """Whether torch unfolds the input itself."""
+    x_in_tiles: int
+    """Of the input in blocks of as many channels as a tile takes."""
+    is_tiled: bool
+    """Whether AMX multiplies, from a padded image and into fp32 sums of each thread's own."""
     is_overhanging: bool
     """Whether the kernel is longer than the image; like odd ones, AVX2's direct backward pass does not take it."""
 
@@ -142,12 +148,14 @@ def _convolution(x: Tensor, weight: Tensor, outputs: Sequence[int] | None, how: 
         is_pointwise=taps == 1,
         is_odd=how.transposed or max(how.dilation) > 1 or is_partly_grouped or not x.is_contiguous(),
         is_native=x.dtype == torch.float16 or not _is_taken(x.dtype) or (images == 1 and is_small),
+        x_in_tiles=images * _blocked(inputs, TILE) * area * size,
+        is_tiled=x.dtype is torch.bfloat16 and bool(torch.cpu._is_amx_tile_supported()),
         is_overhanging=any(taps > length for taps, length in zip(weight.shape[2:], x.shape[2:], strict=True)),
     )
 
 
-def _blocked(channels: int) -> int:
-    return -(-channels // BLOCK) * BLOCK
+def _blocked(channels: int, block: int = BLOCK) -> int:
+    return -(-channels // block) * block
 
 
 def _outputs(x: Tensor, weight: Tensor, how: Geometry) -> list[int]:
@@ -175,7 +183,14 @@ def _forward(of: Convolution) -> int:
         size += (1 if of.is_wide else 2) * of.y_blocked + 2 * copies
     if of.is_native:
         size = max(size, of.unfolded + of.weight_blocked)
+    if of.is_tiled:
+        size = max(size, 2 * of.y_blocked) + _of_tiles(of) + 2 * of.x_in_tiles * of.is_strided
     return size + SMALL_BYTES * torch.get_num_threads()
+
+
+def _of_tiles(of: Convolution) -> int:
+    """Return the bytes of all threads' padded images, at most twice an image's, of fp32 sums and small buffers."""
+    return torch.get_num_threads() * (2 * (of.x_blocked + of.y_blocked) // of.images + 3 * SMALL_BYTES)
 
 
 def _backward(of: Convolution) -> int:
@@ -190,6 +205,8 @@ def _backward(of: Convolution) -> int:
     turned = 0 if of.is_wide else TURNED * min(of.images, threads) * (of.x_blocked + of.y_blocked) / of.images
     second = of.x + max(of.x_blocked + of.y_blocked + sums * of.weight_blocked + round(turned), 2 * of.weight_blocked)
     size = max(first, second) - of.x - of.weight
+    if of.is_tiled:
+        size += _of_tiles(of) + of.x_in_tiles + 3 * of.weight_blocked * of.is_odd
     if of.is_odd:
         size += of.x_blocked + of.y_blocked + 4 * of.weight_blocked
     if of.is_native:
