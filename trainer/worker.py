@@ -20,12 +20,13 @@ from trainwright.trainer.base.errors import ConflictError, TrainwrightError, Use
 from trainwright.trainer.base.paths import allow_links
 from trainwright.trainer.base.releases import require_supported
 from trainwright.trainer.checkpoints.store import store_of
-from trainwright.trainer.data import cache
+from trainwright.trainer.data import cache, marks
 from trainwright.trainer.data.remote import connections
 from trainwright.trainer.evidence.opened_files import record_opened
 from trainwright.trainer.jobs.ranks import Leader
 from trainwright.trainer.run import Failure, ProcessIdentity, RunDirectory, RunKey, RunKind, RunSpecification, RunState
 from trainwright.trainer.run.environment import verify_launch_environment
+from trainwright.trainer.run.kept_sides import KeptSides
 from trainwright.trainer.run.rank import (
     LOST_PEER,
     Failures,
@@ -77,13 +78,17 @@ def main(arguments: list[str] | None = None, seed: bytes | None = None) -> int:
 
 
 def _use_cache(run: RunDirectory, specification: RunSpecification) -> None:
-    """Set the data cache and the access to data elsewhere; a smoke run relies on nothing older than its own plan."""
+    """Set the data cache, the sides that rows keep, and the access to data elsewhere.
+
+    A smoke run relies on nothing in the cache that is older than its own plan.
+    """
     allow_links(specification.linked_roots)
     if specification.data_cache is not None:
         since = (run.path / "run.json").stat().st_mtime_ns if specification.kind is RunKind.SMOKE else 0
         folder = Path(specification.data_cache)
         folder.mkdir(parents=True, exist_ok=True)  # the write guard frees what is below it, and not it
         cache.use(cache.DataCache(folder, specification.data_cache_bytes, since))
+    marks.use(KeptSides(specification.sides) if specification.sides else None)
     access = connections.Access(specification.data_of or specification.run_id, specification.connections)
     data = specification.config.data
     connections.use(connections.taken({} if data is None else data.args, access))

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.run_evidence import RunEvidence
 
-STAYS = ("hash", "given", "time")
-"""Ways to split under which old test rows in train are no slip: the column decides, or time has passed."""
+DECIDED_BY_COLUMN = ("given", "time")
+"""Ways to split under which old test rows in train are no slip: a column decides, or time has passed."""
 
 
 class Grown(NamedTuple):
@@ -29,6 +29,8 @@ class Grown(NamedTuple):
     """Whether a planning gate accepted it."""
     rows: int = 0
     """Different rows of the earlier run."""
+    kept: tuple[str, ...] = ()
+    """Smoke runs in which rows had the sides that they keep."""
 
     @property
     def is_other(self) -> bool:
@@ -43,6 +45,7 @@ class Grown(NamedTuple):
         if moved.test_in_train or moved.test_in_validation:
             text += f", of its test rows {moved.test_in_train} now in train"
             text += f" and {moved.test_in_validation} in validation" * bool(moved.test_in_validation)
+        text += f"; rows keep the sides that they had in {', '.join(self.kept)}" * bool(self.kept)
         return f"{text}: another data set, which compares with no earlier result" if self.is_other else text
 
 
@@ -61,21 +64,30 @@ def rows_since(evidence: Evidence, run: RunEvidence) -> Grown | None:
     files = [(str(one.directory.artifacts), one.split_rows.model_dump_json()) for one in (earlier, run)]
     moved = _compared(*files[0], *files[1])
     different = (one.size if one.different is None else one.different for one in earlier.data.splits.values())
-    return None if moved is None else Grown(moved, earlier.id, was_planned, sum(different))
+    kept = tuple(Path(one).name for one in run.directory.specification().sides)
+    return None if moved is None else Grown(moved, earlier.id, was_planned, sum(different), kept)
 
 
 def keeps_test(evidence: Evidence, grown: Grown, split: dict[str, object] | None) -> bool:
     """Return whether old test rows stayed out of train, as far as they must.
 
-    The same rows may be divided anew until a model was evaluated on the earlier test split.
+    Rows may be divided anew until a model was evaluated on the earlier test split.
     """
-    moved = grown.moved
-    if not (grown.was_planned and moved.test_in_train):
+    if not (grown.was_planned and grown.moved.test_in_train) or (split or {}).get("by") in DECIDED_BY_COLUMN:
         return True
-    if moved.new or moved.gone:
-        return (split or {}).get("by") in STAYS
     earlier = evidence.run(grown.since)
     return earlier is None or not has_evaluated(evidence, earlier)
+
+
+def runs_to_keep_sides_of(evidence: Evidence) -> list[str]:
+    """Return the smoke runs of accepted plans on whose test rows a model was evaluated, the first plan's first."""
+    smokes = {
+        body["rested_on"].get("smoke_run"): None
+        for _, body in evidence.entries("gate")
+        if body["phase"] == Phase.PLANNING and body["outcome"] != "refused"
+    }
+    runs = [run for name in smokes if name and (run := evidence.run(name)) is not None and run.split_rows.kept]
+    return [run.id for run in runs if has_evaluated(evidence, run)]
 
 
 def _planned_before(evidence: Evidence, run: RunEvidence) -> RunEvidence | None:

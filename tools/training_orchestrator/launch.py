@@ -15,6 +15,7 @@ from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.first_of_kind import require_tried
 from trainwright.tools.gates.folds import is_fold
+from trainwright.tools.gates.rows_moved import runs_to_keep_sides_of
 from trainwright.tools.launchers import Launch, Launcher, keep_warm, launcher_of, write_launch
 from trainwright.tools.ledger.events import RunStarted
 from trainwright.tools.owner.grants import accepted_alerts
@@ -261,6 +262,7 @@ def _write(
         validated_by=permits.validated_by(evidence),
         returns=plan.config.returns or permits.settled_returns(evidence),
         first_looks=str(workspace.path / "cache" / "first_looks"),
+        sides=_sides(evidence, plan, RunKind(run.kind)),
         data_of=_data_of(evidence, plan, RunKind(run.kind)) or run.run_id,
         connections=locations.connections(workspace.settings, plan.config),
         data_cache=str(workspace.path / "cache" / "data"),
@@ -289,6 +291,16 @@ def watched_under(evidence: Evidence) -> list[Watched]:
     """Return what the worker evaluates itself: an alert that the owner accepts must stop no run."""
     accepted = accepted_alerts(evidence.grants)
     return [one for one in watched_by_worker() if one.id not in accepted]
+
+
+def _sides(evidence: Evidence, plan: RunPlan, kind: RunKind) -> list[str]:
+    """Return the run directories by which rows keep their sides: its source's, or planning's; a plan's own are new."""
+    workspace, project = evidence.workspace, evidence.project.name
+    if plan.source is not None:
+        return workspace.run_directory(project, plan.source.id).specification().sides
+    if kind is not RunKind.SMOKE and evidence.smoke is not None:
+        return evidence.smoke.directory.specification().sides
+    return [str(workspace.run_directory(project, name).path) for name in runs_to_keep_sides_of(evidence)]
 
 
 def _data_of(evidence: Evidence, plan: RunPlan, kind: RunKind) -> str | None:

@@ -20,12 +20,13 @@ from trainwright.trainer.data.fingerprint import (
     label_of,
     record_rows,
     record_split,
-    sample_digest,
+    sample_digests,
 )
 from trainwright.trainer.data.first_look import FirstLook, Found
 from trainwright.trainer.data.images.samples import ImageSamples
 from trainwright.trainer.data.images.splits import picture_parts, picture_splits
 from trainwright.trainer.data.leaks.copies import without_copies
+from trainwright.trainer.data.marks import marks_from, marks_of
 from trainwright.trainer.data.order import Part
 from trainwright.trainer.data.own_samples import holds_none, no_sample, not_a_data_set, require_sound
 from trainwright.trainer.data.preprocessing import Preprocessing, Unfitted, restored
@@ -95,6 +96,7 @@ def from_loaded(
         skipped=loaded.skipped,
         understood=_left_out(samples, parts, section) if series is None else series.told(parts),
         series=series,
+        placed_in=loaded.placed_in,
     )
 
 
@@ -246,8 +248,9 @@ def divide(samples: Any, section: SplitSection, loaded: Loaded | None = None) ->
         with clock.paused():
             labels = samples.column(-1).reshape(-1).numpy() if rows.has_labels(samples) else None
             key = None if loaded is None else loaded.keys.get(section.key or "")
-            contents = partial(_contents, samples, loaded)
-            found = split_rows(Rows(rows.unit_numbers(samples), labels, key, contents), section)
+            names, placed_in = (None, "") if loaded is None else (loaded.class_names, loaded.placed_in)
+            contents, known_by = partial(_contents, samples, loaded), partial(marks_of, samples, names, placed_in)
+            found = split_rows(Rows(rows.unit_numbers(samples), labels, key, contents, known_by), section)
             if section.drop_copies:
                 found = _without_copies(samples, found)
         return _chosen(samples, found)
@@ -255,8 +258,9 @@ def divide(samples: Any, section: SplitSection, loaded: Loaded | None = None) ->
     if size > MAX_SAMPLES_READ and section.by in {"random", "given"} and section.key is None:
         found = split_units(size, None, section)  # reading every sample twice would cost too much: no copies are found
     else:
-        digests, labels_read, keys = _read_all(samples, section)
-        found = split_indices(digests, labels_read if len(labels_read) == size else None, section, keys)
+        digests, inputs, labels_read, keys = _read_all(samples, section)
+        classes = labels_read if len(labels_read) == size else None
+        found = split_indices(digests, classes, section, keys, partial(marks_from, digests, inputs))
     return {name: Part(samples, places) for name, places in found.items() if len(places)}
 
 
@@ -286,9 +290,11 @@ def _contents(samples: TensorSamples, loaded: Loaded | None) -> Sequence[str]:
     return [f"{digest} {names[label]}" for digest, label in zip(digests, labels, strict=True)]
 
 
-def _read_all(samples: Any, section: SplitSection) -> tuple[list[str], list[int], np.ndarray[Any, Any] | None]:
-    """Return the digest of each sample, the labels of those that have one, and the values that the split needs."""
-    digests, labels, keys = [], [], []
+def _read_all(
+    samples: Any, section: SplitSection
+) -> tuple[list[str], list[str], list[int], np.ndarray[Any, Any] | None]:
+    """Return digests of samples and of their inputs, the labels of those that have one, and what they are split by."""
+    digests, inputs, labels, keys = [], [], [], []
     with seeding.preserved(), clock.each_call_alone():
         for index in range(len(samples)):
             clock.next_call()
@@ -297,11 +303,13 @@ def _read_all(samples: Any, section: SplitSection) -> tuple[list[str], list[int]
             if holds_none(sample):
                 raise no_sample(index, "the data", samples, sample)
             with clock.paused():
-                digests.append(sample_digest(sample))
+                content, rest = sample_digests(sample)
+                digests.append(content)
+                inputs.append(rest)
                 label = label_of(sample)
                 keys += [] if section.key is None else [_field(sample, section)]
             labels += [] if label is None else [label]
-    return digests, labels, np.array(keys) if keys else None
+    return digests, inputs, labels, np.array(keys) if keys else None
 
 
 def _field(sample: Any, section: SplitSection) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +14,11 @@ from trainwright.trainer.data.fingerprint import SplitRecord
 from trainwright.trainer.data.first_look import FirstLook, Found
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.split_methods import METHODS
+from trainwright.trainer.data.split_methods.keeping import kept_sides
 from trainwright.trainer.data.split_methods.rows import NAMES, Array, Codes, Indices, Rows, without_keys
 
 if TYPE_CHECKING:
+    from trainwright.trainer.data.marks import Marks
     from trainwright.trainer.data.preprocessing import Preprocessing
     from trainwright.trainer.data.series import Series
     from trainwright.trainer.data.table.schema import TableSchema
@@ -32,6 +34,7 @@ def split_indices(
     labels: Sequence[int] | Indices | None,
     section: SplitSection,
     key: Array | None = None,
+    marks: Callable[[], Marks] | None = None,
 ) -> dict[str, Indices]:
     """Return sorted sample indices, (samples of the split,), by split name.
 
@@ -44,7 +47,7 @@ def split_indices(
     first: dict[str, int] = {}
     units = np.array([first.setdefault(digest, len(first)) for digest in digests], dtype=np.int64)
     known = None if labels is None else np.asarray(labels)
-    return split_rows(Rows(units, known, key, lambda: digests), section)
+    return split_rows(Rows(units, known, key, lambda: digests, marks), section)
 
 
 def split_units(units: Indices | int, labels: Indices | None, section: SplitSection) -> dict[str, Indices]:
@@ -60,7 +63,7 @@ def split_rows(rows: Rows, section: SplitSection) -> dict[str, Indices]:
     """
     if section.key is not None and rows.key is None:
         raise without_keys(section)
-    of_samples = METHODS[section.by](rows, section)
+    of_samples = kept_sides(METHODS[section.by](rows, section), rows, section)
     splits = {name: _places(of_samples, code) for code, name in enumerate(NAMES)}
     is_free = section.by == "given"  # the column may leave validation or test out
     wanted = {"train": True, "validation": section.validation > 0, "test": section.test > 0}
@@ -131,6 +134,8 @@ class Splits:
     """What the source took the data for."""
     series: Series | None = None
     """Rows in order of time, where samples are windows of them."""
+    placed_in: str = ""
+    """Digest of the files whose rows the samples are by number; empty where they are not."""
 
     @property
     def feature_groups(self) -> list[int] | None:

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from trainwright.trainer.base.canonical import digest_bytes, digest_json, number_of
-from trainwright.trainer.config import TrainingConfig
-from trainwright.trainer.data import cache, rows
+from trainwright.trainer.base.canonical import digest_bytes
+from trainwright.trainer.data import marks, rows
 from trainwright.trainer.data.fingerprint import MAX_SAMPLES_READ, chosen_rows
 from trainwright.trainer.data.split_methods.rows import NAMES
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import KnownSamples, TensorSamples
-from trainwright.trainer.evidence.validation import files_of
 from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.directory import write_atomically
 from trainwright.trainer.run.split_rows import FILE, HASH, MOST_ROWS, ORDER, RECORD, SplitRows
 
 Array = np.ndarray[Any, Any]
-AT_ONCE = 1 << 15
-PLACED = frozenset({"csv", "jsonl", "parquet", "orc"})
-"""Sources that read all rows of their files."""
-NOWHERE = bytes(8)
-"""In place of a row's place."""
 
 
 def record_split_rows(run: RunDirectory, splits: Splits) -> None:
@@ -36,12 +27,10 @@ def record_split_rows(run: RunDirectory, splits: Splits) -> None:
         run.write_evidence(SplitRows(not_recorded=why))
         return
     content = b"".join(b"".join(found.get(name, [])) for name in ORDER)
-    specification = run.specification()
-    source = source_of(splits, specification.config, Path(specification.code_root))
     write_atomically(run.artifacts / FILE, content)
     run.written[f"artifacts/{FILE}"] = digest_bytes(content)
-    kept = {name: len(records) for name, records in found.items()}
-    run.write_evidence(SplitRows(level=level, kept=kept, size=RECORD, source=source, digest=digest_bytes(content)))
+    kept, digest = {name: len(records) for name, records in found.items()}, digest_bytes(content)
+    run.write_evidence(SplitRows(level=level, kept=kept, size=RECORD, source=splits.placed_in, digest=digest))
 
 
 def rows_of(splits: Splits) -> tuple[dict[str, list[bytes]] | None, int]:
@@ -58,31 +47,16 @@ def rows_of(splits: Splits) -> tuple[dict[str, list[bytes]] | None, int]:
     for name, samples in parts.items():
         record = splits.records[name]
         if type(samples) is TensorSamples:
-            found[name] = sorted(set(_of_tensors(samples, splits.class_names, level, placed=splits.series is None)))
+            found[name] = sorted(set(_of_tensors(samples, splits.class_names, level, splits.placed_in)))
         elif record.sampled and not isinstance(samples, KnownSamples):
             return None, 0
         else:
             limit = (1 << (64 - level)).to_bytes(9, "big")[1:] if level else None
             pairs = (map(bytes.fromhex, pair) for pair in zip(*contents_and_inputs(splits, name), strict=True))
-            records = {one[:HASH] + one + inputs + NOWHERE for one, inputs in pairs if not limit or one[:HASH] < limit}
+            drawn = ((one, inputs) for one, inputs in pairs if not limit or one[:HASH] < limit)
+            records = {one[:HASH] + one + inputs + marks.NOWHERE for one, inputs in drawn}
             found[name] = sorted(records)
     return found, level
-
-
-def source_of(splits: Splits, config: TrainingConfig, code_root: Path) -> str:
-    """Return the digest of the files whose rows the samples are by number; empty where they are not."""
-    parts = list(splits.samples.values())
-    is_table = config.data is not None and config.data.use in PLACED and splits.series is None
-    if not is_table or not all(type(one) is TensorSamples for one in parts):
-        return ""
-    beside = files_of(config, code_root)  # of validation, where they are noted already
-    digests = [cache.current().digests.of(path) for path in splits.files if path not in beside]
-    return digest_json([digests, [len(one.base[0]) for one in parts], splits.skipped])
-
-
-def places_of(samples: TensorSamples) -> Array:
-    """Return the numbers of the samples' rows in the files, (samples,)."""
-    return np.arange(len(samples)) if samples.rows is None else samples.rows.numpy()
 
 
 def contents_and_inputs(splits: Splits, name: str) -> tuple[list[str], list[str]]:
@@ -96,28 +70,12 @@ def contents_and_inputs(splits: Splits, name: str) -> tuple[list[str], list[str]
     return record.digests, rows.row_digests(rows.without_targets(held), chosen_rows(len(held)))
 
 
-def _of_tensors(samples: TensorSamples, names: list[str] | None, level: int, *, placed: bool) -> list[bytes]:
-    known = _by_class_name(samples, names)
-    hashes = _mixed(rows.row_hashes(known))
+def _of_tensors(samples: TensorSamples, names: list[str] | None, level: int, source: str) -> list[bytes]:
+    hashes = _mixed(rows.row_hashes(marks.by_class_name(samples, names)))
     chosen = np.flatnonzero(hashes < np.uint64(1 << (64 - level))) if level else np.arange(len(hashes))
-    found: list[bytes] = []
-    for start in range(0, len(chosen), AT_ONCE):
-        part = chosen[start : start + AT_ONCE]
-        contents, inputs = (rows.row_digests(one, part) for one in (known, rows.without_targets(known)))
-        places = 1 + places_of(samples)[part] if placed else np.zeros(len(part))
-        heads, tails = (one.astype(">u8").view("V8").tolist() for one in (hashes[part], places))
-        each = zip(heads, map(bytes.fromhex, contents), map(bytes.fromhex, inputs), tails, strict=True)
-        found += [b"".join(record) for record in each]
-    return found
-
-
-def _by_class_name(samples: TensorSamples, names: list[str] | None) -> TensorSamples:
-    """Return raw samples whose class numbers, which change with a new class, are replaced by numbers of their names."""
-    raw = samples.raw
-    if names is None or not rows.has_labels(raw):
-        return raw
-    labels = torch.tensor([number_of(name) for name in names])[raw.base[-1].long()]
-    return TensorSamples(*raw.base[:-1], labels, rows=raw.rows)
+    found = marks.marks_of(samples, names, source, chosen)
+    heads = hashes[chosen].astype(">u8").view("V8").tolist()
+    return [b"".join(one) for one in zip(heads, found.contents, found.inputs, found.places, strict=True)]
 
 
 def _mixed(hashes: Array) -> Array:

@@ -17,6 +17,7 @@ from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.evidence import Data
 from trainwright.trainer.run.split_rows import FILE, SplitRows
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("REPRO-4", "GATE-2")]
@@ -42,32 +43,42 @@ def measured(workspace: Workspace) -> tuple[str, str]:
     return check.status, check.measured
 
 
-def test_grown_data_say_what_is_new_and_old_test_rows_in_train_close_planning(at: At) -> None:
+def test_grown_data_say_what_is_new_and_are_divided_anew_until_a_model_was_evaluated(at: At) -> None:
     workspace = at("planned")
-    code = workspace.path.parent / "code"
-    grow(code, 20)
+    grow(workspace.path.parent / "code", 20)
     view = finish(workspace, start_run(workspace, NAME, RunKind.SMOKE).run_id)
     assert "20 rows new, 1 gone" in view.rows
-    closed = {check.id: check for check in view.planning_closed_by}["planning.data_fingerprinted"]
-    assert "now in train" in closed.measured
-    assert view.next.tool == "configure"
-    assert view.next.arguments["changes"] == {"data.split.by": "hash"}
+    assert "now in train" in view.rows
+    assert view.planning_closed_by is None
 
-    projects.configure(workspace, NAME, changes=view.next.arguments["changes"])
-    hashed = finish(workspace, start_run(workspace, NAME, RunKind.SMOKE).run_id)
-    assert "20 rows new, 1 gone" in hashed.rows
-    assert measured(workspace)[0] == "passed"
-    assert projects.pass_gate(workspace, NAME, "planning").outcome == "passed"
 
-    grow(code, 30)  # from now on no test row moves
-    again = finish(workspace, start_run(workspace, NAME, RunKind.SMOKE).run_id)
-    assert "30 rows new, 1 gone" in again.rows
-    assert "test rows" not in again.rows
-    assert again.planning_closed_by is None
+@pytest.mark.timeout(600)
+def test_after_a_release_grown_data_keep_their_sides_and_some_new_rows_are_tested_on(at: At) -> None:
+    workspace = at("finished")
+    first = workspace.run_directory(NAME, smoke_of(workspace))
+    projects.configure(workspace, NAME, changes={"training.epochs": 5}, reason="new data", begin_release=True)
+    for grown in (20, 30):
+        grow(workspace.path.parent / "code", grown)
+        again = finish(workspace, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+        assert f"{grown} rows new, 1 gone" in again.rows
+        assert "test rows" not in again.rows
+        assert measured(workspace)[0] == "passed"
+        assert f"rows keep the sides that they had in {first.run_id}" in measured(workspace)[1]
+        assert projects.pass_gate(workspace, NAME, "planning").outcome == "passed"
     run = workspace.run_directory(NAME, again.run_id)
+    sizes = [one.part(Data).splits["test"].size for one in (first, run)]
+    assert sizes[1] > sizes[0] + 3
     (run.artifacts / FILE).write_bytes(b"x" * 24)
     with pytest.raises(IntegrityError, match="not as the run wrote it"):
         run.part(SplitRows).read(run.artifacts)
+
+
+def smoke_of(workspace: Workspace) -> str:
+    """Return the smoke run that the plan depends on."""
+    with workspace.session() as session:
+        smoke = Evidence(session, workspace, NAME).smoke
+        assert smoke is not None
+        return smoke.id
 
 
 def test_another_split_of_the_same_rows_is_not_grown_data(at: At) -> None:

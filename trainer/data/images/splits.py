@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from trainwright.trainer.data.images.samples import ImageSamples, some
+from trainwright.trainer.data.marks import marks_from
 from trainwright.trainer.data.preprocessing import Unfitted
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.sources.source import Loaded
@@ -60,7 +61,9 @@ def picture_parts(samples: ImageSamples, section: SplitSection, key: Key) -> dic
     Raises:
         DataError: too few distinct pictures, or a column that cannot be split by.
     """
-    found = split_indices(samples.inputs, samples.labels, section, key)
+    found = split_indices(
+        samples.inputs, samples.labels, section, key, lambda: marks_from(samples.contents, samples.inputs)
+    )
     return {name: samples.subset(places) for name, places in found.items() if len(places)}
 
 

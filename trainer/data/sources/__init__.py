@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +76,15 @@ def load_source(
     Raises as `Source.load` and `pull_tracked`, or ValidationError for other arguments.
     """
     pull_absent(args, code_root)
-    return open_source(name, args).for_loss(of_loss).load(code_root, split)
+    found = open_source(name, args).for_loss(of_loss).load(code_root, split)
+    if not isinstance(found, Loaded) or found.series is not None or not found.files:
+        return found
+    from trainwright.trainer.data.marks import source_of
+    from trainwright.trainer.data.tensors import TensorSamples
+
+    if type(found.samples) is not TensorSamples:  # pictures that a table names
+        return found
+    return replace(found, placed_in=source_of(name, found.files, len(found.samples), found.skipped))
 
 
 def scan_source(name: str, args: dict[str, Any], code_root: Path) -> pl.LazyFrame | None:

@@ -72,6 +72,8 @@ class Loaded:
     """What the source took the data for, as the evidence states it."""
     series: Series | None = None
     """Rows in order of time, where samples are windows of them."""
+    placed_in: str = ""
+    """Digest of the files whose rows the samples are by number; empty where they are not."""
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sections import BY_NAMES, COLUMN_OF, SplitSection
+
+if TYPE_CHECKING:
+    from trainwright.trainer.data.marks import Marks
 
 Array = np.ndarray[Any, Any]
 Indices = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
@@ -36,6 +39,8 @@ class Rows:
     """The column that the split needs, (rows,)."""
     contents: Callable[[], Sequence[str]] | None = None
     """Returns the digest of each row's content, (rows,)."""
+    marks: Callable[[], Marks] | None = None
+    """Returns what rows are known by from one plan to the next."""
 
     @property
     def size(self) -> int:

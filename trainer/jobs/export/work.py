@@ -22,9 +22,10 @@ from trainwright.trainer.config import dump_yaml
 from trainwright.trainer.data.fingerprint import EMPTY, MAX_SAMPLES_READ
 from trainwright.trainer.data.images.samples import ImageSamples
 from trainwright.trainer.data.images.shipped import ship_decoding
+from trainwright.trainer.data.marks import places_of
 from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.evidence.split_rows import contents_and_inputs, places_of, source_of
+from trainwright.trainer.evidence.split_rows import contents_and_inputs
 from trainwright.trainer.frameworks.framework import framework_in
 from trainwright.trainer.jobs.export.adapters import export_adapter
 from trainwright.trainer.jobs.export.exporters import DYNAMO, FAST, PROGRAM, onnx_evidence
@@ -111,7 +112,7 @@ def _evaluated(session: Session, split: str) -> Evaluated:
         if split == "test":  # before the first row is read: however this run ends, it has looked
             seen, inputs = (sorted(set(digests)) for digests in contents_and_inputs(splits, split))
             inputs = inputs if tell_apart(inputs, seen) else []
-            source, known = source_of(splits, session.config, session.context.code_root), splits.samples[split]
+            source, known = splits.placed_in, splits.samples[split]
             places = places_of(known).tolist()[:MAX_SAMPLES_READ] if source else []
             access = TestSetAccess(
                 size=record.size,
@@ -179,7 +180,7 @@ def _write_program(session: Session, served: Served, checkpoint: LoadedCheckpoin
     started, deployment, problem = time.perf_counter(), session.config.deployment, served.problem
     is_onnx, written = "onnx" in deployment.formats, None
     if is_onnx:
-        served.require_repeatable()
+        served.require_servable()
         written = write_program(served.serving, served.rows, folder, (DYNAMO, FAST), deployment.onnx_tolerance)
     elif problem is None:
         try:

@@ -1,0 +1,129 @@
+"""No row that a plan tested on is trained on later, whatever is done to the data and to how they are divided."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainwright.trainer.data import marks
+from trainwright.trainer.data.assemble import from_loaded, from_user
+from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.sources import load_source
+from trainwright.trainer.data.splits import Splits
+from trainwright.trainer.evidence.split_rows import rows_of
+from trainwright.trainer.run.kept_sides import KeptSides, Plan
+
+pytestmark = pytest.mark.requirement("REPRO-4", "GATE-5")
+ROWS = 60
+CHANGES = ("rows_added", "rows_deleted", "column_left_out", "target_recoded", "seed", "shares", "group", "none")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept() -> Iterator[None]:
+    yield
+    marks.use(None)
+
+
+class Project:
+    """A table that changes, what is configured of it, and its plans, each of which a model was evaluated on."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder, self.draws = folder, np.random.default_rng(seed)
+        self.rows = [self._row(number) for number in range(ROWS)]
+        self.next, self.ignored = ROWS, list[str]()
+        self.section: dict[str, Any] = {"seed": seed % 5}
+        self.is_recoded = False
+        self.plans: list[Plan] = []
+        self.tested: set[int] = set()
+        self.trained: set[int] = set()
+
+    def _row(self, number: int) -> dict[str, Any]:
+        a, b, c = self.draws.normal(size=3).round(6)
+        return {"id": number, "a": a, "b": b, "c": c, "g": f"g{number // 3}", "y": int(self.draws.integers(2))}
+
+    def change(self, what: str) -> None:
+        if what == "rows_added":
+            self.rows += [self._row(self.next + number) for number in range(12)]
+            self.next += 12
+        elif what == "rows_deleted":
+            self.rows = [row for row in self.rows if row["id"] % 7 != 3]
+        elif what == "column_left_out":
+            self.ignored = [] if self.ignored else ["c"]
+        elif what == "target_recoded":
+            self.is_recoded = not self.is_recoded
+        elif what == "seed":
+            self.section["seed"] += 11
+        elif what == "shares":
+            self.section |= {"validation": 0.25, "test": 0.3}
+        elif what == "group":
+            self.section |= {"by": "group", "group": "g"}
+
+    def plan(self) -> None:
+        """Divide the rows as they are now, check who is where, and keep the plan."""
+        names = [*self.rows[0]]
+        with (self.folder / "rows.csv").open("w", newline="") as file:
+            written = csv.DictWriter(file, names)
+            written.writeheader()
+            words = ["no", "yes"] if self.is_recoded else [0, 1]
+            written.writerows({**row, "y": words[row["y"]]} for row in self.rows)
+        kinds = dict.fromkeys(("g", *self.ignored), "ignore")
+        args = {"path": "rows.csv", "target": "y", "columns": {**kinds, "id": "number"}, "task": "classification"}
+        marks.use(KeptSides([]) if not self.plans else with_plans(self.plans))
+        section = SplitSection.model_validate(self.section)
+        splits = from_loaded(load_source("csv", args, self.folder, section), section, source="csv", args=args)
+        ids = {name: {self.rows[row]["id"] for row in part.rows.tolist()} for name, part in splits.samples.items()}
+        there = {row["id"] for row in self.rows}
+        assert not self.tested & (ids["train"] | ids["validation"])
+        assert ids["test"] >= self.tested & there
+        assert self.section.get("by") == "group" or not self.trained & ids["test"]
+        self.tested |= ids["test"]
+        self.trained |= (ids["train"] | ids["validation"]) - self.tested
+        self.plans.append(plan_of(splits))
+
+
+def plan_of(splits: Splits) -> Plan:
+    found, level = rows_of(splits)
+    assert found is not None
+    assert level == 0
+    return Plan(splits.placed_in, found["test"], found["train"] + found["validation"])
+
+
+def with_plans(plans: list[Plan]) -> KeptSides:
+    sides = KeptSides([])
+    sides.plans = plans
+    return sides
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), changes=st.lists(st.sampled_from(CHANGES), min_size=1, max_size=4))
+def test_over_drawn_histories_no_test_row_is_trained_on(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, changes: list[str]
+) -> None:
+    project = Project(tmp_path_factory.mktemp("history"), seed)
+    project.plan()
+    for change in changes:
+        project.change(change)
+        project.plan()
+
+
+def test_samples_of_the_users_own_keep_their_sides_too() -> None:
+    def splits(first: int, last: int, seed: int) -> Splits:
+        samples = [(np.array([number, number**2], dtype=np.float32), number % 3) for number in range(first, last)]
+        return from_user(samples, SplitSection(seed=seed), source="mine.py:rows", seed=0)
+
+    def numbers(found: Splits, name: str) -> set[int]:
+        return {int(found.samples[name][place][0][0]) for place in range(len(found.samples[name]))}
+
+    before = splits(0, 80, 1)
+    marks.use(with_plans([plan_of(before)]))
+    after = splits(5, 120, 2)
+    assert numbers(after, "test") >= numbers(before, "test") & set(range(5, 120))
+    assert numbers(after, "test") & set(range(80)) == numbers(before, "test") & set(range(5, 120))
+    assert numbers(after, "test") & set(range(80, 120)), "of new rows some are tested on"
