@@ -132,8 +132,14 @@ class Comparison:
         return float(self.sums[0][rows].sum()) / count if count else float("nan")
 
     def report(self, answer: dict[str, Any], rows: Resampling) -> None:
-        """Put the metrics of outputs into the answer, with their intervals."""
+        """Put the metrics of outputs into the answer, with their intervals.
+
+        Raises:
+            RefusalError: rows of one class number each have one that counts nowhere.
+        """
         targets = Kept(self.targets)
+        if self.kind == "classification" and self.columns is None and self.targets[0].ndim == 1:
+            _require_counted(targets.values)
         prefix = f"{self.name}_" if self.name else ""
         for name in self.metrics:
             if name in metrics.OF_OUTPUTS and name not in self.unfit:
@@ -162,6 +168,15 @@ class Comparison:
             between = bootstrap(lambda at: float(value(kept.at(at), targets.at(at))), kept.values.size, of)
         if between is not None:
             answer["intervals"][prefix + name] = list(between)
+
+
+def _require_counted(targets: Array) -> None:
+    """Raise RefusalError where targets, (rows,), have the class number that counts nowhere."""
+    if ignored := int(np.count_nonzero(targets == metrics.IGNORED)):
+        raise RefusalError(
+            f"{ignored} rows have the target {metrics.IGNORED}, which no metric counts: figures are of fewer rows.",
+            "Give them their class, or leave them out of the split, then run planning's smoke run again.",
+        )
 
 
 def _before(numbers: Array, scaling: Mapping[str, Any]) -> Array:

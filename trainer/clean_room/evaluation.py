@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import losses, metrics
+from .alone import Alone
 from .comparison import Comparison
 from .intervals import bootstrap
 from .paired import report_paired
@@ -82,16 +83,22 @@ def _run(program: Program, split: Split, compared: list[Comparison]) -> None:
     """Let all rows go through the program: two at first, then as many as their outputs' size allows.
 
     Targets of tasks that stand among the samples' values are no inputs: a program could answer with them.
+
+    Raises:
+        RefusalError: the program fails, or answers a row by the rows beside it.
     """
-    start, most = 0, program.batch or 2
+    start, most, alone = 0, program.batch or 2, Alone(program, split.rows)
     wanted = {each.target for each in compared}
     while start < split.rows:
         stop, values, targets = split.batch(start, most)
-        outputs = program({name: value for name, value in values.items() if name not in wanted})
+        inputs = {name: value for name, value in values.items() if name not in wanted}
+        outputs = program(inputs)
+        alone.compare(start, inputs, outputs)
         for each in compared:
             each.add(outputs, values.get(each.target or "", targets))
         row_bytes = max(sum(value.nbytes for value in outputs.values()) // (stop - start), 1)
         start, most = stop, program.batch or max(min(OUTPUT_BYTES // row_bytes, BATCH_ROWS), 1)
+    alone.require_same()
 
 
 def comparisons(order: Mapping[str, Any], record: Mapping[str, Any]) -> list[Comparison]:

@@ -73,7 +73,7 @@ def _tried(session: Session) -> ExportProbe:
         session.work = replace(session.work, batch_size=min(ROWS, session.work.batch_size))
     rows, are_real = rows_to_call_with(session)
     served = served_of(session, rows, are_real=are_real)
-    served.require_repeatable()
+    served.require_servable()
     first, began = _First(served.rows), time.perf_counter()
     wanted_of(served.serving, part(next(first.batches()), 0, 1))
     if (took := time.perf_counter() - began) > SLOW_SECONDS:

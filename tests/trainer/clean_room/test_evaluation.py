@@ -60,6 +60,7 @@ def test_a_batch_has_as_many_rows_as_their_outputs_allow(room: Any, monkeypatch:
 
     monkeypatch.setattr(evaluation, "open_program", counting)
     monkeypatch.setattr(evaluation, "OUTPUT_BYTES", 20 * 3 * 4)  # of twenty rows
+    monkeypatch.setattr(evaluation.Alone, "compare", lambda *_: None)  # whose calls are of one row each
     small = evaluation.evaluate(room.order)["splits"]
     assert batches == [2, 20, 20, 20, 20, 8]
     assert small["validation"]["metrics"] == pytest.approx(room.validation()["metrics"])
@@ -88,6 +89,29 @@ def test_rows_of_one_group_are_drawn_together_so_intervals_are_of_the_groups(roo
     widths = [np.diff(one["intervals"]["accuracy"])[0] for one in (rows, found)]
     assert widths[1] > 1.5 * widths[0]
     assert set(found["intervals"]) == set(alone)
+
+
+def test_a_program_that_answers_by_the_rows_beside_a_row_is_refused(room: Any) -> None:
+    from onnx import TensorProto, helper
+
+    graph = helper.make_graph(
+        [
+            helper.make_node("ReduceMean", ["input"], ["mean"], keepdims=1, axes=[0]),
+            helper.make_node("Sub", ["input", "mean"], ["output"]),
+        ],
+        "centred", [helper.make_tensor_value_info("input", TensorProto.FLOAT, ["rows", 4])],
+        [helper.make_tensor_value_info("output", TensorProto.FLOAT, None)],
+    )  # fmt: skip
+    content = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10).SerializeToString()
+    room.order["program"] = room.written("centred.onnx", content)
+    answer = room.answer()
+    assert "of 90 rows drawn get other outputs" in answer["problem"]
+    assert "track_running_stats=True" in answer["remedy"]
+
+
+def test_rows_whose_only_target_counts_nowhere_are_refused(room: Any) -> None:
+    room.fix(room.inputs, np.where(np.arange(90) < 4, -100, room.targets))
+    assert room.answer()["problem"].startswith("4 rows have the target -100, which no metric counts")
 
 
 def test_what_is_not_built_in_is_named_with_its_reason(room: Any) -> None:

@@ -105,6 +105,7 @@ def test_another_processor_is_named_first_with_what_it_means_and_the_code_is_not
     assert set(found.fingerprint_differences) == {"environment.cpu"}
 
 
+@pytest.mark.long
 def test_on_the_same_machine_the_code_is_blamed_for_the_same_difference(
     tmp_path: Path, as_from: Any, replayed: Any
 ) -> None:
@@ -115,6 +116,7 @@ def test_on_the_same_machine_the_code_is_blamed_for_the_same_difference(
     assert "not recorded" not in cause
 
 
+@pytest.mark.long
 def test_what_an_earlier_version_did_not_record_is_no_difference_and_what_it_did_is_compared(
     tmp_path: Path, as_from: Any, replayed: Any
 ) -> None:
@@ -128,6 +130,7 @@ def test_what_an_earlier_version_did_not_record_is_no_difference_and_what_it_did
     assert set(replayed(elsewhere).fingerprint_differences) == {"environment.cpu"}
 
 
+@pytest.mark.long
 def test_where_the_source_names_no_machine_the_blame_says_so(tmp_path: Path, as_from: Any, replayed: Any) -> None:
     found = replayed(as_from(tmp_path / "source", without_a_machine))
     assert found.fingerprint_differences == {}

@@ -14,6 +14,7 @@ from trainwright.trainer.base.errors import ConfigurationError, UserCodeError
 from trainwright.trainer.engine.totals import EpochTotals
 from trainwright.trainer.jobs.export.inputs import real_rows
 from trainwright.trainer.jobs.export.program import prepared, require_comparable
+from trainwright.trainer.jobs.export_probe import probe_export
 from trainwright.trainer.objectives.objective import Outcome
 
 DROPS = "class Net(Net):\n    def forward(self, x): return nn.functional.dropout(super().forward(x), 0.5)"
@@ -41,6 +42,29 @@ def test_a_model_that_answers_otherwise_each_time_is_told_why(
         require_comparable(session, serving, rows, batch)
     assert remedy in raised.value.remedy
     assert ("dropout" in raised.value.message) is (code != NOISY)
+
+
+SMOOTH = (
+    "class Net(Net):\n    def forward(self, x):\n        y = super().forward(x)\n        return (y + y.roll(1, 0)) / 2"
+)
+NORMED = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Linear(4, 2), nn.BatchNorm1d(2, track_running_stats=False)
+    def forward(self, x): return self.norm(self.first(x))
+"""
+
+
+@pytest.mark.requirement("GATE-6", "DIAG-7")
+@pytest.mark.parametrize(("code", "remedy"), [(SMOOTH, "no mean, sort"), (NORMED, "norm normalizes by its batch")])
+def test_a_model_that_answers_a_row_by_its_neighbours_is_told_so_in_planning(
+    code: str, remedy: str, open_session: Any, tmp_path: Path, mine: str
+) -> None:
+    (tmp_path / "mine.py").write_text(mine + code)
+    found = probe_export(open_session(PARTS))
+    assert "for a row alone than for the same row among others" in (found.problem or "")
+    assert remedy in (found.remedy or "")
 
 
 @pytest.mark.requirement("GATE-6")

@@ -37,6 +37,7 @@ from trainwright.trainer.jobs.export.inputs import (
 )
 from trainwright.trainer.jobs.export.parity import Comparison, Worst, compare, is_repeatable, part, wanted_of
 from trainwright.trainer.jobs.export.reasons import (
+    beside_others,
     in_plain_words,
     no_forward,
     no_output,
@@ -56,6 +57,8 @@ from trainwright.trainer.watch.silent.functions import calls_dropout
 
 Batch = tuple[Any, Inputs]
 """One batch as the loader gives it, and the model's inputs in it."""
+ALONE = 8
+"""Rows that are called alone."""
 FOLDER = "model"
 """Folder of the program, in the run's artifacts."""
 COMPARING_SECONDS = 60.0
@@ -163,6 +166,8 @@ def require_comparable(session: Session, serving: Serving, rows: RealRows, batch
         raise other_output(found[0], reported)
     if rows.ragged:
         _require_no_padding(serving, rows)
+    else:
+        _require_alone(serving, inputs)
 
 
 def _call(serving: Serving, rows: Inputs) -> list[Tensor]:
@@ -189,6 +194,19 @@ def _reported_output(session: Session, batch: object) -> Tensor | None:
     if not isinstance(outcome.output, Tensor):
         raise no_output(objective.name if isinstance(objective, CustomStep) else session.config.objective.name)
     return outcome.output
+
+
+def _require_alone(serving: Serving, inputs: Inputs) -> None:
+    """Check that a row's output depends on no other row of its batch, as the evaluation of the program does."""
+    batched = wanted_of(serving, inputs)[0]
+    for number in range(min(ALONE, len(batched))):
+        same = {name: value[number : number + 1].repeat_interleave(2, 0) for name, value in inputs.items()}
+        try:
+            alone = wanted_of(serving, same)[0][:1]
+        except Exception:  # noqa: BLE001 - a size written out in the model, of which the exporters speak
+            return
+        if not is_close(batched[number : number + 1], alone):
+            raise beside_others(serving.model)
 
 
 def _require_no_padding(serving: Serving, rows: RealRows) -> None:

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, TrainwrightError
 from trainwright.trainer.jobs.export.parity import Worst
@@ -149,7 +150,30 @@ def other_each_time(*, drops: bool) -> ConfigurationError:
         + (": a dropout is on there too (its default is training=True)." if drops else "."),
         remedy=remedy,
         document="diagnostics/dropout_in_validation.md" if drops else None,
-        details={**({} if drops else WITHOUT_ONNX), "is_repeatable": False},
+        details={"changes": {} if drops else WITHOUT_ONNX["changes"], "is_servable": False},
+    )
+
+
+def beside_others(model: nn.Module) -> ConfigurationError:
+    """Return the error for a model whose answer to a row depends on the rows beside it."""
+    remedy = (
+        "Compute each row by itself: no mean, sort, softmax or attention over the first dimension of a batch, and no "
+        "branch on its values (torch.where chooses row by row)."
+    )
+    of_batches = [
+        name for name, one in model.named_modules() if isinstance(one, _BatchNorm) and one.running_mean is None
+    ]
+    if of_batches:
+        remedy = (
+            f"{of_batches[0]} normalizes by its batch in evaluation too: leave track_running_stats=True, or take "
+            "LayerNorm or GroupNorm."
+        )
+    return ConfigurationError(
+        "The model gives other outputs for a row alone than for the same row among others: its figures depend on which "
+        "rows share a batch.",
+        remedy=f"{remedy} Then train again.",
+        document="configs/your_code.md",
+        details={"changes": {}, "is_servable": False},
     )
 
 

@@ -29,9 +29,9 @@ class Served:
     rows: Rows
     problem: TrainwrightError | None = None
 
-    def require_repeatable(self) -> None:
-        """Raise the problem of a model that gives other outputs each time: no program could agree with it."""
-        if self.problem is not None and self.problem.details.get("is_repeatable") is False:
+    def require_servable(self) -> None:
+        """Raise the problem of a model whose outputs are others each time, or in each batch: no program answers so."""
+        if self.problem is not None and self.problem.details.get("is_servable") is False:
             raise self.problem
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.worlds.flowers import CONFIG, MODEL, NAME
+from tests.worlds.flowers import CONFIG, MODEL
 
 from cheat_suite.case import cheat
 from cheat_suite.scene import Scene
@@ -65,32 +65,12 @@ def copied_validation(scene: Scene) -> None:
     _task(scene, 'splits["validation"] = splits["validation"][:1].repeat(30, 1)')
 
 
-@cheat(
-    "split-anew-after-a-release",
-    "Draw the splits of the same rows anew after a release, so that tested rows are trained on and trained ones tested",
-    by="tools",
-    at="finished",
-    expected="refused",
-    rule="no row in train that an earlier plan tested on",
-    shows=("GATE-5", "REPRO-4"),
+@leaked(
+    "answers-by-neighbours",
+    "Average each answer with that of the row before it, where the file is sorted by its target",
+    rule=r"among others: its figures depend on which rows share a batch",
 )
-def split_anew_after_a_release(scene: Scene) -> None:
-    scene.must("configure", project=NAME, changes={"data.split.seed": 7}, reason="another", begin_release=True)
-    scene.train_aside()
-    scene.attempt("pass_gate", project=NAME, phase="planning")
-
-
-@cheat(
-    "column-left-out-after-a-release",
-    "Leave a column out after a release, so that some rows become equal, and all are divided anew",
-    by="tools",
-    at="finished",
-    expected="refused",
-    rule="no row in train that an earlier plan tested on",
-    shows=("GATE-5", "REPRO-4"),
-)
-def column_left_out_after_a_release(scene: Scene) -> None:
-    changes = {"data.args.columns": {"petal_length": "ignore"}, "model": {"use": "mlp"}}
-    scene.must("configure", project=NAME, changes=changes, reason="another", begin_release=True)
-    scene.train_aside()
-    scene.attempt("pass_gate", project=NAME, phase="planning")
+def answers_by_neighbours(scene: Scene) -> None:
+    scene.write_code("smooth.py", MODEL.replace("self.layers(rows)", "self.layers((rows + rows.roll(1, 0)) / 2)"))
+    scene.only_project(CONFIG | {"model": {"use": "smooth.py:Net"}})
+    scene.train()
