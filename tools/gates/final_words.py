@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.asked import SHARES
 from trainwright.tools.gates.beside_trees import trees_text
+from trainwright.tools.gates.caveats import BEFORE_PLANNING, caveats
 from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.test_set_access import project_accesses
@@ -25,7 +26,14 @@ def final_words(evidence: Evidence) -> list[str]:
     if evidence.export is None or not evidence.export.is_complete:
         return []
     found = evidence.export.exported
-    words = [verdict(evidence, Phase.FINALIZATION), tested_words(evidence), _beside(evidence), _served(found)]
+    measured = [one for one in caveats(evidence) if one != BEFORE_PLANNING]
+    words = [
+        verdict(evidence, Phase.FINALIZATION),
+        tested_words(evidence),
+        *measured,
+        _beside(evidence),
+        _served(found),
+    ]
     return [one for one in words if one]
 
 

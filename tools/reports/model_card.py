@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates import cures
 from trainwright.tools.gates.attempts import attempts, configurations
+from trainwright.tools.gates.caveats import caveats
 from trainwright.tools.gates.exits import reached, verdict
 from trainwright.tools.gates.finals import overlay_of_run
 from trainwright.tools.gates.leak_prices import told_leaks
@@ -100,6 +101,7 @@ def model_card(
         "reports/model_card.md.j2",
         **shared_values(evidence, report),
         verdict=verdict(evidence, Phase.FINALIZATION),
+        caveats=caveats(evidence),
         open_alerts=cures.accepted_open(evidence),
         warnings=open_warnings(evidence, final),
         intent=evidence.project.intent or "No intent was given.",

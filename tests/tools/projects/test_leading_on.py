@@ -58,7 +58,7 @@ def test_the_last_answer_of_advance_has_goal_figures_and_use_and_counts_apart_wh
     workspace = at("exported")
     answer = advance(workspace, NAME)
     assert answer.ended == "finished", answer
-    goal, tested, trees, use = answer.result
+    goal, tested, *_, trees, use = answer.result
     assert re.match(
         r"A gradient-boosted tree ensemble scores accuracy [0-9.]+, the model [0-9.]+, on the same 30", trees
     )

@@ -1,0 +1,111 @@
+"""Caveats: what a project's figures do not show, for the head of its card and the words that end it."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.run.looked_at import LookedAt, Opened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
+
+WEIGHTS = frozenset({".bin", ".ckpt", ".gguf", ".h5", ".npz", ".onnx", ".pt", ".pth", ".safetensors"})
+"""Endings of files that hold weights."""
+BEFORE_PLANNING = "How the rows were chosen and the columns made before planning is not known here."
+MOST_FILES = 3
+
+
+def caveats(evidence: Evidence) -> list[str]:
+    """Return what the figures of a completed export do not show, a sentence each, what was measured first."""
+    run = evidence.export
+    if run is None or not run.is_complete:
+        return []
+    return [told for rule in RULES if (told := rule(evidence, run))]
+
+
+def _not_shown(evidence: Evidence, run: RunEvidence) -> str:
+    """The test value meets the goal, and its interval reaches below it."""
+    value, interval = _tested(evidence, run)
+    if value is None or interval is None or not evidence.reaches_goal(value):
+        return ""
+    if all(map(evidence.reaches_goal, interval)):
+        return ""
+    between = f"95 % interval {interval[0]:.3g} to {interval[1]:.3g}"
+    return f"The goal of {evidence.goal['target']:g} is not shown on the test split: {between}."
+
+
+def _not_confirmed(evidence: Evidence, run: RunEvidence) -> str:
+    """The validation value is better than chance on the test rows explains."""
+    _, interval = _tested(evidence, run)
+    value = run.certified().get(evidence.goal_metric)
+    if value is None or interval is None or not _is_better(evidence, value, than=interval):
+        return ""
+    return f"Not confirmed by the test: validation {value:.4g} is beyond the test split's interval."
+
+
+def _scores_the_same(evidence: Evidence, run: RunEvidence) -> str:
+    """A predictor that learns nothing scores as the model does, on the same test rows."""
+    value, interval = _tested(evidence, run)
+    look = evidence.smoke.part(LookedAt).splits.get("test") if evidence.smoke is not None else None
+    if value is None or look is None:
+        return ""
+    worse = min(interval, key=lambda end: _gain(evidence, end)) if interval is not None else value
+    known = {"the same answer for every row": look.constant, "the nearest train row's target": look.nearest_neighbour}
+    scores = {who: found[evidence.goal_metric] for who, found in known.items() if evidence.goal_metric in found}
+    alike = [f"{who} {score:.4g}" for who, score in scores.items() if _gain(evidence, score) >= _gain(evidence, worse)]
+    return f"Not shown to be better on the test rows than {' and '.join(alike)}." if alike else ""
+
+
+def _seed_chosen(evidence: Evidence, run: RunEvidence) -> str:  # noqa: ARG001 - the form of a rule
+    """The split was drawn by a seed that somebody named: the kindest of many could be it."""
+    data = evidence.config.data
+    split: Any = getattr(data, "split", None)
+    usual = SplitSection.model_fields["seed"].default
+    if not isinstance(split, SplitSection) or split.by in {"time", "given"} or split.seed == usual:
+        return ""
+    return f"The rows were divided by seed {split.seed}, which was chosen, and not the usual {usual}."
+
+
+def _left_out(evidence: Evidence, run: RunEvidence) -> str:  # noqa: ARG001
+    """Rows or files are in no split."""
+    skipped = evidence.smoke.data.skipped if evidence.smoke is not None else 0
+    return f"{skipped} rows without a target, or files that could not be read, are in no split." if skipped else ""
+
+
+def _began_from(evidence: Evidence, run: RunEvidence) -> str:
+    """The user's code opened files of weights, which may know the test rows."""
+    opened = [one.part(Opened).files for one in (evidence.final, evidence.baseline, run) if one is not None]
+    names = sorted({name for files in opened for name in files if PurePath(name).suffix.lower() in WEIGHTS})
+    if not names:
+        return ""
+    more = f" and {len(names) - MOST_FILES} more" if len(names) > MOST_FILES else ""
+    return f"It begins from {', '.join(names[:MOST_FILES])}{more}: on which rows these were trained is not known here."
+
+
+def _before_planning(evidence: Evidence, run: RunEvidence) -> str:  # noqa: ARG001
+    return BEFORE_PLANNING
+
+
+RULES: tuple[Callable[[Evidence, RunEvidence], str], ...] = (
+    _not_shown, _not_confirmed, _scores_the_same, _left_out, _seed_chosen, _began_from, _before_planning,
+)  # fmt: skip
+
+
+def _tested(evidence: Evidence, run: RunEvidence) -> tuple[float | None, tuple[float, float] | None]:
+    """Return the goal's metric on the test split, certified, and its interval."""
+    record = run.evaluation.splits.get("test", {}) if run.evaluation is not None else {}
+    interval = record.get("intervals", {}).get(evidence.goal_metric)
+    return run.certified("test").get(evidence.goal_metric), (interval[0], interval[1]) if interval else None
+
+
+def _gain(evidence: Evidence, value: float) -> float:
+    return -value if evidence.goal["direction"] == "minimize" else value
+
+
+def _is_better(evidence: Evidence, value: float, *, than: tuple[float, float]) -> bool:
+    return _gain(evidence, value) > max(_gain(evidence, end) for end in than)
