@@ -31,6 +31,11 @@ def code_folder(workspace: Workspace, requested: str) -> Path:
     path = (roots[0] / Path(requested).expanduser()).resolve() if roots else Path(requested).resolve()
     if not path.is_dir():
         raise ConfigurationError(f"code_root {str(path)!r} is not a folder.", remedy="Name an existing folder.")
+    if path == workspace.path.resolve():
+        raise ConfigurationError(
+            f"code_root {str(path)!r} is the workspace, which holds what was measured.",
+            remedy="Name the folder of your code, outside it.",
+        )
     return path
 
 

@@ -24,7 +24,7 @@ from trainwright.tools.verification.findings import Case, Finding, Found, Tell, 
 from trainwright.tools.verification.goals import verify_goals
 from trainwright.tools.verification.provenance import verify_provenance
 from trainwright.tools.verification.releases import verify_carried, verify_releases, verify_since
-from trainwright.tools.verification.rows import verify_configurations, verify_rows, verify_triggers
+from trainwright.tools.verification.rows import verify_configurations, verify_rows, verify_times, verify_triggers
 from trainwright.tools.verification.searches import verify_searches
 from trainwright.tools.verification.signatures import attestation
 from trainwright.tools.verification.verdicts import verify_verdicts
@@ -46,6 +46,7 @@ UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError
 """Errors raised by a value that no server has written."""
 PARTS: dict[str, Callable[[Case], Found]] = {
     "plain_copies": verify_copies,
+    "times": verify_times,
     "projects": partial(verify_rows, Project),
     "configurations": verify_configurations,
     "releases": verify_releases,

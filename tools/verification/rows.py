@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sqlalchemy import select, text
@@ -25,6 +27,7 @@ TRIGGERS = {
     for action in ("DELETE", "UPDATE")
 }
 """The triggers of the migrations, word for word."""
+CLOCKS_DIFFER = timedelta(minutes=1)
 
 
 def verify_rows(table: type[Base], case: Case) -> Found:
@@ -32,6 +35,18 @@ def verify_rows(table: type[Base], case: Case) -> Found:
     rows = list(case.session.scalars(select(table)))
     problems = [difference for row in rows for difference in case.rows.differences(row)]
     return len(rows), found("database", problems + removed(case.rows.of(table), rows))
+
+
+def verify_times(case: Case) -> Found:
+    """Name the entries that are dated before the one that they follow, by more than clocks are set right by."""
+    times = [(entry, datetime.fromisoformat(entry.time)) for entry in case.entries]
+    back = [
+        f"ledger entry {entry.sequence} is dated {entry.time}, before entry {other.sequence} ({other.time}), which it "
+        "follows: the clock was set back"
+        for (other, before), (entry, time) in pairwise(times)
+        if before - time > CLOCKS_DIFFER
+    ]
+    return len(times), [Finding(where="ledger", what=what, counts=False) for what in back]
 
 
 def verify_configurations(case: Case) -> Found:

@@ -52,6 +52,8 @@ def test_a_folder_with_other_files_or_outside_the_owners_roots_is_refused(at: At
         projects.configure(workspace, NAME, changes={"code_root": str(other)})
     with pytest.raises(ConfigurationError, match="does not hold the files"):  # and the owner is not asked in vain
         projects.configure(workspace, NAME, changes={"code_root": "/etc"})
+    with pytest.raises(ConfigurationError, match="is the workspace, which holds what was measured"):
+        projects.configure(workspace, NAME, changes={"code_root": str(workspace.path)})
     shutil.copytree(workspace.path.parent / "code", outside := tmp_path / "outside")
     with pytest.raises(ApprovalNeededError, match=f"code_root {outside}"):
         projects.configure(workspace, NAME, changes={"code_root": str(outside)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from trainwright.tools.gates.phases import Phase
 from trainwright.tools.ledger import append
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
 from trainwright.tools.verification import verify_workspace
+from trainwright.tools.verification.rows import verify_times
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.signing import VARIABLE, new_key, public_path
 from trainwright.trainer.base.errors import GateRefusedError, IntegrityError
@@ -42,6 +44,15 @@ def test_every_verdict_of_a_whole_project_is_derived_again_to_the_letter(at: At)
     report = verify_workspace(at("finished").path)
     assert report.findings == []
     assert report.checked["verdicts"] == 5
+
+
+def test_an_entry_that_is_dated_before_the_one_it_follows_is_named() -> None:
+    times = ["2026-11-27T10:00:00+00:00", "2026-11-27T09:59:30+00:00", "2026-11-24T10:00:00+00:00"]
+    entries = [SimpleNamespace(sequence=number, time=time) for number, time in enumerate(times, 1)]
+    count, (finding,) = verify_times(SimpleNamespace(entries=entries))  # type: ignore[arg-type]
+    assert count == 3
+    assert finding.what.startswith("ledger entry 3 is dated 2026-11-24T10:00:00+00:00, before entry 2")
+    assert not finding.counts, "a clock that was wrong may have been set right"
 
 
 @pytest.mark.requirement("GATE-3", "GATE-5")
