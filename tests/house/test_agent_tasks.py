@@ -84,6 +84,7 @@ def replaced(path: Path, before: object, after: object) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_figures_and_rows_of_a_release_are_found_again_from_outside(agents: Any, irises: tuple[Any, Path]) -> None:
     found = agents("verifying").verify(*irises)
     assert found.problems == []

@@ -60,6 +60,7 @@ async def until_alert(agent, run_id):
 
 
 @pytest.mark.parametrize("policy", variants(["checkpoint", "stop"], quick=["checkpoint"]))
+@pytest.mark.long
 async def test_a_run_whose_curves_go_critical_is_saved_and_ends_once_and_goes_on_when_the_owner_accepts_it(
     warm_stdio, server_process, workspace, growing, policy
 ):

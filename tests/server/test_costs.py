@@ -28,6 +28,7 @@ def prices(folder: Path) -> None:
     )
 
 
+@pytest.mark.long
 async def test_the_answer_is_small_in_both_forms_and_says_what_next(in_memory: Any, workspace: Path) -> None:
     async with in_memory() as agent:
         await agent.project("iris")

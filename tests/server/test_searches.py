@@ -43,6 +43,7 @@ async def until_trials(agent, study_id, count):
 
 
 @pytest.mark.requirement("TUNE-3", "TUNE-5", "TUNE-7")
+@pytest.mark.long
 async def test_two_agents_that_search_at_once_share_the_same_search_and_keep_others_apart(warm_stdio, workspace):
     async with warm_stdio() as one, warm_stdio() as other:
         found = {}

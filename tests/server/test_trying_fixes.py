@@ -19,6 +19,7 @@ SICK = {
 
 
 @pytest.mark.requirement("DIAG-8", "DIAG-10", "MCP-5")
+@pytest.mark.long
 async def test_a_trial_of_a_fix_survives_the_death_of_its_server_and_proposes_what_cured(
     over_stdio, server_process, text
 ):

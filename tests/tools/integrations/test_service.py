@@ -107,6 +107,7 @@ def test_it_answers_as_the_model_was_evaluated(kind: str, model_of: Any, service
     assert np.mean([names.index(one["label"]) for one in found] == targets) == pytest.approx(reported)
 
 
+@pytest.mark.long
 def test_a_number_is_answered_in_the_targets_own_units(model_of: Any, service_of: Callable[[str], Service]) -> None:
     rows, outputs, targets = held_back(model_of("number"))
     found = [one["value"] for one in predicted(service_of("number"), rows)]
@@ -320,6 +321,7 @@ def test_a_file_that_is_not_the_released_one_starts_no_service(model_of: Any, tm
 
 
 @pytest.mark.parametrize(("kind", "own"), [("table", []), ("picture", ["pillow"]), ("text", ["tokenizers"])])
+@pytest.mark.long
 def test_the_lock_file_has_what_the_service_imports_and_no_more(
     kind: str, own: list[str], model_of: Any, tmp_path: Path
 ) -> None:

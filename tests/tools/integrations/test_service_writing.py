@@ -81,6 +81,7 @@ def test_it_writes_what_the_released_weights_write(
 
 
 @pytest.mark.parametrize(("kind", "own"), [("writing", ["tokenizers"]), ("packed_writing", [])])
+@pytest.mark.long
 def test_its_packages_are_locked_and_its_example_is_a_row(
     kind: str, own: list[str], model_of: Any, service_of: Callable[[str], Service], tmp_path: Path
 ) -> None:

@@ -86,6 +86,7 @@ def test_an_impostor_on_the_warm_processs_socket_gets_neither_run_nor_key(
 
 
 @pytest.mark.requirement("GATE-5", "REPRO-1")
+@pytest.mark.long
 def test_a_request_cannot_bring_an_environment_along_and_another_environment_is_another_process(
     own: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

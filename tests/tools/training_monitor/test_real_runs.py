@@ -123,6 +123,7 @@ def test_a_huge_learning_rate_is_named_as_the_cause_of_a_loss_that_is_not_finite
 
 
 @pytest.mark.requirement("DIAG-2")
+@pytest.mark.long
 def test_a_large_model_on_a_few_random_labels_overfits(train):
     run = train(
         "overfitted",

@@ -123,6 +123,7 @@ def test_what_grpo_generated_for_several_steps_survives_a_kill_between_them(
     assert runs[0].evidence("summary")["weights_digest"] == runs[1].evidence("summary")["weights_digest"]
 
 
+@pytest.mark.long
 def test_a_loss_that_is_not_finite_ends_the_run_before_the_update(
     tmp_path: Path, script: str, make_run: Any, work: Any, root: Path
 ) -> None:
@@ -158,6 +159,7 @@ TWO_SETS = {
 }
 
 
+@pytest.mark.long
 def test_a_method_of_an_older_signature_is_the_users_with_the_argument_to_add(
     tmp_path: Path, script: str, make_run: Any, work: Any, root: Path
 ) -> None:
@@ -174,6 +176,7 @@ def test_a_method_of_an_older_signature_is_the_users_with_the_argument_to_add(
     assert "num_items_in_batch=None" in failure.remedy
 
 
+@pytest.mark.long
 def test_several_evaluation_sets_are_measured_together_and_chosen_by_together(
     tmp_path: Path, script: str, make_run: Any, work: Any, root: Path
 ) -> None:

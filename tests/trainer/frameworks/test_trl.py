@@ -82,6 +82,7 @@ def test_it_runs_as_it_is_and_a_kill_changes_nothing(  # noqa: PLR0917 - fixture
         assert (one.path / "model.safetensors").read_bytes() == (other.path / "model.safetensors").read_bytes()
 
 
+@pytest.mark.long
 def test_the_adapter_is_exported_alone_and_merged_with_the_tokenizer(
     lora: RunDirectory, tmp_path: Path, make_run: Any, work: Any
 ) -> None:

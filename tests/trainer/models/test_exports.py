@@ -106,6 +106,7 @@ def test_an_export_is_compared_on_real_rows_where_they_are_what_the_model_takes(
 
 @pytest.mark.requirement("GATE-6", "CKPT-5")
 @pytest.mark.parametrize("kind", ["gpt", "library with adapters"])
+@pytest.mark.long
 def test_a_language_model_leaves_a_program_that_gives_its_outputs(
     kind: str, project: Path, make_run: Any, work: Any, request: pytest.FixtureRequest
 ) -> None:
