@@ -244,9 +244,8 @@ def split_rows(run: RunDirectory, sizes: Mapping[str, int]) -> SplitRows:
         digest_bytes(f"{name} {row}".encode()).encode()[-RECORD:] for name in ORDER for row in range(sizes[name])
     )
     (run.artifacts / FILE).write_bytes(content)
-    return SplitRows(
-        level=0, kept=dict(sizes), size=RECORD, source=digest_bytes(b"files"), digest=digest_bytes(content)
-    )
+    known = {"source": digest_bytes(b"files"), "digest": digest_bytes(content)}
+    return SplitRows(level=0, kept=dict(sizes), size=RECORD, columns=[], **known)
 
 
 def _sha256(path: Path) -> str:

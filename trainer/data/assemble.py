@@ -26,7 +26,7 @@ from trainwright.trainer.data.first_look import FirstLook, Found
 from trainwright.trainer.data.images.samples import ImageSamples
 from trainwright.trainer.data.images.splits import picture_parts, picture_splits
 from trainwright.trainer.data.leaks.copies import without_copies
-from trainwright.trainer.data.marks import marks_from, marks_of
+from trainwright.trainer.data.marks import Known, marks_from, marks_of
 from trainwright.trainer.data.order import Part
 from trainwright.trainer.data.own_samples import holds_none, no_sample, not_a_data_set, require_sound
 from trainwright.trainer.data.preprocessing import Preprocessing, Unfitted, restored
@@ -248,8 +248,8 @@ def divide(samples: Any, section: SplitSection, loaded: Loaded | None = None) ->
         with clock.paused():
             labels = samples.column(-1).reshape(-1).numpy() if rows.has_labels(samples) else None
             key = None if loaded is None else loaded.keys.get(section.key or "")
-            names, placed_in = (None, "") if loaded is None else (loaded.class_names, loaded.placed_in)
-            contents, known_by = partial(_contents, samples, loaded), partial(marks_of, samples, names, placed_in)
+            known = Known() if loaded is None else Known.of(loaded, len(samples))
+            contents, known_by = partial(_contents, samples, loaded), partial(marks_of, samples, known)
             found = split_rows(Rows(rows.unit_numbers(samples), labels, key, contents, known_by), section)
             if section.drop_copies:
                 found = _without_copies(samples, found)

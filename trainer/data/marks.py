@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -14,9 +14,18 @@ from trainwright.trainer.base.canonical import digest_json, number_of
 from trainwright.trainer.data import cache, rows
 from trainwright.trainer.data.tensors import TensorSamples
 
+if TYPE_CHECKING:
+    from trainwright.trainer.data.table.schema import Column
+
 Array = np.ndarray[Any, Any]
 NOWHERE = bytes(8)
 """In place of a row's place."""
+NO_HEAD = bytes(8)
+"""In place of the hash by which rows of large data are drawn."""
+CELL = ">u4"
+"""Type of a cell's hash."""
+MOST_CELLS = 1 << 22
+"""Of which hashes are kept."""
 AT_ONCE = 1 << 15
 PLACED = frozenset({"csv", "jsonl", "parquet", "orc"})
 """Sources that read all rows of their files."""
@@ -24,11 +33,12 @@ PLACED = frozenset({"csv", "jsonl", "parquet", "orc"})
 
 @dataclass(frozen=True)
 class Marks:
-    """Of rows in their order: 16 bytes of content and inputs each, 8 bytes of the place."""
+    """Records of rows, in their order, as trainer/run/split_rows.py reads them."""
 
-    contents: list[bytes]
-    inputs: list[bytes]
-    places: list[bytes]
+    records: list[bytes]
+    """Of 8 bytes of a hash, 16 of the content's digest, 16 of the inputs' digest, 8 of the place, 4 of each cell."""
+    columns: list[str]
+    """Names of the cells."""
     source: str = ""
     """Digest of the files that the places are in; empty where rows have none."""
 
@@ -69,23 +79,90 @@ def source_of(name: str, files: Sequence[Path], size: int, skipped: Sequence[str
     return digest_json([[cache.current().digests.of(path) for path in files], size, list(skipped)])
 
 
-def marks_of(samples: TensorSamples, names: list[str] | None, source: str, chosen: Array | None = None) -> Marks:
-    """Return the marks of samples in memory, or of those at `chosen`; classes by their `names`."""
-    known = by_class_name(samples, names)
+@dataclass(frozen=True)
+class Known:
+    """What a source knows of samples in memory."""
+
+    class_names: list[str] | None = None
+    source: str = ""
+    """Digest of the files that the samples' rows are in, by number."""
+    columns: Sequence[Column] = ()
+    """Of a table, in the order of the inputs, whose cells are told apart."""
+
+    @classmethod
+    def of(cls, found: Any, size: int) -> Known:
+        """Return what samples loaded, or splits of them, say of `size` rows; of very many cells none are told apart."""
+        columns = found.schema.features if found.schema is not None and found.series is None else []
+        return cls(found.class_names, found.placed_in, columns if size * len(columns) <= MOST_CELLS else ())
+
+
+def marks_of(samples: TensorSamples, known: Known, chosen: Array | None = None, heads: Array | None = None) -> Marks:
+    """Return the marks of samples in memory, or of those at `chosen`, with the hashes by which these were drawn."""
+    named = by_class_name(samples, known.class_names)
     chosen = np.arange(len(samples)) if chosen is None else chosen
-    contents, inputs = (_digests(one, chosen) for one in (known, rows.without_targets(known)))
-    numbers = (1 + places_of(samples)[chosen]).astype(">u8") if source else np.zeros(len(chosen), ">u8")
-    return Marks(contents, inputs, numbers.view("V8").tolist(), source)
+    contents, inputs = (_digests(one, chosen) for one in (named, rows.without_targets(named)))
+    numbers = (1 + places_of(samples)[chosen]).astype(">u8") if known.source else np.zeros(len(chosen), ">u8")
+    first = np.zeros(len(chosen), ">u8") if heads is None else heads.astype(">u8")
+    columns, cells = cells_of(samples, known.columns, chosen)
+    parts = (first.view("V8").tolist(), contents, inputs, numbers.view("V8").tolist(), cells)
+    return Marks([*map(b"".join, zip(*parts, strict=True))], columns, known.source)
 
 
 def marks_from(contents: Sequence[str], inputs: Sequence[str]) -> Marks:
     """Return the marks of samples that were read one by one, by their digests of 32 hex digits."""
-    return Marks([*map(bytes.fromhex, contents)], [*map(bytes.fromhex, inputs)], [NOWHERE] * len(contents))
+    pairs = (map(bytes.fromhex, pair) for pair in zip(contents, inputs, strict=True))
+    return Marks([NO_HEAD + one + other + NOWHERE for one, other in pairs], [])
+
+
+def cells_of(samples: TensorSamples, columns: Sequence[Column], chosen: Array) -> tuple[list[str], list[bytes]]:
+    """Return the names of a table's columns, and of each row at `chosen` a hash of each cell, one behind the other.
+
+    A category's hash is of its text, since its number may change as data grow.
+    """
+    inputs = samples.raw.base[0]
+    if inputs.dim() != 2 or not columns:
+        return [], [b""] * len(chosen)
+    held = inputs[torch.from_numpy(places_of(samples)[chosen])].double().numpy()
+    found, place = np.empty((len(chosen), len(columns)), dtype=CELL), 0
+    for number, column in enumerate(columns):
+        part = held[:, place : place + column.width]
+        found[:, number] = _hashed(_by_text(part[:, 0], column.values) if column.kind == "category" else part)
+        place += column.width
+    width = found.shape[1] * found.itemsize
+    return [column.name for column in columns], found.view(f"V{width}").reshape(-1).tolist()
+
+
+def _by_text(codes: Array, values: Mapping[str, int]) -> Array:
+    """Return a number of each code's text, (rows, 1); of a missing one, or of none, NaN."""
+    numbers = np.full(max(values.values(), default=-1) + 2, np.nan)
+    for text, code in values.items():
+        numbers[code] = number_of(text) % 2**52
+    known = np.where((codes >= 0) & (codes < len(numbers) - 1), codes, len(numbers) - 1)
+    return np.asarray(numbers[known.astype(np.int64)])[:, None]
+
+
+def _hashed(part: Array) -> Array:
+    """Return 32 bits of a hash of each row, (rows,), of numbers (rows, width); all NaN are one."""
+    bits = np.where(np.isnan(part), np.nan, part + 0.0).view(np.uint64)
+    found = np.zeros(len(part), dtype=np.uint64)
+    for column in bits.T:
+        found = mixed(found + column)
+    return (found >> np.uint64(32)).astype(np.uint32)
 
 
 def places_of(samples: TensorSamples) -> Array:
     """Return the numbers of the samples' rows in the files, (samples,)."""
     return np.arange(len(samples)) if samples.rows is None else samples.rows.numpy()
+
+
+def mixed(hashes: Array) -> Array:
+    """Return hashes whose highest bits depend on all bits: the finalizer of SplitMix64 (Steele et al. 2014)."""
+    found: Array = hashes ^ (hashes >> np.uint64(30))
+    found = found * np.uint64(0xBF58476D1CE4E5B9)
+    found ^= found >> np.uint64(27)
+    found = found * np.uint64(0x94D049BB133111EB)
+    found ^= found >> np.uint64(31)
+    return found
 
 
 def by_class_name(samples: TensorSamples, names: list[str] | None) -> TensorSamples:

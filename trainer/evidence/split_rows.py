@@ -14,27 +14,30 @@ from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import KnownSamples, TensorSamples
 from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.directory import write_atomically
-from trainwright.trainer.run.split_rows import FILE, HASH, MOST_ROWS, ORDER, RECORD, SplitRows
+from trainwright.trainer.run.split_rows import CELL, FILE, HASH, MOST_ROWS, ORDER, RECORD, SplitRows
 
 Array = np.ndarray[Any, Any]
 
 
 def record_split_rows(run: RunDirectory, splits: Splits) -> None:
     """Write which rows each split holds: `artifacts/split_rows.bin` and, as evidence, what is in it."""
-    found, level = rows_of(splits)
-    if found is None:
+    recorded = rows_of(splits)
+    if recorded is None:
         why = f"samples that are read one by one, more than {MAX_SAMPLES_READ} of them"
         run.write_evidence(SplitRows(not_recorded=why))
         return
+    found, level, columns = recorded
     content = b"".join(b"".join(found.get(name, [])) for name in ORDER)
     write_atomically(run.artifacts / FILE, content)
     run.written[f"artifacts/{FILE}"] = digest_bytes(content)
     kept, digest = {name: len(records) for name, records in found.items()}, digest_bytes(content)
-    run.write_evidence(SplitRows(level=level, kept=kept, size=RECORD, source=splits.placed_in, digest=digest))
+    size = RECORD + CELL * len(columns)
+    known = {"level": level, "kept": kept, "size": size, "columns": columns, "source": splits.placed_in}
+    run.write_evidence(SplitRows(**known, digest=digest))
 
 
-def rows_of(splits: Splits) -> tuple[dict[str, list[bytes]] | None, int]:
-    """Return the sorted records of each split's different rows, and the level at which they were drawn.
+def rows_of(splits: Splits) -> tuple[dict[str, list[bytes]], int, list[str]] | None:
+    """Return the sorted records of each split's different rows, the level at which they were drawn, their columns.
 
     None where rows are not in memory and too many to have been read one by one.
     """
@@ -43,20 +46,20 @@ def rows_of(splits: Splits) -> tuple[dict[str, list[bytes]] | None, int]:
         parts = {name: splits.series.forecast(samples) for name, samples in parts.items()}
     size = sum(len(one) if type(one) is TensorSamples else splits.records[name].size for name, one in parts.items())
     level = max((size // MOST_ROWS).bit_length(), 0) if size > MOST_ROWS else 0
-    found: dict[str, list[bytes]] = {}
+    found, known = dict[str, list[bytes]](), marks.Known.of(splits, size)
     for name, samples in parts.items():
         record = splits.records[name]
         if type(samples) is TensorSamples:
-            found[name] = sorted(set(_of_tensors(samples, splits.class_names, level, splits.placed_in)))
+            found[name] = sorted(set(_of_tensors(samples, known, level).records))
         elif record.sampled and not isinstance(samples, KnownSamples):
-            return None, 0
+            return None
         else:
             limit = (1 << (64 - level)).to_bytes(9, "big")[1:] if level else None
             pairs = (map(bytes.fromhex, pair) for pair in zip(*contents_and_inputs(splits, name), strict=True))
             drawn = ((one, inputs) for one, inputs in pairs if not limit or one[:HASH] < limit)
             records = {one[:HASH] + one + inputs + marks.NOWHERE for one, inputs in drawn}
             found[name] = sorted(records)
-    return found, level
+    return found, level, [column.name for column in known.columns]
 
 
 def contents_and_inputs(splits: Splits, name: str) -> tuple[list[str], list[str]]:
@@ -70,19 +73,7 @@ def contents_and_inputs(splits: Splits, name: str) -> tuple[list[str], list[str]
     return record.digests, rows.row_digests(rows.without_targets(held), chosen_rows(len(held)))
 
 
-def _of_tensors(samples: TensorSamples, names: list[str] | None, level: int, source: str) -> list[bytes]:
-    hashes = _mixed(rows.row_hashes(marks.by_class_name(samples, names)))
+def _of_tensors(samples: TensorSamples, known: marks.Known, level: int) -> marks.Marks:
+    hashes = marks.mixed(rows.row_hashes(marks.by_class_name(samples, known.class_names)))
     chosen = np.flatnonzero(hashes < np.uint64(1 << (64 - level))) if level else np.arange(len(hashes))
-    found = marks.marks_of(samples, names, source, chosen)
-    heads = hashes[chosen].astype(">u8").view("V8").tolist()
-    return [b"".join(one) for one in zip(heads, found.contents, found.inputs, found.places, strict=True)]
-
-
-def _mixed(hashes: Array) -> Array:
-    """Return hashes whose highest bits depend on all bits: the finalizer of SplitMix64 (Steele et al. 2014)."""
-    mixed: Array = hashes ^ (hashes >> np.uint64(30))
-    mixed = mixed * np.uint64(0xBF58476D1CE4E5B9)
-    mixed ^= mixed >> np.uint64(27)
-    mixed = mixed * np.uint64(0x94D049BB133111EB)
-    mixed ^= mixed >> np.uint64(31)
-    return mixed
+    return marks.marks_of(samples, known, chosen, hashes[chosen])

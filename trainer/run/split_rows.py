@@ -1,13 +1,15 @@
 """Record of the rows that each split holds, and what differs between two. Free of torch.
 
 `artifacts/split_rows.bin` has, of each split in turn, the records of its rows in order: 8 bytes of a hash by which rows
-of large data are drawn, 16 of the content's digest, 16 of the inputs' digest, 8 of its place in the files. Drawn by
-content, a row is in the record of grown data again. A row is known by its place where the files are the same (whichever
-columns are read), else by its inputs where these tell rows apart: another target makes no other row of it.
+of large data are drawn, 16 of the content's digest, 16 of the inputs' digest, 8 of its place in the files; of a table
+then 4 of a hash of each cell. Drawn by content, a row is in the record of grown data again. A row is known by its place
+where the files are the same (whichever columns are read), else by the cells of the columns that both have, or by its
+inputs, where these tell rows apart: another target, a column more or less makes no other row of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,7 +24,11 @@ if TYPE_CHECKING:
 FILE = "split_rows.bin"
 ORDER = ("train", "validation", "test")
 HASH, CONTENT, INPUTS, RECORD = 8, 24, 40, 48
-"""Where the parts of a row's record end."""
+"""Where the parts of a row's record end, before its cells."""
+CELL = 4
+"""Bytes of a cell's hash."""
+SAME_CELLS = 0.5
+"""Share of different cells in a column that both must have, for it to be the same column."""
 PARTS = {"content": slice(0, CONTENT), "inputs": slice(CONTENT, INPUTS), "place": slice(INPUTS, RECORD)}
 MOST_ROWS = 1 << 17
 """Of which about so many are recorded: all of smaller data."""
@@ -41,6 +47,8 @@ class SplitRows(Part, file="split_rows"):
     """Recorded rows by split."""
     size: int = CONTENT
     """Bytes of a row's record: of earlier versions the content alone."""
+    columns: list[str] = []  # noqa: RUF012
+    """Names of the cells in each record."""
     source: str = ""
     """Digest of the files that the rows' places are in; empty where rows have none."""
     digest: str | None = None
@@ -83,12 +91,57 @@ class RowsMoved(NamedTuple):
     same: int = 0
     """Rows that are there still."""
     by: str = "content"
-    """By what a row is known: its `content`, its `inputs`, or its `place` in unchanged files."""
+    """By what a row is known: its `content`, its `inputs`, its `cells`, or its `place` in unchanged files."""
 
     @property
     def changes(self) -> str:
         """In words what rows that are there still hold; empty where all hold the same."""
         return f"{self.changed} with {'another target' if self.by == 'inputs' else 'other values'}" * bool(self.changed)
+
+
+class Known(NamedTuple):
+    """Records of rows, and what is to be known of them to compare them with others."""
+
+    records: list[bytes]
+    columns: list[str]
+    source: str
+
+
+Key = Callable[[bytes], bytes]
+"""Returns of a record that by which the row is known."""
+
+
+def known_by(earlier: Known, now: Known) -> tuple[str, Key, Key]:
+    """Return by what rows of two records are known (RowsMoved.by), and how it is read from a record of either."""
+    if earlier.source and earlier.source == now.source:
+        return "place", _part("place"), _part("place")
+    both = [name for name in earlier.columns if name in now.columns and _is_same_column(earlier, now, name)]
+    cells = _cells(earlier.columns, both), _cells(now.columns, both)
+    if both and all(_tells(one, key) for one, key in zip((earlier, now), cells, strict=True)):
+        return "cells", *cells
+    by = "inputs" if all(_tells(one, _part("inputs")) for one in (earlier, now)) else "content"
+    return by, _part(by), _part(by)
+
+
+def _part(name: str) -> Key:
+    place = PARTS[name]
+    return lambda record: record[place]
+
+
+def _cells(columns: list[str], chosen: list[str]) -> Key:
+    starts = [RECORD + CELL * columns.index(name) for name in chosen]
+    return lambda record: b"".join(record[start : start + CELL] for start in starts)
+
+
+def _is_same_column(earlier: Known, now: Known, name: str) -> bool:
+    first, second = (set(map(_cells(one.columns, [name]), one.records)) for one in (earlier, now))
+    return len(first & second) >= SAME_CELLS * min(len(first), len(second))
+
+
+def _tells(known: Known, key: Key) -> bool:
+    if any(len(one) < INPUTS for one in known.records):
+        return False
+    return tell_apart(set(map(key, known.records)), {one[PARTS["content"]] for one in known.records})
 
 
 def tell_apart(inputs: Collection[object], contents: Collection[object]) -> bool:
@@ -106,13 +159,13 @@ def rows_moved(earlier: SplitRows, before: Path, now: SplitRows, after: Path) ->
         return None
     level = max(earlier.level, now.level)
     records = [_drawn(one.read(folder), level) for one, folder in ((earlier, before), (now, after))]
-    by = "content"  # of many rows some are drawn, by it
-    if level == 0 and earlier.source and earlier.source == now.source:
-        by = "place"
-    elif level == 0 and all(map(_are_told_by_inputs, records)):
-        by = "inputs"
-    old, new = ({name: {one[PARTS[by]] for one in rows} for name, rows in found.items()} for found in records)
-    old_rows, new_rows = (_contents(found, by) for found in records)
+    by, *keys = "content", _part("content"), _part("content")  # of many rows some are drawn, by it
+    if level == 0:
+        known = zip(records, (earlier, now), strict=True)
+        by, *keys = known_by(*(Known([*chain(*rows.values())], one.columns, one.source) for rows, one in known))
+    pairs = [*zip(records, keys, strict=True)]
+    old, new = ({name: set(map(key, rows)) for name, rows in found.items()} for found, key in pairs)
+    old_rows, new_rows = (_contents(found, key) for found, key in pairs)
     both = old_rows.keys() & new_rows.keys()
 
     def moved_to(split: str) -> int:  # rows that only their targets tell apart may have been in both before
@@ -130,21 +183,14 @@ def rows_moved(earlier: SplitRows, before: Path, now: SplitRows, after: Path) ->
     )
 
 
-def _contents(found: Rows, by: str) -> dict[bytes, set[bytes]]:
+def _contents(found: Rows, key: Key) -> dict[bytes, set[bytes]]:
     """Return, by what rows are known, what they hold."""
     contents: dict[bytes, set[bytes]] = {}
     for one in chain(*found.values()):
-        contents.setdefault(one[PARTS[by]], set()).add(one[HASH:CONTENT])
+        contents.setdefault(key(one), set()).add(one[HASH:CONTENT])
     return contents
 
 
 def _drawn(found: Rows, level: int) -> Rows:
     limit = 1 << (64 - level)
     return {name: [one for one in rows if int.from_bytes(one[:HASH], "big") < limit] for name, rows in found.items()}
-
-
-def _are_told_by_inputs(found: Rows) -> bool:
-    rows = [*chain(*found.values())]
-    if any(len(one) < INPUTS for one in rows):
-        return False
-    return tell_apart({one[PARTS["inputs"]] for one in rows}, {one[PARTS["content"]] for one in rows})
