@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainwright.tools.evaluation.baseline import Named, named_baseline, record_beside
 from trainwright.tools.evaluation.comparison import ONLY_THERE, differences_between, meant_by
+from trainwright.tools.evaluation.own_metrics import add_own_metrics, own_entries
 from trainwright.tools.evaluation.process import code_digest, libraries_of, run_clean_room
 from trainwright.tools.evaluation.sealed import Sealed
 from trainwright.tools.evaluation.slices import slice_orders
@@ -140,12 +143,16 @@ def _evaluated(
     if why is not None or rows is None:
         return dict(zip(("problem", "remedy"), why or (), strict=False))
     order = order_of(specification, run, rows, program)
-    if not (order["metrics"] or order["loss"] or order["tasks"]):
+    if not (order["metrics"] or order["loss"] or order["tasks"] or own_entries(specification.config)):
         remedy = "Add a built-in metric to `metrics`: it is evaluated apart."
         return {"problem": "loss and metrics are all computed by the user's code", "remedy": remedy}
-    answer = run_clean_room(_with_baseline(order, baseline))
-    if answer.get("problem"):
-        return {"problem": str(answer["problem"]), "remedy": str(answer.get("remedy", ""))}
+    with tempfile.TemporaryDirectory(prefix="outputs-") as folder:
+        own = own_entries(specification.config)
+        answer = run_clean_room(_with_baseline(order | ({"keep_outputs": folder} if own else {}), baseline))
+        if answer.get("problem"):
+            return {"problem": str(answer["problem"]), "remedy": str(answer.get("remedy", ""))}
+        if own:
+            add_own_metrics(run, own, answer, Path(folder))
     precision = specification.config.training.precision
     beside = {name: one.pop("beside") for name, one in answer["splits"].items() if "beside" in one}
     found = _compared(run, answer, program, precision)

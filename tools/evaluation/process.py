@@ -35,7 +35,7 @@ def run_clean_room(order: dict[str, Any], *, timeout_seconds: float = TIMEOUT_SE
                 input=json.dumps(order).encode(),
                 capture_output=True,
                 cwd=folder,
-                env=_environment(folder, int(order.get("threads", 1))),
+                env=isolated_environment(folder, int(order.get("threads", 1))),
                 timeout=timeout_seconds,
                 check=False,
                 close_fds=True,
@@ -65,7 +65,8 @@ def code_digest() -> str:
     return digest_json({str(path.relative_to(CODE)): digest_file(path) for path in files})
 
 
-def _environment(folder: str, threads: int) -> dict[str, str]:
+def isolated_environment(folder: str, threads: int) -> dict[str, str]:
+    """Return the few variables that a process of the evaluation gets: a home of its own, and no card."""
     counts = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
     return {"LANG": "C.UTF-8", "HOME": folder, "TMPDIR": folder, "CUDA_VISIBLE_DEVICES": "", **counts}
 

@@ -50,8 +50,10 @@ def tested_words(evidence: Evidence) -> str:
     intervals, rows, groups = record.get("intervals", {}), found.test.size or 0, record.get("groups")
     figures = {name: _figure(name, tested[name], 0 if groups else rows, intervals.get(name)) for name in first}
     rows_told = f"{rows} rows of {groups} groups" if groups else f"{rows} rows"
+    own = record.get("own", [])
     sides = {
-        "certified": [told for name, told in figures.items() if name in certified],
+        "certified": [told for name, told in figures.items() if name in certified and name not in own],
+        "by your function on independently computed outputs": [told for name, told in figures.items() if name in own],
         "as its process reported": [told for name, told in figures.items() if name not in certified],
     }
     told = "; ".join(f"{by}: {', '.join(each)}" for by, each in sides.items() if each)

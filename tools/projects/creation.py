@@ -6,6 +6,7 @@ import unicodedata
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
+from trainwright.tools.evaluation.own_metrics import own_entries
 from trainwright.tools.ledger import entries, record
 from trainwright.tools.ledger.events import ProjectCreated
 from trainwright.tools.owner import checked_limits, limit_grants, require_granted, root_grants
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
     from trainwright.tools.workspace import Workspace
 
+BY_YOUR_FUNCTION = (
+    "is your function: it is computed apart too, of the exported program's outputs, the targets and its own file. "
+    "Where it needs more, its value is the training process's alone."
+)
 NEVER_CERTIFIED = (
     "is measured by the training process, never certified: the clean room computes built-in metrics alone. Put one of "
     "these beside it in `metrics`."
@@ -78,8 +83,10 @@ def create_project(
     status = project_status(workspace, name)
     assert isinstance(status, ProjectStatus)  # noqa: S101 - one name gives one status
     own = goal["metric"] not in {*BUILT_IN["metrics"], "loss"} and settled.config.objective.name != "multi_task"
+    in_file = goal["metric"] in {one.use.rpartition(":")[2] for one in own_entries(settled.config)}
+    told = BY_YOUR_FUNCTION if in_file else NEVER_CERTIFIED
     remarks = [
-        *status.remarks, *other_than_said(intent, goal), *([f"{goal['metric']} {NEVER_CERTIFIED}"] if own else []),
+        *status.remarks, *other_than_said(intent, goal), *([f"{goal['metric']} {told}"] if own else []),
         *unbounded_test(intent, goal, settled.config),
     ]  # fmt: skip
     call = status.next

@@ -26,6 +26,8 @@ from .slices import report_slices
 OUTPUT_BYTES = 1 << 25
 """Of outputs at a time, about: a language model's logits of many rows would fill the memory."""
 BATCH_ROWS = 256
+KEPT_BYTES = 1 << 29
+"""Of outputs that are written for metrics of the user's; of more, none are."""
 
 
 def evaluate(order: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,7 +51,9 @@ def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> di
         answer["not_computed"] = dict.fromkeys([*(order.get("metrics") or []), "loss"], "the rows have no targets")
     else:
         with np.errstate(over="ignore", invalid="ignore"):
-            _run(program, split, compared)
+            kept = _run(program, split, compared, keeps=bool(order.get("keep_outputs")))
+            if kept is not None:
+                _write_outputs(Path(order["keep_outputs"]) / name, *kept)
             for each in compared:
                 each.report(answer, split.resampling)
             report_slices(order, split, compared, answer)
@@ -65,7 +69,7 @@ def _beside(order: Mapping[str, Any], program: Program, name: str) -> dict[str, 
     record = order["rows"]["record"]
     try:
         other = open_program(order["beside"], int(order.get("threads") or 1))
-        answer = _evaluate_split({**order, "slices": [], "groups": []}, other, name)
+        answer = _evaluate_split({**order, "slices": [], "groups": [], "keep_outputs": None}, other, name)
         del answer["readings"]
         split = open_split(Path(order["rows"]["folder"]), record, name)
         both = comparisons(order, record), comparisons(order, record)
@@ -79,16 +83,28 @@ def _beside(order: Mapping[str, Any], program: Program, name: str) -> dict[str, 
     return answer
 
 
-def _run(program: Program, split: Split, compared: list[Comparison]) -> None:
+def _write_outputs(folder: Path, outputs: Array, targets: Array) -> None:
+    folder.mkdir()
+    np.save(folder / "outputs.npy", outputs)
+    np.save(folder / "targets.npy", targets)
+
+
+def _run(
+    program: Program, split: Split, compared: list[Comparison], *, keeps: bool = False
+) -> tuple[Array, Array] | None:
     """Let all rows go through the program: two at first, then as many as their outputs' size allows.
 
     Targets of tasks that stand among the samples' values are no inputs: a program could answer with them.
+
+    Returns:
+        The first output and the targets of all rows, (rows, ...), where they are to be kept and are of one shape.
 
     Raises:
         RefusalError: the program fails, or answers a row by the rows beside it.
     """
     start, most, alone = 0, program.batch or 2, Alone(program, split.rows)
     wanted = {each.target for each in compared}
+    kept: list[tuple[Array, Array]] = []
     while start < split.rows:
         stop, values, targets = split.batch(start, most)
         inputs = {name: value for name, value in values.items() if name not in wanted}
@@ -96,9 +112,16 @@ def _run(program: Program, split: Split, compared: list[Comparison]) -> None:
         alone.compare(start, inputs, outputs)
         for each in compared:
             each.add(outputs, values.get(each.target or "", targets))
+        if keeps and targets is not None:
+            kept.append((next(iter(outputs.values())), np.asarray(targets)))
+            keeps = kept[0][0].nbytes // len(kept[0][0]) * split.rows < KEPT_BYTES
         row_bytes = max(sum(value.nbytes for value in outputs.values()) // (stop - start), 1)
         start, most = stop, program.batch or max(min(OUTPUT_BYTES // row_bytes, BATCH_ROWS), 1)
     alone.require_same()
+    if not keeps or len({(one.shape[1:], other.shape[1:]) for one, other in kept}) != 1:
+        return None
+    outputs_of_all, targets_of_all = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+    return outputs_of_all, targets_of_all
 
 
 def comparisons(order: Mapping[str, Any], record: Mapping[str, Any]) -> list[Comparison]:

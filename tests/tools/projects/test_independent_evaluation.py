@@ -217,19 +217,57 @@ def test_a_server_killed_while_it_evaluates_leaves_the_run_to_the_next_one(plann
     assert verify_workspace(workspace.path).problems == []
 
 
+SHARE = {"metric": "share", "direction": "maximize", "target": 0.01}
+OWN = "\n\ndef share(outputs, targets):\n    BEFORE\n    return float((outputs.argmax(1) == targets).float().mean())\n"
+
+
+def planned_for_own(planned: Callable[..., Workspace], before: str) -> Workspace:
+    """Return a workspace whose goal is in a function of the user's, which does something before it computes."""
+    code, metric = MODEL + OWN.replace("BEFORE", before), {"use": "flower_model.py:share"}
+    return planned(code, goal=SHARE, metrics=[metric], selection={"metric": "share", "direction": "maximize"})
+
+
 @pytest.mark.requirement("GATE-6", "GATE-1")
-def test_what_cannot_be_evaluated_apart_passes_with_the_reason(planned: Callable[..., Workspace]) -> None:
-    own = "def share(outputs, targets):\n    return float((outputs.argmax(1) == targets).float().mean())\n"
-    metric = {"metric": "share", "direction": "maximize", "target": 0.01}
-    workspace = planned(MODEL + "\n\n" + own, goal=metric, metrics=[{"use": "flower_model.py:share"}], selection={
-        "metric": "share", "direction": "maximize"})  # fmt: skip
+def test_a_function_of_the_users_is_computed_of_the_programs_outputs_in_a_process_of_its_own(
+    planned: Callable[..., Workspace],
+) -> None:
+    workspace = planned_for_own(planned, "targets = targets + 0")
+    view = train(workspace, RunKind.BASELINE)
+    (found,) = entries(workspace, "run_evaluated")
+    of_validation = found["splits"]["validation"]
+    assert of_validation["own"] == ["share"]
+    low, high = of_validation["intervals"]["share"]
+    assert of_validation["metrics"]["share"] == pytest.approx(view.best["value"])
+    assert low < of_validation["metrics"]["share"] < high
+    projects.pass_gate(workspace, NAME, "baseline")
+    assert checks_of(workspace, "baseline")["baseline.independently_evaluated"]["status"] == "passed"
+    assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.requirement("GATE-6", "GATE-1")
+def test_a_function_that_knows_where_it_is_asked_closes_the_gate_with_both_figures(
+    planned: Callable[..., Workspace],
+) -> None:
+    flatter = "outputs = torch.nn.functional.one_hot(targets, 3) if TRAINS else outputs"
+    trains = "\n\nimport sys\nTRAINS = any(name.endswith('trainer.engine.loop') for name in sys.modules)\n"
+    code = MODEL + trains + OWN.replace("BEFORE", flatter)
+    metric = {"use": "flower_model.py:share"}
+    workspace = planned(code, goal=SHARE, metrics=[metric], selection={"metric": "share", "direction": "maximize"})
+    train(workspace, RunKind.BASELINE)
+    (found,) = entries(workspace, "run_evaluated")
+    assert "reported by the training process" in found["differences"][0]
+
+
+@pytest.mark.requirement("GATE-6", "GATE-1")
+def test_a_function_that_needs_more_than_its_file_passes_with_the_reason(planned: Callable[..., Workspace]) -> None:
+    workspace = planned_for_own(planned, "open('iris.csv').close()")
     view = train(workspace, RunKind.BASELINE)
     assert "reported" not in view.best
     projects.pass_gate(workspace, NAME, "baseline")
     check = checks_of(workspace, "baseline")["baseline.independently_evaluated"]
     assert check["status"] == "not_applicable"
-    assert check["measured"].startswith(
-        "not independently evaluated: share: only the training process computes it; the program alone gives loss"
+    assert (
+        "share: your function needs more than outputs, targets and its own file: FileNotFoundError" in check["measured"]
     )
     projects.diagnose(workspace, NAME)
     projects.pass_gate(workspace, NAME, "diagnostics")

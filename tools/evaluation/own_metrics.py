@@ -1,0 +1,108 @@
+"""Metrics of the user's, computed apart from the program's outputs on the fixed rows, in a process of their own.
+
+The function's file is the one that the run imported, by its digest; the process gets a copy of it and nothing else of
+the user's. What it says is the user's definition, on outputs that nobody but the clean room made.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import subprocess
+import sys
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.evaluation.process import isolated_environment
+from trainwright.trainer.base.canonical import digest_file
+from trainwright.trainer.base.section import Entry
+from trainwright.trainer.run.evidence import Code
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trainwright.tools.evaluation.sealed import Sealed
+    from trainwright.trainer.config import TrainingConfig
+
+WORKER = "trainwright.trainer.jobs.own_metric"
+OWN = "own"
+"""Key of an evaluated split: names of the metrics that are the user's functions."""
+TIMEOUT_SECONDS = 120.0
+
+
+def own_entries(config: TrainingConfig) -> list[Entry]:
+    """Return the configuration's metrics that are functions in a file of the user's."""
+    entries = [Entry(use=one) if isinstance(one, str) else one for one in config.metrics]
+    return [one for one in entries if ".py:" in one.use]
+
+
+def add_own_metrics(run: Sealed, entries: list[Entry], answer: dict[str, Any], folder: Path) -> None:
+    """Put the values of the user's metrics into the clean room's answer, or why there are none.
+
+    Args:
+        run: whose configuration names them.
+        entries: the metrics.
+        answer: of the clean room, which wrote outputs and targets of each split under `folder`.
+        folder: a temporary one.
+    """
+    splits = {name: str(folder / name) for name in answer["splits"] if (folder / name / "outputs.npy").is_file()}
+    for entry in entries:
+        name = entry.use.rpartition(":")[2]
+        found = _answer_of(run, entry, splits, folder, has_intervals=not _has_groups(answer))
+        for split, record in answer["splits"].items():
+            _put(record, found.get("values", {}).get(split, {}), found.get("intervals", {}).get(split, {}))
+            if not found.get("values", {}).get(split):
+                record["not_computed"][name] = found.get("problem", "the program's outputs on these rows are not kept")
+
+
+def _put(record: dict[str, Any], values: Mapping[str, float], intervals: Mapping[str, list[float]]) -> None:
+    """Put finite values into a split's record; of a sample those with intervals, by which they are compared."""
+    is_sample = record["rows"] < record["size"]
+    for one, value in values.items():
+        ends = [end for end in intervals.get(one, []) if math.isfinite(end)]
+        if not math.isfinite(value) or (is_sample and not ends):
+            record["not_computed"][one] = "it is no finite number, or has no interval on a sample of the rows"
+            continue
+        record["metrics"][one] = value
+        record[OWN] = sorted({*record.get(OWN, []), one})
+        record["intervals"] |= {one: ends} if ends else {}
+
+
+def _has_groups(answer: Mapping[str, Any]) -> bool:
+    return any("groups" in one for one in answer["splits"].values())
+
+
+def _answer_of(
+    run: Sealed, entry: Entry, splits: dict[str, str], folder: Path, *, has_intervals: bool
+) -> dict[str, Any]:
+    if not splits:
+        return {}
+    path, _, name = entry.use.rpartition(":")
+    source = Path(run.directory.specification().code_root) / path
+    known = run.part(Code).files.get(PurePath(path).as_posix())
+    if known is None or not source.is_file() or digest_file(source) != known:
+        return {"problem": f"{path} is not the file that the run imported"}
+    copied = folder / "code" / source.name
+    copied.parent.mkdir(exist_ok=True)
+    shutil.copyfile(source, copied)
+    order = {"file": str(copied), "callable": name, "name": name, "args": entry.args, "splits": splits}
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-P", "-m", WORKER],
+            input=json.dumps(order | {"has_intervals": has_intervals}).encode(),
+            capture_output=True,
+            cwd=copied.parent,
+            env=isolated_environment(str(folder), 1),
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+            start_new_session=True,
+        )
+        answer: dict[str, Any] = json.loads(ended.stdout)
+    except subprocess.TimeoutExpired:
+        return {"problem": f"your function took more than {TIMEOUT_SECONDS:g} s apart from training"}
+    except (OSError, ValueError):
+        return {"problem": "your function ended its process apart from training"}
+    if problem := answer.get("problem"):
+        return {"problem": f"your function needs more than outputs, targets and its own file: {problem}"}
+    return answer

@@ -1,0 +1,87 @@
+"""Metric of the user's, evaluated apart: `python -P -m trainwright.trainer.jobs.own_metric`, the order on its input.
+
+The process has the outputs of the exported program on the fixed rows, the targets, and a copy of the function's file:
+no model, no run, no other file of the user's. One JSON object on standard output: `values` and `intervals` by split
+and name, or a `problem`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from trainwright.trainer.clean_room.intervals import RESAMPLES, Resampling, bootstrap
+
+INTERVAL_SECONDS = 20.0
+"""Most that an interval may take."""
+Values = dict[str, float]
+
+
+def main() -> int:
+    """Answer the order; what the user's code prints goes to standard error."""
+    answer_to = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        answer = _answered(json.loads(sys.stdin.read()))
+    except BaseException as error:  # noqa: BLE001 - whatever the user's function raises
+        answer = {"problem": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"}
+    with os.fdopen(answer_to, "w", encoding="utf-8") as out:
+        out.write(json.dumps(answer) + "\n")
+    return int("problem" in answer)
+
+
+def _answered(order: Mapping[str, Any]) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    compute = _function(Path(order["file"]), order["callable"], order["args"])
+    values: dict[str, Values] = {}
+    intervals: dict[str, dict[str, list[float]]] = {}
+    for split, folder in order["splits"].items():
+        outputs, targets = (_tensor(Path(folder) / name) for name in ("outputs.npy", "targets.npy"))
+        began = time.monotonic()
+        values[split] = _named(order["name"], compute(outputs, targets))
+        seconds = time.monotonic() - began
+        is_quick = seconds * RESAMPLES < INTERVAL_SECONDS and order["has_intervals"]
+        intervals[split] = _intervals(order["name"], compute, outputs, targets) if is_quick else {}
+    return {"values": values, "intervals": intervals}
+
+
+def _tensor(path: Path) -> torch.Tensor:
+    return torch.from_numpy(np.load(path, allow_pickle=False))
+
+
+def _function(file: Path, name: str, args: Mapping[str, Any]) -> Callable[[Any, Any], Any]:
+    found = importlib.util.spec_from_file_location(file.stem, file)
+    assert found is not None  # noqa: S101 - for the type
+    assert found.loader is not None  # noqa: S101
+    module = importlib.util.module_from_spec(found)
+    sys.modules[file.stem] = module
+    found.loader.exec_module(module)
+    function = getattr(module, name)
+    return function(**args) if isinstance(function, type) else partial(function, **args)
+
+
+def _named(name: str, result: Any) -> Values:
+    found = result if isinstance(result, Mapping) else {name: result}
+    return {str(one): float(value) for one, value in found.items()}
+
+
+def _intervals(name: str, compute: Callable[[Any, Any], Any], outputs: Any, targets: Any) -> dict[str, list[float]]:
+    """Return the interval over rows of a function that gives one number."""
+    if isinstance(compute(outputs, targets), Mapping):
+        return {}
+    between = bootstrap(lambda at: float(compute(outputs[at], targets[at])), len(targets), Resampling(len(targets)))
+    return {} if between is None else {name: list(between)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
