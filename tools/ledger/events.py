@@ -170,10 +170,6 @@ class RunEvaluated(Event):
         """Return the metrics of a split that the program alone gives; empty where it was not evaluated."""
         return {} if self.problem else dict(self.splits.get(split, {}).get("metrics", {}))
 
-    def by_own_functions(self, split: str = "validation") -> list[str]:
-        """Return the metrics among these that are functions of the user's, on the program's outputs."""
-        return list(self.splits.get(split, {}).get("own", []))
-
     @property
     def differs(self) -> bool:
         """Whether a plain run reported something else than its program gives: that closes the gate."""

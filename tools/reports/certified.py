@@ -46,7 +46,7 @@ def evaluated(run: RunEvidence, metric: str, reported: Reported, checks: Sequenc
     return {
         "metric": metric,
         "figures": figures,
-        "by_own": found is not None and any(metric in found.by_own_functions(split) for split in SPLITS),
+        "by_own": found is not None and any(metric in found.splits.get(split, {}).get("own", []) for split in SPLITS),
         "program": PurePath(run.part(Program).path or "").name,
         "rows_run": found.rows_run if found is not None else "",
         "rows": found.rows if found is not None else "",
