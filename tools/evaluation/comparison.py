@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from trainwright.trainer.metrics import BUILT_IN
+from trainwright.trainer.metrics import built_in_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,8 +23,8 @@ def tolerance(metric: str, reported: float, certified: float, rows: int, precisi
     Shares of rows: two rows, or half a percent. Anything else: a percent, and three under half precision.
     """
     largest = max(abs(reported), abs(certified))
-    name = next((name for name in BUILT_IN if metric == name or metric.endswith(f"_{name}")), "")  # of a task, too
-    if name and BUILT_IN[name].bounds == SHARE:
+    known = built_in_of(metric)
+    if known is not None and known.bounds == SHARE:
         return max(2.0 / max(rows, 1), 0.005 * largest)
     return (0.03 if precision in HALF_PRECISION else 0.01) * max(largest, 1e-6) + 1e-6
 

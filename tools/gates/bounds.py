@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trainwright.trainer.metrics import BUILT_IN
+from trainwright.trainer.metrics import built_in_of
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
@@ -98,8 +98,8 @@ def without_baseline(gate: EvaluationGateSection) -> dict[str, None]:
 def is_smaller_better(metric: str) -> bool:
     """Return whether a metric is to be small: a loss, or a built-in one that is; of a task by its last part."""
     name = metric.removeprefix(TEST)
-    known = [own for own in BUILT_IN if name == own or name.endswith(f"_{own}")]
-    return BUILT_IN[max(known, key=len)].minimize if known else name == "loss" or name.endswith("_loss")
+    known = built_in_of(name)
+    return known.minimize if known is not None else name == "loss" or name.endswith("_loss")
 
 
 def _gain(evidence: Evidence, gate: EvaluationGateSection, name: str, bound: float) -> Bound:

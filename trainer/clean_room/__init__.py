@@ -4,7 +4,11 @@
 import each other, Python's own library, numpy and onnxruntime (torch where a program is a torch.export archive), so the
 folder also works alone: a final model carries a copy of it.
 
-    metrics     the built-in metrics in numpy; the engine computes its own by the same code
+    metrics     the built-in metrics in numpy by name; the engine computes its own by the same code
+    counts      those of predicted classes, also of two, of labels and of masks
+    ranks       those of order: areas, rank correlation
+    probabilities  those of how likely the classes are said to be
+    numbers     those of numbers
     losses      the built-in losses in numpy, as sums and counts of every row
     rows        the rows that planning fixed: files checked by SHA-256, memory-mapped
     programs    ONNX and torch.export programs: bytes checked by SHA-256, then run on the CPU

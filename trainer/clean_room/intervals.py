@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .metrics import Array
+from .counts import Array
 
 RESAMPLES = 200
 FEWEST_GROUPS = 5

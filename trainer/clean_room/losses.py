@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .metrics import IGNORED, Array
+from .counts import Array, is_by_token
+from .probabilities import by_class, log_softmax, picked
 
 Terms = tuple[Array, Array]
 """Sum of the terms and their number of each row, both (rows,) of float64."""
@@ -55,7 +56,7 @@ def _measured(name: str, args: Mapping[str, Any], counts: Array, outputs: Array,
     if name == "bce_with_logits":
         negatives, positives = np.maximum(counts, 1.0)
         return np.asarray(negatives / positives).reshape(targets.shape[1:] or -1)
-    size = outputs.shape[-1 if _is_by_token(outputs, targets) else 1]
+    size = outputs.shape[-1 if is_by_token(outputs, targets) else 1]
     known = np.pad(counts[0], (0, size - counts.shape[1]))  # classes that train lacks
     some, beta = np.maximum(known, 1.0), float(args.get("beta", 0.999))
     weights = (1.0 - beta) / (1.0 - beta**some) if name == "class_balanced" else 1.0 / some
@@ -67,19 +68,19 @@ def cross_entropy(outputs: Array, targets: Array, args: Mapping[str, Any], weigh
     smoothing = float(args.get("label_smoothing", 0.0))
     if targets.shape == outputs.shape and targets.dtype.kind == "f":
         shares = np.moveaxis(targets.astype(float), 1, -1) * (1.0 - smoothing) + smoothing / outputs.shape[1]
-        costs = -_log_softmax(np.moveaxis(outputs, 1, -1)) * shares
+        costs = -log_softmax(np.moveaxis(outputs, 1, -1)) * shares
         weighted = costs if weights is None else costs * weights
         return _by_row(weighted.sum(-1), np.ones(weighted.shape[:-1], dtype=bool), each_row=True)
-    log_p, wanted, counted = _by_class(outputs, targets)
+    log_p, wanted, counted = by_class(outputs, targets)
     smooth = -(log_p if weights is None else log_p * weights).mean(-1)
-    hard = -_picked(log_p, wanted) * (1.0 if weights is None else weights[wanted])
+    hard = -picked(log_p, wanted) * (1.0 if weights is None else weights[wanted])
     return _by_row((1.0 - smoothing) * hard + (smoothing * smooth if smoothing else 0.0), counted)
 
 
 def focal(outputs: Array, targets: Array, args: Mapping[str, Any], weights: Array | None) -> Terms:
     """Focal loss over the softmax of all classes."""
-    log_p, wanted, counted = _by_class(outputs, targets)
-    true = _picked(log_p, wanted)
+    log_p, wanted, counted = by_class(outputs, targets)
+    true = picked(log_p, wanted)
     costs = -(np.maximum(-np.expm1(true), 1e-8) ** float(args.get("gamma", 2.0))) * true
     return _by_row(costs if weights is None else costs * weights[wanted], counted)
 
@@ -124,7 +125,7 @@ def log_cosh(outputs: Array, targets: Array, *_: Any) -> Terms:
 
 def dice(outputs: Array, targets: Array, args: Mapping[str, Any], _: Any) -> Terms:
     """1 - the soft Dice coefficient, a mean over each row's classes; ignored pixels count on neither side."""
-    log_p, wanted, counted = _by_class(outputs, targets)
+    log_p, wanted, counted = by_class(outputs, targets)
     share = np.exp(log_p) * counted[..., None]
     true = (wanted[..., None] == np.arange(log_p.shape[-1])) * counted[..., None]
     smooth = float(args.get("smooth", 1.0))
@@ -158,35 +159,6 @@ LOSSES: dict[str, Callable[[Array, Array, Mapping[str, Any], Array | None], Term
 
 OF_CLASSES = {"cross_entropy", "focal", "class_balanced", "dice", "dice_cross_entropy"}
 """Losses whose targets are one class number for each sample, token or pixel, in place of numbers."""
-
-
-def _by_class(outputs: Array, targets: Array) -> tuple[Array, Array, Array]:
-    """Return log probabilities (rows, terms, classes), class numbers (rows, terms) with 0 for ignored, what counts."""
-    by_token = _is_by_token(outputs, targets)
-    last = outputs if by_token or outputs.ndim == 2 else np.moveaxis(outputs, 1, -1)
-    if last.shape[:-1] != targets.shape:
-        raise ValueError(f"outputs {outputs.shape} do not fit class numbers {targets.shape}")
-    rows, size = len(outputs), outputs.shape[-1 if by_token else 1]
-    wanted = targets.reshape(rows, -1).astype(np.int64, copy=False)
-    counted = wanted != IGNORED
-    if ((wanted < 0) | (wanted >= size))[counted].any():
-        raise ValueError(f"a class number lies outside the {size} classes of the outputs")
-    return _log_softmax(last.reshape(rows, -1, size)), np.where(counted, wanted, 0), counted
-
-
-def _is_by_token(outputs: Array, targets: Array) -> bool:
-    return outputs.ndim == 3 and targets.ndim == 2 and outputs.shape[:2] == targets.shape
-
-
-def _log_softmax(logits: Array) -> Array:
-    shifted = logits.astype(float)
-    shifted -= shifted.max(-1, keepdims=True)
-    shifted -= np.log(np.exp(shifted).sum(-1, keepdims=True))
-    return shifted
-
-
-def _picked(log_p: Array, wanted: Array) -> Array:
-    return np.take_along_axis(log_p, wanted[..., None], axis=-1)[..., 0]
 
 
 def _numbers(outputs: Array, targets: Array) -> tuple[Array, Array]:

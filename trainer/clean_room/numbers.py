@@ -1,7 +1,7 @@
 """Metrics of numbers: each of every output by itself, then their plain mean, as scikit-learn's `uniform_average`.
 
-Each number of a sample's target is an output. They follow from sums over the rows, which merge as in Chan, Golub and
-LeVeque 1983 (10.1080/00031305.1983.10483115).
+Each number of a sample's target is an output. Most follow from sums over the rows, which merge as in Chan, Golub and
+LeVeque 1983 (10.1080/00031305.1983.10483115); smape: Makridakis 1993, of the mean of both sides, so 2 at most.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+
+from .counts import mean
+from .ranks import concordance, spearman
 
 Array = np.ndarray[Any, Any]
 EPSILON = np.finfo(np.float64).eps
@@ -29,31 +32,49 @@ class Sums:
     """Absolute differences from the targets."""
     relative: Array = field(default_factory=NONE)
     """Their shares of the targets."""
+    symmetric: Array = field(default_factory=NONE)
+    """Their shares of the mean of output and target, without signs."""
     squared: Array = field(default_factory=NONE)
+    logarithmic: Array = field(default_factory=NONE)
+    """Squared differences of the logarithms of 1 + output and 1 + target."""
     zeros: Array = field(default_factory=NONE)
     """Targets that are 0."""
+    low: Array = field(default_factory=NONE)
+    """Targets that are -1 or less."""
     mean: Array = field(default_factory=NONE)
     """Mean of the targets, and the sum of squared deviations from it."""
     spread: Array = field(default_factory=NONE)
+    output_mean: Array = field(default_factory=NONE)
+    output_spread: Array = field(default_factory=NONE)
+    joint: Array = field(default_factory=NONE)
+    """Sum of the products of both sides' deviations."""
 
     @classmethod
     @np.errstate(over="ignore", invalid="ignore")
     def of(cls, outputs: Array, targets: Array, names: Collection[str]) -> Sums:
         """Return what the metrics need of outputs and targets, both (rows, ...). Raises ValueError for other sizes."""
-        width = math.prod(targets.shape[1:])
-        wanted, guessed = (each.astype(float, copy=False).reshape(len(targets), width) for each in (targets, outputs))
-        rest, found = guessed - wanted, {}
+        guessed, wanted = by_output(outputs, targets)
+        rest, size, found = guessed - wanted, np.abs(wanted), {}
         if "mae" in names:
             found["absolute"] = np.abs(rest).sum(axis=0)
         if "mape" in names:
-            found["relative"] = (np.abs(rest) / np.maximum(np.abs(wanted), EPSILON)).sum(axis=0)
+            found["relative"] = (np.abs(rest) / np.maximum(size, EPSILON)).sum(axis=0)
             found["zeros"] = (wanted == 0).sum(axis=0)
-        if "rmse" in names or "r2" in names:
+        if "smape" in names:
+            middles = (np.abs(guessed) + size) / 2.0
+            found["symmetric"] = (np.abs(rest) / np.where(middles == 0, 1.0, middles)).sum(axis=0)
+        if "rmsle" in names:
+            logs = [np.log1p(np.maximum(each, EPSILON - 1.0)) for each in (guessed, wanted)]
+            found["logarithmic"] = np.square(logs[0] - logs[1]).sum(axis=0)
+            found["low"] = (wanted <= -1).sum(axis=0)
+        if not {"mse", "rmse", "r2"}.isdisjoint(names):
             found["squared"] = np.square(rest).sum(axis=0)
-        if "r2" in names and len(wanted):
-            apart = wanted - wanted[0]  # exactly 0 where the targets do not vary
-            mean = apart.mean(axis=0)
-            found |= {"mean": wanted[0] + mean, "spread": np.square(apart - mean).sum(axis=0)}
+        if len(wanted) and not OF_VARYING.isdisjoint(names):
+            found["mean"], from_mean = _moments(wanted)
+            found["spread"] = np.square(from_mean).sum(axis=0)
+            if not {"explained_variance", "pearson"}.isdisjoint(names):
+                found["output_mean"], ours = _moments(guessed)
+                found |= {"output_spread": np.square(ours).sum(axis=0), "joint": (ours * from_mean).sum(axis=0)}
         return cls(np.asarray(len(wanted)), **found)
 
     @np.errstate(over="ignore", invalid="ignore")
@@ -62,27 +83,79 @@ class Sums:
         if any(vars(self)[name].shape != column.shape for name, column in vars(other).items()):
             raise ValueError("the parts have different numbers of outputs")
         added = {name: np.asarray(column + vars(other)[name]) for name, column in vars(self).items()}
-        apart, share = other.mean - self.mean, other.rows / added["rows"]
-        added["mean"] = self.mean + apart * share
+        share = other.rows / added["rows"]
+        apart, ours = other.mean - self.mean, other.output_mean - self.output_mean
+        added |= {"mean": self.mean + apart * share, "output_mean": self.output_mean + ours * share}
         added["spread"] += apart**2 * self.rows * share
+        added["output_spread"] += ours**2 * self.rows * share
+        added["joint"] += (ours * apart if ours.size else ours) * self.rows * share
         return Sums(**added)
 
 
-def _explained(sums: Sums) -> Array:
+def by_output(outputs: Array, targets: Array) -> tuple[Array, Array]:
+    """Return outputs and targets as (rows, outputs) of float. Raises ValueError for other sizes."""
+    width = math.prod(targets.shape[1:])
+    guessed, wanted = (each.astype(float, copy=False).reshape(len(targets), width) for each in (outputs, targets))
+    return guessed, wanted
+
+
+def _moments(numbers: Array) -> tuple[Array, Array]:
+    """Return the means, (outputs,), and the deviations from them: exactly 0 where numbers do not vary."""
+    apart = numbers - numbers[0]
+    mean = apart.mean(axis=0)
+    return numbers[0] + mean, apart - mean
+
+
+def _explained(rest: Array, spread: Array) -> Array:
     """Share of each output's variance: of one that does not vary 1 if always hit, else 0; NaN where none varies."""
-    if not sums.spread.any():
+    if not spread.any():
         return np.asarray([math.nan])
-    still = sums.spread == 0
-    return np.where(still, sums.squared == 0, 1.0 - sums.squared / np.where(still, 1.0, sums.spread))
+    still = spread == 0
+    return np.where(still, rest == 0, 1.0 - rest / np.where(still, 1.0, spread))
+
+
+def _correlations(sums: Sums) -> Array:
+    """Of each output that varies: 0 where the answer is always the same; NaN where none varies."""
+    varies = sums.spread > 0
+    scales = np.sqrt(sums.spread[varies]) * np.sqrt(sums.output_spread[varies])
+    found = np.where(scales == 0, 0.0, sums.joint[varies] / np.where(scales == 0, 1.0, scales))
+    return found if varies.any() else np.asarray([math.nan])
 
 
 OF_SUMS: dict[str, Callable[[Sums], Array]] = {
     "mae": lambda sums: sums.absolute / sums.rows,
     "mape": lambda sums: sums.relative / sums.rows,
+    "smape": lambda sums: sums.symmetric / sums.rows,
+    "mse": lambda sums: sums.squared / sums.rows,
     "rmse": lambda sums: np.sqrt(sums.squared / sums.rows),
-    "r2": _explained,
+    "rmsle": lambda sums: np.sqrt(sums.logarithmic / sums.rows),
+    "r2": lambda sums: _explained(sums.squared, sums.spread),
+    "explained_variance": lambda sums: _explained(
+        np.maximum(sums.spread + sums.output_spread - 2.0 * sums.joint, 0.0), sums.spread
+    ),
+    "pearson": _correlations,
 }
 """Value of each output, (outputs,)."""
+OF_ROWS: dict[str, Callable[[Array, Array], float]] = {
+    "median_absolute_error": lambda guessed, wanted: float(np.median(np.abs(guessed - wanted))),
+    "spearman": spearman,
+    "concordance": concordance,
+}
+"""Value of one output from all its rows, of what was predicted and the targets."""
+NAMES = (*OF_SUMS, *OF_ROWS)
+OF_VARYING = frozenset({"r2", "explained_variance", "pearson", "spearman", "concordance"})
+"""Metrics that say nothing of an output whose targets do not vary."""
+
+
+def compute(name: str, outputs: Array, targets: Array) -> float:
+    """Return a metric of outputs and targets, both (rows, ...). Raises ValueError for other sizes."""
+    if name in OF_SUMS:
+        return value_of(name, Sums.of(outputs, targets, {name}))
+    guessed, wanted = by_output(outputs, targets)
+    if not len(wanted) or np.isnan(guessed).any():
+        return math.nan
+    said = (wanted != wanted[0]).any(axis=0) | (name not in OF_VARYING)
+    return mean(OF_ROWS[name](*one) for one in zip(guessed.T[said], wanted.T[said], strict=True))
 
 
 def value_of(name: str, sums: Sums) -> float:
@@ -93,11 +166,13 @@ def value_of(name: str, sums: Sums) -> float:
 
 def problem_of(name: str, sums: Sums) -> str:
     """Return why a metric says nothing about these targets; empty where it does."""
-    rows, zeros = int(sums.rows), int(sums.zeros.sum())
+    rows, zeros, low = int(sums.rows), int(sums.zeros.sum()), int(sums.low.sum())
     if name == "mape" and zeros:
         return f"{zeros} of {rows * sums.zeros.size} targets are 0, and a share of 0 is infinite"
-    if name != "r2" or sums.spread.any():
+    if name == "rmsle" and low:
+        return f"{low} of {rows * sums.low.size} targets are -1 or less, and 1 + these have no logarithm"
+    if name not in OF_VARYING or sums.spread.any():
         return ""
     if sums.mean.size == 1:
-        return f"all {rows} targets are {float(sums.mean[0]):g}, and r2 is a share of their variance"
-    return f"none of the {sums.mean.size} outputs varies over {rows} rows, and r2 is a share of their variance"
+        return f"all {rows} targets are {float(sums.mean[0]):g}, and {name} is of how they vary"
+    return f"none of the {sums.mean.size} outputs varies over {rows} rows, and {name} is of how they vary"

@@ -12,6 +12,7 @@ import numpy as np
 
 from . import metrics
 from .comparison import Comparison, Kept
+from .counts import classes
 from .intervals import Resampling, bootstrap
 from .rows import Array
 
@@ -40,7 +41,7 @@ def report_paired(first: Comparison, second: Comparison, of: Resampling) -> dict
 
 def _right(compared: Comparison, rows: int) -> Array | None:
     """Return whether each row's class is predicted, (rows,); None where a row has not one class."""
-    kept = compared.kept.get(metrics.classes)
+    kept = compared.kept.get(classes)
     if not kept or "accuracy" in compared.unfit:
         return None
     predicted, targets = Kept(kept).values.reshape(-1), Kept(compared.targets).values.reshape(-1)

@@ -1,21 +1,37 @@
 """Usual other readings of a metric's name: what somebody else's figure under the same name may be.
 
-Averages as scikit-learn's `average` has them (Pedregosa et al. 2011). They explain a reported figure, and decide
-nothing: what is certified is the metric.
+Most are other built-in metrics, and have their names; the others as scikit-learn's `average` has them (Pedregosa et al.
+2011). They explain a reported figure, and decide nothing: what is certified is the metric.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from . import metrics
-from .metrics import Array, Counts
+from . import metrics, ranks
+from .counts import IGNORED, OF_ONE_CLASS, Array, Counts, has_labels, of_classes, of_labels
 
 Values = dict[str, float]
-PERCENT = frozenset({"accuracy", "balanced_accuracy", "f1", "auc", "mean_iou", "mape"})
+Reading = Callable[[Any, Any], Values]
+NO_SHARES = frozenset({"mae", "mse", "rmse", "median_absolute_error", "rmsle", "log_loss", "brier"})
+"""Metrics of which nobody writes a hundredfold for percent."""
+ALIKE = (
+    ("accuracy", "balanced_accuracy"),
+    ("f1", "f1_binary", "f1_weighted", "f1_micro", "dice"),
+    ("precision_binary", "precision_macro"),
+    ("recall_binary", "recall_macro", "balanced_accuracy"),
+    ("mean_iou", "foreground_iou"),
+    ("auc", "average_precision"),
+    ("cohen_kappa", "quadratic_kappa"),
+    ("mae", "median_absolute_error"),
+    ("mse", "rmse"),
+    ("pearson", "spearman"),
+)
+"""Metrics that one word means, each of what the others keep of the outputs."""
 
 
 def readings(name: str, kept: Array, targets: Array, value: float) -> Values:
@@ -27,76 +43,60 @@ def readings(name: str, kept: Array, targets: Array, value: float) -> Values:
         targets: (samples, ...).
         value: the metric's own.
     """
-    try:
-        found = OTHERS[name](kept, targets) if name in OTHERS else {}
-    except (
-        ArithmeticError,
-        LookupError,
-        TypeError,
-        ValueError,
-    ):  # outputs of a kind that the other meaning does not take
-        found = {}
-    if name == "rmse":
-        found = {"the mean squared error": value**2} if targets.size == len(targets) else {}
-    return {**found, **({"the same in percent": 100.0 * value} if name in PERCENT else {})}
+    others = dict.fromkeys(other for alike in ALIKE if name in alike for other in alike if other != name)
+    found: Values = {}
+    steps: list[Reading] = [partial(_metric, other) for other in others]
+    for step in (*steps, *OTHERS.get(name, ())):
+        try:
+            found |= step(kept, targets)
+        except (ArithmeticError, LookupError, TypeError, ValueError):  # outputs that the other meaning does not take
+            continue
+    return {**found, **({} if name in NO_SHARES else {"the same in percent": 100.0 * value})}
 
 
-def _by_class(shares: Array, counts: Counts) -> Values:
-    """Return a share (classes,) of either of two classes alone, and its means without the first class and by rows."""
-    alone = zip(counts.names.tolist(), shares.tolist(), strict=True) if len(shares) == 2 else ()
-    found = {f"that of class {number} alone": share for number, share in alone}
-    if len(shares) > 2 and counts.names[0] == 0:
-        found["the mean without class 0"] = float(shares[1:].mean())
-    return {**found, "the mean weighted by the classes' rows": float(np.average(shares, weights=counts.wanted))}
+def _metric(name: str, kept: Array, targets: Array) -> Values:
+    return {name: float(metrics.OF_OUTPUTS[name][1](kept, targets))}
 
 
-def _f1(predicted: Array, targets: Array) -> Values:
-    if metrics.of_labels(predicted, targets):
-        both, sizes = 2.0 * (predicted & (targets > 0)), predicted.astype(int) + (targets > 0)
-        of_rows = both.sum(axis=1) / np.maximum(sizes.sum(axis=1), 1)
-        return {
-            "that of all labels together (micro)": float(both.sum() / max(sizes.sum(), 1)),
-            "the mean over rows": float(of_rows.mean()),
-        }
-    counts = Counts.of(predicted, targets)
-    micro = {"the share of right rows (micro)": metrics.accuracy(predicted, targets)}
-    return _by_class(2.0 * counts.hits / (counts.predicted + counts.wanted), counts) | micro
-
-
-def _accuracy(predicted: Array, targets: Array) -> Values:
-    if metrics.of_labels(predicted, targets):
-        return {"the share of rows with every label right": float((predicted == (targets > 0)).all(axis=1).mean())}
-    return {"the balanced accuracy": metrics.balanced_accuracy(predicted, targets)}
-
-
-def _balanced_accuracy(predicted: Array, targets: Array) -> Values:
-    if metrics.of_labels(predicted, targets):
+def _of_class_0(name: str, predicted: Array, targets: Array) -> Values:
+    """Return a metric of class 1 with both classes changed round."""
+    if of_labels(predicted, targets) or max(predicted.max(), targets.max()) > 1:
         return {}
-    return {"the share of right rows": metrics.accuracy(predicted, targets)}
+    turned = np.where(targets == IGNORED, IGNORED, 1 - targets)
+    return {"that of class 0 alone": of_classes(name, 1 - predicted, turned)}
 
 
-def _auc(ranked: Array, targets: Array) -> Values:
-    if metrics.has_labels(ranked, targets) or ranked.size != targets.size:
+def _f1_of_rows(predicted: Array, targets: Array) -> Values:
+    if not of_labels(predicted, targets):
         return {}
-    decided, positive = (ranked.reshape(-1) > 0).astype(float), targets.reshape(-1) > 0
-    order = np.argsort(-ranked.reshape(-1).astype(float), kind="stable")
-    precision = np.cumsum(positive[order]) / np.arange(1, len(order) + 1)
-    return {
-        "the area of decided classes in place of scores": metrics.auc(decided, targets),
-        "the average precision": float(precision[positive[order]].mean()) if positive.any() else float("nan"),
-    }
+    both, sizes = 2.0 * (predicted & (targets > 0)), predicted.astype(int) + (targets > 0)
+    return {"the mean over rows": float((both.sum(axis=1) / np.maximum(sizes.sum(axis=1), 1)).mean())}
 
 
-def _mean_iou(predicted: Array, targets: Array) -> Values:
+def _whole_rows(predicted: Array, targets: Array) -> Values:
+    if not of_labels(predicted, targets):
+        return {}
+    return {"the share of rows with every label right": float((predicted == (targets > 0)).all(axis=1).mean())}
+
+
+def _area_of_decided(ranked: Array, targets: Array) -> Values:
+    if has_labels(ranked, targets) or ranked.size != targets.size:
+        return {}
+    decided = (ranked.reshape(-1) > 0).astype(float)
+    return {"the area of decided classes in place of scores": ranks.auc(decided, targets)}
+
+
+def _weighted_iou(predicted: Array, targets: Array) -> Values:
     counts = Counts.of(predicted, targets)
-    return _by_class(counts.hits / (counts.predicted + counts.wanted - counts.hits), counts)
+    shares = counts.hits / (counts.predicted + counts.wanted - counts.hits)
+    return {"the mean weighted by the classes' rows": float(np.average(shares, weights=counts.wanted))}
 
 
-def _mae(outputs: Array, targets: Array) -> Values:
-    return {"the median of the absolute errors": float(np.median(np.abs(outputs - targets)))}
-
-
-OTHERS: dict[str, Callable[[Any, Any], Values]] = {
-    "accuracy": _accuracy, "balanced_accuracy": _balanced_accuracy, "f1": _f1, "auc": _auc, "mean_iou": _mean_iou,
-    "mae": _mae,
-}  # fmt: skip
+OTHERS: dict[str, tuple[Reading, ...]] = {
+    **{name: (partial(_of_class_0, name),) for name in OF_ONE_CLASS},
+    "accuracy": (_whole_rows,),
+    "f1": (partial(_of_class_0, "f1_binary"), _f1_of_rows),
+    "auc": (_area_of_decided,),
+    "mean_iou": (partial(_of_class_0, "foreground_iou"), _weighted_iou),
+}
+"""Readings that are no built-in metric."""

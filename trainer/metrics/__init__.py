@@ -3,7 +3,7 @@
 Of a large epoch the outputs are folded into sums as they come, from which the same values follow.
 """
 
-from trainwright.trainer.metrics.built_in import BUILT_IN, Metric, built_in_metric, near_metrics
+from trainwright.trainer.metrics.built_in import BUILT_IN, Metric, built_in_metric, built_in_of, near_metrics
 from trainwright.trainer.metrics.evaluate import (
     evaluate,
     evaluate_loss,
@@ -19,6 +19,7 @@ __all__ = [
     "BUILT_IN",
     "Metric",
     "built_in_metric",
+    "built_in_of",
     "evaluate",
     "evaluate_loss",
     "evaluate_sums",

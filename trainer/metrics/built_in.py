@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -39,11 +40,13 @@ class Metric:
     """Whether lower is better."""
     classes: int | None = None
     """How many classes it compares; None: any number."""
+    beyond: int = 0
+    """Classes of which it says nothing: so many, or fewer."""
 
     def fits(self, task: str | None, classes: int | None) -> bool:
         """Return whether it says anything of targets of this kind and of so many classes; None: not known."""
         is_of_task = task is None or not self.tasks or task in self.tasks
-        return is_of_task and (classes is None or self.classes in {None, classes})
+        return is_of_task and (classes is None or (self.classes in {None, classes} and classes > self.beyond))
 
     @property
     def of_outputs(self) -> bool:
@@ -53,9 +56,9 @@ class Metric:
 
 def predicted_classes(outputs: Tensor, targets: Tensor) -> Tensor:
     """Return class numbers, (samples, ...), of outputs (samples, classes, ...), where they are: on any device."""
-    from trainwright.trainer.clean_room import metrics
+    from trainwright.trainer.clean_room import counts
 
-    predicted: Tensor = metrics.predicted_classes(outputs, targets)
+    predicted: Tensor = counts.predicted_classes(outputs, targets)
     return predicted
 
 
@@ -97,22 +100,38 @@ def _no_outputs(*_: Any) -> float:
 
 SHORTEST, SLIP = 6, 0.85
 """Characters from which a metric's name can be misspelt, and difflib's ratio from which it is."""
-CLASSES, LANGUAGE = ("classification", "binary"), ("language_model",)
-SHARE = (0.0, 1.0)
+CLASSES, NUMBERS, LANGUAGE = ("classification", "binary"), ("regression",), ("language_model",)
+SHARE, CORRELATION, POSITIVE = (0.0, 1.0), (-1.0, 1.0), (0.0, math.inf)
+OF_CLASS_1 = ("f1_binary", "precision_binary", "recall_binary", "specificity", "f2_binary", "f05_binary")
+"""Metrics of class number 1 of two."""
+MASKS = ("dice", "foreground_iou", "dice_per_image", "iou_per_image")
+"""Metrics of masks without their background, class 0."""
 BUILT_IN: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         _of_outputs("accuracy", CLASSES, SHARE),
         _of_outputs("balanced_accuracy", CLASSES, SHARE),
         _of_outputs("f1", CLASSES, SHARE),
-        _of_outputs("matthews_correlation", CLASSES, (-1.0, 1.0)),
-        _of_outputs("auc", CLASSES, SHARE, classes=2),
+        _of_outputs("matthews_correlation", CLASSES, CORRELATION),
+        *(_of_outputs(name, CLASSES, SHARE, classes=2) for name in ("auc", "average_precision", *OF_CLASS_1)),
+        *(_of_outputs(name, CLASSES, CORRELATION) for name in ("cohen_kappa", "quadratic_kappa")),
+        *(_of_outputs(name, CLASSES, SHARE) for name in ("f1_weighted", "f1_micro", "precision_macro", "recall_macro")),
+        *(_of_outputs(f"top_{most}_accuracy", ("classification",), SHARE, beyond=most) for most in (3, 5)),
+        _of_outputs("log_loss", CLASSES, POSITIVE, minimize=True),
+        _of_outputs("brier", CLASSES, (0.0, 2.0), minimize=True),
+        _of_outputs("calibration_error", CLASSES, SHARE, minimize=True),
         _of_outputs("mean_iou", ("classification",), SHARE),
+        *(_of_outputs(name, CLASSES, SHARE) for name in MASKS),
         _of_outputs("entity_f1", ("classification",), SHARE),
         _of_outputs("exact_match", ("classification",), SHARE),
         _of_outputs("span_f1", ("classification",), SHARE),
-        *(_of_outputs(name, ("regression",), (0.0, math.inf), minimize=True) for name in ("mae", "mape", "rmse")),
-        _of_outputs("r2", ("regression",), (-math.inf, 1.0)),
+        *(_of_outputs(name, NUMBERS, POSITIVE, minimize=True) for name in ("mae", "mape", "rmse")),
+        _of_outputs("r2", NUMBERS, (-math.inf, 1.0)),
+        *(_of_outputs(name, NUMBERS, POSITIVE, minimize=True) for name in ("mse", "rmsle", "median_absolute_error")),
+        _of_outputs("smape", NUMBERS, (0.0, 2.0), minimize=True),
+        _of_outputs("explained_variance", NUMBERS, (-math.inf, 1.0)),
+        *(_of_outputs(name, NUMBERS, CORRELATION) for name in ("pearson", "spearman")),
+        _of_outputs("concordance", NUMBERS, SHARE),
         *(Metric(f"rouge_{n}", _no_outputs, tasks=LANGUAGE, of_texts=True, bounds=SHARE) for n in ("1", "2", "l")),
         _of_loss("perplexity", 1.0),
         _of_loss("bits_per_byte", 0.0),
@@ -123,12 +142,22 @@ BUILT_IN: dict[str, Metric] = {
 def near_metrics(name: str, known: Iterable[str]) -> list[str]:
     """Return the known metric of which a name is a misspelling, in a list.
 
-    `smape` beside mape and `top_5_accuracy` beside accuracy are other metrics: a target for one says nothing of the
-    other.
+    `top_2_accuracy` beside top_3_accuracy and `precision_micro` beside precision_macro are other metrics: a target for
+    one says nothing of the other.
     """
-    long = {folded(one): one for one in known if len(folded(one)) >= SHORTEST}
+    long = {folded(one): one for one in known if len(folded(one)) >= SHORTEST and _marks(one) == _marks(name)}
     found = difflib.get_close_matches(folded(name), long, n=1, cutoff=SLIP) if len(folded(name)) >= SHORTEST else []
     return [long[one] for one in found]
+
+
+def _marks(name: str) -> list[str]:
+    return re.findall(r"\d|macro|micro", name.lower())
+
+
+def built_in_of(name: str) -> Metric | None:
+    """Return the built-in metric of a figure's name, of one of several tasks by its last part; None: none."""
+    found = [own for own in BUILT_IN if name == own or name.endswith(f"_{own}")]
+    return BUILT_IN[max(found, key=len)] if found else None
 
 
 def built_in_metric(name: str) -> Metric:

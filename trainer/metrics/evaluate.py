@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError, UserCodeError
@@ -103,7 +104,8 @@ def evaluate(metrics: Sequence[Metric], outputs: Any, targets: Any, *, task: str
     for metric in metrics:
         if not metric.of_outputs:
             continue
-        result = _computed(metric, outputs, targets if metric.user_defined else wanted)
+        given = targets if metric.user_defined else wanted
+        result = _computed(metric, partial(metric.compute, outputs, given), outputs, targets)
         parts = result if isinstance(result, Mapping) else {metric.name: result}
         for name, value in parts.items():
             require_free(str(name), metric, values)
@@ -144,7 +146,8 @@ def problems_of_sums(metrics: Sequence[Metric], sums: Sums) -> dict[str, str]:
 
 def evaluate_sums(metrics: Sequence[Metric], sums: Sums) -> dict[str, float]:
     """Return the value of every metric that does not follow from the loss, of what `fold` returned."""
-    return {metric.name: value_of(metric.name, sums) for metric in metrics if metric.of_outputs}
+    of_outputs = [metric for metric in metrics if metric.of_outputs]
+    return {one.name: _computed(one, partial(value_of, one.name, sums)) for one in of_outputs}
 
 
 def _wanted(outputs: Any, targets: Any, task: str | None) -> Any:
@@ -159,9 +162,9 @@ def evaluate_loss(metrics: Sequence[Metric], mean_loss: float, samples: Any) -> 
     return {m.name: m.of_loss(mean_loss, bytes_per_target) for m in metrics if m.of_loss is not None}
 
 
-def _computed(metric: Metric, outputs: Any, targets: Any) -> Any:
+def _computed(metric: Metric, compute: Callable[[], Any], *both: Any) -> Any:
     try:
-        return metric.compute(outputs, targets)
+        return compute()
     except TrainwrightError:
         raise
     except Exception as error:
@@ -169,9 +172,9 @@ def _computed(metric: Metric, outputs: Any, targets: Any) -> Any:
 
         if (known := known_failure(error)) is not None:
             raise known from error
-        shapes = f"outputs {tuple(outputs.shape)}, targets {tuple(targets.shape)}"
+        of = " of outputs {}, targets {}".format(*(tuple(each.shape) for each in both)) if both else ""
         raise ConfigurationError(
-            f"Metric {metric.name} cannot be computed of {shapes}: {str(error)[:200]}",
+            f"Metric {metric.name} cannot be computed{of}: {str(error)[:200]}",
             remedy="Leave it out of `metrics`, or name a function of your own that fits these shapes: "
             '"module:callable", called with (outputs, targets).',
         ) from error

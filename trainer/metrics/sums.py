@@ -11,30 +11,32 @@ from typing import Any
 
 from trainwright.trainer.metrics.built_in import Metric, array
 
-OF_CLASSES = frozenset({"accuracy", "balanced_accuracy", "f1", "matthews_correlation", "mean_iou"})
-OF_NUMBERS = frozenset({"mae", "mape", "rmse", "r2"})
 Sums = dict[str, dict[str, Any]]
-"""By kind (`classes`, `numbers`), of values that checkpoints store."""
+"""By kind (`classes`, `numbers`, or a metric that is a mean), of values that checkpoints store."""
 
 
 def sums_of(metrics: Sequence[Metric], outputs: Any, targets: Any) -> Sums | None:
     """Return the sums that the metrics need of outputs and targets, (samples, ...); None where one needs all of them.
 
-    Those are the user's own, and ranks (auc); and any of several labels for each sample.
+    Those are the user's own, those of ranks, bins and medians; and counts of several labels for each sample.
     """
-    from trainwright.trainer.clean_room.metrics import classes, has_labels
+    from trainwright.trainer.clean_room import counts, numbers
+    from trainwright.trainer.clean_room import metrics as known
 
     names = {metric.name for metric in metrics if metric.of_outputs}
-    if any(metric.user_defined for metric in metrics) or not names <= OF_CLASSES | OF_NUMBERS:
+    of_classes, of_numbers = names & counts.OF_COUNTS.keys(), names & numbers.OF_SUMS.keys()
+    of_means = names & known.OF_MEANS.keys()
+    if any(metric.user_defined for metric in metrics) or names - of_classes - of_numbers - of_means:
         return None
     ours, wanted = array(outputs), array(targets)
-    if has_labels(ours, wanted) and names & OF_CLASSES:
+    if counts.has_labels(ours, wanted) and of_classes:
         return None
-    kinds, found = _kinds(), {}
-    if names & OF_CLASSES:
-        found["classes"] = _columns(kinds["classes"].of(classes(ours, wanted), wanted))
-    if names & OF_NUMBERS:
-        found["numbers"] = _columns(kinds["numbers"].of(ours, wanted, names))
+    steps = {name: known.OF_MEANS[name] for name in of_means}
+    found = {name: _columns(counts.Mean.of(part(keep(ours, wanted), wanted))) for name, (keep, part) in steps.items()}
+    if of_classes:
+        found["classes"] = _columns(counts.Counts.of(counts.classes(ours, wanted), wanted))
+    if of_numbers:
+        found["numbers"] = _columns(numbers.Sums.of(ours, wanted, names))
     return found
 
 
@@ -45,10 +47,12 @@ def added(one: Sums, other: Sums) -> Sums:
 
 def value_of(name: str, sums: Sums) -> float:
     """Return a built-in metric by its name."""
-    from trainwright.trainer.clean_room import metrics, numbers
+    from trainwright.trainer.clean_room import counts, numbers
 
-    if name in OF_CLASSES:
-        return metrics.OF_COUNTS[name](_read("classes", sums))
+    if name in counts.OF_COUNTS:
+        return counts.OF_COUNTS[name](_read("classes", sums))
+    if name in sums:
+        return float(_read(name, sums).value)
     return numbers.value_of(name, _read("numbers", sums))
 
 
@@ -56,13 +60,7 @@ def problem_of(name: str, sums: Sums) -> str:
     """Return why a metric says nothing about the targets; empty where it does, or where only these could show it."""
     from trainwright.trainer.clean_room import numbers
 
-    return numbers.problem_of(name, _read("numbers", sums)) if name in OF_NUMBERS else ""
-
-
-def _kinds() -> dict[str, Any]:
-    from trainwright.trainer.clean_room import metrics, numbers
-
-    return {"classes": metrics.Counts, "numbers": numbers.Sums}
+    return numbers.problem_of(name, _read("numbers", sums)) if name in numbers.OF_SUMS else ""
 
 
 def _columns(sums: Any) -> dict[str, Any]:
@@ -72,4 +70,7 @@ def _columns(sums: Any) -> dict[str, Any]:
 
 
 def _read(kind: str, sums: Sums) -> Any:
-    return _kinds()[kind](**{name: array(column) for name, column in sums[kind].items()})
+    from trainwright.trainer.clean_room import counts, numbers
+
+    kinds = {"classes": counts.Counts, "numbers": numbers.Sums}
+    return kinds.get(kind, counts.Mean)(**{name: array(column) for name, column in sums[kind].items()})

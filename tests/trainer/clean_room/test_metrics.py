@@ -12,10 +12,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainwright.trainer.clean_room import metrics, numbers
+from trainwright.trainer.clean_room import counts, metrics, numbers
 from trainwright.trainer.clean_room.intervals import Resampling, bootstrap, wilson
 from trainwright.trainer.metrics import BUILT_IN
-from trainwright.trainer.metrics.sums import OF_NUMBERS
 
 pytestmark = pytest.mark.requirement("GATE-6")
 random = settings(max_examples=60, deadline=None)
@@ -35,17 +34,115 @@ def test_metrics_of_classes_are_scikit_learns(seed: int, rows: int, size: int) -
     draws = np.random.default_rng(seed)
     outputs, targets = draws.normal(size=(rows, size)).astype(np.float32), draws.integers(0, size, rows)
     guessed = outputs.argmax(1)
+    varies = len({*targets.tolist(), *guessed.tolist()}) > 1  # else both sides agree by chance, and kappa is 0 of 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         wanted = {
             "accuracy": known.accuracy_score(targets, guessed),
             "balanced_accuracy": known.balanced_accuracy_score(targets, guessed),
             "f1": known.f1_score(targets, guessed, average="macro"),
+            "f1_weighted": known.f1_score(targets, guessed, average="weighted"),
+            "f1_micro": known.f1_score(targets, guessed, average="micro"),
+            "precision_macro": known.precision_score(targets, guessed, average="macro"),
+            "recall_macro": known.recall_score(targets, guessed, average="macro"),
             "mean_iou": known.jaccard_score(targets, guessed, average="macro"),
             "matthews_correlation": known.matthews_corrcoef(targets, guessed),
-        }
+            "cohen_kappa": known.cohen_kappa_score(targets, guessed) if varies else math.nan,
+            "quadratic_kappa": known.cohen_kappa_score(targets, guessed, weights="quadratic", labels=range(size))
+            if varies else math.nan,
+        }  # fmt: skip
     found = {name: metrics.compute(name, outputs, targets) for name in wanted}
+    assert found == pytest.approx(wanted, **close, nan_ok=True)
+
+
+@random
+@given(seed=seeds, rows=st.integers(4, 60), ignored=st.booleans(), one_logit=st.booleans())
+def test_metrics_of_class_1_of_two_are_scikit_learns(seed: int, rows: int, ignored: bool, one_logit: bool) -> None:
+    from sklearn import metrics as known
+
+    draws = np.random.default_rng(seed)
+    outputs = draws.normal(size=(rows, 1 if one_logit else 2)).round(1)
+    targets = np.concatenate([[0, 1, 1], draws.integers(0, 2, rows - 3)])
+    counted = np.append([True] * 3, draws.random(rows - 3) > 0.3 * ignored)
+    margins = outputs[:, 0] if one_logit else outputs[:, 1] - outputs[:, 0]
+    guessed, true, chance = (margins > 0)[counted], targets[counted], (1 / (1 + np.exp(-margins)))[counted]
+    wanted = {
+        "f1_binary": known.f1_score(true, guessed),
+        "f2_binary": known.fbeta_score(true, guessed, beta=2),
+        "f05_binary": known.fbeta_score(true, guessed, beta=0.5),
+        "precision_binary": known.precision_score(true, guessed, zero_division=0),
+        "recall_binary": known.recall_score(true, guessed),
+        "specificity": known.recall_score(true, guessed, pos_label=0),
+        "auc": known.roc_auc_score(true, margins[counted]),
+        "average_precision": known.average_precision_score(true, margins[counted]),
+        "log_loss": known.log_loss(true, chance),
+        "brier": known.brier_score_loss(true, chance),
+    }
+    found = {name: metrics.compute(name, outputs, np.where(counted, targets, -100)) for name in wanted}
     assert found == pytest.approx(wanted, **close)
+
+
+@random
+@given(seed=seeds, rows=st.integers(8, 60), size=st.integers(6, 9), decimals=st.integers(0, 3))
+def test_metrics_of_probabilities_are_those_of_the_field(seed: int, rows: int, size: int, decimals: int) -> None:
+    from sklearn import metrics as known
+    from torchmetrics.functional.classification import multiclass_calibration_error
+
+    draws = np.random.default_rng(seed)
+    outputs, targets = draws.normal(size=(rows, size)).round(decimals), draws.integers(0, size, rows)
+    counted = draws.random(rows) > 0.2
+    counted[0] = True
+    chances, true = torch.softmax(torch.tensor(outputs), 1).numpy()[counted], targets[counted]
+    labels = np.arange(size)
+    wanted = {
+        "log_loss": known.log_loss(true, chances, labels=labels),
+        "brier": known.brier_score_loss(true, chances, labels=labels, scale_by_half=False),
+        "top_3_accuracy": known.top_k_accuracy_score(true, outputs[counted], k=3, labels=labels),
+        "top_5_accuracy": known.top_k_accuracy_score(true, outputs[counted], k=5, labels=labels),
+        "calibration_error": multiclass_calibration_error(
+            torch.tensor(chances), torch.tensor(true), num_classes=size, n_bins=15
+        ).item(),
+    }
+    held = np.where(counted, targets, -100)
+    for given_outputs, given_targets in ((outputs, held), (outputs[..., None], held[:, None])):  # rows, and pixels
+        found = {name: metrics.compute(name, given_outputs, given_targets) for name in wanted}
+        assert found == pytest.approx(wanted, rel=1e-6)
+    with pytest.raises(ValueError, match="of 3 classes the 3 likeliest are all"):
+        metrics.compute("top_3_accuracy", outputs[:, :3], targets % 3)
+
+
+@random
+@given(seed=seeds, size=st.integers(2, 4), one_logit=st.booleans())
+def test_masks_without_their_background_are_scikit_learns_over_pixels_and_over_images(
+    seed: int, size: int, one_logit: bool
+) -> None:
+    from sklearn import metrics as known
+
+    draws = np.random.default_rng(seed)
+    size = 2 if one_logit else size
+    outputs = draws.normal(size=(5, 1 if one_logit else size, 4, 3))
+    targets = draws.integers(0, size, (5, 4, 3))
+    targets[0], targets[1, 0] = 0, -100
+    outputs[0, 0] = -9.0 if one_logit else 9.0  # nothing is there, and nothing is found
+    guessed = (outputs[:, 0] > 0).astype(int) if one_logit else outputs.argmax(1)
+
+    def score(of: Any, rows: slice) -> float:
+        true, said = targets[rows][targets[rows] != -100], guessed[rows][targets[rows] != -100]
+        there = sorted({*true.tolist(), *said.tolist()} - {0})
+        return float(of(true, said, labels=there, average="macro")) if there else 1.0
+
+    of_all, of_each = slice(None), [slice(row, row + 1) for row in range(5)]
+    wanted = {
+        "dice": score(known.f1_score, of_all),
+        "foreground_iou": score(known.jaccard_score, of_all),
+        "dice_per_image": np.mean([score(known.f1_score, row) for row in of_each]),
+        "iou_per_image": np.mean([score(known.jaccard_score, row) for row in of_each]),
+    }
+    held = targets[:, None] if one_logit else targets
+    assert {name: metrics.compute(name, outputs, held) for name in wanted} == pytest.approx(wanted, **close)
+    assert metrics.compute("dice_per_image", outputs[:1], held[:1]) == 1.0
+    with pytest.raises(ValueError, match="it is of masks"):
+        metrics.compute("dice_per_image", outputs[:, :, 0, 0], targets[:, 0, 0])
 
 
 @random
@@ -56,19 +153,34 @@ def test_metrics_of_labels_are_scikit_learns(seed: int, rows: int, labels: int) 
     draws = np.random.default_rng(seed)
     outputs, targets = draws.normal(size=(rows, labels)), draws.integers(0, 2, (rows, labels)).astype(np.float32)
     targets[0], targets[1] = 0.0, 1.0
-    guessed = outputs > 0
+    guessed, chances = outputs > 0, 1 / (1 + np.exp(-outputs))
+
+    def over_labels(score: Any, said: Any) -> float:
+        return float(np.mean([score(targets[:, label], said[:, label]) for label in range(labels)]))
+
     wanted = {
         "accuracy": known.accuracy_score(targets.ravel(), guessed.ravel()),
         "f1": known.f1_score(targets, guessed, average="macro", zero_division=0),
+        "f1_micro": known.f1_score(targets, guessed, average="micro", zero_division=0),
+        "f1_weighted": known.f1_score(targets, guessed, average="weighted", zero_division=0),
+        "precision_macro": known.precision_score(targets, guessed, average="macro", zero_division=0),
+        "recall_macro": known.recall_score(targets, guessed, average="macro"),
+        "recall_binary": known.recall_score(targets, guessed, average="macro"),
+        "specificity": known.recall_score(1 - targets, ~guessed, average="macro"),
         "auc": known.roc_auc_score(targets, outputs),
-        "matthews_correlation": np.mean([known.matthews_corrcoef(targets[:, n], guessed[:, n]) for n in range(labels)]),
+        "average_precision": known.average_precision_score(targets, outputs, average="macro"),
+        "matthews_correlation": over_labels(known.matthews_corrcoef, guessed),
+        "balanced_accuracy": over_labels(known.balanced_accuracy_score, guessed),
+        "cohen_kappa": over_labels(known.cohen_kappa_score, guessed),
+        "log_loss": over_labels(known.log_loss, chances),
+        "brier": over_labels(known.brier_score_loss, chances),
     }
     assert {name: metrics.compute(name, outputs, targets) for name in wanted} == pytest.approx(wanted, **close)
 
 
 @random
 @given(seed=seeds, rows=st.integers(3, 60), decimals=st.integers(0, 3))
-def test_auc_counts_ties_half_like_scikit_learn(seed: int, rows: int, decimals: int) -> None:
+def test_areas_count_ties_like_scikit_learn(seed: int, rows: int, decimals: int) -> None:
     from sklearn import metrics as known
 
     draws = np.random.default_rng(seed)
@@ -76,6 +188,8 @@ def test_auc_counts_ties_half_like_scikit_learn(seed: int, rows: int, decimals: 
     targets = np.concatenate([[0, 1], draws.integers(0, 2, rows - 2)])
     for outputs in (scores, scores[:, None], np.stack([np.zeros_like(scores), scores], 1)):
         assert metrics.compute("auc", outputs, targets) == pytest.approx(known.roc_auc_score(targets, scores), **close)
+        area = known.average_precision_score(targets, scores)
+        assert metrics.compute("average_precision", outputs, targets) == pytest.approx(area, **close)
 
 
 @random
@@ -95,12 +209,44 @@ def test_metrics_of_numbers_are_scikit_learns_mean_over_the_outputs(
         outputs[:, 1] = targets[:, 1]
     both = targets.reshape(rows, -1).astype(float), outputs.reshape(rows, -1).astype(float)
     scored = {
-        "mae": known.mean_absolute_error, "mape": known.mean_absolute_percentage_error,
+        "mae": known.mean_absolute_error, "mape": known.mean_absolute_percentage_error, "mse": known.mean_squared_error,
         "rmse": known.root_mean_squared_error, "r2": known.r2_score,
+        "explained_variance": known.explained_variance_score, "median_absolute_error": known.median_absolute_error,
     }  # fmt: skip
     wanted = {name: score(*both) for name, score in scored.items()}
     assert {name: metrics.compute(name, outputs, targets) for name in scored} == pytest.approx(wanted, rel=1e-7)
-    assert set(scored) == set(numbers.OF_SUMS) == OF_NUMBERS
+    of_size = [np.abs(each) for each in both]
+    found = {name: metrics.compute(name, of_size[1], of_size[0]) for name in ("rmsle", "smape")}
+    apart = np.abs(of_size[1] - of_size[0]) / ((of_size[1] + of_size[0]) / 2)
+    assert found == pytest.approx({"rmsle": known.root_mean_squared_log_error(*of_size), "smape": apart.mean()})
+    assert {*scored, *found, "pearson", "spearman", "concordance"} == set(numbers.NAMES)
+
+
+@random
+@given(seed=seeds, rows=st.integers(3, 60), decimals=st.integers(0, 3), outputs=st.integers(1, 3))
+def test_correlations_and_concordance_are_those_of_the_field(seed: int, rows: int, decimals: int, outputs: int) -> None:
+    from scipy import stats
+
+    draws = np.random.default_rng(seed)
+    targets = draws.normal(size=(rows, outputs)).round(decimals)
+    targets[0], targets[1] = -5.0, 5.0
+    guessed = (targets + 2 * draws.normal(size=targets.shape)).round(decimals)
+    guessed[0] -= 9.0  # not all are equal
+    each = list(zip(guessed.T, targets.T, strict=True))
+    wanted = {
+        "pearson": np.mean([stats.pearsonr(*one).statistic for one in each]),
+        "spearman": np.mean([stats.spearmanr(*one).statistic for one in each]),
+        "concordance": np.mean([(stats.somersd(true, said).statistic + 1) / 2 for said, true in each]),
+    }
+    assert {name: metrics.compute(name, guessed, targets) for name in wanted} == pytest.approx(wanted, rel=1e-9)
+    assert [metrics.compute(name, np.ones((rows, 1)), targets[:, 0]) for name in wanted] == [0.0, 0.0, 0.5]
+    guessed[2] = np.nan
+    assert all(math.isnan(metrics.compute(name, guessed, targets)) for name in wanted)
+
+
+def test_a_prediction_without_a_logarithm_costs_rmsle_dearly_and_no_sign_is_lost_to_smape() -> None:
+    assert 30 < metrics.compute("rmsle", np.array([-7.0]), np.array([0.0])) < math.inf
+    assert metrics.compute("smape", np.array([-1.0, 0.0]), np.array([1.0, 0.0])) == 1.0, "2, and 0 where both are 0"
 
 
 def test_metrics_of_several_outputs_are_torchmetrics_too() -> None:
@@ -113,7 +259,10 @@ def test_metrics_of_several_outputs_are_torchmetrics_too() -> None:
         "mae": known.MeanAbsoluteError(num_outputs=3)(outputs, targets).mean(),
         "rmse": known.MeanSquaredError(squared=False, num_outputs=3)(outputs, targets).mean(),
         "mape": known.MeanAbsolutePercentageError()(outputs, targets),
-    }
+        "smape": known.SymmetricMeanAbsolutePercentageError()(outputs, targets),
+        "concordance": torch.stack([known.KendallRankCorrCoef()(outputs[:, k], targets[:, k]) for k in range(3)])
+        .mean().add(1).div(2),
+    }  # fmt: skip
     found = {name: BUILT_IN[name].compute(outputs, targets) for name in wanted}
     assert found == pytest.approx({name: value.item() for name, value in wanted.items()}, rel=1e-4)
 
@@ -134,7 +283,7 @@ def test_ignored_tokens_and_pixels_do_not_count(seed: int, shape: tuple[int, ...
     by_last = draws.normal(size=(*shape, 4))
     outputs = by_last if len(shape) == 2 else np.moveaxis(by_last, -1, 1)
     counted = targets != -100
-    for name in ("accuracy", "balanced_accuracy", "f1", "mean_iou", "matthews_correlation"):
+    for name in {*counts.OF_COUNTS, "log_loss", "brier", "calibration_error", "top_3_accuracy"} - counts.OF_ONE_CLASS:
         plain = metrics.compute(name, by_last[counted], targets[counted]) if counted.any() else math.nan
         assert metrics.compute(name, outputs, targets) == pytest.approx(plain, nan_ok=True)
 

@@ -25,7 +25,7 @@ from trainwright.tools.owner.grant import ALIKE_SAMPLES, MISSING_GIT
 from trainwright.tools.owner.grants import operations
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
 from trainwright.trainer.config import flatten
-from trainwright.trainer.metrics import BUILT_IN
+from trainwright.trainer.metrics import BUILT_IN, built_in_of
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -217,8 +217,8 @@ def code_captured(evidence: Evidence, line: CheckLine) -> Outcome:
 
 def _computable(evidence: Evidence, run: RunEvidence) -> NextCall:
     """Name what lets the goal's metric be computed, and metrics of the same kind that can be."""
-    name = next((own for own in BUILT_IN if evidence.goal_metric.endswith(own)), "")
-    tasks = BUILT_IN[name].tasks if name else ()
+    known = built_in_of(evidence.goal_metric)
+    tasks, name = (known.tasks, known.name) if known is not None else ((), "")
     others = [own for own in BUILT_IN if BUILT_IN[own].tasks == tasks and own not in {name, *run.summary.problems}]
     rows = "bring validation rows of which this is not so (another split, more rows), then measure again"
     why = f"{rows}; or create_project with a goal in another metric: {', '.join(others[:3])}"
