@@ -79,7 +79,7 @@ def check_goal(goal: dict[str, Any]) -> None:
 def other_than_said(intent: str, goal: dict[str, Any]) -> list[str]:
     """Return the sentence on a goal whose metric is another than the intent names; none where it names none, or it."""
     named = [one for one in spoken_goals(intent).named if one.target is not None]
-    metrics = {one.word.metric for one in named}
+    metrics = {name for one in named for name in (one.word.metric, *(one.word.near if one.word.metric else ()))}
     is_own = goal["metric"] not in MEASURED
     if is_own:  # "0.8 of them right" may be what the user's function measures, and names no metric
         named = [one for one in named if not one.word.needs_number]

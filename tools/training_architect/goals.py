@@ -8,10 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_architect.facts import OF_VOCABULARY
+from trainwright.tools.training_architect.two_classes import class_beside, turned_round
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.goal import MAXIMIZE, MEASURED, MINIMIZE, corrected_metric, goal_problem
-from trainwright.trainer.config.goal_words import CLASS_METRICS, NUMBER_METRICS, Wanted, spoken_goals
+from trainwright.trainer.config.goal_words import Wanted, spoken_goals
+from trainwright.trainer.config.metric_words import CLASS_METRICS, IN_UNITS, NUMBER_METRICS
 from trainwright.trainer.metrics import BUILT_IN
+from trainwright.trainer.metrics.built_in import MASKS, OF_CLASS_1
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.request import PlanRequest
@@ -26,11 +29,32 @@ WHAT = {
     "rmse": "root of the mean squared error, in the target's unit", "mape": "mean error as a share of the target",
     "r2": "share of the variance explained", "perplexity": "of the next token", "bits_per_byte": "of the text",
     "rouge_1": "shared words", "rouge_2": "shared pairs of words", "rouge_l": "longest common sequence",
-    "loss": "the loss itself",
+    "f1_binary": "F1 of class 1", "f2_binary": "F of class 1, recall counting twice",
+    "f05_binary": "F of class 1, precision counting twice", "precision_binary": "precision of class 1",
+    "recall_binary": "recall of class 1", "specificity": "recall of class 0", "precision_macro": "mean over classes",
+    "recall_macro": "mean over classes", "f1_micro": "of all labels together", "f1_weighted": "by the classes' rows",
+    "average_precision": "area under precision and recall", "log_loss": "mean surprise, unweighted",
+    "brier": "squared error of the probabilities", "calibration_error": "confidence beside the share that is right",
+    "top_3_accuracy": "right among the three likeliest", "top_5_accuracy": "right among the five likeliest",
+    "cohen_kappa": "agreement beyond chance", "quadratic_kappa": "the same, of ordered classes",
+    "foreground_iou": "without the background", "iou_per_image": "its mean over pictures",
+    "dice": "overlap without the background", "dice_per_image": "its mean over pictures",
+    "mse": "mean squared error", "median_absolute_error": "half of the errors are below it",
+    "smape": "error as a share of prediction and target", "rmsle": "rmse of the logarithms",
+    "explained_variance": "r2 whatever the offset", "pearson": "linear correlation", "spearman": "correlation of ranks",
+    "concordance": "share of pairs in the right order", "loss": "the loss itself",
 }  # fmt: skip
 """Metrics in words, for questions."""
-NEEDLE = 0.02
-"""Share of the target's own spread, below which an error is hardly ever reached."""
+BETAS = {"f1_binary": 1.0, "f2_binary": 2.0, "f05_binary": 0.5}
+NEEDLES = {"mae": 0.02, "rmse": 0.02, "mape": 0.02, "mse": 0.02**2}
+"""Shares of what guessing is off by, below which an error is hardly ever reached."""
+OF_FORM = {"entity_f1": "token_classification", "span_f1": "question_answering", "exact_match": "question_answering",
+           **dict.fromkeys(("mean_iou", *MASKS), "image_segmentation"),
+           **dict.fromkeys(("rouge_1", "rouge_2", "rouge_l"), "seq2seq")}  # fmt: skip
+"""Metrics of targets that one task alone has."""
+ANYWHERE = ("loss", "linear_probe_accuracy", "robust_accuracy")
+ALWAYS_ONE = {"recall_binary": "precision_binary", "specificity": "recall_binary"}
+"""Metrics that one answer for all makes perfect, and what keeps it from being given."""
 TARGET = "Which value of the metric would be good enough?"
 
 
@@ -59,8 +83,19 @@ class GoalReading:
 
 
 def metrics_of(task: str | None, classes: int | None = None) -> tuple[str, ...]:
-    """Return the built-in metrics that fit a task and its number of classes, the most usual first."""
+    """Return the usual built-in metrics that fit a task and its number of classes, the most usual first."""
     return tuple(one for one in _metrics_of(task) if one == "loss" or BUILT_IN[one].fits(None, classes))
+
+
+def _misfit(metric: str, task: str | None, classes: int | None) -> str:
+    """Return what a built-in metric says nothing of; empty where it is measured."""
+    known, usual = BUILT_IN.get(metric), _metrics_of(task)
+    if task is None or metric in ANYWHERE or known is None:
+        return ""
+    is_of_task = metric in usual or (OF_FORM.get(metric, task) == task != "question_answering")
+    if not is_of_task or not known.fits(_kind_of(task), None):
+        return task.replace("_", " ")
+    return "" if known.fits(None, classes) else f"{classes} classes"
 
 
 def _metrics_of(task: str | None) -> tuple[str, ...]:
@@ -86,36 +121,40 @@ def kind_of_sentence(request: PlanRequest) -> str | None:
     """Return `regression` or `classification` where the metric that is wanted is of one kind alone."""
     first = next(iter(spoken_goals(request.intent).named), None)
     named = corrected_metric(request.metric) if request.metric else first.word.metric if first else None
-    if named in NUMBER_METRICS:
-        return "regression"
-    return "classification" if named in CLASS_METRICS else None
+    tasks = BUILT_IN[named].tasks if named in BUILT_IN and named not in OF_FORM else ()
+    return next((kind for kind in ("regression", "classification") if kind in tasks), None)
 
 
-def read_goal(request: PlanRequest, task: str | None, classes: int | None) -> GoalReading:
+def read_goal(request: PlanRequest, task: str | None, facts: Mapping[str, Any]) -> GoalReading:
     """Return the goal that call and sentence name for a task, with a question where it names one that is not measured.
 
     Args:
-        classes: of the column that is predicted; None: none, or not known.
+        facts: of the data (reading.py): the classes of the column that is predicted, and their names where two.
 
     Raises:
         ConfigurationError: the call's metric is none.
     """
-    spoken = spoken_goals(request.intent)
+    spoken, classes = spoken_goals(request.intent), facts.get("classes")
     goal, fitting = GoalReading(), metrics_of(task, classes)
     first = spoken.named[0] if spoken.named else None
     if request.metric is not None:
         _take_named(request.metric, first, goal)
     elif first is not None:
-        _take_spoken(first, task, fitting, goal)
+        _take_spoken(first, task, classes, goal)
     elif (bare := spoken.bare) is not None and not (bare.is_percent and bare.bound == "least" and _is_of_shares(task)):
         goal.questions.append(_asked(f"{bare.words!r} names no metric.", fitting))
-    if task is not None and goal.metric in BUILT_IN and not BUILT_IN[goal.metric].fits(_kind_of(task), classes):
-        has = f"{classes} classes" if classes and goal.metric in _metrics_of(task) else task.replace("_", " ")
-        goal.questions.append(_asked(f"{goal.metric} is not measured of {has}.", fitting))
+    if goal.metric is not None and (has := _misfit(goal.metric, task, classes)):
+        word = first.word if request.metric is None and first is not None else None
+        near = [one for one in word.near if not _misfit(one, task, classes)] if word is not None else []
+        goal.questions.append(_asked(f"{goal.metric} is not measured of {has}.", near or fitting))
         goal.metric = None
-    if goal.metric is not None and (others := [one.words for one in spoken.named if one.word.metric != goal.metric]):
+    if goal.metric in OF_CLASS_1:
+        _settle_class(request, first, facts, goal)
+    same = first if first is not None and _is_same(first, goal, request.metric) else None
+    others = [one.words for one in spoken.named if one is not same and one.word.metric != goal.metric]
+    if goal.metric is not None and others:
         goal.assumed.append(f"a goal has one metric: {goal.metric}; {', '.join(others)} is no part of it")
-    of_sentence = first if first is not None and _is_same(first, goal) else spoken.bare
+    of_sentence = same or spoken.bare
     goal.target = request.target if request.target is not None else of_sentence.target if of_sentence else None
     if goal.target is not None and goal.metric is not None:
         _check_form(request, goal, of_sentence)
@@ -139,11 +178,14 @@ def _is_of_shares(task: str | None) -> bool:
     return task is None or default_target(metrics_of(task)[0], {}) is not None
 
 
-def _is_same(first: Wanted, goal: GoalReading) -> bool:
-    """Whether the sentence's number is of the metric that was settled: also of one of the user's of another name."""
-    return goal.own is not None or goal.metric is None or first.word.metric in {None, goal.metric} or goal.metric in {
-        "span_f1", "entity_f1"
-    }  # fmt: skip
+def _is_same(first: Wanted, goal: GoalReading, named: str | None) -> bool:
+    """Return whether the sentence's number is of the settled metric: also of one of the user's of another name.
+
+    Args:
+        named: the call's metric.
+    """
+    is_open = None in {named, goal.metric, first.word.metric} or goal.own is not None
+    return is_open or goal.metric in {first.word.metric, *first.word.near}
 
 
 def _take_named(metric: str, first: Wanted | None, goal: GoalReading) -> None:
@@ -166,8 +208,8 @@ def _better(direction: str) -> str:
     return "more" if direction == MAXIMIZE else "less"
 
 
-def _take_spoken(first: Wanted, task: str | None, fitting: tuple[str, ...], goal: GoalReading) -> None:
-    """Take the sentence's metric where it is measured and usual for the task; else ask."""
+def _take_spoken(first: Wanted, task: str | None, classes: int | None, goal: GoalReading) -> None:
+    """Take the sentence's metric where it is measured; else ask."""
     word = first.word
     metric = word.metric
     if metric == "f1" and word.name == "F1" and task in {"question_answering", "token_classification"}:
@@ -175,18 +217,32 @@ def _take_spoken(first: Wanted, task: str | None, fitting: tuple[str, ...], goal
         goal.assumed.append(f"F1 was taken for {metric}: {WHAT[metric]}")
     elif metric is not None and word.note:
         goal.assumed.append(f"{first.words!r}: {word.note}")
-    if first.is_percent and metric in {"mae", "rmse"}:
+    if first.is_percent and metric in IN_UNITS:
         goal.questions.append(_asked(f"{first.words!r} in percent is no {metric}, which is in the target's unit.",
                                      ("mape", metric)))  # fmt: skip
     elif metric is None:
-        near = [name for name in word.near if name in fitting or name == "loss"]
+        near = [name for name in word.near if not _misfit(name, task, classes)]
         goal.questions.append(
             _asked(f"{word.name} ({first.words!r}) is not built in, and no other metric is taken for it.", near)
         )
-    elif task is not None and metric not in {*_metrics_of(task), "loss", "linear_probe_accuracy", "robust_accuracy"}:
-        goal.questions.append(_asked(f"{first.words!r} is not measured of {task.replace('_', ' ')}.", fitting))
     else:
         goal.metric = metric
+
+
+def _settle_class(request: PlanRequest, first: Wanted | None, facts: Mapping[str, Any], goal: GoalReading) -> None:
+    """Say which class a metric of class 1 is of; ask where the sentence names the other."""
+    names: list[str] = facts.get("class_names") or []
+    named = None if first is None else class_beside(request.intent, first.span, facts.get("class_numbers") or {})
+    if named != 0 or request.metric is not None:
+        of = f"{names[1]!r}, class 1; class 0 is {names[0]!r}" if names else "class number 1"
+        goal.assumed.append(f"{goal.metric} is of {of}")
+    elif goal.metric == "recall_binary":
+        goal.metric = "specificity"
+        goal.assumed.append(f"the recall of {names[0]!r}, class 0, is specificity")
+    else:
+        asked = f"{names[0]!r} is class 0, and {goal.metric} is of class 1, {names[1]!r}; {turned_round(names)}."
+        goal.questions.append(_asked(asked, [str(goal.metric), "f1"]))
+        goal.metric = None
 
 
 def _asked(why: str, metrics: Any) -> Question:
@@ -202,7 +258,7 @@ def _check_form(request: PlanRequest, goal: GoalReading, said: Wanted | None) ->
     known = MEASURED.get(goal.metric)
     if known is None:
         return
-    is_share = known[2] == 1.0 or goal.metric == "mape"
+    is_share = known[2] == 1.0 or goal.metric in {"mape", "smape"}
     if is_share and 1 < goal.target <= 100 and not (said and said.is_percent and request.target is None):
         goal.assumed.append(f"target {goal.target:g} was taken as {goal.target:g} %")
         goal.target = round(goal.target / 100, 12)
@@ -219,14 +275,21 @@ def _check_form(request: PlanRequest, goal: GoalReading, said: Wanted | None) ->
 def guessing(metric: str, facts: Mapping[str, Any]) -> float | None:
     """Return what the best answer that is the same for every row reaches; None where nothing says."""
     spread: dict[str, float] = facts.get("target_spread") or {}
-    share, classes = facts.get("majority_share"), facts.get("classes")
+    share, classes, ones = facts.get("majority_share"), facts.get("classes"), facts.get("share_of_class_1")
     found: dict[str, float | None] = {
-        "mae": spread.get("mae"), "mape": spread.get("mape"), "rmse": spread.get("deviation"), "r2": 0.0,
-        "matthews_correlation": 0.0, "auc": 0.5, "accuracy": share,
+        **dict.fromkeys(("r2", "explained_variance", "pearson", "spearman"), 0.0), "concordance": 0.5, "auc": 0.5,
+        **dict.fromkeys(("matthews_correlation", "cohen_kappa", "quadratic_kappa"), 0.0),
+        "mae": spread.get("mae"), "mape": spread.get("mape"), "rmse": spread.get("deviation"),
+        "accuracy": share, "f1_micro": share,
     }  # fmt: skip
+    if spread.get("deviation"):
+        found["mse"] = spread["deviation"] ** 2
     if classes:
-        found["balanced_accuracy"] = 1 / classes
-        found["f1"] = 2 * share / (1 + share) / classes if share else None
+        found |= dict.fromkeys(("balanced_accuracy", "recall_macro"), 1 / classes)
+        found |= {"f1": 2 * share / (1 + share) / classes, "precision_macro": share / classes} if share else {}
+    if ones is not None:
+        found |= {name: (1 + beta**2) * ones / (beta**2 * ones + 1) for name, beta in BETAS.items()}
+        found |= {"precision_binary": ones, "average_precision": ones, "brier": ones * (1 - ones)}
     return found.get(metric)
 
 
@@ -250,6 +313,9 @@ def bound_of(goal: GoalReading, facts: Mapping[str, Any], *, task: str | None, i
     metric, target = goal.metric or metrics_of(task)[0], goal.target
     if target is None or metric not in MEASURED:
         return goal
+    if metric in ALWAYS_ONE:
+        said = f"one answer for all has {metric} 1: bound {ALWAYS_ONE[metric]} too (evaluation_gate.minimum)"
+        return replace(goal, assumed=[*goal.assumed, said])
     guess, direction = guessing(metric, facts), MEASURED[metric][0]
     problem = _problem_of(metric, target, guess, direction, facts.get("target_spread") or {})
     if problem is None:
@@ -269,7 +335,7 @@ def _problem_of(
         return None
     if (guess >= target) if direction == MAXIMIZE else (guess <= target):
         return f"Guessing meets it: the same answer for every row has {metric} {guess:.3g}, and the goal is {target:g}."
-    if metric in NUMBER_METRICS and direction == MINIMIZE and target < NEEDLE * guess:
+    if target < NEEDLES.get(metric, 0.0) * guess:
         of = f"the target's standard deviation is {spread['deviation']:.3g} ({spread['least']:g} to {spread['most']:g})"
         return (
             f"{metric} {target:g} is {target / guess:.2g} of what guessing is off by ({guess:.3g}); {of}. "

@@ -24,6 +24,7 @@ from trainwright.tools.training_architect.goals import (
 from trainwright.tools.training_architect.groups import read_groups
 from trainwright.tools.training_architect.places import TABLES
 from trainwright.tools.training_architect.series import read_series
+from trainwright.tools.training_architect.two_classes import of_two_classes
 from trainwright.trainer.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -99,7 +100,9 @@ def read_task(request: PlanRequest, found: dict[str, Any]) -> Reading:
 def _with_goal(request: PlanRequest, data: dict[str, Any], reading: Reading) -> Reading:
     """Settle the goal as call and sentence name it, with the questions that are open in it."""
     facts = facts_of_data(data, reading.target)
-    goal = read_goal(request, reading.task, facts.get("classes"))
+    labels = ((request.data or {}).get("args") or {}).get("labels") or {}
+    facts |= of_two_classes(data, reading.target, labels)
+    goal = read_goal(request, reading.task, facts)
     if not goal.questions:
         goal = bound_of(goal, facts, task=reading.task, is_asked=request.target is not None)
     reading.goal = goal

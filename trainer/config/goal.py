@@ -74,7 +74,9 @@ def corrected_metric(given: str, own: Collection[str] = ()) -> str:
     stripped = next((bare[len(prefix) :] for prefix in OF_VALIDATION if bare.lower().startswith(prefix)), bare)
     if stripped in own:
         return stripped
-    return our_name(bare, MEASURED) or our_name(stripped, MEASURED) or stripped
+    found = our_name(bare, MEASURED) or our_name(stripped, MEASURED) or stripped
+    is_turned_round = folded(stripped).endswith("loss") and MEASURED.get(found, (MINIMIZE,))[0] == MAXIMIZE
+    return stripped if is_turned_round else found  # dice_loss falls as dice rises
 
 
 def nearest_goal(given: Any, config: Any = None) -> dict[str, Any] | None:

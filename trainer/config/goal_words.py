@@ -1,17 +1,14 @@
-"""Metrics and bounds that a sentence names, in English or German: `ROC AUC of at least 0.85`, `mindestens 90 % F1`.
-
-A metric that is not measured here is found too, with those that come near it: so that none is taken for another without
-a word. Light: free of numpy and torch.
-"""
+"""Metrics and bounds that a sentence names, in English or German: `ROC AUC of at least 0.85`, `mindestens 90 % F1`."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
+
+from trainwright.trainer.config.metric_words import IN_UNITS, WORDS, Word, is_share
 
 
 def any_of(alternatives: str, end: str = "") -> re.Pattern[str]:
@@ -19,121 +16,6 @@ def any_of(alternatives: str, end: str = "") -> re.Pattern[str]:
     return re.compile(rf"\b(?:{alternatives})\b{end}", re.IGNORECASE)
 
 
-CLASS_METRICS = ("accuracy", "balanced_accuracy", "f1", "auc", "matthews_correlation")
-NUMBER_METRICS = ("mae", "rmse", "mape", "r2")
-
-
-@dataclass(frozen=True)
-class Word:
-    """A metric as people write it."""
-
-    name: str
-    pattern: str
-    metric: str | None = None
-    """Ours; None where it is not measured here."""
-    near: tuple[str, ...] = ()
-    """Ours that come near it, where it is another; or that it could be."""
-    note: str = ""
-    """What is to be said where it is taken for ours."""
-    convert: Callable[[float], float] = float
-    """Its target in ours."""
-    falls: bool = False
-    """Whether less of it is more of ours."""
-    needs_number: bool = False
-    """Whether the word names a metric beside a number alone: `precision`, `loss`, `correct`."""
-    exact_case: bool = False
-
-
-def _error_rate(value: float) -> float:
-    return round(1 - (value / 100 if value > 1 else value), 12)
-
-
-_AVERAGE = r"(?:macro|makro)(?:[- ]?averaged|[- ]?gemittelt\w*)?"
-_F1 = r"f[-_ ]?1(?:[-_ ]?(?:score|ma(?:ss|ß)|wert))?"
-_OF_CLASS = r"(?:\s+(?:of|on|for|der|für)\s+(?:the\s+)?(?:class|klasse|positive)\b)"
-WORDS = (
-    Word("balanced accuracy", r"bal(?:anced)?[-_ ]acc(?:uracy)?|(?:aus)?balancierte[nr]? (?:genauigkeit|accuracy)"
-         r"|unweighted average recall|macro[-_ ]?recall|recall[-_ ]macro", "balanced_accuracy"),
-    Word("top-k accuracy", r"top[-_ ]?(?:[2-9]|1\d|k)(?:[-_ ]?(?:accuracy|acc|genauigkeit))?\b", near=("accuracy",)),
-    Word("macro F1", rf"{_AVERAGE}[-_ ]*{_F1}|{_F1}[-_ ]*\(?{_AVERAGE}\)?", "f1"),
-    Word("weighted F1", rf"(?:weighted|gewichtete[rs]?)[-_ ]*{_F1}|{_F1}[-_ ]*\(?weighted\)?", near=("f1",)),
-    Word("micro F1", rf"(?:micro|mikro)[-_ ]*{_F1}|{_F1}[-_ ]*\(?micro\)?", near=("accuracy", "f1")),
-    Word("binary F1", rf"binary[-_ ]*{_F1}|{_F1}[-_ ]*\(?binary\)?|{_F1}{_OF_CLASS}", near=("f1",)),
-    Word("entity F1", rf"(?:entity|entitäten|ner|seqeval|span-level)[-_ ]*(?:level[-_ ]*)?{_F1}|seqeval", "entity_f1"),
-    Word("span F1", rf"(?:span|squad|token|qa)[-_ ]*{_F1}", "span_f1"),
-    Word("F1", rf"{_F1}|f[- ](?:score|ma(?:ss|ß))", "f1", note="F1 is the mean over the classes here (macro)"),
-    Word("F-beta", r"f[-_ ]?(?:beta|2|0\.5)(?:[-_ ]?score)?\b", near=("f1",)),
-    Word("area under the precision-recall curve", r"(?:pr|precision[-/ ]recall)[-_ ]auc|auc[-_ ]?prc?\b|au[-_ ]?prc?\b"
-         r"|average precision|area under the (?:pr|precision[-/ ]recall)[- ]curve", near=("auc",)),
-    Word("ROC AUC", r"roc[-_ ]?auc|auc[-_ ]?roc|auroc|auc\b|area under (?:the )?(?:roc |receiver[\w ]*)?curve"
-         r"|c-statistic|fläche unter der (?:roc-?)?kurve", "auc"),
-    Word("ROC AUC", r"roc\b", "auc", needs_number=True),
-    Word("Matthews correlation", r"matthews(?:[-_ ]corr\w*)?(?:[-_ ]coefficient)?|mcc\b", "matthews_correlation"),
-    Word("Cohen's kappa", r"(?:cohen'?s? |quadratic weighted |weighted )?kappa|qwk\b",
-         near=("matthews_correlation", "balanced_accuracy")),
-    Word("mean IoU", r"m(?:ean)?[-_ ]?iou|iou\b|jaccard(?:[- ]index)?|intersection over union", "mean_iou"),
-    Word("Dice", r"dice(?:[- ](?:score|coefficient|koeffizient|index))?", near=("mean_iou", "f1"), needs_number=True),
-    Word("mean average precision of boxes", r"mAP(?:@\S+)?", near=(), exact_case=True),
-    Word("specificity", r"specificity|spezifität|true negative rate", near=("balanced_accuracy", "auc")),
-    Word("recall", r"recall|sensitivity|sensitivität|true positive rate|trefferquote|hit rate",
-         near=("balanced_accuracy", "f1")),
-    Word("precision", r"(?<!mixed )(?<!half )(?<!full )precision|präzision", near=("f1", "balanced_accuracy")),
-    Word("accuracy", r"accuracy|acc\b|genauigkeit|richtigkeit|exactness", "accuracy"),
-    Word("share of correct answers", r"(?:are |is |classified |sorted )?(?:correct(?:ly)?|accurate(?:ly)?|right|richtig"
-         r"|korrekt|treffsicher|stimm(?:en|t))", "accuracy", needs_number=True,
-         note="the share that is right is accuracy"),
-    Word("error rate", r"(?:classification |misclassification )?error[- ]rate|misclassif\w+|fehlerrate|fehlerquote",
-         "accuracy", convert=_error_rate, falls=True, needs_number=True, note="the error rate is 1 - accuracy"),
-    Word("share of false alarms or misses", r"false[- ](?:positive|negative|alarm)s?(?: rate)?|(?:are |is )?missed"
-         r"|fehlalarme?", near=("balanced_accuracy", "f1"), needs_number=True),
-    Word("Gini", r"gini(?:[- ](?:coefficient|index|koeffizient))?", near=("auc",), needs_number=True),
-    Word("Kolmogorov-Smirnov", r"kolmogorov[- ]smirnov|KS\b", near=("auc",), needs_number=True, exact_case=True),
-    Word("lift", r"(?:top[- ](?:\w+ )?)?lift\b", near=("auc",), needs_number=True),
-    Word("exact match", r"exact[-_ ]match", "exact_match"),
-    Word("exact match", r"EM\b", "exact_match", needs_number=True, exact_case=True),
-    Word("SMAPE", r"s[-_]?mape|symmetric (?:mean )?(?:absolute )?percentage error", near=("mape", "mae")),
-    Word("MAPE", r"mape\b|mean absolute percentage error|mean percentage error|percentage error"
-         r"|mittlere[rn]? (?:absolute[rn]? )?prozentuale[rn]? (?:abweichung|fehler)", "mape"),
-    Word("MASE", r"mase\b|mean absolute scaled error", near=("mae", "mape")),
-    Word("median absolute error", r"median absolute error|medae\b|median error", near=("mae",)),
-    Word("MAE", r"mae\b|mean absolute error|average (?:absolute )?error|off by|daneben"
-         r"|(?:to )?within(?=\s[$€£]?\s?[\d.,]+k?(?:\s\w+)?\s(?:on average|of the (?:true|actual|real)))"
-         r"|mittlere[rn]? (?:absolute[rn]? )?(?:fehler|abweichung)", "mae"),
-    Word("an error of no named kind", r"errors?|mistakes?|(?:are |is )?wrong(?:ly)?|to within|fehlern?|falsch\w*"
-         r"|abweichung\w*", near=("accuracy", "mae", "rmse", "mape"), needs_number=True),
-    Word("RMSLE", r"rmsle|root mean squared log\w* error", near=("rmse", "mape")),
-    Word("RMSE", r"rmse\b|root[- ]mean[- ]squared?[- ]error|wurzel des mittleren quadratischen fehlers", "rmse"),
-    Word("MSE", r"mse\b|mean[- ]squared?[- ]error|mittlere[rn]? quadratische[rn]? fehler", "rmse", convert=math.sqrt,
-         note="an MSE is met where RMSE is at most its root"),
-    Word("adjusted R²", r"adjusted r(?:²|\^?2\b)", near=("r2",)),
-    Word("R²", r"r²|r\^2\b|r2\b|r[- _]?squared|coefficient of determination|bestimmtheitsma(?:ss|ß)", "r2"),
-    Word("R²", r"(?:of|der) (?:the )?varian(?:ce|z)", "r2", needs_number=True),
-    Word("explained variance", r"explained variance|erklärte varianz", near=("r2",)),
-    Word("correlation", r"pearson(?:'s)?(?: r| correlation)?|spearman(?:'s)?(?: rho| correlation)?|rank correlation",
-         near=("r2",)),
-    Word("correlation", r"correlation(?: coefficient)?|korrelation", near=("r2",), needs_number=True),
-    Word("perplexity", r"perplexity|perplexität|ppl\b", "perplexity"),
-    Word("bits per byte", r"bits[-_ ]per[-_ ]byte|bpb\b", "bits_per_byte"),
-    Word("bits per character", r"bits[-_ ]per[-_ ](?:char\w*|token)|bpc\b", near=("bits_per_byte", "perplexity")),
-    Word("ROUGE-1", r"rouge[-_ ]?1\b", "rouge_1"),
-    Word("ROUGE-2", r"rouge[-_ ]?2\b", "rouge_2"),
-    Word("ROUGE-L", r"rouge[-_ ]?l\b", "rouge_l"),
-    Word("ROUGE", r"rouge\b", near=("rouge_1", "rouge_2", "rouge_l")),
-    Word("BLEU", r"(?:sacre)?bleu\b|chrf\b|meteor\b", near=("rouge_l",)),
-    Word("word error rate", r"word error rate|character error rate|wortfehlerrate", near=()),
-    Word("word error rate", r"WER\b|CER\b", near=(), exact_case=True, needs_number=True),
-    Word("concordance index", r"concordance(?:[- ]index)?|c-index", near=()),
-    Word("ranking metric", r"ndcg\S*|mrr\b|mean reciprocal rank|recall@\d+|precision@\d+|hits?@\d+", near=()),
-    Word("Brier score", r"brier(?:[- ]score)?", near=("loss",)),
-    Word("calibration error", r"expected calibration error|ece\b", near=("loss",)),
-    Word("picture quality", r"psnr\b|ssim\b|fid\b|lpips\b", near=()),
-    Word("return", r"(?:mean |average |episode |episodic )*(?:return|reward)\b", near=(), needs_number=True),
-    Word("linear probe accuracy", r"linear[-_ ]probe(?:[-_ ]accuracy)?", "linear_probe_accuracy"),
-    Word("robust accuracy", r"(?:robust|adversarial)[-_ ]accuracy|accuracy under attack", "robust_accuracy"),
-    Word("loss", r"(?:validation|val|test|cross[- ]entropy|log)[-_ ]?loss|logloss|cross[- ]entropy", "loss"),
-    Word("loss", r"loss\b", "loss", needs_number=True),
-)  # fmt: skip
-"""The more particular first: where two match at one place, the longer counts."""
 _AT_LEAST = (
     r"at least|min(?:imum|imal|destens)?|above|over|more than|greater than|higher than|exceed\w*|reach\w*"
     r"|über(?:schreite\w*)?|mehr als|höher als|größer als|erreich\w*|>=?|≥"
@@ -161,6 +43,8 @@ _FRACTION = re.compile(
     r"(?<![\w.,/-])(\d+)(?:\s?/\s?|\s(?:times\s)?out of\s|\svon\s|(?<=\b1)\sin\s)(\d+)(?![.,/-]?\d)", re.IGNORECASE
 )
 """`9 out of 10`, `19/20`, `1 in 20`."""
+_OF_CLASS = any_of(r"class|klasse", end=r"\s+[\"'`]?$")
+"""What stands before a class's number."""
 _MONEY = re.compile(r"\s*(?:€|(?:dollars?|usd|euros?|eur|bucks|pounds?)\b)", re.IGNORECASE)
 _COUNTED = re.compile(
     r"\s*-?(?:hours?|h\b|minutes?|mins?\b|seconds?|days?|weeks?|months?|years?|gb|gib|mb|rows?|lines?|samples?|images?"
@@ -292,6 +176,8 @@ def _numbers(text: str) -> list[_Number]:
         spelt = 10 * _TENS.index(one[1].lower()) + _ONES.index((one[2] or "").lower())
         found.append(_Number(spelt / 100, True, one.span(), ""))
     for match in _NUMBER.finditer(text):
+        if _OF_CLASS.search(text[: match.start("n")]):
+            continue
         is_percent, end = match["share"] is not None, match.end()
         counted, money = (None if is_percent else one.match(text, end) for one in (_COUNTED, _MONEY))
         unit = "counted" if counted else "money" if money or match["money"] else ""
@@ -321,7 +207,7 @@ def _possible(
 ) -> list[_Number]:  # fmt: skip
     """Return the numbers that could belong to a metric, the likeliest first: of its own part of the sentence."""
     word, span = mention
-    has_unit = word.metric in {"mae", "rmse"} or "mae" in word.near
+    has_unit = word.metric in IN_UNITS or "mae" in word.near
     gaps: list[tuple[int, bool, _Number]] = []
     for one in numbers:
         is_behind = one.span[0] >= span[1]
@@ -371,7 +257,7 @@ def _doubt(text: str, wanted: Wanted, others: list[_Number]) -> str:
     assert wanted.target is not None  # noqa: S101
     for one in others:
         first, second = sorted([wanted.number, one.span])
-        is_near = wanted.word.metric in CLASS_METRICS and 0 < one.value < 1 and not one.is_percent and not one.unit
+        is_near = is_share(wanted.word.metric) and 0 < one.value < 1 and not one.is_percent and not one.unit
         if _RANGE.fullmatch(text[first[1] : second[0]]) or (is_near and abs(one.value - wanted.target) < NEAR):
             return f"the sentence has {text[slice(*one.span)].strip()} beside"
     return ""

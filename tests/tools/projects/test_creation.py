@@ -164,7 +164,7 @@ def test_a_metric_of_ones_own_keeps_its_name_where_a_built_in_one_is_called_so(w
     model = next(tool for tool in TOOLS if tool.name == "create_project").fn_metadata.arg_model
     given = {"name": "one", "intent": "find", "goal": goal, "config": own}
     assert normalized_arguments(model, given)[0]["goal"]["metric"] == "iou"
-    assert normalized_arguments(model, given | {"config": CONFIG})[0]["goal"]["metric"] == "mean_iou"
+    assert normalized_arguments(model, given | {"config": CONFIG})[0]["goal"]["metric"] == "foreground_iou"
 
 
 @pytest.mark.requirement("TRAIN-1", "GATE-7")
@@ -196,8 +196,8 @@ def test_a_value_where_a_function_belongs_is_refused_at_creation(workspace: Work
     [
         ("acuracy", "maximize", "accuracy"),
         ("matthews_corelation", "maximize", "matthews_correlation"),
-        *((metric, "minimize", None) for metric in ("smape", "mase", "medae", "rmsle", "log_loss")),
-        *((metric, "maximize", None) for metric in ("top_5_accuracy", "pr_auc", "weighted_f1", "per_class_accuracy")),
+        *((metric, "minimize", None) for metric in ("mase", "pinball", "dice_loss", "neg_log_loss")),
+        *((metric, "maximize", None) for metric in ("top_2_accuracy", "precision_micro", "per_class_accuracy")),
     ],
 )
 def test_a_metric_that_is_not_built_in_is_answered_by_a_misspelt_one_alone(
@@ -243,8 +243,11 @@ def test_a_goal_in_a_function_of_ones_own_is_said_to_be_computed_apart_from_its_
 @pytest.mark.requirement("CONF-1")
 @pytest.mark.parametrize("direction", [{}, {"direction": "minimize"}])
 @pytest.mark.parametrize(
-    ("said", "metric"), [("root_mean_squared_error", "rmse"), ("MAPE", "mape"), ("val_rmse", "rmse")]
-)
+    ("said", "metric"),
+    [("root_mean_squared_error", "rmse"), ("MAPE", "mape"), ("val_rmse", "rmse"), ("mean_squared_error", "mse"),
+     ("RMSLE", "rmsle"), ("medae", "median_absolute_error"), ("sMAPE", "smape"), ("val_log_loss", "log_loss"),
+     ("ECE", "calibration_error"), ("brier_score", "brier")],
+)  # fmt: skip
 def test_errors_of_numbers_are_known_by_their_names_elsewhere_and_are_to_fall(
     said: str, metric: str, direction: dict[str, str]
 ) -> None:
