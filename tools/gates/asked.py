@@ -22,7 +22,7 @@ IN_WORDS = re.compile(
     re.IGNORECASE,
 )
 NOT_ASKED = re.compile(r"\b(no|not|without|never|don't|skip)\W+(\w+\W+){0,3}$", re.IGNORECASE)
-SHARES = frozenset({"accuracy", "balanced_accuracy", "top_5_accuracy"})
+SHARES = frozenset({"accuracy", "balanced_accuracy", "f1_micro", "top_3_accuracy", "top_5_accuracy"})
 """Metrics that count rows: their chance follows from the number of rows."""
 HAIR = 0.25
 """Of the standard error of a share; or a single row, where that is more."""

@@ -171,7 +171,7 @@ def _require_built_in(goal: dict[str, Any], named: list[str]) -> None:
         f"goal.metric {metric!r} is not measured. Built in to {goal['direction']}: {', '.join(fitting)}; your own "
         "goes under `metrics`.",
         remedy=f'{first}config={{"metrics": [{{"use": "file.py:{metric}"}}]}} besides.',
-        document="configs/losses.md",
+        document="configs/metrics.md",
         details={"amend": {"goal": nearest}} if nearest else {},
     )
 

@@ -136,7 +136,7 @@ def require_fitting_metric(workspace: Workspace, config: dict[str, Any], goal: d
     raise ConfigurationError(
         f"The goal is in {metric.name}, and what is predicted is {has}.",
         remedy=f"Ask the user for a goal in one of {', '.join(fitting[:5])}, or in a function of theirs.",
-        document="configs/losses.md",
+        document="configs/metrics.md",
     )
 
 

@@ -14,13 +14,13 @@ from trainwright.trainer.config.goal import MAXIMIZE, MEASURED, MINIMIZE, correc
 from trainwright.trainer.config.goal_words import Wanted, spoken_goals
 from trainwright.trainer.config.metric_words import CLASS_METRICS, IN_UNITS, NUMBER_METRICS
 from trainwright.trainer.metrics import BUILT_IN
-from trainwright.trainer.metrics.built_in import MASKS, OF_CLASS_1
+from trainwright.trainer.metrics.built_in import MASKS, OF_CLASS_1, PER_CLASS
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.request import PlanRequest
 
 OWN = "file.py:function"
-OWN_METRIC = f"or a function of yours: metric={OWN!r} (configs/losses.md)"
+OWN_METRIC = f"or a function of yours: metric={OWN!r} (configs/metrics.md)"
 WHAT = {
     "accuracy": "share of right answers", "balanced_accuracy": "mean recall of the classes",
     "f1": "mean F1 of the classes", "auc": "area under the ROC curve", "matthews_correlation": "correlation, -1 to 1",
@@ -31,8 +31,10 @@ WHAT = {
     "rouge_1": "shared words", "rouge_2": "shared pairs of words", "rouge_l": "longest common sequence",
     "f1_binary": "F1 of class 1", "f2_binary": "F of class 1, recall counting twice",
     "f05_binary": "F of class 1, precision counting twice", "precision_binary": "precision of class 1",
-    "recall_binary": "recall of class 1", "specificity": "recall of class 0", "precision_macro": "mean over classes",
-    "recall_macro": "mean over classes", "f1_micro": "of all labels together", "f1_weighted": "by the classes' rows",
+    "recall_binary": "recall of class 1", "specificity": "recall of class 0", 
+    **{f"{name}_macro": "mean over classes" for name in ("precision", "recall")},
+    **{f"{name}_weighted": "by the classes' rows" for name in PER_CLASS},
+    **{f"{name}_micro": "of all labels together" for name in PER_CLASS},
     "average_precision": "area under precision and recall", "log_loss": "mean surprise, unweighted",
     "brier": "squared error of the probabilities", "calibration_error": "confidence beside the share that is right",
     "top_3_accuracy": "right among the three likeliest", "top_5_accuracy": "right among the five likeliest",
@@ -200,7 +202,7 @@ def _take_named(metric: str, first: Wanted | None, goal: GoalReading) -> None:
         raise ConfigurationError(
             f"metric {metric[:60]!r} is not measured; built in: {', '.join(MEASURED)}.",
             remedy=f"Name one of them, {OWN_METRIC}.",
-            document="configs/losses.md",
+            document="configs/metrics.md",
         )
 
 
@@ -280,7 +282,7 @@ def guessing(metric: str, facts: Mapping[str, Any]) -> float | None:
         **dict.fromkeys(("r2", "explained_variance", "pearson", "spearman"), 0.0), "concordance": 0.5, "auc": 0.5,
         **dict.fromkeys(("matthews_correlation", "cohen_kappa", "quadratic_kappa"), 0.0),
         "mae": spread.get("mae"), "mape": spread.get("mape"), "rmse": spread.get("deviation"),
-        "accuracy": share, "f1_micro": share,
+        **dict.fromkeys(("accuracy", *(f"{name}_micro" for name in PER_CLASS)), share),
     }  # fmt: skip
     if spread.get("deviation"):
         found["mse"] = spread["deviation"] ** 2

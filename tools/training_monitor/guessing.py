@@ -26,6 +26,7 @@ CHOSEN = 1.0
 LEAST_ROWS = 30
 """Of validation; of fewer, only a score that is not above that of guessing is said to be no better."""
 LEAST_EPOCHS = 2
+AGREEMENTS = ("matthews_correlation", "cohen_kappa", "quadratic_kappa")
 
 
 class Guess(NamedTuple):
@@ -122,23 +123,35 @@ def _of_classes(record: RunRecord, rows: int) -> list[Guess]:
             "accuracy", common, "always answering with the commonest class", math.sqrt(common * (1 - common) / rows)
         ),
         _share("balanced_accuracy", 1 / count, "any one class for all", math.sqrt(sum(by_class)) / count),
-        _share("matthews_correlation", 0.0, "any one class for all", 1 / math.sqrt(rows)),
+        *(_share(name, 0.0, "any one class for all", 1 / math.sqrt(rows)) for name in AGREEMENTS),
     ]
     if count == 2:
         pairs = 12 * shares[0] * shares[1] * rows
         guesses.append(_share("auc", 0.5, "a coin", math.sqrt((1 + 1 / rows) / pairs)))
-    if (loss := _loss_of_shares(record)) is not None:
-        guesses.append(Guess("loss", loss, "knowing the classes' shares alone", _of_gain(loss, rows, relative=False)))
+        if (ones := (record.data.splits["validation"].classes or {}).get("1")) is not None:
+            one, how = ones / rows, "always answering with class 1"
+            error = 2 / (1 + one) ** 2 * math.sqrt(one * (1 - one) / rows)
+            guesses.append(_share("f1_binary", 2 * one / (1 + one), how, error))
+    if (surprise := _surprise_of_shares(record)) is not None:
+        names = ("loss", "log_loss") if _is_plain(record) else ("log_loss",)
+        gain = _of_gain(surprise, rows, relative=False)
+        guesses += [Guess(name, surprise, "knowing the classes' shares alone", gain) for name in names]
     return guesses
 
 
 def _of_numbers(record: RunRecord, rows: int) -> list[Guess]:
     if record.class_shares("validation"):
         return []
-    guesses = [Guess("r2", 0.0, "the mean for all", lambda value: _root(rows * value))]
-    mean = _looked_at(record).get("mae")
-    if mean:
-        guesses.append(Guess("mae", mean, "the mean for all", _of_gain(mean, rows, relative=True)))
+    how, constant = "the mean for all", _looked_at(record)
+    guesses = [
+        *(Guess(name, 0.0, how, lambda value: _root(rows * value)) for name in ("r2", "explained_variance")),
+        *(_share(name, 0.0, how, 1 / math.sqrt(rows)) for name in ("pearson", "spearman")),
+        _share("concordance", 0.5, how, 1 / (3 * math.sqrt(rows))),
+    ]
+    if mean := constant.get("mae"):
+        guesses.append(Guess("mae", mean, how, _of_gain(mean, rows, relative=True)))
+    if square := constant.get("mse"):
+        guesses.append(Guess("mse", square, how, lambda value: _root(rows * (1 - value / square))))
     return guesses
 
 
@@ -155,11 +168,14 @@ def _root(value: float) -> float:
     return math.copysign(math.sqrt(abs(value)), value)
 
 
-def _loss_of_shares(record: RunRecord) -> float | None:
-    """Return the cross entropy on validation of the train split's class shares; None with another loss, or options."""
+def _is_plain(record: RunRecord) -> bool:
+    """Return whether the loss is cross entropy without options: the log loss."""
     loss = record.config.loss
-    if record.loss != CROSS_ENTROPY or not (isinstance(loss, str) or not loss.args):
-        return None
+    return record.loss == CROSS_ENTROPY and (isinstance(loss, str) or not loss.args)
+
+
+def _surprise_of_shares(record: RunRecord) -> float | None:
+    """Return the cross entropy on validation of the train split's class shares; None where train lacks a class."""
     train, held_out = (record.data.splits[name].classes or {} for name in ("train", "validation"))
     if not all(train.get(name) for name, count in held_out.items() if count):
         return None

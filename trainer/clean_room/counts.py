@@ -242,6 +242,10 @@ def _f1_of_each(counts: Counts) -> Array:
     return np.asarray(2.0 * counts.hits / (counts.predicted + counts.wanted))
 
 
+def _precision_of_each(counts: Counts) -> Array:
+    return np.asarray(counts.hits / np.maximum(counts.predicted, 1))
+
+
 def _iou(counts: Counts) -> float:
     return mean((counts.hits / (counts.predicted + counts.wanted - counts.hits)).tolist())
 
@@ -250,10 +254,14 @@ OF_COUNTS: dict[str, Callable[[Counts], float]] = {
     "accuracy": lambda counts: share(int(counts.hits.sum()), int(counts.wanted.sum())),
     "balanced_accuracy": _recall,
     "f1": lambda counts: mean(_f1_of_each(counts).tolist()),
-    "f1_weighted": lambda counts: share((_f1_of_each(counts) * counts.wanted).sum(), counts.wanted.sum()),
-    "f1_micro": lambda counts: share(2.0 * counts.hits.sum(), counts.predicted.sum() + counts.wanted.sum()),
-    "precision_macro": lambda counts: mean((counts.hits / np.maximum(counts.predicted, 1)).tolist()),
+    "precision_macro": lambda counts: mean(_precision_of_each(counts).tolist()),
     "recall_macro": lambda counts: mean((counts.hits / np.maximum(counts.wanted, 1)).tolist()),
+    "f1_weighted": lambda counts: share((_f1_of_each(counts) * counts.wanted).sum(), counts.wanted.sum()),
+    "precision_weighted": lambda counts: share((_precision_of_each(counts) * counts.wanted).sum(), counts.wanted.sum()),
+    "recall_weighted": lambda counts: share(counts.hits.sum(), counts.wanted.sum()),
+    "f1_micro": lambda counts: share(2.0 * counts.hits.sum(), counts.predicted.sum() + counts.wanted.sum()),
+    "precision_micro": lambda counts: share(counts.hits.sum(), counts.predicted.sum()),
+    "recall_micro": lambda counts: share(counts.hits.sum(), counts.wanted.sum()),
     "matthews_correlation": _correlation,
     "cohen_kappa": _kappa,
     "quadratic_kappa": _quadratic_kappa,

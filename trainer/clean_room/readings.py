@@ -19,12 +19,14 @@ Values = dict[str, float]
 Reading = Callable[[Any, Any], Values]
 NO_SHARES = frozenset({"mae", "mse", "rmse", "median_absolute_error", "rmsle", "log_loss", "brier"})
 """Metrics of which nobody writes a hundredfold for percent."""
+AVERAGES = ("binary", "macro", "weighted", "micro")
 ALIKE = (
     ("accuracy", "balanced_accuracy"),
     ("f1", "f1_binary", "f1_weighted", "f1_micro", "dice"),
-    ("precision_binary", "precision_macro"),
-    ("recall_binary", "recall_macro", "balanced_accuracy"),
+    tuple(f"precision_{of}" for of in AVERAGES),
+    (*(f"recall_{of}" for of in AVERAGES), "balanced_accuracy"),
     ("mean_iou", "foreground_iou"),
+    ("dice", "f1"),
     ("auc", "average_precision"),
     ("cohen_kappa", "quadratic_kappa"),
     ("mae", "median_absolute_error"),

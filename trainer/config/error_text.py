@@ -23,7 +23,7 @@ EXPLAINED_IN = {
     "adapter": "configs/adapters.md",
     "data": "configs/data.md",
     "loss": "configs/losses.md",
-    "metrics": "configs/losses.md",
+    "metrics": "configs/metrics.md",
     "mixing": "configs/losses.md",
     "task": "configs/your_code.md",
     "trainer": "configs/own_trainer.md",

@@ -92,7 +92,7 @@ def _accuracy(predicted: Array, rows: Drawn) -> dict[str, float]:
 
 
 def _of_numbers(predicted: Array, rows: Drawn) -> dict[str, float]:
-    values = {name: metrics.compute(name, predicted, np.asarray(rows.targets)) for name in ("r2", "mae")}
+    values = {name: metrics.compute(name, predicted, np.asarray(rows.targets)) for name in ("r2", "mae", "mse")}
     return {name: value for name, value in values.items() if np.isfinite(value)}
 
 

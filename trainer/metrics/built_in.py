@@ -104,6 +104,7 @@ CLASSES, NUMBERS, LANGUAGE = ("classification", "binary"), ("regression",), ("la
 SHARE, CORRELATION, POSITIVE = (0.0, 1.0), (-1.0, 1.0), (0.0, math.inf)
 OF_CLASS_1 = ("f1_binary", "precision_binary", "recall_binary", "specificity", "f2_binary", "f05_binary")
 """Metrics of class number 1 of two."""
+PER_CLASS = ("f1", "precision", "recall")
 MASKS = ("dice", "foreground_iou", "dice_per_image", "iou_per_image")
 """Metrics of masks without their background, class 0."""
 BUILT_IN: dict[str, Metric] = {
@@ -115,7 +116,8 @@ BUILT_IN: dict[str, Metric] = {
         _of_outputs("matthews_correlation", CLASSES, CORRELATION),
         *(_of_outputs(name, CLASSES, SHARE, classes=2) for name in ("auc", "average_precision", *OF_CLASS_1)),
         *(_of_outputs(name, CLASSES, CORRELATION) for name in ("cohen_kappa", "quadratic_kappa")),
-        *(_of_outputs(name, CLASSES, SHARE) for name in ("f1_weighted", "f1_micro", "precision_macro", "recall_macro")),
+        *(_of_outputs(f"{name}_macro", CLASSES, SHARE) for name in ("precision", "recall")),
+        *(_of_outputs(f"{name}_{of}", CLASSES, SHARE) for of in ("weighted", "micro") for name in PER_CLASS),
         *(_of_outputs(f"top_{most}_accuracy", ("classification",), SHARE, beyond=most) for most in (3, 5)),
         _of_outputs("log_loss", CLASSES, POSITIVE, minimize=True),
         _of_outputs("brier", CLASSES, (0.0, 2.0), minimize=True),

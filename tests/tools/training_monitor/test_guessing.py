@@ -50,6 +50,8 @@ def alerts(run):
             "r2 -1 at the best epoch (median of the later half -1), and the mean for all gives 0",
         ),
         ([50, 50], {"auc": [0.52] * 6, "accuracy": [0.5] * 6}, "standard"),
+        ([60, 40], {"f1_binary": [0.57] * 6}, "always answering with class 1 gives 0.571"),
+        ([], {"spearman": [0.01] * 6}, "the mean for all gives 0 (100 rows)"),
     ],
 )
 def test_a_score_of_guessing_is_no_good_fit_and_stands_beside_it(scored, classes, scores, says):
@@ -70,6 +72,11 @@ def test_a_score_of_guessing_is_no_good_fit_and_stands_beside_it(scored, classes
         ([90, 10], {"accuracy": [0.9] * 6, "auc": [0.5, 0.7, 0.8, 0.8, 0.8, 0.8]}),
         ([50, 50], {"accuracy": [0.5] * 6, "loss": [0.69, 0.66, 0.6, 0.6, 0.6, 0.6]}),
         ([], {"r2": [-1.0, 0.0, 0.1, 0.15, 0.2, 0.2]}),
+        ([90, 10], {"accuracy": [0.9] * 6, "f1_binary": [0.0, 0.2, 0.4, 0.6, 0.6, 0.6]}),
+        ([90, 10], {"accuracy": [0.9] * 6, "cohen_kappa": [0.0, 0.2, 0.4, 0.4, 0.4, 0.4]}),
+        ([50, 50], {"accuracy": [0.5] * 6, "log_loss": [0.69, 0.66, 0.6, 0.6, 0.6, 0.6]}),
+        ([], {"spearman": [0.0, 0.2, 0.4, 0.4, 0.4, 0.4]}),
+        ([], {"concordance": [0.5, 0.55, 0.65, 0.65, 0.65, 0.65]}),
     ],
 )
 def test_one_score_beyond_luck_is_better_than_guessing(scored, classes, scores):
@@ -121,10 +128,11 @@ def test_few_validation_rows_raise_nothing_and_say_so(scored):
 
 
 @pytest.mark.requirement("DIAG-7")
-def test_an_error_of_numbers_counts_beside_that_of_the_mean_where_it_was_measured(scored):
-    run = scored([], [0.9, 0.7, 0.6, 0.5, 0.5, 0.5], mae=[3.0, 2.9, 2.9, 2.9, 2.9, 2.9])
+@pytest.mark.parametrize("name", ["mae", "mse"])
+def test_an_error_of_numbers_counts_beside_that_of_the_mean_where_it_was_measured(scored, name):
+    run = scored([], [0.9, 0.7, 0.6, 0.5, 0.5, 0.5], **{name: [3.0, 2.9, 2.9, 2.9, 2.9, 2.9]})
     assert assess(run).beside_guessing is None
-    run.write_evidence(LookedAt(splits={"validation": SplitLook(size=100, constant={"mae": 2.9})}))
-    assert "mae 2.9 at the best epoch (median of the later half 2.9), and the mean for all gives 2.9" in str(
+    run.write_evidence(LookedAt(splits={"validation": SplitLook(size=100, constant={name: 2.9})}))
+    assert f"{name} 2.9 at the best epoch (median of the later half 2.9), and the mean for all gives 2.9" in str(
         assess(run)
     )

@@ -17,6 +17,7 @@ from pydantic_core import PydanticUndefined
 from tests.function_text import body_of
 
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.catalog.names import BUILT_IN
 from trainwright.trainer.config import apply_changes, parse_config
 from trainwright.trainer.data.sources import SOURCES
 from trainwright.trainer.losses import LOSSES
@@ -134,7 +135,7 @@ def test_the_sections_of_the_models_are_their_builders_signatures() -> None:
             assert _said(section) == _as_lists(_taken(section()._network())), name
 
 
-DOCUMENTED = {"models.md": MODELS, "losses.md": LOSSES, "data.md": SOURCES}
+DOCUMENTED = {"models.md": MODELS, "losses.md": LOSSES, "data.md": SOURCES, "metrics.md": BUILT_IN["metrics"]}
 
 
 @pytest.mark.requirement("CONF-1")

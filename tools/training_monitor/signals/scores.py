@@ -14,9 +14,12 @@ from trainwright.trainer.run.looked_at import BoostedTrees
 if TYPE_CHECKING:
     from trainwright.tools.training_monitor.record import RunRecord
 
-SCORES = frozenset({"accuracy", "balanced_accuracy", "precision", "recall", "f1", "macro_f1", "auc", "top5_accuracy"})
+SCORES = frozenset({
+    "accuracy", "balanced_accuracy", "precision", "recall", "f1", "macro_f1", "auc", "top_3_accuracy", "top_5_accuracy",
+    "f1_micro", "f1_weighted", "precision_macro", "recall_macro",
+})  # fmt: skip
 """Metrics in [0, 1] of which more is better; the run's own selection metric joins them if it is maximized."""
-SHARES_OF_ALL = frozenset({"accuracy", "top5_accuracy"})
+SHARES_OF_ALL = frozenset({"accuracy", "f1_micro", "top_3_accuracy", "top_5_accuracy"})
 """Scores in which every sample counts alike."""
 CLEARLY = 0.05
 """Of a score."""
