@@ -1,0 +1,98 @@
+"""A released model's figures in metrics of class 1 and of probabilities are scikit-learn's on its own outputs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from sklearn import metrics as known
+from sklearn.datasets import load_breast_cancer
+from tests.worlds.blank_pictures import blank_pictures
+from tests.worlds.flowers import finish, train
+from tests.worlds.warm import warm
+
+from trainwright.tools import projects
+from trainwright.tools.training_orchestrator import replay_run
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.run import RunKind
+
+pytestmark = [pytest.mark.slow, pytest.mark.requirement("GATE-6")]
+
+NAME = "tumours"
+GOAL = {"metric": "average_precision", "direction": "maximize", "target": 0.7}
+LABELS = {"malignant": "0 malignant", "benign": "1 benign"}
+"""By name alone malignant would be class 1."""
+CONFIG: dict[str, Any] = {
+    "code_root": "code",
+    "model": {"use": "mlp", "args": {"hidden": [8]}},
+    "data": {
+        "use": "csv",
+        "args": {"path": "cells.csv", "target": "finding", "labels": LABELS},
+        "split": {"test": 0.3},
+    },
+    "metrics": ["f1_binary", "recall", "specificity", "log_loss", "brier", "cohen_kappa"],
+    "optimizer": {"learning_rate": 0.02},
+    "training": {"epochs": 4},
+    "logging": {"tensorboard": False},
+}
+
+
+def release(workspace: Workspace) -> None:
+    """Take a project through its gates: the baseline meets the goal."""
+    projects.create_project(workspace, NAME, intent="", goal=GOAL, config=CONFIG)
+    for kind, phase in ((RunKind.SMOKE, "planning"), (RunKind.BASELINE, "baseline")):
+        train(workspace, kind, NAME)
+        projects.pass_gate(workspace, NAME, phase)
+    projects.diagnose(workspace, NAME)
+    for phase in ("diagnostics", "optimization"):
+        projects.pass_gate(workspace, NAME, phase)
+    final = train(workspace, RunKind.FINAL, NAME)
+    assert finish(workspace, replay_run(workspace, NAME, run_id=final.run_id).run_id).state == "completed"
+    train(workspace, RunKind.EXPORT, NAME)
+    projects.pass_gate(workspace, NAME, "finalization")
+
+
+def test_a_released_models_figures_are_scikit_learns_on_its_outputs(tmp_path: Path) -> None:
+    cells, benign = load_breast_cancer(return_X_y=True)
+    (tmp_path / "code").mkdir()
+    lines = (
+        f"{row[0]},{row[1]},{row[4]},{['malignant', 'benign'][kind]}" for row, kind in zip(cells, benign, strict=True)
+    )
+    (tmp_path / "code" / "cells.csv").write_text("\n".join(["radius,texture,smooth,finding", *lines]) + "\n")
+    workspace = Workspace.open(tmp_path / "workspace")
+    with warm(), blank_pictures():
+        release(workspace)
+    workspace.close()
+    folder = tmp_path / "workspace" / "projects" / NAME / "final_model"
+    shipped = json.loads((folder / "evaluation.json").read_text())
+    rows = shipped["order"]["rows"]["record"]["splits"]["test"]
+    inputs, targets = (
+        np.load(folder / shipped["rows"] / one["path"]) for one in (*rows["inputs"].values(), rows["target"])
+    )
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"))
+    logits = session.run(None, {session.get_inputs()[0].name: inputs})[0]
+    chance = 1 / (1 + np.exp(logits[:, 0] - logits[:, 1]))
+    guessed = chance > 0.5
+    assert targets.mean() > 0.5, "class 1 is benign, as the labels turn the two round"
+    found = {name: value for name, value in shipped["certified"]["test"].items() if name not in {"rows", "loss"}}
+    assert found == pytest.approx(
+        {
+            "average_precision": known.average_precision_score(targets, chance),
+            "f1_binary": known.f1_score(targets, guessed),
+            "recall_binary": known.recall_score(targets, guessed),
+            "specificity": known.recall_score(targets, guessed, pos_label=0),
+            "log_loss": known.log_loss(targets, chance),
+            "brier": known.brier_score_loss(targets, chance),
+            "cohen_kappa": known.cohen_kappa_score(targets, guessed),
+        },
+        rel=1e-4,
+    )
+    card = (folder / "README.md").read_text()
+    for name, value in found.items():
+        (low, high), *_ = re.findall(rf"^\| {name} \| {value:.6g} \[([\d.]+), ([\d.]+)\]", card, re.MULTILINE)
+        assert float(low) < value < float(high), name
