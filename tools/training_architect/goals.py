@@ -31,7 +31,7 @@ WHAT = {
     "rouge_1": "shared words", "rouge_2": "shared pairs of words", "rouge_l": "longest common sequence",
     "f1_binary": "F1 of class 1", "f2_binary": "F of class 1, recall counting twice",
     "f05_binary": "F of class 1, precision counting twice", "precision_binary": "precision of class 1",
-    "recall_binary": "recall of class 1", "specificity": "recall of class 0", 
+    "recall_binary": "recall of class 1", "specificity": "recall of class 0",
     **{f"{name}_macro": "mean over classes" for name in ("precision", "recall")},
     **{f"{name}_weighted": "by the classes' rows" for name in PER_CLASS},
     **{f"{name}_micro": "of all labels together" for name in PER_CLASS},

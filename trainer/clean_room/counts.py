@@ -92,11 +92,12 @@ class Counts:
         if guessed.size and _is_sparse(guessed, wanted):
             names, places = np.unique(np.concatenate([guessed, wanted]), return_inverse=True)
             guessed, wanted = places.reshape(2, -1)
-            return cls(names, *_occurrences(guessed, wanted, len(names)), apart=apart)
+            hits, ours, theirs = _occurrences(guessed, wanted, len(names))
+            return cls(names, hits, ours, theirs, apart)
         size = int(max(guessed.max(), wanted.max())) + 1 if guessed.size else 0
-        columns = _occurrences(guessed, wanted, size)
-        there = np.flatnonzero(columns[1] + columns[2])
-        return cls(there, *(column[there] for column in columns), apart=apart)
+        hits, ours, theirs = _occurrences(guessed, wanted, size)
+        there = np.flatnonzero(ours + theirs)
+        return cls(there, hits[there], ours[there], theirs[there], apart)
 
     def __add__(self, other: Counts) -> Counts:
         """Return the counts over two parts of a split together."""
@@ -105,14 +106,14 @@ class Counts:
         for one, two in ((self.hits, other.hits), (self.predicted, other.predicted), (self.wanted, other.wanted)):
             columns.append(np.zeros(len(names), dtype=np.int64))
             np.add.at(columns[-1], places.reshape(-1), np.concatenate([one, two]))
-        return Counts(names, *columns, apart=np.asarray(self.apart + other.apart))
+        hits, predicted, wanted = columns
+        return Counts(names, hits, predicted, wanted, np.asarray(self.apart + other.apart))
 
     @property
     def foreground(self) -> Counts:
         """The counts without class 0."""
         front = self.names != 0
-        columns = (self.names, self.hits, self.predicted, self.wanted)
-        return Counts(*(column[front] for column in columns))
+        return Counts(self.names[front], self.hits[front], self.predicted[front], self.wanted[front])
 
 
 @dataclass(frozen=True)
@@ -260,7 +261,7 @@ OF_COUNTS: dict[str, Callable[[Counts], float]] = {
     "precision_weighted": lambda counts: share((_precision_of_each(counts) * counts.wanted).sum(), counts.wanted.sum()),
     "recall_weighted": lambda counts: share(counts.hits.sum(), counts.wanted.sum()),
     "f1_micro": lambda counts: share(2.0 * counts.hits.sum(), counts.predicted.sum() + counts.wanted.sum()),
-    "precision_micro": lambda counts: share(counts.hits.sum(), counts.predicted.sum()),
+    "precision_micro": lambda counts: share(counts.hits.sum(), counts.predicted.sum() or counts.wanted.sum()),
     "recall_micro": lambda counts: share(counts.hits.sum(), counts.wanted.sum()),
     "matthews_correlation": _correlation,
     "cohen_kappa": _kappa,

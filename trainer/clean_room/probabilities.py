@@ -89,8 +89,8 @@ def squared_distances(outputs: Array, targets: Array) -> Array:
 def confidences(outputs: Array, targets: Array) -> Array:
     """Return the likeliest class's probability, (rows, ...), negative where the target is another class."""
     log_p, wanted = log_probabilities(outputs, targets)
-    is_right = log_p.argmax(-1) == wanted
-    return np.where(is_right, 1.0, -1.0).reshape(targets.shape) * np.exp(log_p.max(-1)).reshape(targets.shape)
+    signs = np.where(log_p.argmax(-1) == wanted, 1.0, -1.0)
+    return np.asarray(signs * np.exp(log_p.max(-1))).reshape(targets.shape)
 
 
 def calibration_error(found: Array, targets: Array) -> float:

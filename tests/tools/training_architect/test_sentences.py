@@ -131,8 +131,11 @@ def test_two_classes_are_turned_round_as_the_question_says():
 
 
 OPEN = [
-    ("who survives, top_5_accuracy >= 0.9", "titanic.csv",
-     ["accuracy", "balanced_accuracy", "f1", "auc", "matthews_correlation"]),
+    (
+        "who survives, top_5_accuracy >= 0.9",
+        "titanic.csv",
+        ["accuracy", "balanced_accuracy", "f1", "auc", "matthews_correlation"],
+    ),
     ("predict quality, top-2 accuracy of 0.9", "wine.csv", ["top_3_accuracy", "top_5_accuracy"]),
     ("predict team with precision of at least 0.8", "queues.csv", ["precision_macro"]),
     ("predict team, recall 0.8", "queues.csv", ["recall_macro", "balanced_accuracy"]),
