@@ -166,6 +166,7 @@ def _require_built_in(goal: dict[str, Any], named: list[str]) -> None:
     meant = near_metrics(metric, built_in) or near(metric, named)
     nearest = nearest_goal({**goal, "metric": meant[0]}) if meant else None
     fitting = [name for name in (*built_in, "loss") if MEASURED[name][0] == goal["direction"]]
+    fitting.sort(key=lambda name: not name.startswith(metric))  # those that the word could mean come first
     first = f"Give goal={json.dumps(nearest)}, or " if nearest else "Choose one of these, or give "
     raise ConfigurationError(
         f"goal.metric {metric!r} is not measured. Built in to {goal['direction']}: {', '.join(fitting)}; your own "

@@ -119,7 +119,7 @@ def require_fitting_metric(workspace: Workspace, config: dict[str, Any], goal: d
     try:
         values = settled_values(config, goal)
         metric, data = BUILT_IN.get(values["selection"]["metric"]), values["data"]
-        if data["use"] not in TABLES and (metric is None or metric.classes is None):
+        if data["use"] not in TABLES and (metric is None or not (metric.classes or metric.beyond)):
             return
         request = read_request(intent="", data=data, code_root=values.get("code_root", "."))
         found = target_alone(workspace, request, _root(workspace, request), MOST_LOOKING_SECONDS)

@@ -121,8 +121,8 @@ def _metrics_of(task: str | None) -> tuple[str, ...]:
 
 def kind_of_sentence(request: PlanRequest) -> str | None:
     """Return `regression` or `classification` where the metric that is wanted is of one kind alone."""
-    first = next(iter(spoken_goals(request.intent).named), None)
-    named = corrected_metric(request.metric) if request.metric else first.word.metric if first else None
+    first = next(iter(spoken_goals(request.intent).named), None) if request.metric is None else _as_word(request.metric)
+    named = first.word.metric if first is not None else corrected_metric(request.metric or "")
     tasks = BUILT_IN[named].tasks if named in BUILT_IN and named not in OF_FORM else ()
     return next((kind for kind in ("regression", "classification") if kind in tasks), None)
 
@@ -139,15 +139,15 @@ def read_goal(request: PlanRequest, task: str | None, facts: Mapping[str, Any]) 
     spoken, classes = spoken_goals(request.intent), facts.get("classes")
     goal, fitting = GoalReading(), metrics_of(task, classes)
     first = spoken.named[0] if spoken.named else None
-    if request.metric is not None:
+    meant = first if request.metric is None else _as_word(request.metric)
+    if meant is not None:
+        _take_spoken(meant, task, classes, goal)
+    elif request.metric is not None:
         _take_named(request.metric, first, goal)
-    elif first is not None:
-        _take_spoken(first, task, classes, goal)
     elif (bare := spoken.bare) is not None and not (bare.is_percent and bare.bound == "least" and _is_of_shares(task)):
         goal.questions.append(_asked(f"{bare.words!r} names no metric.", fitting))
     if goal.metric is not None and (has := _misfit(goal.metric, task, classes)):
-        word = first.word if request.metric is None and first is not None else None
-        near = [one for one in word.near if not _misfit(one, task, classes)] if word is not None else []
+        near = [one for one in meant.word.near if not _misfit(one, task, classes)] if meant is not None else []
         goal.questions.append(_asked(f"{goal.metric} is not measured of {has}.", near or fitting))
         goal.metric = None
     if goal.metric in OF_CLASS_1:
@@ -188,6 +188,12 @@ def _is_same(first: Wanted, goal: GoalReading, named: str | None) -> bool:
     """
     is_open = None in {named, goal.metric, first.word.metric} or goal.own is not None
     return is_open or goal.metric in {first.word.metric, *first.word.near}
+
+
+def _as_word(metric: str) -> Wanted | None:
+    """Return the call's metric as a sentence has it where it is no name of ours: `precision`, `WER`."""
+    words = [] if corrected_metric(metric) in MEASURED or ".py:" in metric else spoken_goals(metric).named
+    return next((one for one in words if one.words == metric.strip()), None)
 
 
 def _take_named(metric: str, first: Wanted | None, goal: GoalReading) -> None:

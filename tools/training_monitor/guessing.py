@@ -176,7 +176,8 @@ def _is_plain(record: RunRecord) -> bool:
 
 def _surprise_of_shares(record: RunRecord) -> float | None:
     """Return the cross entropy on validation of the train split's class shares; None where train lacks a class."""
-    train, held_out = (record.data.splits[name].classes or {} for name in ("train", "validation"))
+    splits = (record.data.splits.get(name) for name in ("train", "validation"))
+    train, held_out = ((one.classes if one is not None else None) or {} for one in splits)
     if not all(train.get(name) for name, count in held_out.items() if count):
         return None
     rows, total = sum(held_out.values()), sum(train.values())

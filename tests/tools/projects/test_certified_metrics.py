@@ -35,7 +35,7 @@ CONFIG: dict[str, Any] = {
         "args": {"path": "cells.csv", "target": "finding", "labels": LABELS},
         "split": {"test": 0.3},
     },
-    "metrics": ["f1_binary", "recall", "specificity", "log_loss", "brier", "cohen_kappa"],
+    "metrics": ["f1_binary", "sensitivity", "specificity", "log_loss", "brier", "cohen_kappa"],
     "optimizer": {"learning_rate": 0.02},
     "training": {"epochs": 4},
     "logging": {"tensorboard": False},

@@ -214,6 +214,14 @@ def test_a_metric_that_is_not_built_in_is_answered_by_a_misspelt_one_alone(
 
 
 @pytest.mark.requirement("CONF-1")
+def test_a_bare_precision_is_asked_about_with_all_that_it_could_be(workspace: Workspace) -> None:
+    goal = {"metric": "precision", "direction": "maximize", "target": 0.9}
+    with pytest.raises(ConfigurationError, match="precision_binary, precision_macro, precision_weighted") as caught:
+        create(workspace, goal=goal)
+    assert caught.value.details == {}
+
+
+@pytest.mark.requirement("CONF-1")
 def test_a_goal_in_a_metric_that_the_loss_does_not_train_is_refused_with_the_loss_that_does(
     workspace: Workspace,
 ) -> None:

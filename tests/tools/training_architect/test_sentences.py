@@ -185,6 +185,8 @@ def test_a_metric_that_is_not_measured_is_asked_about_and_never_replaced(sentenc
         ("accuracy", "diamonds.csv", "accuracy is not measured of table regression"),
         ("auc", "titanic.csv", None),
         ("perplexity", "sms.csv", "perplexity is not measured of text classification"),
+        ("precision", "sms.csv", None),
+        ("precision", "queues.csv", "precision_binary is not measured of 3 classes"),
     ],
 )
 def test_a_metric_of_the_call_that_says_nothing_of_the_target_is_asked_about(metric, data, said):
@@ -386,6 +388,8 @@ def test_what_is_not_planned_is_refused_with_its_page_and_nothing_else_is_planne
     [
         ("predict price, MAE at most 400", "diamonds.csv", "standardize"),
         ("predict price, MAPE at most 30 %", "diamonds.csv", "log"),
+        ("predict price, sMAPE at most 30 %", "diamonds.csv", "log"),
+        ("predict price, RMSLE at most 0.3", "diamonds.csv", "log1p"),
         ("predict `days`, MAPE at most 30 %", "pumps.csv", "log1p"),
         ("predict `change`, MAPE at most 30 %", "pumps.csv", "standardize"),
     ],
