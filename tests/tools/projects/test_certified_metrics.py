@@ -19,9 +19,10 @@ from tests.worlds.warm import warm
 from trainwright.tools import projects
 from trainwright.tools.training_orchestrator import replay_run
 from trainwright.tools.workspace import Workspace
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.run import RunKind
 
-pytestmark = [pytest.mark.slow, pytest.mark.requirement("GATE-6")]
+pytestmark = pytest.mark.requirement("GATE-6")
 
 NAME = "tumours"
 GOAL = {"metric": "average_precision", "direction": "maximize", "target": 0.7}
@@ -57,6 +58,16 @@ def release(workspace: Workspace) -> None:
     projects.pass_gate(workspace, NAME, "finalization")
 
 
+def test_a_bare_precision_is_answered_with_all_that_it_could_be(tmp_path: Path) -> None:
+    workspace = Workspace.open(tmp_path / "workspace")
+    config = {"model": {"use": "mlp"}, "data": {"use": "iris"}}
+    with pytest.raises(ConfigurationError, match="precision_binary, precision_macro, precision_weighted") as caught:
+        projects.create_project(workspace, NAME, intent="", goal=GOAL | {"metric": "precision"}, config=config)
+    assert caught.value.details == {}
+    workspace.close()
+
+
+@pytest.mark.slow
 def test_a_released_models_figures_are_scikit_learns_on_its_outputs(tmp_path: Path) -> None:
     cells, benign = load_breast_cancer(return_X_y=True)
     (tmp_path / "code").mkdir()

@@ -1,0 +1,40 @@
+"""Metrics of class number 1 of two: which class it is, is said, and how the other becomes it."""
+
+# polars reads the tables in this process: tests that fork it come before (tests/scheduling.py)
+
+from __future__ import annotations
+
+import pytest
+from tests.tools.training_architect.sentences import asked, table
+
+from trainwright.tools.training_architect.intent import with_intent
+from trainwright.tools.training_architect.reading import read_task
+from trainwright.tools.training_architect.request import read_request
+
+pytestmark = pytest.mark.requirement("ARCH-1")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "data", "said"),
+    [
+        ("find spam with precision of at least 99 %", "sms.csv", "precision_binary is of 'spam', class 1"),
+        ("who survives? recall of at least 0.85", "titanic.csv", "one answer for all has recall_binary 1"),
+        ("find spam; recall of 'ham' at least 0.95", "sms.csv", "the recall of 'ham', class 0, is specificity"),
+        ("spam, IoU of 0.8", "sms.csv", "mean_iou counts it as a class"),
+    ],
+)
+def test_what_is_taken_of_a_metric_of_class_1_is_said(sentence, data, said):
+    _, reading = asked(sentence, data)
+    assert any(said in one for one in reading.assumed)
+
+
+def test_two_classes_are_turned_round_as_the_question_says():
+    sentence = "spam, F1 of the class ham at least 0.9"
+    _, reading = asked(sentence, "sms.csv")
+    labels = {"spam": "0 spam", "ham": "1 ham"}
+    assert f"data.args.labels={labels} turns them round" in reading.questions[0].asks
+    data = {"use": "csv", "args": {"path": "sms.csv", "target": "label", "labels": labels}}
+    request, _ = with_intent(read_request(intent=sentence, data=data))
+    turned = read_task(request, {"data": table("sms.csv")})
+    assert (turned.questions, turned.goal.metric) == ([], "f1_binary")
+    assert any("f1_binary is of '1 ham', class 1" in one for one in turned.assumed)
