@@ -19,6 +19,7 @@ from trainwright.trainer.base.section import form_of
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.losses.built_in import LossSection
 from trainwright.trainer.metrics import BUILT_IN as METRICS
+from trainwright.trainer.metrics.built_in import MASKS as MASKED
 from trainwright.trainer.models import MODELS
 from trainwright.trainer.models.adapters import ADAPTERS
 from trainwright.trainer.models.small import MLP
@@ -224,9 +225,9 @@ def _beside(metric: str) -> Values:
     of_cases |= {"span_f1": "question_answering", "rouge_1": "seq2seq", "rouge_2": "seq2seq", "rouge_l": "seq2seq"}
     if metric in of_cases:
         return {"case": of_cases[metric]}
-    if metric == "auc":
-        return {**ROWS, "data": {"use": "breast_cancer"}}
-    return PIXELS if metric == "mean_iou" else OF_TASK[METRICS[metric].tasks[0]]
+    if METRICS[metric].classes == 2 or METRICS[metric].beyond:
+        return {**ROWS, "data": {"use": "digits" if METRICS[metric].beyond else "breast_cancer"}}
+    return PIXELS if metric in {"mean_iou", *MASKED} else OF_TASK[METRICS[metric].tasks[0]]
 
 
 def _of_optimizer(name: str) -> Values:
