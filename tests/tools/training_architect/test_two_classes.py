@@ -10,8 +10,26 @@ from tests.tools.training_architect.sentences import asked, table
 from trainwright.tools.training_architect.intent import with_intent
 from trainwright.tools.training_architect.reading import read_task
 from trainwright.tools.training_architect.request import read_request
+from trainwright.trainer.config.goal_words import spoken_goals
 
 pytestmark = pytest.mark.requirement("ARCH-1")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "metric", "target"),
+    [
+        ("U-Net on the masks, Dice at least 0.85", "dice", 0.85),
+        ("mean Dice per image of 0.9", "dice_per_image", 0.9),
+        ("mIoU of 70 %", "mean_iou", 0.7),
+        ("top-5 accuracy 90 %", "top_5_accuracy", 0.9),
+        ("top 3 accuracy of at least 0.8", "top_3_accuracy", 0.8),
+        ("F1 of class 1 above 0.7", "f1_binary", 0.7),
+        ("a false negative rate below 5 %", "recall_binary", 0.95),
+    ],
+)
+def test_numbers_in_a_metrics_name_or_class_are_no_targets(sentence, metric, target):
+    (found,) = spoken_goals(sentence).named
+    assert (found.word.metric, found.target) == (metric, pytest.approx(target))
 
 
 @pytest.mark.parametrize(

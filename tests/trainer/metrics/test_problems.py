@@ -26,6 +26,11 @@ SAID = [
     ("r2", torch.randn(20, 1), 5.0 * ONES, "all 20 targets are 5"),
     ("r2", torch.randn(20, 2), STILL[:, [1, 1]], "none of the 2 outputs varies over 20 rows"),
     ("mape", torch.randn(20, 2), STILL, "1 of 40 targets are 0"),
+    ("recall_binary", torch.randn(20, 1), 0 * ONES, "the class is 'no' in all 20 rows, and recall_binary compares two"),
+    ("average_precision", torch.randn(20, 4), LABELS, "label 3 is 0 in all 20 rows"),
+    ("dice", torch.randn(20, 2, 3), 0 * ONES[:, None].repeat(1, 3), "the class is 'no' in all 60 rows"),
+    ("spearman", torch.randn(20, 2), STILL[:, [1, 1]], "none of the 2 outputs varies over 20 rows, and spearman"),
+    ("rmsle", torch.randn(20), -1 * ONES, "20 of 20 targets are -1 or less"),
 ]
 
 

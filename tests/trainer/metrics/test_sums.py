@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.clean_room.counts import OF_COUNTS, OF_ONE_CLASS
 from trainwright.trainer.clean_room.metrics import OF_MEANS
 from trainwright.trainer.clean_room.numbers import OF_SUMS
@@ -80,6 +80,14 @@ def test_means_over_targets_and_over_images_agree_to_twelve_digits() -> None:
     targets[5], targets[6], targets[:, 0, 0] = -100, 0, -100
     metrics = [built_in_metric(name) for name in OF_MEANS]
     assert _in_parts(metrics, outputs, targets, None) == pytest.approx(evaluate(metrics, outputs, targets), rel=1e-12)
+
+
+def test_a_third_class_in_the_sums_of_a_metric_of_two_is_refused_with_its_number() -> None:
+    metrics = [built_in_metric("f1_binary")]
+    sums = fold(metrics, torch.eye(3), torch.arange(3), task="classification")
+    assert sums is not None
+    with pytest.raises(ConfigurationError, match="f1_binary cannot be computed: it is of classes 0 and 1"):
+        evaluate_sums(metrics, sums)
 
 
 @pytest.mark.parametrize("name", ["auc", "accuracy"])
