@@ -54,21 +54,8 @@ class Sums:
     def of(cls, outputs: Array, targets: Array, names: Collection[str]) -> Sums:
         """Return what the metrics need of outputs and targets, both (rows, ...). Raises ValueError for other sizes."""
         guessed, wanted = by_output(outputs, targets)
-        rest, size, found = guessed - wanted, np.abs(wanted), {}
-        if "mae" in names:
-            found["absolute"] = np.abs(rest).sum(axis=0)
-        if "mape" in names:
-            found["relative"] = (np.abs(rest) / np.maximum(size, EPSILON)).sum(axis=0)
-            found["zeros"] = (wanted == 0).sum(axis=0)
-        if "smape" in names:
-            middles = (np.abs(guessed) + size) / 2.0
-            found["symmetric"] = (np.abs(rest) / np.where(middles == 0, 1.0, middles)).sum(axis=0)
-        if "rmsle" in names:
-            logs = [np.log1p(np.maximum(each, EPSILON - 1.0)) for each in (guessed, wanted)]
-            found["logarithmic"] = np.square(logs[0] - logs[1]).sum(axis=0)
-            found["low"] = (wanted <= -1).sum(axis=0)
-        if not {"mse", "rmse", "r2"}.isdisjoint(names):
-            found["squared"] = np.square(rest).sum(axis=0)
+        of_rows = {name: column for name, (users, column) in ADDED.items() if not users.isdisjoint(names)}
+        found = {name: column(guessed, wanted).sum(axis=0) for name, column in of_rows.items()}
         if len(wanted) and not OF_VARYING.isdisjoint(names):
             found["mean"], from_mean = _moments(wanted)
             found["spread"] = np.square(from_mean).sum(axis=0)
@@ -104,6 +91,28 @@ def _moments(numbers: Array) -> tuple[Array, Array]:
     apart = numbers - numbers[0]
     mean = apart.mean(axis=0)
     return numbers[0] + mean, apart - mean
+
+
+def _symmetric(guessed: Array, wanted: Array) -> Array:
+    middles = (np.abs(guessed) + np.abs(wanted)) / 2.0
+    return np.asarray(np.abs(guessed - wanted) / np.where(middles == 0, 1.0, middles))
+
+
+def _logarithmic(guessed: Array, wanted: Array) -> Array:
+    ours, theirs = (np.log1p(np.maximum(each, EPSILON - 1.0)) for each in (guessed, wanted))
+    return np.asarray(np.square(ours - theirs))
+
+
+ADDED: dict[str, tuple[set[str], Callable[[Array, Array], Array]]] = {
+    "absolute": ({"mae"}, lambda guessed, wanted: np.abs(guessed - wanted)),
+    "relative": ({"mape"}, lambda guessed, wanted: np.abs(guessed - wanted) / np.maximum(np.abs(wanted), EPSILON)),
+    "symmetric": ({"smape"}, _symmetric),
+    "squared": ({"mse", "rmse", "r2"}, lambda guessed, wanted: np.square(guessed - wanted)),
+    "logarithmic": ({"rmsle"}, _logarithmic),
+    "zeros": ({"mape"}, lambda _, wanted: wanted == 0),
+    "low": ({"rmsle"}, lambda _, wanted: wanted <= -1),
+}
+"""Columns of `Sums` that are plain sums over rows: the metrics that need one, and what is added up, (rows, outputs)."""
 
 
 def _explained(rest: Array, spread: Array) -> Array:

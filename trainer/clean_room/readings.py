@@ -26,7 +26,6 @@ ALIKE = (
     tuple(f"precision_{of}" for of in AVERAGES),
     (*(f"recall_{of}" for of in AVERAGES), "balanced_accuracy"),
     ("mean_iou", "foreground_iou"),
-    ("dice", "f1"),
     ("auc", "average_precision"),
     ("cohen_kappa", "quadratic_kappa"),
     ("mae", "median_absolute_error"),
