@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import losses, metrics
+from .counts import IGNORED
 from .intervals import Resampling, bootstrap, wilson
 from .readings import readings
 from .rows import Array, RefusalError
@@ -172,9 +173,9 @@ class Comparison:
 
 def _require_counted(targets: Array) -> None:
     """Raise RefusalError where targets, (rows,), have the class number that counts nowhere."""
-    if ignored := int(np.count_nonzero(targets == metrics.IGNORED)):
+    if ignored := int(np.count_nonzero(targets == IGNORED)):
         raise RefusalError(
-            f"{ignored} rows have the target {metrics.IGNORED}, which no metric counts: figures are of fewer rows.",
+            f"{ignored} rows have the target {IGNORED}, which no metric counts: figures are of fewer rows.",
             "Give them their class, or leave them out of the split, then run planning's smoke run again.",
         )
 
