@@ -112,6 +112,7 @@ def order_of(specification: RunSpecification, run: Sealed, rows: Sealed, program
         "loss": loss,
         "task": task,
         "tasks": _tasks_of(config),
+        "targets": rows.part(Data).target_names or [],
         **slice_orders(config, rows.part(Data)),
         "threads": 1,
         "libraries": libraries_of(str(program.form)),
@@ -196,7 +197,7 @@ def _beside_source(order: dict[str, Any], splits: dict[str, Any], source: Sealed
         why = f"the program that the trained run left: {answer['problem']}"
     test = splits["test"]
     test["not_computed"] |= dict.fromkeys(test["metrics"], why)
-    test |= {"metrics": {}, "intervals": {}}
+    test |= {"metrics": {}, "intervals": {}, "targets": []}
     return []
 
 

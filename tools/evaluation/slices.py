@@ -57,14 +57,17 @@ def slice_orders(config: TrainingConfig, data: Data) -> dict[str, list[dict[str,
 
 
 def slice_columns(config: TrainingConfig, data: Data) -> dict[str, SliceColumn]:
-    """Return the columns that slices can name, by name: the features, and the target by its classes."""
+    """Return the columns that slices can name, by name: the features, the target by its classes, several by name."""
     kinds = {column["name"]: column["kind"] for column in data.columns or []}
     found = {
         name: SliceColumn({"column": place}, _codes(data.categories.get(name, [])), kinds.get(name, "number"))
         for name, place in data.places.items()
     }
     target = config.data.args.get("target") if config.data is not None else None
-    if data.class_names:
+    kind = "number" if data.class_names is None else "boolean"
+    for place, name in enumerate(data.target_names or []):
+        found[name] = SliceColumn({"of": "target", "column": place}, {}, kind)
+    if data.class_names and not data.target_names:
         name = target if isinstance(target, str) else "target"
         found[name] = SliceColumn({"of": "target"}, _codes(data.class_names))
     return found

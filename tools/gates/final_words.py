@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trainwright.trainer.run.results import Export
 
 CONFIDENCE = 0.95
-MOST_METRICS = 4
+MOST_METRICS, MOST_TARGETS = 4, 8
 
 
 def final_words(evidence: Evidence) -> list[str]:
@@ -49,6 +49,8 @@ def tested_words(evidence: Evidence) -> str:
     record = evaluated.splits.get("test", {}) if evaluated is not None else {}
     intervals, rows, groups = record.get("intervals", {}), found.test.size or 0, record.get("groups")
     figures = {name: _figure(name, tested[name], 0 if groups else rows, intervals.get(name)) for name in first}
+    if evaluated is not None and (each := _by_target(evaluated.targets("test"), evidence.goal_metric)):
+        figures[evidence.goal_metric] += f" {each}"
     rows_told = f"{rows} rows of {groups} groups" if groups else f"{rows} rows"
     own = record.get("own", [])
     sides = {
@@ -78,6 +80,13 @@ def of_the_goals_kind_first(names: Iterable[str], goal: str) -> list[str]:
     alike = {name for name in names if name.rpartition("_")[2] == kind}
     ordered = sorted(names, key=lambda name: (name != goal, name not in alike, "loss" in name))
     return ordered[: max(MOST_METRICS, len(alike | {goal}))]
+
+
+def _by_target(targets: dict[str, dict[str, float]], metric: str) -> str:
+    """Return a metric of each of several targets, of which the figure is the mean; empty for one."""
+    each = [f"{name} {values[metric]:.4g}" for name, values in targets.items() if metric in values]
+    more = ", …" * (len(each) > MOST_TARGETS)
+    return f"(mean of {len(each)}: {', '.join(each[:MOST_TARGETS])}{more})" if each else ""
 
 
 def _figure(name: str, value: float, rows: int, interval: Sequence[float] | None) -> str:

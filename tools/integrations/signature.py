@@ -110,6 +110,7 @@ def _target(model: FinalModel, task: Task, numbers: int) -> str:
     given = model.schema.get("target") or text.get("target") or (model.data.get("args") or {}).get("target")
     if task == "generation":
         return "what comes after a prompt"
+    given = ", ".join(given) if isinstance(given, list) else given
     return str(given or ("class" if task == "classification" else "a number" if numbers == 1 else f"{numbers} numbers"))
 
 

@@ -15,6 +15,7 @@ from trainwright.tools.evaluation import Sealed
 from trainwright.tools.evaluation.evaluate import order_of
 from trainwright.tools.evaluation.process import CODE
 from trainwright.trainer.base.paths import files_among
+from trainwright.trainer.clean_room.shipped import figures
 from trainwright.trainer.run.artifacts import ROWS, Program
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _record(order: dict[str, Any], found: RunEvaluated, rows: str) -> dict[str, 
     kept = {name: value for name, value in order.items() if name != "libraries"}
     return {
         "order": {**kept, "program": program, "rows": {"record": order["rows"]["record"]}},
-        "certified": {split: {"rows": one["rows"], **one["metrics"]} for split, one in found.splits.items()},
+        "certified": {split: figures(one) for split, one in found.splits.items()},
         "not_computed": {split: one.get("not_computed", {}) for split, one in found.splits.items()},
         "evaluator": found.evaluator,
         "rows": rows,

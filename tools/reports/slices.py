@@ -1,4 +1,4 @@
-"""Section of reports on slices and groups of the fixed rows, and on the baseline that the evaluation gate names."""
+"""Section of reports on targets, slices and groups of the fixed rows, and the evaluation gate's baseline."""
 
 from __future__ import annotations
 
@@ -14,12 +14,18 @@ MOST_SLICES = 60
 
 
 def slices_values(run: RunEvidence | None) -> dict[str, Any]:
-    """Return the values of `slices.md.j2`, from a run's independent evaluation; empty ones without slices."""
+    """Return the values of `slices.md.j2`, from a run's independent evaluation; empty ones without any."""
     found = run.evaluation if run is not None else None
     each = [(split, name, one) for split in SPLITS for name, one in (found.slices(split) if found else {}).items()]
     names = list(dict.fromkeys(metric for _, _, one in each for metric in one["metrics"]))
     beside = found.beside if found is not None else {}
+    of_targets = [
+        (split, name, one) for split in SPLITS for name, one in (found.targets(split) if found else {}).items()
+    ]
+    metrics = list(dict.fromkeys(metric for _, _, one in of_targets for metric in one))
     return {
+        "target_metrics": metrics,
+        "target_lines": [[name, split, *(one.get(metric) for metric in metrics)] for split, name, one in of_targets],
         "slice_metrics": names,
         "slice_lines": [
             [name, split, one["rows"], *(one["metrics"].get(metric) for metric in names)]

@@ -26,6 +26,7 @@ from trainwright.tools.training_architect.request import PlanRequest, read_reque
 from trainwright.tools.training_architect.traced import Tracer, price_of
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
 from trainwright.trainer.config import merge_changes
+from trainwright.trainer.data.sections import targets_of
 from trainwright.trainer.metrics import BUILT_IN
 
 if TYPE_CHECKING:
@@ -126,9 +127,9 @@ def require_fitting_metric(workspace: Workspace, config: dict[str, Any], goal: d
     except (TrainwrightError, KeyError):  # the project's creation words it
         return
     require_columns(request, found)
-    target = data.get("args", {}).get("target")
-    kind = data.get("args", {}).get("task") or kind_of_target(found, target)
-    classes = None if kind == "regression" else facts_of_data(found, target).get("classes")
+    targets = targets_of(data.get("args", {}))
+    kind = data.get("args", {}).get("task") or kind_of_target(found, targets)
+    classes = None if kind == "regression" else facts_of_data(found, targets).get("classes")
     if metric is None or metric.fits(kind, classes):
         return
     has = "a number" if kind == "regression" else f"one of {classes} classes"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_architect.goals import Question, kind_of_sentence
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.goal_words import any_of
-from trainwright.trainer.data.sections import COLUMN_OF
+from trainwright.trainer.data.sections import COLUMN_OF, targets_of
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.reading import Reading
@@ -122,27 +122,38 @@ def take_target(
 ) -> None:  # fmt: skip
     """Take the column that the call or the sentence names as what is predicted, and what is named beside it."""
     told = _told(request, columns, text)
-    given = ((request.data or {}).get("args") or {}).get("target")
-    reading.target = given or told.first
-    reading.others = [one for one in told.several if one != reading.target] if reading.target in told.several else []
-    if given is None and told.first is not None:
+    given = targets_of((request.data or {}).get("args") or {})
+    reading.target = given[0] if given else told.first
+    beside = [one for one in told.several if one != reading.target] if reading.target in told.several else []
+    reading.further, reading.others = (
+        (given[1:], [one for one in beside if one not in given]) if given else (beside, [])
+    )
+    if not given and told.first is not None:
         reading.assumed.append(f"column {told.first!r} is what the sentence wants predicted")
-    elif given is None and told.possible:
+    elif not given and told.possible:
         reading.questions.append(_which(request.intent, told.possible))
 
 
-def refuse_several(request: PlanRequest, targets: Iterable[str], columns: dict[str, Any]) -> NoReturn:
-    """Refuse to predict several columns of a table at once. Raises ConfigurationError."""
-    targets, data = list(targets), request.data or {}
-    kinds = {(one["kind"] == "number", one["different"] == 2) for one in (columns.get(name, {}) for name in targets)
-             if one}  # fmt: skip
-    loss = {(True, False): "loss mse", (False, True): "loss bce_with_logits"}.get(*kinds) if len(kinds) == 1 else None
+def kind_of_several(request: PlanRequest, targets: Sequence[str], columns: dict[str, Any]) -> str:
+    """Return whether columns that are predicted together are numbers (regression) or labels (classification).
+
+    Raises ConfigurationError where they are neither all numbers nor all of two values.
+    """
+    known, data = [columns.get(name, {}) for name in targets], request.data or {}
+    wanted = (request.task or "").rpartition("_")[2] or kind_of_sentence(request)
+    if wanted != "regression" and all(one.get("different") == 2 for one in known):
+        return "classification"
+    are_numbers = all(one.get("kind") == "number" or one.get("of_numbers") for one in known)
+    if are_numbers and (wanted == "regression" or (wanted is None and not any(map(_is_flag, known)))):
+        return "regression"
+    of = {name: "numbers" if one.get("kind") == "number" else f"{one.get('different', 0)} classes"
+          for name, one in zip(targets, known, strict=True)}  # fmt: skip
     one = {"use": data.get("use"), "args": {**(data.get("args") or {}), "target": targets[0]}}
     raise ConfigurationError(
-        f"{', '.join(targets)} are to be predicted, and a plan predicts one column of a table.",
-        remedy="create_project with a data function of the user's that returns them as one target, as the page shows "
-        f"({loss or 'objective multi_task'}). Or ask the user for one, and plan it without the others as inputs: "
-        f"data={one}.",
+        f"{', '.join(targets)} are to be predicted, and one model of a table predicts numbers alone, or columns of two "
+        f"values alone: {', '.join(f'{name} has {what}' for name, what in of.items())}.",
+        remedy="create_project with data of the user's own under objective multi_task, as the page shows. Or ask the "
+        f"user for one, a project each, and plan it without the others as inputs: data={one}.",
         document="configs/objectives.md",
     )
 
@@ -277,12 +288,7 @@ def _spelt(pattern: str) -> str:
 def settle_target(
     request: PlanRequest, columns: dict[str, Any], text: str | None, reading: Reading
 ) -> None:  # fmt: skip
-    """Take the column whose name, or being the only one that could be predicted, says that it is; else ask.
-
-    Raises ConfigurationError where the sentence wants several.
-    """
-    if reading.others and not ((request.data or {}).get("args") or {}).get("target"):
-        refuse_several(request, [str(reading.target), *reading.others], columns)
+    """Take the column whose name, or being the only one that could be predicted, says that it is; else ask."""
     if reading.target is not None or reading.questions:
         return
     able = _able(columns, text, kind_of_sentence(request))
@@ -315,7 +321,7 @@ def _which(intent: str, columns: Sequence[str]) -> Question:
     shown = _shown(intent, columns)
     more = f" ({len(columns) - len(shown)} more could be)" if len(shown) < len(columns) else ""
     if AT_ONCE.search(intent):
-        more += " A plan predicts one; several at once need a data function of the user's (configs/objectives.md)."
+        more += " Several that one model predicts at once are a list of them, data.args.target."
     return Question(f"Which column is to be predicted?{more}", "target_column", shown)
 
 
@@ -331,12 +337,10 @@ def require_columns(request: PlanRequest, data: dict[str, Any]) -> None:
     """Refuse columns that a table lacks, forms that nobody filled in among them. Raises ConfigurationError."""
     given, columns = request.data or {}, {one["name"]: one for one in data.get("columns", [])}
     args, split = given.get("args") or {}, given.get("split") or {}
-    if isinstance(args.get("target"), list):
-        refuse_several(request, args["target"], columns)
-    named = {f"args.{key}": args.get(key) for key in ("target", "text")}
-    named |= {f"split.{key}": split.get(key) for key in COLUMN_OF.values()}
-    header = data.get("header") or [name for name in named.values() if name]
-    for key, name in named.items():
+    named = [("args.target", name) for name in targets_of(args)] + [("args.text", args.get("text"))]
+    named += [(f"split.{key}", split.get(key)) for key in COLUMN_OF.values()]
+    header = data.get("header") or [name for _, name in named if name]
+    for key, name in named:
         if not name or name in header:
             continue
         able = _able(columns, None, kind_of_sentence(request)) if key == "args.target" else []

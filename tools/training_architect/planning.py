@@ -108,7 +108,7 @@ def _first_facts(request: PlanRequest, reading: Reading, found: dict[str, Any]) 
         "adapters": ADAPTERS.search(request.intent) is not None,
         "bound": bool({"hours", "dollars"} & request.limits.keys()),
         "goal": request.goal,
-        **facts_of_data(found.get("data") or {}, reading.target),
+        **facts_of_data(found.get("data") or {}, reading.targets),
     }
 
 
@@ -197,8 +197,10 @@ def _add_data(plan: Plan, reading: Reading, found: dict[str, Any]) -> None:
     if reading.form is not None:
         use, args = reading.form["use"], {**args, **reading.form["args"]}
     elif use in TABLES:
-        args |= {name: value for name, value in (("text", reading.text), ("target", reading.target)) if value}
-        told_by = (found["data"].get("told_by") or {}).get(reading.target, [])
+        target = reading.targets if reading.further else reading.target
+        args |= {name: value for name, value in (("text", reading.text), ("target", target)) if value}
+        tells: dict[str, list[str]] = found["data"].get("told_by") or {}
+        told_by = {one: name for name in reading.targets for one in tells.get(name, []) if one not in reading.targets}
         data = {**({"split": reading.split} if reading.split else {}), **data}
         if reading.series is not None:
             args["series"] = reading.series
@@ -225,13 +227,14 @@ def _add_data(plan: Plan, reading: Reading, found: dict[str, Any]) -> None:
         plan.config["metrics"] = [{"use": plan.goal.own} if plan.goal.own else plan.facts["metric"]]
 
 
-def _leave_out(plan: Plan, args: dict[str, Any], reading: Reading, told_by: list[str]) -> None:
-    """Keep columns from the inputs that tell the target, or that the sentence wants predicted too."""
+def _leave_out(plan: Plan, args: dict[str, Any], reading: Reading, told_by: dict[str, str]) -> None:
+    """Keep columns from the inputs that tell the target, which comes with each, or that the sentence wants too."""
     if told_by or reading.others:
         args["columns"] = dict.fromkeys([*told_by, *reading.others], "ignore")
     if told_by:
         plan.assumed.append(
-            f"{', '.join(map(repr, told_by))} tells {reading.target!r} in every row, so it is left out "
+            f"{', '.join(map(repr, told_by))} tells {', '.join(map(repr, dict.fromkeys(told_by.values())))} in every "
+            "row, so it is left out "
             "(data.args.columns): ask the user whether it is known before what is predicted happens"
         )
     if reading.others:

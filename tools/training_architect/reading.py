@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_architect.columns import (
     IDENTIFIER,
+    kind_of_several,
     require_columns,
     settle_target,
     siblings_told,
@@ -28,6 +29,8 @@ from trainwright.tools.training_architect.two_classes import of_two_classes
 from trainwright.trainer.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trainwright.tools.training_architect.documents import Rulebook
     from trainwright.tools.training_architect.request import PlanRequest
 
@@ -53,8 +56,11 @@ class Reading:
     task: str | None = None
     text: str | None = None
     target: str | None = None
+    """Column to predict, the first of several."""
+    further: list[str] = field(default_factory=list)
+    """Columns that are predicted together with the target."""
     others: list[str] = field(default_factory=list)
-    """Columns that the sentence names beside the target, as predicted too: no inputs."""
+    """Columns that the sentence names as predicted too, where the call names fewer: no inputs."""
     form: dict[str, Any] | None = None
     """The source and columns of rows that are of a form of their own."""
     series: dict[str, Any] | None = None
@@ -64,6 +70,11 @@ class Reading:
     goal: GoalReading = field(default_factory=GoalReading)
     questions: list[Question] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
+
+    @property
+    def targets(self) -> list[str]:
+        """All columns to predict."""
+        return [self.target, *self.further] if self.target is not None else []
 
 
 def read_task(request: PlanRequest, found: dict[str, Any]) -> Reading:
@@ -99,9 +110,10 @@ def read_task(request: PlanRequest, found: dict[str, Any]) -> Reading:
 
 def _with_goal(request: PlanRequest, data: dict[str, Any], reading: Reading) -> Reading:
     """Settle the goal as call and sentence name it, with the questions that are open in it."""
-    facts = facts_of_data(data, reading.target)
-    labels = ((request.data or {}).get("args") or {}).get("labels") or {}
-    facts |= of_two_classes(data, reading.target, labels)
+    facts = facts_of_data(data, reading.targets)
+    if len(reading.targets) == 1:
+        labels = ((request.data or {}).get("args") or {}).get("labels") or {}
+        facts |= of_two_classes(data, reading.targets[0], labels)
     goal = read_goal(request, reading.task, facts)
     if not goal.questions:
         goal = bound_of(goal, facts, task=reading.task, is_asked=request.target is not None)
@@ -170,14 +182,19 @@ def _read_table(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
     if reading.target is None:
         return
     others = [
-        name for name in columns if name not in {reading.target, data.get("text")} and not IDENTIFIER.search(name)
+        name for name in columns if name not in {*reading.targets, data.get("text")} and not IDENTIFIER.search(name)
     ]
     is_textual = (request.task or "").startswith("text_") or (
         request.task is None and len(others) <= MOST_OTHER_COLUMNS
     )
-    if reading.text is None and data.get("text") not in {None, reading.target} and is_textual:
+    if reading.text is None and data.get("text") not in {None, *reading.targets} and is_textual:
         reading.text = data["text"]
         reading.assumed.append(f"the texts are in column {reading.text!r}, the one with the most words")
+    if reading.further:
+        what = kind_of_several(request, reading.targets, columns)
+        reading.assumed.append(f"{', '.join(reading.targets)} are predicted together, by one model")
+        reading.task = reading.task or f"{'text' if reading.text else 'table'}_{what}"
+        return
     if reading.text is None:
         reading.assumed += siblings_told(reading.target, [one for one in others if one not in reading.others], columns)
     column = columns.get(reading.target, {})
@@ -210,12 +227,22 @@ def proposed_models(task: str, book: Rulebook) -> list[tuple[dict[str, Any], str
     return [({"use": "transformers", "args": {"hub": name}}, "a small model that is often enough") for name in names]
 
 
-def facts_of_data(data: dict[str, Any], target: str | None) -> dict[str, Any]:
-    """Return the facts that the inspection of the data gives, with the classes of the column that is predicted."""
+def facts_of_data(data: dict[str, Any], targets: Sequence[str]) -> dict[str, Any]:
+    """Return the facts that the inspection of the data gives, with the classes of the column that is predicted.
+
+    Of several columns each number is the mean, as metrics are.
+    """
     facts: dict[str, Any] = {"rows": data["rows"]} if data.get("rows") else {}
-    column: dict[str, Any] = next((one for one in data.get("columns", []) if one["name"] == target), {})
-    if column.get("spread"):
-        facts |= {"target_spread": column["spread"], "target_least": column["spread"]["least"]}
+    known = {one["name"]: one for one in data.get("columns", [])}
+    columns: list[dict[str, Any]] = [known.get(name, {}) for name in targets]
+    if columns and all(one.get("spread") for one in columns):
+        spreads = [one["spread"] for one in columns]
+        shared = [name for name in spreads[0] if all(name in one for one in spreads)]
+        facts["target_spread"] = {name: sum(one[name] for one in spreads) / len(spreads) for name in shared}
+        facts["target_least"] = min(one["least"] for one in spreads)
+    if len(columns) > 1:
+        return facts | ({"labels": len(columns)} if all(one.get("different") == 2 for one in columns) else {})
+    column, target = (columns[0], targets[0]) if columns else ({}, "")
     facts |= {"classes": column["different"]} if column.get("kind") == "category" else {}
     data = data | (data.get("counts") or {}).get(target, {})
     classes = data.get("classes") or {}
@@ -234,12 +261,12 @@ def facts_of_data(data: dict[str, Any], target: str | None) -> dict[str, Any]:
     return facts
 
 
-def kind_of_target(data: dict[str, Any], target: str | None) -> str | None:
-    """Return whether a column can be predicted as `regression` or `classification` alone; None where as either."""
-    column: dict[str, Any] = next((one for one in data.get("columns", []) if one["name"] == target), {})
-    if column.get("is_fraction"):
+def kind_of_target(data: dict[str, Any], targets: Sequence[str]) -> str | None:
+    """Return whether columns can be predicted as `regression` or `classification` alone; None where as either."""
+    columns = [one for one in data.get("columns", []) if one["name"] in targets]
+    if any(one.get("is_fraction") for one in columns):
         return "regression"
-    return "classification" if column.get("kind") == "category" and column["words"] else None
+    return "classification" if any(one.get("kind") == "category" and one["words"] for one in columns) else None
 
 
 def lengths(facts: dict[str, Any]) -> dict[str, Any]:

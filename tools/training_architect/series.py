@@ -62,8 +62,7 @@ def read_series(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
             "the split is by time. Shift the column first where it holds what is so at the row's own time"
         )
         return False
-    beside = {"further_targets": reading.others} if reading.others else {}
-    reading.series = {**_window(said, found, data, args.get("series") or {}, reading), **beside}
+    reading.series = _window(said, found, data, args.get("series") or {}, reading)
     reading.series |= args.get("series") or {}
     reading.others = []
     reading.split = {"by": "time", "time": time}

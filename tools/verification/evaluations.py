@@ -99,12 +99,14 @@ def _is_there(baseline: Named | None, recorded: RunEvaluated) -> bool:
 
 
 def _figures(splits: dict[str, Any], beside: dict[str, Any]) -> dict[str, float]:
-    """Return every figure by its name: of all rows, of slices, and of the baseline where it had the same rows."""
+    """Return every figure by its name: of all rows, slices and targets, and of a baseline that had the same rows."""
     found: dict[str, float] = {}
     for split, one in splits.items():
         found |= {f"{split} {name}": value for name, value in one.get("metrics", {}).items()}
         for part, its in one.get("slices", {}).items():
             found |= {f"{split} {name} of {part}": value for name, value in its.get("metrics", {}).items()}
+        for its in one.get("targets", []):
+            found |= {f"{split} {name} of {its['name']}": value for name, value in its["metrics"].items()}
     for split, one in beside["splits"].items() if beside.get("same_rows") else ():
         found |= {f"{split} {name} of {beside['name']}": value for name, value in one["metrics"].items()}
     return found

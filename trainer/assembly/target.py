@@ -15,6 +15,8 @@ from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS
 
 NUMBERS, CLASSES = "regression", "classification"
+OF_NUMBERS = {"loss": "mse", "metrics": ["mae", "r2"], "target_scaling": "standardize"}
+"""Changes for numbers to predict."""
 
 
 def load_built_in(config: TrainingConfig, code_root: Path) -> Loaded | Splits:
@@ -29,9 +31,31 @@ def load_built_in(config: TrainingConfig, code_root: Path) -> Loaded | Splits:
     if said is not None and wanted is not None and said != wanted:
         raise _contradiction(config, f"data.args.task is {said}", wanted)
     found = load_source(section.use, section.args, code_root, section.split, wanted)
-    if wanted is None and getattr(config.loss, "use", config.loss) not in LOSSES and said is None:
+    if found.target_names is not None:
+        _require_loss_of_several(config, found.class_names)
+    elif wanted is None and getattr(config.loss, "use", config.loss) not in LOSSES and said is None:
         _require_plain_classes(found.class_names or [])
     return found
+
+
+def _require_loss_of_several(config: TrainingConfig, labels: list[str] | None) -> None:
+    """Refuse a built-in loss of one class for several targets, and one of labels for numbers.
+
+    Raises:
+        ConfigurationError: with the loss that fits.
+    """
+    loss = getattr(config.loss, "use", config.loss)
+    wanted = NUMBERS if labels is None else "binary"
+    if loss not in LOSSES or LOSSES[loss].task in {wanted, NUMBERS} or type(config.objective).replaces:
+        return
+    told = "numbers" if labels is None else f"yes or no each ({', '.join(labels[:5])})"
+    raise ConfigurationError(
+        f"The targets are several, {told}, and loss {loss} is for "
+        f"{'labels' if LOSSES[loss].task == 'binary' else 'one class of several'}.",
+        remedy=f"Set loss {'mse' if labels is None else 'bce_with_logits'}.",
+        document="configs/losses.md",
+        details={"changes": OF_NUMBERS if labels is None else {"loss": "bce_with_logits", "metrics": ["f1"]}},
+    )
 
 
 def _require_plain_classes(names: list[str]) -> None:
@@ -80,11 +104,10 @@ def _contradiction(config: TrainingConfig, said: str, wanted: str) -> Configurat
     loss = getattr(config.loss, "use", config.loss)
     of_loss = f"loss {loss} is" if loss in LOSSES and "loss" in config.model_fields_set else "the metrics are"
     other = {"loss": "cross_entropy", "metrics": ["accuracy"]}
-    numbers = {"loss": "mse", "metrics": ["mae", "r2"], "target_scaling": "standardize"}
     return ConfigurationError(
         f"{said}, and {of_loss} for {'numbers' if wanted == NUMBERS else 'classes'}.",
         remedy="If the target is classes: loss cross_entropy with metrics like accuracy, and data.args.task "
         "classification or left out. If it is a number: loss mse (mae, huber) with metrics like mae and r2, and "
         "data.args.task regression or left out.",
-        details={"changes": other if wanted == NUMBERS else numbers},
+        details={"changes": other if wanted == NUMBERS else OF_NUMBERS},
     )

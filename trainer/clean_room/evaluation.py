@@ -21,7 +21,7 @@ from .intervals import bootstrap
 from .paired import report_paired
 from .programs import Program, open_program
 from .rows import Array, RefusalError, Split, open_split
-from .slices import report_slices
+from .slices import report_slices, report_targets
 
 OUTPUT_BYTES = 1 << 25
 """Of outputs at a time, about: a language model's logits of many rows would fill the memory."""
@@ -57,6 +57,7 @@ def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> di
             for each in compared:
                 each.report(answer, split.resampling)
             report_slices(order, split, compared, answer)
+            report_targets(order, compared, answer)
         _report_loss(compared, answer, split)
     _leave_out_what_is_not_finite(answer)
     groups = split.resampling.groups

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def evaluate_folder(folder: Path, rows: Path | None = None) -> dict[str, Any]:
     order["program"]["path"] = str(folder / order["program"]["path"])
     order["rows"]["folder"] = str(_rows_of(folder, rows, record))
     found = evaluate(order)
-    numbers = {split: {"rows": one["rows"], **one["metrics"]} for split, one in found["splits"].items()}
+    numbers = {split: figures(one) for split, one in found["splits"].items()}
     certified = record["certified"]
     return {
         **numbers,
@@ -56,6 +57,14 @@ def evaluate_folder(folder: Path, rows: Path | None = None) -> dict[str, Any]:
         "agrees": all(_is_same(numbers[split], values) for split, values in certified.items()),
         "versions": found["versions"],
     }
+
+
+def figures(split: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the numbers of an evaluated split by name: its rows, its metrics, and those of each of several targets."""
+    of_targets = {
+        f"{name} of {one['name']}": value for one in split.get("targets", []) for name, value in one["metrics"].items()
+    }
+    return {"rows": split["rows"], **split["metrics"], **of_targets}
 
 
 def _rows_of(folder: Path, given: Path | None, record: dict[str, Any]) -> Path:

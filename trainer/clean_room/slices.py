@@ -1,9 +1,13 @@
-"""Slices of the fixed rows: those with a value, or in a range, in a column of an input or among the targets."""
+"""Slices of the fixed rows, with a value, or in a range, in a column of an input or among the targets; and targets.
+
+Of several targets each column by itself has the same metrics.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,6 +37,34 @@ def report_slices(
     wanted = [*(order.get("slices") or []), *_of_groups(order.get("groups") or [], split)]
     if wanted:
         answer["slices"] = {one["name"]: _reported(one, split, compared) for one in wanted}
+
+
+def report_targets(order: Mapping[str, Any], compared: Sequence[Comparison], answer: dict[str, Any]) -> None:
+    """Put {name, metrics} of each of several targets, whose names the order has, into `answer["targets"]`."""
+    names, each = order.get("targets") or [], compared[0]
+    if not names or len(compared) > 1 or Kept(each.targets).values.shape[1:] != (len(names),):
+        return
+    answer["targets"] = []
+    for column, target in enumerate(names):
+        found = {name: _value(each, name, partial(_twice, column)) for name in each.metrics}
+        kept = {name: value for name, value in found.items() if math.isfinite(value)}
+        answer["targets"].append({"name": target, "metrics": kept})
+
+
+def _twice(column: int, kept: Kept) -> Array:
+    """Return a column two times, (rows, 2), of which every mean is its own: metrics tell labels by their number."""
+    return np.asarray(kept.values[:, [column, column]])
+
+
+def _value(each: Comparison, name: str, part: Callable[[Kept], Array]) -> float:
+    """Return a metric of a part of what was kept; NaN where it has none."""
+    if name not in metrics.OF_OUTPUTS or name in each.unfit:
+        return math.nan
+    keep, value = metrics.OF_OUTPUTS[name]
+    try:
+        return float(value(part(Kept(each.kept[keep])), part(Kept(each.targets))))
+    except (ValueError, IndexError):
+        return math.nan
 
 
 def _reported(wanted: Mapping[str, Any], split: Split, compared: Sequence[Comparison]) -> dict[str, Any]:
@@ -80,15 +112,9 @@ def _column(test: Mapping[str, Any], split: Split) -> Array | None:
 def _metrics(compared: Sequence[Comparison], rows: Array) -> Iterator[tuple[str, float]]:
     """Yield the metrics of outputs, and the loss, over the rows of these indices, (chosen,), where they are finite."""
     for each in compared:
-        targets, prefix = Kept(each.targets), f"{each.name}_" if each.name else ""
+        prefix = f"{each.name}_" if each.name else ""
         for name in each.metrics:
-            if name not in metrics.OF_OUTPUTS or name in each.unfit:
-                continue
-            keep, value = metrics.OF_OUTPUTS[name]
-            try:
-                found = float(value(Kept(each.kept[keep]).at(rows), targets.at(rows)))
-            except (ValueError, IndexError):
-                continue
+            found = _value(each, name, lambda kept: kept.at(rows))
             if math.isfinite(found):
                 yield prefix + name, found
         loss = each.mean_loss(rows) if each.without_loss is None else math.nan

@@ -97,6 +97,7 @@ def from_loaded(
         understood=_left_out(samples, parts, section) if series is None else series.told(parts),
         series=series,
         placed_in=loaded.placed_in,
+        target_names=loaded.target_names,
     )
 
 
@@ -279,7 +280,7 @@ def _contents(samples: TensorSamples, loaded: Loaded | None) -> Sequence[str]:
     """Return each row's content as text, (rows,): classes by name, since their numbers change with a new class."""
     if loaded is not None and loaded.contents is not None:
         return loaded.contents()
-    names = loaded.class_names if loaded is not None else None
+    names = loaded.class_names if loaded is not None and rows.has_labels(samples) else None
     of_inputs = samples if names is None else TensorSamples(*samples.base[:-1], rows=samples.rows)
     digests: list[str] = []
     for start in range(0, len(samples), MAX_SAMPLES_READ):

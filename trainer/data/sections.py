@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -23,6 +24,12 @@ LEAVE_COPIES = ("given", "hash")
 """Ways in which each row's own column decides, so that equal rows may be in two splits, which is reported."""
 FOLDABLE = ("random", "group", "scaffold", "hash")
 Column = Annotated[str, Field(min_length=1)]
+
+
+def targets_of(args: Mapping[str, Any]) -> list[str]:
+    """Return the columns that a source's arguments name as what is predicted, in order."""
+    given = args.get("target")
+    return [name for name in (given if isinstance(given, list) else [given]) if isinstance(name, str)]
 
 
 class SplitSection(Section):
@@ -155,7 +162,7 @@ class SeriesSection(Section):
     group: Column | None = None
     """Column of what is measured (a shop, a sensor): each value is a series of its own."""
     further_targets: list[Column] = Field(default_factory=list)
-    """Columns of numbers that are forecast beside the target; an output is a row of the horizon, target by target."""
+    """The same as further columns in `target`; an output is a row of the horizon, target by target."""
     gaps: Literal["refuse", "part"] = "refuse"
     """What steps that are missing do: part a series into several, so that no window has one in it."""
     period: Annotated[int, Field(ge=1, le=100_000)] | None = None

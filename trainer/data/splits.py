@@ -110,6 +110,7 @@ class Splits:
     records: dict[str, SplitRecord]
     source: str
     class_names: list[str] | None = None
+    """Of classes by their numbers, or of several labels."""
     feature_names: list[str] | None = None
     preprocessing: Preprocessing | None = None
     """Fitted on the train split and applied to all samples."""
@@ -136,6 +137,8 @@ class Splits:
     """Rows in order of time, where samples are windows of them."""
     placed_in: str = ""
     """Digest of the files whose rows the samples are by number; empty where they are not."""
+    target_names: list[str] | None = None
+    """Names of the targets' columns, (rows, targets), where there are several."""
 
     @property
     def feature_groups(self) -> list[int] | None:

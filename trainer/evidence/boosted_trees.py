@@ -24,6 +24,8 @@ MOST_ROWS = 200_000
 MOST_NUMBERS = 20_000_000
 """Of the train split."""
 MOST_CLASSES = 50
+MOST_TARGETS = 16
+"""Predicted at once: each by trees of its own."""
 MOST_ITERATIONS = 100
 ITERATIONS_AT_ONCE = 10
 MOST_SECONDS = 5.0
@@ -48,11 +50,12 @@ def boosted_trees_evidence(splits: Splits, config: TrainingConfig) -> BoostedTre
 
 
 def _is_table(samples: TensorSamples) -> bool:
-    return len(samples.base) == 2 and samples.base[0].dim() == 2 and samples.base[1][:1].numel() == 1
+    return len(samples.base) == 2 and samples.base[0].dim() == 2 and samples.base[1].dim() <= 2
 
 
 def _arrays(samples: TensorSamples) -> tuple[Array, Array]:
-    return samples.column(0).numpy(force=True), samples.column(1).reshape(-1).numpy(force=True)
+    targets = samples.column(1).numpy(force=True)
+    return samples.column(0).numpy(force=True), targets.reshape(len(targets), -1)
 
 
 def _fitted(
@@ -61,20 +64,29 @@ def _fitted(
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     started = time.monotonic()
-    is_classes = train[1].dtype.kind in "iub"
-    if is_classes and len(np.unique(train[1])) > MOST_CLASSES:
+    names, several = splits.class_names, train[1].shape[1]
+    is_classes = train[1].dtype.kind in "iub" or names is not None
+    if several > MOST_TARGETS:
+        return BoostedTrees(not_fitted=f"more than {MOST_TARGETS} targets")
+    if is_classes and several == 1 and len(np.unique(train[1])) > MOST_CLASSES:
         return BoostedTrees(not_fitted=f"more than {MOST_CLASSES} classes")
     kind = HistGradientBoostingClassifier if is_classes else HistGradientBoostingRegressor
     seed = config.data.split.seed if config.data is not None else 0
-    trees = kind(random_state=seed, early_stopping=False, warm_start=True, max_iter=0)
+    trees = [kind(random_state=seed, early_stopping=False, warm_start=True, max_iter=0) for _ in range(several)]
     done = 0
     while done < MOST_ITERATIONS and (done == 0 or time.monotonic() - started < MOST_SECONDS):
         done += ITERATIONS_AT_ONCE
-        trees.set_params(max_iter=done).fit(*train)
-    outputs = _outputs(trees, held_out[0], len(splits.class_names or ())) if is_classes else trees.predict(held_out[0])
+        for one, target in zip(trees, train[1].T, strict=True):
+            one.set_params(max_iter=done).fit(train[0], target)
+    classes = 0 if several > 1 else len(names or ())
+    each = [_outputs(one, held_out[0], classes) if is_classes else one.predict(held_out[0]) for one in trees]
+    outputs, targets = each[0], held_out[1].reshape(-1)
+    if several > 1:  # of a label, by how much yes outweighs no
+        outputs = np.stack([one[:, 1] - one[:, 0] if is_classes else one for one in each], axis=1)
+        targets = held_out[1]
     usual = USUAL["classification" if is_classes else "regression"]
     return BoostedTrees(
-        metrics=scores(config, usual, outputs, held_out[1]),
+        metrics=scores(config, usual, outputs, targets),
         iterations=done,
         rows=len(train[1]),
         validation_rows=len(held_out[1]),

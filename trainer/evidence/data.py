@@ -8,6 +8,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from trainwright.trainer.base import fetched
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.data import cache
@@ -17,6 +19,7 @@ from trainwright.trainer.data.first_look import first_sample
 from trainwright.trainer.data.near_duplicates import compare
 from trainwright.trainer.data.split_methods.rows import NAMES
 from trainwright.trainer.data.splits import Splits
+from trainwright.trainer.data.table.schema import Column
 from trainwright.trainer.data.tensors import known_targets
 from trainwright.trainer.evidence.profile import categories_of, places_of
 from trainwright.trainer.run.evidence import AlikeSamples, Data, Split
@@ -47,6 +50,7 @@ def data_evidence(splits: Splits, code_root: Path) -> Data:
         columns=schema,
         files={_relative(path, code_root): cache.current().digests.of(path) for path in splits.files},
         class_names=splits.class_names,
+        target_names=splits.target_names,
         feature_names=splits.feature_names,
         places=places_of(splits),
         categories=categories_of(splits),
@@ -71,17 +75,28 @@ def _described(name: str, record: SplitRecord) -> Split:
 
 def _target(splits: Splits) -> dict[str, str]:
     """Return what the target was taken for, in words; empty where the data's own code says it."""
-    column = splits.schema.target_column if splits.schema is not None else None
-    name = column.name if column is not None else "target"
+    columns = splits.schema.target_columns if splits.schema is not None else []
+    targets, names = known_targets(splits.samples["train"]), splits.target_names
+    if names is not None and targets is not None:
+        of = columns or [Column(name, "boolean", "") for name in names]
+        each = [_told(column, targets[:, place]) for place, column in enumerate(of)]
+        strata = "; rows are split without strata" if splits.class_names is not None else ""
+        return {"target": f"{len(names)} at once{strata}: {'; '.join(each)}"}
     if splits.class_names is not None:
-        return {"target": f"{name}: {len(splits.class_names)} classes"}
-    targets = known_targets(splits.samples["train"])
-    if column is None or targets is None or targets.dim() != 1 or not targets.is_floating_point():
+        return {"target": f"{columns[0].name if columns else 'target'}: {len(splits.class_names)} classes"}
+    if not columns or targets is None or targets.dim() != 1 or not targets.is_floating_point():
         return {}
+    return {"target": _told(columns[0], targets)}
+
+
+def _told(column: Column, targets: Tensor) -> str:
+    """Return what one of the targets was taken for: numbers, or a label by which of its values is 1; (rows,)."""
+    if column.kind == "boolean" or column.values:
+        said = "".join(f" ({name!r} is 1)" for name, label in column.values.items() if label)
+        return f"{column.name}: yes or no{said}, {targets.mean():.3g} of the train rows are"
     unit = f" {column.unit}" if column.unit else ""
     reads = f" ({column.reason})" if column.decimal == "," or column.thousands or column.unit else ""
-    told = f"{name}: a number from {targets.min():g} to {targets.max():g}{unit}, mean {targets.mean():g}{reads}"
-    return {"target": told}
+    return f"{column.name}: a number from {targets.min():g} to {targets.max():g}{unit}, mean {targets.mean():g}{reads}"
 
 
 def _alike_of(splits: Splits, records: dict[str, SplitRecord]) -> list[dict[str, Any]]:

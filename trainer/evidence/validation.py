@@ -125,7 +125,7 @@ def context_of(
         frame=table.frame,
         kinds=kinds,
         expectations=expectations,
-        target="target" if "target" in kinds else None,
+        targets=["target"] if "target" in kinds else [],
         splits=table.splits,
         is_sample=table.is_sample,
         source=_named(config),
@@ -137,9 +137,10 @@ def context_of(
 def _task_of(samples: dict[str, Any]) -> str | None:
     """Return what a table's target was taken for; None where its targets are not in memory."""
     targets = known_targets(samples.get("train"))
-    if targets is None or targets.dim() != 1:
+    if targets is None or targets.dim() > 2:
         return None
-    return "regression" if targets.is_floating_point() else "classification"
+    is_labels = targets.dim() == 2 and bool(((targets == 0) | (targets == 1)).all())
+    return "regression" if targets.is_floating_point() and not is_labels else "classification"
 
 
 def placed(report: Report, context: Context) -> Report:

@@ -126,17 +126,17 @@ def _data(data: dict[str, Any], root: Path, tokenizer: str | None, task: str | N
 
 def _target(data: dict[str, Any], root: Path) -> dict[str, Any]:
     """Return the column that is predicted, or the classes of a source without columns; of tables within a second."""
-    from trainwright.trainer.data.sections import SplitSection
+    from trainwright.trainer.data.sections import SplitSection, targets_of
     from trainwright.trainer.data.sources import load_source, scan_source
 
     use, args = data["use"], dict(data.get("args") or {})
-    target, frame = args.get("target"), scan_source(use, args, root)
+    targets, frame = targets_of(args), scan_source(use, args, root)
     if frame is None:
         return _of_samples(load_source(use, args, root, SplitSection()))
-    if isinstance(target, str):
+    if targets:
         header = {"header": frame.collect_schema().names()}
-        known = target in header["header"]
-        return (_of_frame(frame.select(target), None, target, is_table=True) if known else {}) | header
+        known, one = set(targets) <= {*header["header"]}, targets[0] if len(targets) == 1 else None
+        return (_of_frame(frame.select(targets), None, one, is_table=True) if known else {}) | header
     return _classes(frame, "label") if use == "images" and not args.get("masks") else {}
 
 

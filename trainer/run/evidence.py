@@ -178,6 +178,8 @@ class Data(Part, file="data"):
     files: dict[str, str] = {}
     """Digest by path under the code root."""
     class_names: list[str] | None = None
+    target_names: list[str] | None = None
+    """Of targets (rows, targets) by their columns, where there are several."""
     feature_names: list[str] | None = None
     places: dict[str, int] = {}
     """Which input each column of a table is, of those that are one input."""

@@ -15,6 +15,7 @@ from trainwright.tools.training_architect.intent import with_intent
 from trainwright.tools.training_architect.reading import read_task
 from trainwright.tools.training_architect.request import read_request
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.config import parse_config
 from trainwright.trainer.jobs import inspection
 
 pytestmark = pytest.mark.requirement("ARCH-1")
@@ -45,7 +46,6 @@ SEVERAL = [
     ("multi-label: cancel and billing of a ticket, F1 of 0.8", "tickets.csv", ("cancel", "billing"), "bce_with_logits"),
     ("predict x, y and z from carat and cut, r2 of 0.8", "diamonds.csv", ("x", "y", "z"), "mse"),
     ("Aus diamonds.csv: sage x (mm), y und z gemeinsam voraus, R2 von 0.8", "diamonds.csv", ("x", "y", "z"), "mse"),
-    ("predict `cut` and `price`, as well as you can", "diamonds.csv", ("cut", "price"), "multi_task"),
     *((sentence, "mixtures.csv", ("druckfestigkeit_mpa", "ausbreitmass_mm", "erstarrung_h"), "mse") for sentence in (
         "Ein gemeinsames Modell für Druckfestigkeit, Ausbreitmaß und Erstarrung, R2 ab 0.85",
         "One joint model for druckfestigkeit, ausbreitmass and erstarrung, mean R2 of at least 0.85",
@@ -54,18 +54,27 @@ SEVERAL = [
 
 
 @pytest.mark.parametrize(("sentence", "data", "columns", "loss"), SEVERAL)
-def test_several_columns_are_refused_with_the_page_and_none_is_an_input_where_one_is_named(
+def test_several_columns_are_planned_together_and_none_is_an_input_where_one_is_named(
     sentence, data, columns, loss
 ):  # fmt: skip
-    with pytest.raises(ConfigurationError, match=", ".join(columns)) as refused:
-        asked(sentence, data)
-    assert loss in refused.value.remedy
-    assert refused.value.document == "configs/objectives.md"
-    assert loss in (DOCUMENTS.parent / refused.value.document).read_text(encoding="utf-8")
+    plan = plan_of(sentence, data)
+    assert (plan.config["data"]["args"]["target"], plan.config["loss"]) == (list(columns), loss)
+    assert f"{', '.join(columns)} are predicted together, by one model" in plan.assumed
+    parse_config(plan.config)
     one = {"use": "csv", "args": {"path": data, "target": columns[0]}}
-    assert asked(sentence, data, data=one)[1].others == list(columns[1:])
-    with pytest.raises(ConfigurationError, match=", ".join(columns)):
-        asked("sort them", data, data={"use": "csv", "args": {"path": data, "target": list(columns)}})
+    alone = asked(sentence, data, data=one)[1]
+    assert (alone.targets, alone.others) == ([columns[0]], list(columns[1:]))
+    several = {"use": "csv", "args": {"path": data, "target": list(columns)}}
+    goal = "r2 of 0.8" if loss == "mse" else "F1 of 0.8"
+    assert plan_of(f"learn it, {goal}", data, data=several).config["loss"] == loss
+
+
+def test_numbers_and_classes_at_once_are_refused_with_the_page_and_with_a_project_each():
+    with pytest.raises(ConfigurationError, match="cut has 3 classes, price has numbers") as refused:
+        asked("predict `cut` and `price`, as well as you can", "diamonds.csv")
+    assert "objective multi_task" in refused.value.remedy
+    assert "'target': 'cut'" in refused.value.remedy
+    assert "multi_task" in (DOCUMENTS.parent / str(refused.value.document)).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -91,9 +100,9 @@ def test_a_column_that_may_be_an_input_or_the_target_is_asked_about(
         "die letzten drei Spalten gemeinsam, F1 0.85",
     ],
 )
-def test_whoever_wants_several_at_once_is_told_that_a_plan_predicts_one(sentence: str) -> None:
+def test_whoever_wants_several_at_once_without_naming_them_is_told_how_they_are_named(sentence: str) -> None:
     (question,) = asked(sentence, "tickets.csv")[1].questions
-    assert "several at once need a data function of the user's (configs/objectives.md)" in question.asks
+    assert "Several that one model predicts at once are a list of them, data.args.target." in question.asks
 
 
 def test_inputs_that_are_answers_like_the_target_are_said() -> None:
@@ -145,8 +154,8 @@ def test_of_several_columns_those_that_are_not_predicted_are_left_out_and_a_fore
     assert plan.config["data"]["args"]["columns"] == {"x": "ignore", "z": "ignore"}
     assert any("x, z: no inputs" in one for one in plan.assumed)
     series = plan_of("forecast load and wind of the next 3 hours, MAE at most 2", "load.csv")
-    assert series.config["data"]["args"]["target"] == "load"
-    assert series.config["data"]["args"]["series"] == {"window": 24, "horizon": 3, "further_targets": ["wind"]}
+    assert series.config["data"]["args"]["target"] == ["load", "wind"]
+    assert series.config["data"]["args"]["series"] == {"window": 24, "horizon": 3}
 
 
 @pytest.mark.parametrize(

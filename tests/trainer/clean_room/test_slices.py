@@ -41,6 +41,29 @@ def test_a_group_has_a_slice_for_each_of_its_values(room: Room) -> None:
     assert {name: one["rows"] for name, one in found.items()} == {"plan=basic": 30, "plan=plus": 30, "plan=2": 30}
 
 
+@pytest.mark.parametrize("kind", ["numbers", "labels"])
+def test_each_of_several_targets_has_the_metrics_of_its_column_and_the_whole_is_their_mean(
+    room: Room, kind: str
+) -> None:
+    from sklearn.metrics import f1_score, mean_absolute_error, r2_score, roc_auc_score
+
+    draws = np.random.default_rng(2)
+    noisy = room.logits + draws.normal(size=room.logits.shape).astype(np.float32)
+    targets = noisy if kind == "numbers" else (noisy > 0).astype(np.float32)
+    room.fix(room.inputs, targets)
+    by_numbers = {"mae": mean_absolute_error, "r2": r2_score}
+    by_labels = {"f1": lambda wanted, logits: f1_score(wanted, logits > 0), "auc": roc_auc_score}
+    metrics = by_numbers if kind == "numbers" else by_labels
+    loss = {"name": "mse" if kind == "numbers" else "bce_with_logits", "args": {}}
+    room.order |= {"metrics": [*metrics], "loss": loss, "task": None, "targets": ["a", "b", "c"]}
+    found = room.validation()
+    for name, compute in metrics.items():
+        each = [compute(targets[:, column], room.logits[:, column]) for column in range(3)]
+        assert [one["name"] for one in found["targets"]] == ["a", "b", "c"]
+        assert [one["metrics"][name] for one in found["targets"]] == pytest.approx(each)
+        assert found["metrics"][name] == pytest.approx(np.mean(each))
+
+
 def test_two_programs_are_compared_row_by_row(room: Room) -> None:
     other = np.random.default_rng(7).normal(size=(4, 3)).astype(np.float32)
     room.order["beside"] = room.program(other, name="other.onnx")

@@ -92,3 +92,30 @@ def test_a_baseline_says_plainly_what_trees_score(tmp_path: Path, make_run: Any,
     assert text.startswith("A gradient-boosted tree ensemble scores accuracy ")
     assert ", the model 0.5, on the same 27 validation rows" in text
     assert text.endswith("the model's epoch was chosen by these).")
+
+
+@pytest.mark.parametrize("kind", ["numbers", "labels"])
+def test_several_targets_have_trees_each_and_the_metric_is_their_mean(kind: str, tmp_path: Path) -> None:
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    from sklearn.metrics import f1_score, r2_score
+
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(300, 3))
+    y = np.stack([x[:, 0] + x[:, 1], 5 * x[:, 2]], axis=1) + draw.normal(0, 0.3, (300, 2))
+    y = y if kind == "numbers" else (y > 0).astype(int)
+    lines = [",".join(map(str, row)) for row in np.hstack([x, y]).tolist()]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,c,p,q", *lines]))
+    args, section = {"path": "t.csv", "target": ["p", "q"]}, SplitSection()
+    splits = from_loaded(load_source("csv", args, tmp_path, section), section, source="csv")
+    metric, make = (
+        ("r2", HistGradientBoostingRegressor) if kind == "numbers" else ("f1", HistGradientBoostingClassifier)
+    )
+    found = boosted_trees_evidence(splits, config_of("wine", metrics=[metric]))
+    assert found is not None, "of a table"
+    (x, y), (held_x, held_y) = ((one.column(0).numpy(), one.column(1).numpy()) for one in
+                                (splits.samples["train"], splits.samples["validation"]))  # fmt: skip
+    score = r2_score if kind == "numbers" else f1_score
+    each = [
+        score(held_y[:, n], make(random_state=42, early_stopping=False).fit(x, y[:, n]).predict(held_x)) for n in (0, 1)
+    ]
+    assert found.metrics[metric] == pytest.approx(np.mean(each))

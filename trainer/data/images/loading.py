@@ -90,6 +90,7 @@ def load_pictures(options: Images, code_root: Path, split: SplitSection) -> Load
         augment=None if options.augment is None else options.augment.build(),
         skipped=[problem.partition(":")[0] for problem in bad.values()],
         understood=understood_of(listing, looks, coding, names),
+        target_names=listing.classes if coding is None and isinstance(listing.labels[0], list) else None,
     )
 
 

@@ -47,6 +47,7 @@ def picture_splits(loaded: Loaded, section: SplitSection, source: str) -> Splits
         split=section.describe() | facts_of(section, key, {name: part.rows for name, part in parts.items()}),
         skipped=loaded.skipped,
         understood=loaded.understood,
+        target_names=loaded.target_names,
     )
 
 

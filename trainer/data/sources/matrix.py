@@ -12,7 +12,7 @@ import torch
 from trainwright.trainer.data import cache, mapped
 from trainwright.trainer.data.sources.cells import OddNumbersError, no_rows
 from trainwright.trainer.data.sources.reading import Reading, named_cell
-from trainwright.trainer.data.sources.targets import TargetColumn
+from trainwright.trainer.data.sources.targets import TargetColumn, side_by_side
 from trainwright.trainer.data.table.encode import CellError, Encoder
 from trainwright.trainer.data.table.schema import TableSchema
 from trainwright.trainer.data.tensors import TensorSamples
@@ -21,7 +21,7 @@ SURELY_LARGE = 4
 """Times mapped.MAPPED_FROM_BYTES: files of so many bytes are not tried in memory first."""
 RELEASED_EVERY = 64
 """Batches that are written, before memory that the reader has freed goes back to the system."""
-VERSION = 2
+VERSION = 3
 """Of the encoding: entries of another version are not read."""
 
 Array = np.ndarray[Any, Any]
@@ -41,7 +41,9 @@ class _TooLargeError(Exception):
 
 
 def matrix_of(reading: Reading, schema: TableSchema) -> Matrix:
-    """Return a table's rows: inputs (rows, inputs) of float32, and targets (rows,); the schema learns its categories.
+    """Return a table's rows: inputs (rows, inputs) of float32, and targets (rows,), or of several (rows, targets).
+
+    The schema learns its categories.
 
     Raises:
         DataError: a cell of another kind, an unusable target, no rows; it names row and column.
@@ -49,7 +51,7 @@ def matrix_of(reading: Reading, schema: TableSchema) -> Matrix:
     if sum(path.stat().st_size for path in reading.sources) < SURELY_LARGE * mapped.MAPPED_FROM_BYTES:
         try:
             inputs, targets, encoder = _read(reading, schema, _Memory(schema.width))
-            labels, classes = targets.whole(reading.where)
+            labels, classes = side_by_side(targets, reading.where)
             samples = TensorSamples(torch.from_numpy(inputs.whole()), torch.from_numpy(labels))
             return Matrix(samples, classes, encoder.has_missing)
         except _TooLargeError:
@@ -60,16 +62,16 @@ def matrix_of(reading: Reading, schema: TableSchema) -> Matrix:
 def _mapped(reading: Reading, schema: TableSchema) -> Matrix:
     def write(rows: mapped.Rows) -> dict[str, Any]:
         _, targets, encoder = _read(reading, schema, _Files(schema.width, rows))
-        labels, classes = targets.whole(reading.where)
+        labels, classes = side_by_side(targets, reading.where)
         rows.add(targets=labels)
-        values = {column.name: column.values for column in schema.features}
+        values = {column.name: column.values for column in (*schema.target_columns, *schema.features)}
         return {"classes": classes, "has_missing": encoder.has_missing, "values": values}
 
     digests = [cache.current().digests.of(path) for path in reading.sources]
     options = reading.table.model_dump(mode="json", exclude={"path"})
-    columns = [asdict(one) for one in (*schema.columns, schema.target_column)]
+    columns = [asdict(one) for one in (*schema.columns, *schema.target_columns)]
     found = mapped.mapped([VERSION, digests, options, asdict(reading.table.asked), columns], write)
-    for column in schema.features:
+    for column in (*schema.target_columns, *schema.features):
         column.values = found.about["values"][column.name]
     inputs, labels = (found.arrays[name] for name in ("inputs", "targets"))
     is_large = inputs.numel() * inputs.element_size() >= mapped.MAPPED_FROM_BYTES
@@ -78,12 +80,12 @@ def _mapped(reading: Reading, schema: TableSchema) -> Matrix:
     return Matrix(samples, found.about["classes"], found.about["has_missing"])
 
 
-def _read(reading: Reading, schema: TableSchema, into: _Memory | _Files) -> tuple[Any, TargetColumn, Encoder]:
+def _read(reading: Reading, schema: TableSchema, into: _Memory | _Files) -> tuple[Any, list[TargetColumn], Encoder]:
     """Read all rows; once more where a column's numbers turn out to be written oddly."""
     import pyarrow as pa
 
     while True:
-        encoder, targets = Encoder(schema), TargetColumn(schema.target_column, reading.table.asked)
+        encoder, targets = Encoder(schema), [TargetColumn(one, reading.table.asked) for one in schema.target_columns]
         try:
             for batches in _passes(reading, schema, encoder, targets, into):
                 into.count = 0
@@ -100,21 +102,21 @@ def _read(reading: Reading, schema: TableSchema, into: _Memory | _Files) -> tupl
 
 
 def _passes(
-    reading: Reading, schema: TableSchema, encoder: Encoder, targets: TargetColumn, into: _Memory | _Files
+    reading: Reading, schema: TableSchema, encoder: Encoder, targets: list[TargetColumn], into: _Memory | _Files
 ) -> Iterator[Iterator[int]]:
     """Yield, for each group of columns that are read together, the rows of each batch once it is encoded."""
     columns = {column.name: column for column in schema.features}
-    names = list(dict.fromkeys([schema.target, *columns]))
+    names = list(dict.fromkeys([*schema.targets, *columns]))
     step = reading.table.columns_at_once if into.takes_columns else len(names)
     for first in range(0, len(names), step):
         yield _encoded(reading, encoder, targets, into, names[first : first + step])
 
 
 def _encoded(
-    reading: Reading, encoder: Encoder, targets: TargetColumn, into: _Memory | _Files, names: list[str]
+    reading: Reading, encoder: Encoder, targets: list[TargetColumn], into: _Memory | _Files, names: list[str]
 ) -> Iterator[int]:
     """Encode some columns of every batch; yield its rows."""
-    columns = encoder.schema.features
+    columns, predicted = encoder.schema.features, {one.column.name: one for one in targets}
     starts = np.cumsum([0, *(column.width for column in columns)]).tolist()
     places = {column.name: (start, column) for start, column in zip(starts, columns, strict=False)}
     plain = [column.name for column in columns if column.takes_numbers and column.name in names]
@@ -123,8 +125,8 @@ def _encoded(
         block = into.block(batch.num_rows)
         try:
             for name, cells in zip(names, batch.columns, strict=True):
-                if name == encoder.schema.target:
-                    targets.add(cells)
+                if name in predicted:
+                    predicted[name].add(cells)
                 if name in places:
                     encoder.put(block, *places[name], cells)
         except CellError as error:

@@ -55,12 +55,13 @@ class Reading:
                     f"{path.name} has other columns than {self.files[0].name}: {', '.join(other[:10])}.",
                     remedy="Give all files the same columns in the same order, or name some of them in data.args.path.",
                 )
-        target = self.table.target
-        if self.table.drop_without_target and target in self.header:
-            self.dropped, count = rows_without(batch.column(0) for batch in self.batches([target]))
+        targets = [name for name in self.table.targets if name in self.header]
+        if self.table.drop_without_target and targets:
+            found = [rows_without(batch.column(0) for batch in self.batches([name])) for name in targets]
+            self.dropped, count = np.unique(np.concatenate([rows for rows, _ in found])), found[0][1]
             if 0 < count == len(self.dropped):
                 raise DataError(
-                    f"{self.files[0].name}: no row has a target {target!r}.",
+                    f"{self.files[0].name}: no row has a target {' and a target '.join(map(repr, targets))}.",
                     remedy="Name another column with data.args.target.",
                 )
 

@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 Name = Annotated[str, Field(min_length=1)]
 
 
-def _one_column(given: Any) -> Any:
-    if isinstance(given, list):
-        raise ValueError(
-            "a table has one target; several columns at once are returned as one target by a data function of yours "
-            "(configs/objectives.md)"
-        )
-    return given
+def _columns(given: Any) -> Any:
+    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+        return given
+    if twice := next((name for name in given if given.count(name) > 1), None):
+        raise ValueError(f"{twice!r} is named twice")
+    return given[0] if len(given) == 1 else given
 
 
-OneColumn = Annotated[Name, BeforeValidator(_one_column)]
+Target = Annotated[Name | Annotated[list[Name], Field(min_length=2)], BeforeValidator(_columns)]
+"""Column to predict, or several: all numbers, or all of two values each."""
 BUILT_IN_TOKENIZERS = {"bytes", "characters"}
 PATH = "data.args.path"
 """Key of a source's file or folder, for messages."""
@@ -52,7 +52,7 @@ class Loaded:
 
     samples: TensorSamples | ImageSamples
     class_names: list[str] | None = None
-    """Names by label for classification; None for regression."""
+    """Names by label for classification, or of several labels; None for regression."""
     feature_names: list[str] | None = None
     preprocessing: Unfitted | None = None
     """What is to be fitted on the train split and applied to all samples; None: they are what the model takes."""
@@ -74,6 +74,8 @@ class Loaded:
     """Rows in order of time, where samples are windows of them."""
     placed_in: str = ""
     """Digest of the files whose rows the samples are by number; empty where they are not."""
+    target_names: list[str] | None = None
+    """Names of the targets' columns, (rows, targets), where there are several."""
 
 
 @dataclass(frozen=True)

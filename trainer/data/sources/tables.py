@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.base.paths import MOST_NAMED, confine, matching
-from trainwright.trainer.data.sections import SeriesSection, SplitSection
+from trainwright.trainer.data.sections import SeriesSection, SplitSection, targets_of
 from trainwright.trainer.data.sources.cells import Wanted, files_of, no_rows
 from trainwright.trainer.data.sources.file_kinds import kind_of_file
 from trainwright.trainer.data.sources.source import (
@@ -22,8 +22,8 @@ from trainwright.trainer.data.sources.source import (
     Files,
     Loaded,
     Name,
-    OneColumn,
     Source,
+    Target,
     TargetOptions,
     unreadable,
 )
@@ -57,8 +57,8 @@ class Table(Files):
     if TYPE_CHECKING:  # a field here would come before that of Numbers, which is required
 
         @property
-        def target(self) -> str | None:
-            """Column to predict, if there is one."""
+        def target(self) -> str | list[str] | None:
+            """Column to predict, or several, if there are any."""
 
     task: Task | None = None
     """Left out: guessed from the target."""
@@ -66,6 +66,11 @@ class Table(Files):
     """Other spellings of classes, with the class that each is: `{"yes.": "yes"}`."""
     drop_without_target: bool = False
     """Leave rows out that have no target, and record which; else they are an error."""
+
+    @property
+    def targets(self) -> list[str]:
+        """Columns to predict, in order."""
+        return targets_of({"target": self.target})
 
     def files(self, code_root: Path) -> list[Path]:
         """Return the table's files in order. Raises ConfigurationError where one is not there."""
@@ -105,9 +110,9 @@ class Table(Files):
         from trainwright.trainer.data.sources.reading import Reading
 
         frame = self._scanned(Reading(self, self.files(code_root)))
-        if not self.labels or not self.target:
+        if not self.labels or not self.targets:
             return frame
-        return frame.with_columns(pl.col(self.target).cast(pl.String).str.strip_chars().replace(self.labels))
+        return frame.with_columns(pl.col(self.targets).cast(pl.String).str.strip_chars().replace(self.labels))
 
     def _scanned(self, reading: Reading) -> pl.LazyFrame:
         from trainwright.trainer.data.sources.typed_frame import frame_of
@@ -211,7 +216,7 @@ class Texts(Modelling, Table):
 
     text: Name
     """Column of texts."""
-    target: OneColumn | None = None
+    target: Target | None = None
     """Column to predict from them; left out: the texts themselves are modelled, each row a document."""
     max_length: Tokens = 128
     """Tokens to which a text is cut; for classification."""
@@ -230,13 +235,13 @@ class Texts(Modelling, Table):
 
 
 class Numbers(Table):
-    """A table with named columns, of which one is predicted from the others."""
+    """A table with named columns, of which one or several are predicted from the others."""
 
     texts: ClassVar[type[Texts]]
     """The same kind of table, read for a column of texts."""
 
-    target: OneColumn
-    """Column to predict. Text, or few distinct integers, are classes; else it is a number."""
+    target: Target
+    """Column to predict. Text, or few distinct integers, are classes; else it is a number. Or several columns."""
     features: Annotated[list[Name], Field(min_length=1)] | None = None
     """Columns to predict from; left out: all others, but for identifiers."""
     columns: dict[Name, Kind] | None = None
@@ -252,11 +257,17 @@ class Numbers(Table):
 
     @model_validator(mode="after")
     def _the_target_is_no_feature(self) -> Self:
-        if self.features is not None and self.target in self.features and self.series is None:
-            raise ValueError(f"features must not name the target {self.target!r}")
+        named = [name for name in self.targets if name in (self.features or [])]
+        if named and self.series is None:
+            raise ValueError(f"features must not name the target {named[0]!r}")
         if self.series is not None and self.task == "classification":
             raise ValueError("series forecasts numbers, and task is classification")
         return self
+
+    @property
+    def targets(self) -> list[str]:
+        """Columns to predict, in order, those of a series beside its first among them."""
+        return list(dict.fromkeys([*super().targets, *(self.series.further_targets if self.series else [])]))
 
     @property
     def asked(self) -> TargetOptions:

@@ -14,7 +14,7 @@ import numpy as np
 
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.data.preprocessing import ToStandardize, ToTable, Unfitted
-from trainwright.trainer.data.sections import BY_NAMES, SplitSection
+from trainwright.trainer.data.sections import BY_NAMES, SplitSection, targets_of
 from trainwright.trainer.data.sources.cells import no_column
 from trainwright.trainer.data.sources.matrix import Matrix, matrix_of
 from trainwright.trainer.data.sources.reading import Reading
@@ -34,6 +34,8 @@ Array = np.ndarray[Any, Any]
 def load_numbers(table: Numbers, code_root: Path, split: SplitSection) -> Loaded:
     """Read a table with named columns: inputs (rows, inputs) of float32, and targets (rows,); or windows of them.
 
+    Targets of several columns are (rows, targets).
+
     Args:
         table: the source.
         code_root: the folder that its files are under.
@@ -52,9 +54,9 @@ def load_numbers(table: Numbers, code_root: Path, split: SplitSection) -> Loaded
     if unfitted is None and table.standardize:
         unfitted = ToStandardize()
     keys = {} if key is None else {key: _key(table, reading, split, code_root)}
-    series = None
+    series, several = None, schema.targets if table.series is None and len(schema.targets) > 1 else None
     if table.series is not None:
-        series = series_of(reading, table.series, found, schema, keys)
+        series = series_of(reading, table.series, found, keys)
         keys = {name: values[series.order] for name, values in keys.items()}
     return Loaded(
         found.samples if series is None else series.samples(),
@@ -67,6 +69,7 @@ def load_numbers(table: Numbers, code_root: Path, split: SplitSection) -> Loaded
         skipped=reading.skipped,
         contents=_contents(schema, found) if any(one.kind == "category" for one in schema.features) else None,
         series=series,
+        target_names=several,
     )
 
 
@@ -99,33 +102,34 @@ def inferred(table: Numbers, reading: Reading, split: SplitSection) -> TableSche
     header, key = reading.header, split.key
     said = table.columns or {}
     series = table.series
-    apart = {table.target, key} if series is None else {key, series.group}
+    apart = {*table.targets, key} if series is None else {key, series.group}
     chosen = table.features if table.features is not None else [name for name in header if name not in apart]
-    of_series = [] if series is None else [*([series.group] if series.group else []), *series.further_targets]
-    for name in (table.target, *chosen, *said, *of_series, *([] if key in {None, BY_NAMES} else [str(key)])):
+    of_series = [series.group] if series is not None and series.group else []
+    for name in (*table.targets, *chosen, *said, *of_series, *([] if key in {None, BY_NAMES} else [str(key)])):
         if name not in header:
             raise no_column(name, reading.files[0], header, partial(_renamed, table, split, name))
-    if table.target in said and series is None:
+    if series is None and (named := [name for name in table.targets if name in said]):
         raise ConfigurationError(
-            f"`data.args.columns` names the target {table.target!r}.",
+            f"`data.args.columns` names the target {named[0]!r}.",
             remedy="Leave it out: data.args.task says whether the target is classes or a number.",
         )
-    cells = reading.head(list(dict.fromkeys([table.target, *chosen])))
-    if not cells[table.target]:
+    cells = reading.head(list(dict.fromkeys([*table.targets, *chosen])))
+    if not cells[table.targets[0]]:
         raise table.without_rows(reading.files[0])
     described = table.reading(reading.files[0])
     mark = decimal_of(cells.values(), table.decimal, described.get("delimiter"))
-    target = infer_target(table.target, cells[table.target], mark)
+    targets = [infer_target(name, cells[name], mark) for name in table.targets]
     columns = [_column(table, reading, name, cells[name], mark) for name in chosen]
     reading.decimal = "," if any(one.decimal == "," for one in columns) else "."
-    return TableSchema(columns, target, described)
+    return TableSchema(columns, targets, described)
 
 
 def _renamed(table: Numbers, split: SplitSection, name: str, meant: str) -> dict[str, Any]:
     """Return the changes of the configuration that name another column wherever it names this one."""
     changes: dict[str, Any] = {}
-    if table.target == name:
-        changes["data.args.target"] = meant
+    if name in targets_of({"target": table.target}):
+        named = [meant if one == name else one for one in targets_of({"target": table.target})]
+        changes["data.args.target"] = named if len(named) > 1 else meant
     if name in (table.features or []):
         changes["data.args.features"] = [meant if one == name else one for one in table.features or []]
     if name in (table.columns or {}) and "." not in name + meant:  # a dotted key names them
@@ -136,7 +140,7 @@ def _renamed(table: Numbers, split: SplitSection, name: str, meant: str) -> dict
 
 
 def _column(table: Numbers, reading: Reading, name: str, cells: list[Any], mark: str | None) -> Column:
-    forecast = [] if table.series is None else [table.target, *table.series.further_targets]
+    forecast = [] if table.series is None else table.targets
     kind = "number" if name in forecast else (table.columns or {}).get(name)
     if kind == "ignore":
         return Column(name, "ignore", "as configured")
@@ -172,7 +176,7 @@ def _first_values(reading: Reading, name: str) -> list[Any]:
 def _no_features(reading: Reading, schema: TableSchema) -> DataError:
     left_out = "; ".join(f"{one.name}: {one.reason}" for one in schema.columns[:10])
     return DataError(
-        f"{reading.files[0].name} has no column to predict {schema.target!r} from"
+        f"{reading.files[0].name} has no column to predict {', '.join(map(repr, schema.targets))} from"
         + (f" ({left_out})." if left_out else "."),
         remedy="Point data.args.path at a table with columns to predict from, or name kinds in data.args.columns.",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -32,25 +32,50 @@ JOINED = 256
 
 Array = np.ndarray[Any, Any]
 Targets = tuple[Array, list[str] | None]
-"""(rows,) of int64 with the names of classes, or of float32."""
+"""(rows,) of int64 with the names of classes, or of float32; of several columns (rows, columns) of float32.
+
+With the columns' names where these are labels.
+"""
 Where = Callable[[int], str]
 """Returns a row's place in its file."""
 
 
-def read_targets(cells: Cells, target: str, asked: TargetOptions, decimal: str | None = None) -> Targets:
-    """Return the targets of a column and, for classification, the class names in order.
+def read_targets(cells: Cells, names: Sequence[str], asked: TargetOptions, decimal: str | None = None) -> Targets:
+    """Return the targets of columns and, for classification, the names of classes or labels in order.
 
     Raises:
         DataError: an empty cell, one that is no number in a regression, one class only, or too many; or as `infer`.
     """
     from pyarrow.lib import StringBuilder
 
-    column = cells.column(target, "data.args.target")
-    texts = StringBuilder()  # where `pa.array` would import pandas, to ask whether the list is of its kind
-    texts.append_values(["" if cell is None else str(cell) for cell in column])
-    found = TargetColumn(infer_target(target, column[:ROWS], decimal), asked)
-    found.add(texts.finish())
-    return found.whole(cells.where)
+    found = []
+    for name in names:
+        column = cells.column(name, "data.args.target" if len(names) == 1 else None)
+        texts = StringBuilder()  # where `pa.array` would import pandas, to ask whether the list is of its kind
+        texts.append_values(["" if cell is None else str(cell) for cell in column])
+        found.append(TargetColumn(infer_target(name, column[:ROWS], decimal), asked))
+        found[-1].add(texts.finish())
+    return side_by_side(found, cells.where)
+
+
+def side_by_side(columns: Sequence[TargetColumn], where: Where) -> Targets:
+    """Return the targets of a table: of one column as it has them; several as columns of numbers, or of 0 and 1.
+
+    Of two values the second, in the order of classes, is 1; the columns then know it.
+
+    Raises:
+        DataError: some columns are numbers and others classes, or have more than two; or as `TargetColumn.whole`.
+    """
+    found = [one.whole(where) for one in columns]
+    if len(found) == 1:
+        return found[0]
+    of_two = [classes for _, classes in found if classes is not None and len(classes) == 2]
+    if any(classes is not None for _, classes in found) and len(of_two) < len(found):
+        raise _mixed({one.column.name: classes for one, (_, classes) in zip(columns, found, strict=True)})
+    for one, classes in zip(columns, of_two, strict=False):
+        one.column.values = {name: label for label, name in enumerate(classes)}
+    values = np.stack([values for values, _ in found], axis=1).astype(np.float32, copy=False)
+    return values, [one.column.name for one in columns] if of_two else None
 
 
 def rows_without(columns: Iterable[pa.Array]) -> tuple[Array, int]:
@@ -213,6 +238,17 @@ def _coded(column: pa.Array) -> tuple[list[str], Array]:
 
 def _name(cell: Any) -> str:
     return "" if cell is None else str(cell).strip()
+
+
+def _mixed(classes: dict[str, list[str] | None]) -> DataError:
+    of = {name: "numbers" if each is None else f"{len(each)} classes" for name, each in classes.items()}
+    return DataError(
+        f"The targets are of several kinds: {', '.join(f'{name!r} {what}' for name, what in of.items())}.",
+        remedy="Several targets of a table are all numbers (loss mse), or all of two values (loss bce_with_logits). "
+        "Whole numbers that are no classes: loss mse, or data.args.task regression. Else predict them one a project "
+        "(data.args.target), or together by data of your own under objective multi_task.",
+        document="configs/objectives.md",
+    )
 
 
 def _varied(numbers: Array, target: str) -> Array:

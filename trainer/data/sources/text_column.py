@@ -74,10 +74,11 @@ def _texts(table: Cells, name: str) -> list[str]:
 
 def _classified(table: Texts, cells: Cells, split: SplitSection, key: Key, tokenizer: str | Path) -> Splits:
     """Split the texts (equal ones together), then learn the characters from the train split alone."""
-    targets, names = read_targets(cells, str(table.target), table.asked)
+    targets, names = read_targets(cells, table.targets, table.asked)
     texts = _texts(cells, table.text)
     digests = [sample_digest(text) for text in texts]
-    indices = split_indices(digests, None if names is None else targets, split, key)
+    is_classes = targets.dtype.kind == "i"  # several labels or numbers are drawn without strata
+    indices = split_indices(digests, targets if is_classes else None, split, key)
     chosen = {name: found for name, found in indices.items() if len(found)}
     made = build_tokenizer(tokenizer, (texts[row] for row in chosen["train"]))
     samples = {
@@ -100,6 +101,7 @@ def _classified(table: Texts, cells: Cells, split: SplitSection, key: Key, token
         {name: record_split(part, split.seed, name) for name, part in samples.items()},
         table.name,
         class_names=names,
+        target_names=table.targets if targets.ndim > 1 else None,
         split=split.describe() | facts_of(split, key, chosen),
         text=record,
     )

@@ -42,9 +42,10 @@ def frame_of(reading: Reading) -> pl.LazyFrame:
 
     kinds = _first_kinds(reading)
     written = _written_ones(reading, kinds) if reading.table.is_text else {}
-    if reading.table.is_text and reading.table.labels and reading.table.target in kinds:
-        kinds[reading.table.target] = pa.string()  # labels are of cells as they are
-        written.pop(reading.table.target, None)
+    for name in reading.table.targets if reading.table.is_text and reading.table.labels else ():
+        if name in kinds:
+            kinds[name] = pa.string()  # labels are of cells as they are
+            written.pop(name, None)
     if sum(path.stat().st_size for path in reading.sources) > MOST_IN_MEMORY_BYTES:
         return pl.scan_parquet(_cached(reading, kinds, written), glob=False)
     schema, batches = _read(reading, kinds, written, list)
@@ -138,16 +139,16 @@ def _batches(reading: Reading, schema: pa.Schema, written: dict[str, Column]) ->
     numbers = [one.name for one in schema if pa.types.is_floating(one.type) and one.name not in written]
     for batch in reading.batches(reading.header, numbers, whole):
         is_plain = batch.schema.equals(schema) and not reading.table.is_text
-        yield batch if is_plain else _cast(batch, schema, written, reading.table.target)
+        yield batch if is_plain else _cast(batch, schema, written, reading.table.targets)
 
 
-def _cast(batch: pa.RecordBatch, schema: pa.Schema, written: dict[str, Column], target: str | None) -> pa.RecordBatch:
+def _cast(batch: pa.RecordBatch, schema: pa.Schema, written: dict[str, Column], targets: list[str]) -> pa.RecordBatch:
     import pyarrow as pa
 
     columns = []
     for field, cells in zip(schema, batch.columns, strict=True):
         if pa.types.is_string(cells.type):
-            is_target = field.name == target
+            is_target = field.name in targets
             columns.append(_understood(cells, field, written.get(field.name), is_target=is_target))
             continue
         try:

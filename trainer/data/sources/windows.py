@@ -18,7 +18,6 @@ from trainwright.trainer.data.split_methods.rows import numbered
 if TYPE_CHECKING:
     from trainwright.trainer.data.sources.matrix import Matrix
     from trainwright.trainer.data.sources.reading import Reading
-    from trainwright.trainer.data.table.schema import TableSchema
 
 Array = np.ndarray[Any, Any]
 ROUNDED = 1e-6
@@ -35,16 +34,13 @@ AS_NUMBERS = (
 )
 
 
-def series_of(
-    reading: Reading, section: SeriesSection, found: Matrix, schema: TableSchema, keys: dict[str, Array]
-) -> Series:
+def series_of(reading: Reading, section: SeriesSection, found: Matrix, keys: dict[str, Array]) -> Series:
     """Return a table's rows as series with their windows.
 
     Args:
         reading: of the table's files.
         section: what a window is.
         found: the encoded rows.
-        schema: of the columns.
         keys: the column of times, (rows,), by its name.
 
     Raises:
@@ -60,12 +56,12 @@ def series_of(
     rows = _Ordered(reading, section, time, key[order], times[order], groups[order], order)
     breaks, every = rows.breaks()
     pieces = np.concatenate([[0], np.cumsum(breaks)])
-    targets = [found.samples.base[1], *(_numbers(found, schema, one) for one in section.further_targets)]
+    inputs, targets = found.samples.base
     chosen = torch.from_numpy(order)
     moments = rows.times if are_numbers(key) else np.round(rows.times * 1e6).astype("datetime64[us]")
     return Series(
-        found.samples.base[0][chosen].contiguous(),
-        torch.stack(targets, dim=1)[chosen].float().contiguous(),
+        inputs[chosen].contiguous(),
+        targets.reshape(len(targets), -1)[chosen].float().contiguous(),
         moments,
         order,
         pieces,
@@ -76,18 +72,6 @@ def series_of(
         every,
         section.period,
     )
-
-
-def _numbers(found: Matrix, schema: TableSchema, name: str) -> torch.Tensor:
-    """Return a column of numbers that is forecast too, (rows,). Raises DataError where it is none, or has holes."""
-    names = [one.name for one in schema.features for _ in range(one.width)]
-    values = found.samples.base[0][:, names.index(name)] if name in names else None
-    if values is None or not bool(torch.isfinite(values).all()):
-        raise DataError(
-            f"{SECTION}.further_targets names {name!r}, {'no feature' if values is None else 'which has holes'}.",
-            remedy=f"Fill its holes, name it among data.args.features, or take it out of {SECTION}.further_targets.",
-        )
-    return values
 
 
 def _starts(pieces: Array, section: SeriesSection, file: str) -> Array:

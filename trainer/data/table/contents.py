@@ -18,8 +18,8 @@ def contents_of(schema: TableSchema, inputs: Array, targets: Array, classes: Seq
     Args:
         schema: of the table.
         inputs: encoded rows, (rows, inputs).
-        targets: class numbers or numbers, (rows,).
-        classes: names by class number.
+        targets: class numbers or numbers, (rows,), or of several (rows, targets).
+        classes: names by class number, or of labels.
     """
     plain = np.array(inputs, dtype=np.float32)
     named: list[list[str]] = []
@@ -31,6 +31,7 @@ def contents_of(schema: TableSchema, inputs: Array, targets: Array, classes: Seq
             named.append(np.array(names, dtype=object)[codes].tolist())
             plain[:, place] = 0.0
         place += column.width
-    named.append([classes[label] for label in targets.tolist()] if classes is not None else list(map(repr, targets)))
+    names = classes if targets.ndim == 1 else None
+    named.append([names[label] for label in targets.tolist()] if names is not None else list(map(repr, targets)))
     texts = ["\x1f".join(row) for row in zip(*named, strict=True)]
     return [f"{row.tobytes().hex()}\x1f{text}" for row, text in zip(plain, texts, strict=True)]

@@ -44,15 +44,16 @@ class TableSchema:
     """The columns of a table, of which those that are not ignored are inputs, in order."""
 
     columns: list[Column]
-    target_column: Column
+    target_columns: list[Column]
+    """Those to predict; `values` of one of several labels says which of its two values is 1."""
     reading: dict[str, Any] = field(default_factory=dict)
     """How a text file is read: delimiter, encoding."""
     takes_missing: bool = False
 
     @property
-    def target(self) -> str:
-        """Name of the column to predict."""
-        return self.target_column.name
+    def targets(self) -> list[str]:
+        """Names of the columns to predict."""
+        return [column.name for column in self.target_columns]
 
     @property
     def features(self) -> list[Column]:
@@ -79,4 +80,5 @@ class TableSchema:
         for plan in plans:
             met = known.get(plan["name"], set())
             plan["values"] = {name: code for name, code in plan["values"].items() if code in met}
-        return {**self.reading, "target": self.target, "takes_missing": self.takes_missing, "columns": plans}
+        target = self.targets if len(self.targets) > 1 else self.targets[0]
+        return {**self.reading, "target": target, "takes_missing": self.takes_missing, "columns": plans}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -30,7 +30,8 @@ class Context:
     kinds: dict[str, str]
     """Kind by column: number, integer, boolean, text, date, other."""
     expectations: Expectations = field(default_factory=Expectations)
-    target: str | None = None
+    targets: Sequence[str] = ()
+    """Columns to predict."""
     task: str | None = None
     """classification, regression, or None where it is not known."""
     reference: pl.LazyFrame | None = None

@@ -12,6 +12,7 @@ import numpy as np
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.base.paths import confine
+from trainwright.trainer.data.sections import targets_of
 from trainwright.trainer.data.validation.check import CONTENT, ROW, Context
 from trainwright.trainer.data.validation.expectations import Expectations
 from trainwright.trainer.data.validation.values import kind_of
@@ -75,12 +76,12 @@ def scanned(
     frame, unnamed = nameable(exact_as_floating(frame))
     reference = None if reference is None else nameable(exact_as_floating(reference))[0]
     kinds = {name: kind_of(dtype) for name, dtype in frame.collect_schema().items()}
-    target = args.get("target") or (LABEL if use == "images" else None)
+    targets = targets_of(args) or ([LABEL] if use == "images" else [])
     return Context(
         frame=frame,
         kinds=kinds,
         expectations=expectations,
-        target=target if isinstance(target, str) else None,
+        targets=[name for name in targets if name in kinds],
         task=args.get("task"),
         reference=reference,
         splits=_rows_of(samples or {}),

@@ -33,8 +33,7 @@ def plots(context: Context, report: Report, found: pl.DataFrame, reference: pl.D
         reference: a sample of the reference's rows, drawn behind the others.
     """
     drawn = {"distributions": _distributions(context, found, reference), "empty_cells": _empty(report)}
-    if context.target is not None and context.target in found.columns:
-        drawn["classes"] = _classes(context, report)
+    drawn["classes"] = _classes(report)
     if any(check.family == "drift" for check in report.checks):
         drawn["drift"] = _drift(report)
     return {name: picture for name, picture in drawn.items() if picture}
@@ -184,7 +183,7 @@ def _empty(report: Report) -> bytes:
     return _png(figure)
 
 
-def _classes(context: Context, report: Report) -> bytes:
+def _classes(report: Report) -> bytes:
     balance = next((check for check in report.checks if check.name == "balance"), None)
     if balance is None:
         return b""
@@ -198,7 +197,7 @@ def _classes(context: Context, report: Report) -> bytes:
     ax.set_ylabel("rows", fontsize=8)
     ax.tick_params(axis="y", labelsize=7)
     ax.margins(y=0.15)
-    ax.set_title(f"classes of {_plain(context.target)}", fontsize=9, loc="left")
+    ax.set_title(f"classes of {_plain(balance.column)}", fontsize=9, loc="left")
     return _png(figure)
 
 

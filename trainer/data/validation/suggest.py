@@ -65,7 +65,7 @@ def _column(context: Context, column: str, kind: str, seen: dict[str, Any], rows
     found: dict[str, Any] = {} if kind in {"other", "embedding"} else {"kind": kind}
     found["nulls_at_most"] = round(min(1.0, max(2 * share, 0.01)), 4) if share else 0.0
     filled, different = rows - int(seen["empty"] or 0), int(seen.get("different") or 0)
-    is_target = column == context.target
+    is_target = column in context.targets
     if kind in {"number", "integer"} and seen["min"] is not None and not is_target:
         is_doubtful = outlier_of(context, column, seen) is not None  # bounds as wide would say that it is right
         found |= {} if is_doubtful else _bounds(seen["min"], seen["max"], whole=kind == "integer")

@@ -50,7 +50,7 @@ def validate(context: Context) -> Report:
         rows=rows,
         rows_read=rows,
         columns=dict(context.kinds),
-        target=context.target,
+        target=", ".join(context.targets) or None,
         expectations=context.expectations.values(),
         expectations_digest=context.expectations.digest(),
         seconds=round(time.monotonic() - began, 3),

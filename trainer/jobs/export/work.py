@@ -155,6 +155,7 @@ def _write(
     described = {
         **session.run.part(Resolved).as_dict(),
         "class_names": splits.class_names,
+        "target_names": splits.target_names,
         "feature_names": splits.feature_names,
         "text": splits.text.as_dict() if splits.text is not None else None,
         "preprocessing": splits.preprocessing.record() if splits.preprocessing is not None else None,

@@ -80,14 +80,14 @@ def test_validation_names_the_leak_the_doubtful_labels_and_personal_data():
     kinds = {name: kind_of(dtype) for name, dtype in frame.schema.items()}
     splits = {"train": np.arange(400), "validation": np.arange(400, 500), "test": np.arange(500, 600)}
     options = {"target": "label", "features": ["size", "other"]}
-    report = validate(Context(frame.lazy(), kinds, target="label", splits=splits, options=options))
+    report = validate(Context(frame.lazy(), kinds, targets=["label"], splits=splits, options=options))
     found = {check.place: check for check in report.checks if not check.passed}
     assert "closed.leak_target" not in found  # it is no input
     assert set(found["label.label_errors"].rows) <= set(wrong.tolist())
     assert found["label.label_errors"].count >= 15
     assert found["mail.personal"].severity == "info"
     leaking = validate(
-        Context(frame.lazy(), kinds, target="label", splits=splits, options={"target": "label"}, source="csv")
+        Context(frame.lazy(), kinds, targets=["label"], splits=splits, options={"target": "label"}, source="csv")
     )
     (leak,) = [check for check in leaking.checks if check.place == "closed.leak_target"]
     assert leak.details["changes"] == {"data.args.columns": {"closed": "ignore"}}

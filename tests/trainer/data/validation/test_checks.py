@@ -98,13 +98,13 @@ def test_without_expectations_only_what_cannot_be_trained_is_an_error():
         "mixed": [*"1234"],
         "empty": [None, None, None, "1"],
     }
-    report = report_of(values, target="y")
+    report = report_of(values, targets=["y"])
     assert not report.stopping
     assert {check.place for check in report.worst_first()} >= {"x.constant", "empty.nulls", "y.class_rows"}
-    assert [check.place for check in report_of({"x": [1, 2], "y": ["a", "a"]}, target="y").stopping] == [
+    assert [check.place for check in report_of({"x": [1, 2], "y": ["a", "a"]}, targets=["y"]).stopping] == [
         "y.target_varies"
     ]
-    assert [check.place for check in report_of({"x": [1, 2, 3], "y": ["a", None, "b"]}, target="y").stopping] == [
+    assert [check.place for check in report_of({"x": [1, 2, 3], "y": ["a", None, "b"]}, targets=["y"]).stopping] == [
         "y.nulls"
     ]
     assert [check.place for check in report_of({"x": [1.0, float("inf")]}).stopping] == ["x.infinite"]
@@ -119,7 +119,7 @@ def test_without_expectations_only_what_cannot_be_trained_is_an_error():
     ],
 )
 def test_a_place_that_never_varies_is_a_note_among_words_and_a_warning_among_measurements(source, cells, severity):
-    report = report_of({"x0": cells, "x1": [3, 3, 3, 3], "y": ["a", "b", "a", "b"]}, target="y", source=source)
+    report = report_of({"x0": cells, "x1": [3, 3, 3, 3], "y": ["a", "b", "a", "b"]}, targets=["y"], source=source)
     assert verdict(report, "x1.constant").severity == severity
 
 
@@ -145,13 +145,13 @@ ONE_CLASS = [
 @pytest.mark.parametrize(("labels", "variants", "said"), ONE_CLASS)
 def test_labels_that_are_one_but_for_their_spelling_are_an_error_with_their_counts(labels, variants, said):
     cells = {"x": range(40 + 3 * len(variants)), "y": [*labels * 20, *variants * 3]}
-    found = verdict(report_of(cells, target="y"), "y.labels_alike")
+    found = verdict(report_of(cells, targets=["y"]), "y.labels_alike")
     assert found.stops
     assert said in found.text
     assert found.count == 3 * len(variants)
     assert "classes.only" in found.remedy
     meant = {"classes": {"only": sorted({*labels, *variants})}}
-    declared = report_of(cells, yaml.safe_dump(meant, allow_unicode=True), target="y")
+    declared = report_of(cells, yaml.safe_dump(meant, allow_unicode=True), targets=["y"])
     assert "y.labels_alike" not in {check.place for check in declared.checks}, "said to be different classes"
 
 
@@ -160,18 +160,18 @@ def test_labels_that_are_one_but_for_their_spelling_are_an_error_with_their_coun
     [[">50K", "<50K", "<=50K"], ["A", "A+", "A-", "B"], ["C", "C++", "C#"], ["+", "-"], ["-1", "1"]],
 )
 def test_labels_whose_signs_tell_them_apart_are_different_classes(labels):
-    assert verdict(report_of({"x": range(60), "y": (labels * 60)[:60]}, target="y"), "y.labels_alike").passed
+    assert verdict(report_of({"x": range(60), "y": (labels * 60)[:60]}, targets=["y"]), "y.labels_alike").passed
 
 
 @pytest.mark.requirement("PIPE-2")
 def test_classes_that_train_never_has_are_an_error_that_names_the_split_and_what_train_has():
     splits = {"train": np.arange(0, 40), "validation": np.arange(40, 50), "test": np.arange(50, 60)}
     cells = {"x": range(60), "y": [*["no", "yes"] * 20, *["no"] * 8, *["maybe"] * 2, *["yes."] * 10]}
-    found = verdict(report_of(cells, target="y", splits=splits), "y.classes_in_train")
+    found = verdict(report_of(cells, targets=["y"], splits=splits), "y.classes_in_train")
     assert found.stops
     assert "'yes.' (10 in test; train has 'yes'), 'maybe' (2 in validation)" in found.text
     assert found.rows[:2] == [48, 49]
-    assert verdict(report_of(cells, target="y", splits={"train": np.arange(60)}), "y.classes_in_train").passed
+    assert verdict(report_of(cells, targets=["y"], splits={"train": np.arange(60)}), "y.classes_in_train").passed
 
 
 def test_a_few_rows_of_rare_classes_that_a_split_left_out_of_train_are_a_warning():
@@ -180,23 +180,25 @@ def test_a_few_rows_of_rare_classes_that_a_split_left_out_of_train_are_a_warning
     codes = deal(300, np.unique(labels, return_inverse=True)[1], [0.7, 0.15, 0.15], 42)
     splits = {name: np.flatnonzero(codes == number) for number, name in enumerate(("train", "validation", "test"))}
     cells = {"x": range(300), "y": labels}
-    found = verdict(report_of(cells, target="y", splits=splits), "y.classes_in_train")
+    found = verdict(report_of(cells, targets=["y"], splits=splits), "y.classes_in_train")
     assert not found.passed
     assert not found.stops, found.text
     cells["y"] = [*labels[:280], *["Yes." if number in splits["test"] else "no" for number in range(280, 300)]]
-    assert verdict(report_of(cells, target="y", splits=splits), "y.classes_in_train").stops, "train spells it otherwise"
+    assert verdict(report_of(cells, targets=["y"], splits=splits), "y.classes_in_train").stops, (
+        "train spells it otherwise"
+    )
 
 
 @pytest.mark.parametrize("given", [{"is_sample": True}, {"task": "regression"}])
 def test_what_a_sample_of_train_or_numbers_lack_is_no_missing_class(given):
     splits = {"train": np.arange(0, 40), "test": np.arange(40, 60)}
     cells = {"x": range(60), "y": [*["3", "4"] * 20, *["5"] * 20]}
-    found = report_of(cells, target="y", splits=splits, **given)
+    found = report_of(cells, targets=["y"], splits=splits, **given)
     assert "y.classes_in_train" not in {check.place for check in found.checks}
 
 
 def test_labels_outside_the_classes_are_named():
-    found = verdict(report_of({"x": [1, 2, 3], "y": [0, 1, 7]}, "classes: {only: [0, 1]}", target="y"), "y.labels")
+    found = verdict(report_of({"x": [1, 2, 3], "y": [0, 1, 7]}, "classes: {only: [0, 1]}", targets=["y"]), "y.labels")
     assert (found.stops, found.rows) == (True, [2])
 
 
@@ -276,9 +278,9 @@ def test_texts_that_fill_a_few_templates_are_told_with_one_of_them():
 
 def test_empty_cells_of_a_column_that_is_left_out_are_no_matter():
     cells = {"age": [1, 2, 3, 4], "left": [None, None, None, "2025"], "y": [0, 1, 0, 1]}
-    seen = report_of(cells, target="y")
+    seen = report_of(cells, targets=["y"])
     assert not verdict(seen, "left.nulls").passed
-    ignored = report_of(cells, target="y", options={"columns": {"left": "ignore"}})
+    ignored = report_of(cells, targets=["y"], options={"columns": {"left": "ignore"}})
     assert [check.place for check in ignored.checks if check.name == "nulls"] == ["age.nulls", "y.nulls"]
 
 

@@ -82,11 +82,11 @@ def test_what_is_suggested_is_kept_by_the_data_and_broken_by_what_is_far_off():
         "id": [f"C{n}" for n in range(60)],
         "left": [0, 1] * 30,
     }
-    text = suggested(frame_context(values, "{}", target="left", source="csv"))
+    text = suggested(frame_context(values, "{}", targets=["left"], source="csv"))
     assert "10%" in text
-    assert not validate(frame_context(values, text, target="left")).stopping
+    assert not validate(frame_context(values, text, targets=["left"])).stopping
     broken = {**values, "age": [*range(20, 49), 900, *range(20, 50)], "plan": ["maybe", *values["plan"][1:]]}
-    places = {one.place for one in validate(frame_context(broken, text, target="left")).stopping}
+    places = {one.place for one in validate(frame_context(broken, text, targets=["left"])).stopping}
     assert places == {"age.max", "plan.one_of"}
     assert parse_expectations(text, "it").columns["day"].kind == "date"
 

@@ -38,7 +38,7 @@ def houses(price: float | None, rows: int = 400) -> dict[str, Any]:
 def context_of(values: dict[str, Any], expectations: str = "{}") -> Context:
     frame = pl.LazyFrame(values)
     kinds = {name: kind_of(dtype) for name, dtype in frame.collect_schema().items()}
-    return Context(frame, kinds, parse_expectations(expectations, "given"), target="price", task="regression")
+    return Context(frame, kinds, parse_expectations(expectations, "given"), targets=["price"], task="regression")
 
 
 def outliers(values: dict[str, Any], expectations: str = "{}") -> list[Verdict]:

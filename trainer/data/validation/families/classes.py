@@ -38,27 +38,29 @@ class Classes(Family):
 
     def found(self, context: Context) -> Iterable[Verdict]:
         """Yield the verdicts on the target."""
-        if context.target not in context.kinds:
-            return
-        by_split = _counted(context, context.target)
+        for target in context.targets:
+            yield from self._of(context, target)
+
+    def _of(self, context: Context, target: str) -> Iterable[Verdict]:
+        by_split = _counted(context, target)
         counts = {label: sum(rows.values()) for label, rows in by_split.items()}
-        yield self._varies(context.target, counts)
+        yield self._varies(target, counts)
         if context.task == "regression" or len(counts) > MOST_CLASSES or len(counts) < 2:
             return
-        if context.task is None and len(counts) > 20 and context.kinds[context.target] != "text":
+        if context.task is None and len(counts) > 20 and context.kinds[target] != "text":
             return
-        yield self._balanced(context, context.target, counts)
-        yield self._enough(context, context.target, counts)
-        if context.expectations.classes.only is None and context.kinds[context.target] == "text":
-            yield self._told_apart(context, context.target, counts)
-        if context.splits and not context.is_sample and (context.task or context.kinds[context.target] == "text"):
-            yield self._in_train(context, context.target, by_split)
+        yield self._balanced(context, target, counts)
+        yield self._enough(context, target, counts)
+        if context.expectations.classes.only is None and context.kinds[target] == "text":
+            yield self._told_apart(context, target, counts)
+        if context.splits and not context.is_sample and (context.task or context.kinds[target] == "text"):
+            yield self._in_train(context, target, by_split)
         if context.expectations.classes.only is not None:
-            yield self._known(context, context.target, context.expectations.classes.only)
+            yield self._known(context, target, context.expectations.classes.only)
 
     def left_out(self, context: Context) -> Iterable[NotChecked]:
         """Yield the classes, where the target is no column of the frame."""
-        if context.target not in context.kinds:
+        if not context.targets:
             why = "the data names no column as its target"
             if context.options.get("masks"):
                 why = "classes are of pixels: their shares are in `understood` of the smoke run"

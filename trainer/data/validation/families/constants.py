@@ -23,7 +23,7 @@ class Constants(Family):
             return
         severity = severity_of(context, "constant", "info" if _are_codes(context) else "warning")
         for column, kind in context.kinds.items():
-            if kind in {"other", "embedding"} or column == context.target or column in context.summaries:
+            if kind in {"other", "embedding"} or column in context.targets or column in context.summaries:
                 continue
             found = pl.col(column).fill_nan(None) if kind == "number" else pl.col(column)
             asks = {"min": found.min(), "max": found.max()}
@@ -32,7 +32,7 @@ class Constants(Family):
 
 def _are_codes(context: Context) -> bool:
     """Whether samples of the user's own are vectors of whole numbers, such as words: a place may well never vary."""
-    inputs = [kind for name, kind in context.kinds.items() if name != context.target]
+    inputs = [kind for name, kind in context.kinds.items() if name not in context.targets]
     return ":" in context.source and len(inputs) > 1 and set(inputs) == {"integer"}
 
 

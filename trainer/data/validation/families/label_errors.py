@@ -37,7 +37,11 @@ class LabelErrors(Family):
         """Return the verdict on the labels of the train split; none where they cannot be checked."""
         if _unchecked(context):
             return
-        checked = _candidates(context)
+        for target in context.targets:
+            yield from self._of(context, target)
+
+    def _of(self, context: Context, target: str) -> Iterable[Verdict]:
+        checked = _candidates(context, target)
         if checked is None:
             return
         rows, read, power = checked
@@ -46,7 +50,7 @@ class LabelErrors(Family):
         yield Verdict(
             family=self.name,
             name="label_errors",
-            column=context.target,
+            column=target,
             split="train",
             severity=severity_of(context, "label_errors", "warning"),
             passed=passed,
@@ -71,12 +75,12 @@ class LabelErrors(Family):
 
 
 def _unchecked(context: Context) -> str:
-    if context.target is None or context.task == "regression":
+    if not context.targets or context.task == "regression":
         return "the data has no classes to predict"
     return why(context)
 
 
-def _candidates(context: Context) -> tuple[list[int], int, float] | None:
+def _candidates(context: Context, target_name: str) -> tuple[list[int], int, float] | None:
     """Return places of the doubtful rows, worst first, how many rows were read, and the cheap model's power."""
     import numpy as np
 
@@ -86,7 +90,7 @@ def _candidates(context: Context) -> tuple[list[int], int, float] | None:
     from trainwright.trainer.data.leaks.table import LeakTable
 
     train = frames_of(context)["train"].head(MOST_READ)
-    table = LeakTable.of({"train": train}, context.target).with_columns(inputs_of(context) or ())
+    table = LeakTable.of({"train": train}, target_name).with_columns(inputs_of(context) or ())
     target = table.target
     columns = [column for column in table.columns if not is_key(column) and column.kind != "text"]
     if target is None or target.classes is None or not columns or len(table.rows) < FEWEST_ROWS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.data.validation.check import ROW, Context, Family
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 20_000
 """Rows that are read, drawn at random of more; three quarters of them of the train split."""
+MOST_TARGETS = 8
+"""Of several, those whose leaks are looked for."""
 SHARES = {"train": 0.6, "validation": 0.2, "test": 0.2}
 PLACE = "__row"
 COLUMNS = "data.args.columns."
@@ -36,8 +38,17 @@ class Leaks(Family):
 
         if why(context):
             return []
-        leaks = find_leaks(frames_of(context), context.target, inputs=inputs_of(context))
-        found = [_as_published(context, one) for one in leaks]
+        frames, inputs = frames_of(context), inputs_of(context)
+        told: dict[tuple[Any, ...], list[str]] = {}
+        leaks: dict[tuple[Any, ...], Finding] = {}
+        targets: Sequence[str | None] = context.targets[:MOST_TARGETS] or [None]
+        for target in targets:
+            others = [name for name in context.targets if name != target]
+            for one in find_leaks({name: each.drop(others) for name, each in frames.items()}, target, inputs=inputs):
+                key = (one.kind, one.column, one.message)
+                leaks.setdefault(key, one)
+                told.setdefault(key, []).append(str(target))
+        found = [_as_published(context, _of_targets(context, one, told[key])) for key, one in leaks.items()]
         return [_verdict(context, one) for one in found] or [
             Verdict(family=self.name, name="leak", severity="warning", text="No leak was found.")
         ]
@@ -49,6 +60,9 @@ class Leaks(Family):
             yield NotChecked(what="leaks", why=reason)
         elif sum(map(len, context.splits.values())) > MOST_ROWS:
             yield NotChecked(what="leaks in the other rows", why=f"{MOST_ROWS} rows were read, drawn at random")
+        if not reason and len(context.targets) > MOST_TARGETS:
+            left = ", ".join(context.targets[MOST_TARGETS:])
+            yield NotChecked(what=f"leaks of {left}", why=f"those of the first {MOST_TARGETS} targets are looked for")
 
 
 def why(context: Context) -> str:
@@ -68,7 +82,7 @@ def inputs_of(context: Context) -> list[str] | None:
     if isinstance(options.get("text"), str):
         return [options["text"]]
     features = options.get("features")
-    apart = {context.target, context.split_by}
+    apart = {*context.targets, context.split_by}
     chosen = list(features) if features else [name for name in context.kinds if name not in apart]
     columns = options.get("columns")
     ignored = {name for name, kind in columns.items() if _is_ignored(kind)} if isinstance(columns, dict) else set()
@@ -132,6 +146,13 @@ def changes_of(context: Context, one: Finding) -> dict[str, Any]:
         return {"data.args.columns": {**(context.options.get("columns") or {}), one.column: "ignore"}}
     rest = [name for name in inputs_of(context) or [] if name != one.column]
     return {"data.args.features": rest} if "features" in keys and rest else {}
+
+
+def _of_targets(context: Context, one: Finding, told: list[str]) -> Finding:
+    """Return a finding that names which of several targets it is of; one that is of all of them as it is."""
+    if len(told) >= len(context.targets[:MOST_TARGETS]):
+        return one
+    return one.model_copy(update={"message": f"Of the target {', '.join(map(repr, told))}: {one.message}"})
 
 
 def _as_published(context: Context, one: Finding) -> Finding:

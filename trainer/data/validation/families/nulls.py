@@ -28,7 +28,7 @@ class Nulls(Family):
         for column, kind in context.kinds.items():
             if (context.source, column) in OF_FILES:  # a picture without a problem has none
                 continue
-            one, is_target = context.expectations.columns.get(column), column == context.target
+            one, is_target = context.expectations.columns.get(column), column in context.targets
             if one is None and not is_target and column not in seen:
                 continue
             if one is not None and one.nulls_at_most is not None:

@@ -34,7 +34,7 @@ class Templates(Family):
 
     def found(self, context: Context) -> Iterable[Verdict]:
         """Yield a verdict for each column of such texts."""
-        for column in [name for name, kind in context.kinds.items() if kind == "text" and name != context.target]:
+        for column in [name for name, kind in context.kinds.items() if kind == "text" and name not in context.targets]:
             frame = context.frame.select(text(column).alias("text")).head(FIRST).collect(engine="streaming")
             found = templates_of([cell for cell in frame["text"].to_list() if cell])
             if not found:

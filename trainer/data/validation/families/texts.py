@@ -51,7 +51,7 @@ def _cut(context: Context) -> Iterable[Check]:
     import polars as pl
 
     column, most = context.options.get("text"), context.options.get("max_length", 128)
-    if column not in context.kinds or context.target is None:
+    if column not in context.kinds or not context.targets:
         return
     found = text(column)
     tokenizer = context.options.get("tokenizer", "bytes")
