@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 BINS = 15
 """Of equal width, as Guo et al. 2017 have them (arXiv:1706.04599)."""
+MOST_TARGETS = 6
 LEAST_ROWS = 5
 """Of a bin that is drawn: a share of fewer rows says little."""
 
@@ -91,13 +92,24 @@ def _reliability(top: Axes, bottom: Axes, one: Predicted, colour: str, *, named:
 
 
 def _of_numbers(one: Predicted, path: Path) -> Path:
-    """Draw predictions over targets, and the distribution of the errors."""
+    """Draw predictions over targets, and the distribution of the errors; of targets with a name, each by itself."""
+    names = (one.evaluation.target_names or [])[:MOST_TARGETS]
+    target, guessed = one.arrays["target"].astype(float), one.arrays["prediction"].astype(float)
+    figure, axes = new_figure(len(names) or 1, 2, 4.6 * (len(names) or 1))
+    for place, (left, right) in enumerate(axes):
+        of = (slice(None), place) if names else ...
+        name = plain(names[place], 24) if names else ""
+        _draw_numbers(one, (left, right), target[of].reshape(-1), guessed[of].reshape(-1), name)
+    figure_legend(figure, axes.flat)
+    left_out = len(one.evaluation.target_names or []) - len(names)
+    return save(figure, one.title + (f", the first {len(names)} targets" if left_out else ""), path)
+
+
+def _draw_numbers(one: Predicted, panels: tuple[Axes, Axes], flat: Any, flat_guessed: Any, name: str) -> None:
+    """Draw predictions over a target, (rows,) each, into one panel, and the errors' distribution into another."""
     import numpy as np
 
-    target, guessed = one.arrays["target"].astype(float), one.arrays["prediction"].astype(float)
-    figure, axes = new_figure(1, 2, 4.6)
-    left, right = axes[0]
-    flat, flat_guessed = target.reshape(-1), guessed.reshape(-1)
+    (left, right), of = panels, f"{name}: " if name else ""
     there = np.isfinite(flat) & np.isfinite(flat_guessed)
     flat, flat_guessed = flat[there], flat_guessed[there]
     if not len(flat):
@@ -106,14 +118,12 @@ def _of_numbers(one: Predicted, path: Path) -> Path:
     both = np.concatenate([flat, flat_guessed])
     low, high = float(both.min()), float(both.max())
     left.plot([low, high], [low, high], color=GREY, linestyle=":", label="predicted = target")
-    label(left, "Predictions", "target", "predicted", legend=False)
+    label(left, f"Predictions of {name}" if name else "Predictions", "target", "predicted", legend=False)
     errors = flat_guessed - flat
     widest = max(float(np.abs(errors).max()), 1e-9 * max(abs(low), abs(high), 1.0))
-    right.hist(errors, bins=np.linspace(-widest, widest, 42), color=BLUE, alpha=0.75)
+    right.hist(errors, bins=np.linspace(-widest, widest, 42).tolist(), color=BLUE, alpha=0.75)
     right.axvline(0.0, color=GREY, linestyle=":")
-    right.axvline(float(errors.mean()), color=VERMILION, linestyle="--", label=f"mean error {errors.mean():.3g}")
-    spread = f"errors: deviation {errors.std():.3g}, 90 % within {np.quantile(np.abs(errors), 0.9):.3g}"
+    right.axvline(float(errors.mean()), color=VERMILION, linestyle="--", label=f"{of}mean error {errors.mean():.3g}")
+    spread = f"{of or 'errors: '}deviation {errors.std():.3g}, 90 % within {np.quantile(np.abs(errors), 0.9):.3g}"
     label(right, "Errors", "predicted minus target (target's unit)", "rows", legend=False)
     right.plot([], [], linestyle="none", label=spread)
-    figure_legend(figure, axes.flat)
-    return save(figure, one.title, path)

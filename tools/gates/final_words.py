@@ -50,7 +50,7 @@ def tested_words(evidence: Evidence) -> str:
     intervals, rows, groups = record.get("intervals", {}), found.test.size or 0, record.get("groups")
     figures = {name: _figure(name, tested[name], 0 if groups else rows, intervals.get(name)) for name in first}
     if evaluated is not None and (each := _by_target(evaluated.targets("test"), evidence.goal_metric)):
-        figures[evidence.goal_metric] += f" {each}"
+        figures[evidence.goal_metric] += f", {each}"
     rows_told = f"{rows} rows of {groups} groups" if groups else f"{rows} rows"
     own = record.get("own", [])
     sides = {
@@ -86,7 +86,7 @@ def _by_target(targets: dict[str, dict[str, float]], metric: str) -> str:
     """Return a metric of each of several targets, of which the figure is the mean; empty for one."""
     each = [f"{name} {values[metric]:.4g}" for name, values in targets.items() if metric in values]
     more = ", …" * (len(each) > MOST_TARGETS)
-    return f"(mean of {len(each)}: {', '.join(each[:MOST_TARGETS])}{more})" if each else ""
+    return f"mean of {len(each)} ({', '.join(each[:MOST_TARGETS])}{more})" if each else ""
 
 
 def _figure(name: str, value: float, rows: int, interval: Sequence[float] | None) -> str:

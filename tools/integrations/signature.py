@@ -53,6 +53,8 @@ class Signature(BaseModel):
     """By the number of the output; empty where numbers are predicted or text is written."""
     numbers: int
     """Numbers that are predicted together; 0 where none are."""
+    names: list[str] = []
+    """Of these numbers by their place; empty where the data gave none."""
     inputs: Inputs
     most_rows: int | None
     """Rows of a request where each takes many runs of the program; None: as many as the service's settings say."""
@@ -97,6 +99,7 @@ def signature_of(model: FinalModel, *, classes: Sequence[str] | None, as_samples
         target=_target(model, task, numbers),
         classes=names,
         numbers=numbers,
+        names=(model.resolved.get("target_names") or []) if numbers > 1 else [],
         inputs=inputs,
         most_rows=MOST_PROMPTS if task == "generation" else None,
         metrics=test.get("metrics") or {},

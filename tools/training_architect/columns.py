@@ -125,10 +125,11 @@ def take_target(
     given = targets_of((request.data or {}).get("args") or {})
     reading.target = given[0] if given else told.first
     beside = [one for one in told.several if one != reading.target] if reading.target in told.several else []
-    reading.further, reading.others = (
-        (given[1:], [one for one in beside if one not in given]) if given else (beside, [])
-    )
-    if not given and told.first is not None:
+    reading.further = given[1:] if given else beside
+    reading.others = [one for one in beside if one not in reading.further]
+    if reading.further:
+        reading.assumed.append(f"{', '.join(reading.targets)} are predicted together, by one model")
+    elif not given and told.first is not None:
         reading.assumed.append(f"column {told.first!r} is what the sentence wants predicted")
     elif not given and told.possible:
         reading.questions.append(_which(request.intent, told.possible))

@@ -192,7 +192,6 @@ def _read_table(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
         reading.assumed.append(f"the texts are in column {reading.text!r}, the one with the most words")
     if reading.further:
         what = kind_of_several(request, reading.targets, columns)
-        reading.assumed.append(f"{', '.join(reading.targets)} are predicted together, by one model")
         reading.task = reading.task or f"{'text' if reading.text else 'table'}_{what}"
         return
     if reading.text is None:

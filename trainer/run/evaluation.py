@@ -83,6 +83,9 @@ class Evaluation(Part, file="evaluation"):
     loss: str | None = None
     """How a row's loss is computed: without weights, smoothing and the objective's further terms."""
     class_names: list[str] | None = None
+    """Of labels too."""
+    target_names: list[str] | None = None
+    """Of numbers, where a row has several with a name."""
     confusion: list[list[int]] | None = None
     """Rows (or places) of each class, down, by predicted class, across."""
     worst: list[ShownRow] = []

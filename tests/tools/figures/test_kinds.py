@@ -101,6 +101,12 @@ def test_calibration_states_its_error_and_numbers_are_drawn_over_their_targets(p
                     loss=np.full(50, 0.25))  # fmt: skip
     draw("calibration", [run], tmp_path / "b.png")
     assert "mean error 0.5" in [text.get_text() for text in drawn[1].legends[0].get_texts()]
+    several = np.stack([numbers, 100 * numbers], axis=1)
+    run = predicted("several", {"kind": "numbers", "target_names": ["a", "b"]}, row=np.arange(50), target=several,
+                    prediction=np.add(several, (1, 20)), loss=np.ones(50))  # fmt: skip
+    draw("calibration", [run], tmp_path / "c.png")
+    assert [drawn[2].axes[panel].get_title(loc="left") for panel in (0, 2)] == ["Predictions of a", "Predictions of b"]
+    assert {"a: mean error 1", "b: mean error 20"} <= {text.get_text() for text in drawn[2].legends[0].get_texts()}
 
 
 def test_worst_rows_are_a_table_of_cells_or_pictures(predicted, drawn, texts, tmp_path):

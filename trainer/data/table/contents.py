@@ -31,7 +31,9 @@ def contents_of(schema: TableSchema, inputs: Array, targets: Array, classes: Seq
             named.append(np.array(names, dtype=object)[codes].tolist())
             plain[:, place] = 0.0
         place += column.width
-    names = classes if targets.ndim == 1 else None
-    named.append([names[label] for label in targets.tolist()] if names is not None else list(map(repr, targets)))
+    if classes is not None and targets.ndim == 1:
+        named.append([classes[label] for label in targets.tolist()])
+    else:
+        named.append(list(map(repr, targets)))
     texts = ["\x1f".join(row) for row in zip(*named, strict=True)]
     return [f"{row.tobytes().hex()}\x1f{text}" for row, text in zip(plain, texts, strict=True)]

@@ -18,7 +18,7 @@ from trainwright.trainer.checkpoints.store import store_of
 from trainwright.trainer.engine.session import DEPLOYED, Session
 from trainwright.trainer.engine.strategy import Strategy
 from trainwright.trainer.jobs.evaluation import shown
-from trainwright.trainer.jobs.evaluation.forms import CLASSES, LOSSES
+from trainwright.trainer.jobs.evaluation.forms import CLASSES, LABELS, LOSSES, NUMBERS
 from trainwright.trainer.jobs.evaluation.importance import latency_ms, permutation_importance
 from trainwright.trainer.jobs.evaluation.outputs import Outputs, output_of, outputs, validation_loader
 from trainwright.trainer.run import RunDirectory, RunKind, write_atomically
@@ -88,8 +88,10 @@ def _figures(session: Session) -> Evaluation:
     if images is not None:
         found.arrays["worst_images"] = images
     values: dict[str, Any] = {}
-    if found.form == CLASSES or found.confusion is not None:
+    if found.form in {CLASSES, LABELS} or found.confusion is not None:
         values["class_names"] = splits.class_names
+    if found.form == NUMBERS:
+        values["target_names"] = splits.target_names
     if found.confusion is not None:
         values["confusion"] = found.confusion.tolist()
     is_of_many = session.specification.kind is RunKind.TRIAL  # a search's, and this evaluates the model 32 times over
