@@ -76,10 +76,11 @@ def _described(name: str, record: SplitRecord) -> Split:
 def _target(splits: Splits) -> dict[str, str]:
     """Return what the target was taken for, in words; empty where the data's own code says it."""
     columns = splits.schema.target_columns if splits.schema is not None else []
-    targets, names = known_targets(splits.samples["train"]), splits.target_names
-    if names is not None and targets is not None:
+    targets, names = known_targets(splits.samples["train"]), splits.target_names or [one.name for one in columns]
+    if len(names) > 1:
         of = columns or [Column(name, "boolean", "") for name in names]
-        each = [_told(column, targets[:, place]) for place, column in enumerate(of)]
+        is_known = targets is not None and targets.shape[1:] == (len(of),)
+        each = [_told(one, targets[:, place]) for place, one in enumerate(of)] if is_known else names
         strata = "; rows are split without strata" if splits.class_names is not None else ""
         return {"target": f"{len(names)} at once{strata}: {'; '.join(each)}"}
     if splits.class_names is not None:

@@ -79,7 +79,7 @@ def shown(found: Outputs, places: Array, splits: Splits) -> list[ShownRow]:
             values["source_row"] = row if rows is None else int(rows[row])
         for name in ("target", "prediction"):
             if name in found.arrays:
-                values[name] = _named(found, found.arrays[name][place], splits)
+                values[name] = _named(found, found.arrays[name][place], splits.class_names)
         if found.form == CLASSES:
             values["probability"] = _confidence(found, place)
         if is_table(samples):
@@ -93,15 +93,12 @@ def _confidence(found: Outputs, place: int) -> float:
     return float(found.arrays["confidence"][place] if shares is None else shares[place].max())
 
 
-def _named(found: Outputs, value: Any, splits: Splits) -> str | float | list[float]:
-    names, targets = splits.class_names, splits.target_names
+def _named(found: Outputs, value: Any, names: list[str] | None) -> str | float | list[float]:
     if found.form == CLASSES:
         return names[int(value)] if names and 0 <= int(value) < len(names) else str(int(value))
     if found.form == LABELS:
         there = np.flatnonzero(value).tolist()
         return ", ".join(names[one] if names and one < len(names) else str(one) for one in there) or "none"
-    if targets is not None and np.shape(value) == (len(targets),):
-        return ", ".join(f"{name} {one:.4g}" for name, one in zip(targets, value.tolist(), strict=True))
     return float(value) if np.ndim(value) == 0 else [float(one) for one in value]
 
 
