@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from trainwright.trainer.base.errors import ConfigurationError, near_matches
 
 if TYPE_CHECKING:
+    from trainwright.tools.ledger.events import RunEvaluated
     from trainwright.trainer.config import TrainingConfig
     from trainwright.trainer.run.evidence import Data
 
@@ -71,6 +72,12 @@ def slice_columns(config: TrainingConfig, data: Data) -> dict[str, SliceColumn]:
         name = target if isinstance(target, str) else "target"
         found[name] = SliceColumn({"of": "target"}, _codes(data.class_names))
     return found
+
+
+def metrics_of_targets(evaluated: RunEvaluated | None, split: str) -> dict[str, dict[str, float]]:
+    """Return the certified metrics of each of several targets of a split by name; empty where none are known."""
+    found = [] if evaluated is None or evaluated.problem else evaluated.splits.get(split, {}).get("targets", [])
+    return {one["name"]: one["metrics"] for one in found}
 
 
 def _codes(values: list[str]) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trainwright.tools.evaluation.slices import metrics_of_targets
 from trainwright.tools.gates.asked import SHARES
 from trainwright.tools.gates.beside_trees import trees_text
 from trainwright.tools.gates.caveats import BEFORE_PLANNING, caveats
@@ -49,7 +50,7 @@ def tested_words(evidence: Evidence) -> str:
     record = evaluated.splits.get("test", {}) if evaluated is not None else {}
     intervals, rows, groups = record.get("intervals", {}), found.test.size or 0, record.get("groups")
     figures = {name: _figure(name, tested[name], 0 if groups else rows, intervals.get(name)) for name in first}
-    if evaluated is not None and (each := _by_target(evaluated.targets("test"), evidence.goal_metric)):
+    if each := _by_target(metrics_of_targets(evaluated, "test"), evidence.goal_metric):
         figures[evidence.goal_metric] += f", {each}"
     rows_told = f"{rows} rows of {groups} groups" if groups else f"{rows} rows"
     own = record.get("own", [])

@@ -110,7 +110,12 @@ def signature_of(model: FinalModel, *, classes: Sequence[str] | None, as_samples
 
 def _target(model: FinalModel, task: Task, numbers: int) -> str:
     text = model.schema.get("text") or {}
-    given = model.schema.get("target") or text.get("target") or (model.data.get("args") or {}).get("target")
+    given = (
+        model.schema.get("targets")
+        or model.schema.get("target")
+        or text.get("target")
+        or (model.data.get("args") or {}).get("target")
+    )
     if task == "generation":
         return "what comes after a prompt"
     given = ", ".join(given) if isinstance(given, list) else given

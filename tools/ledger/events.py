@@ -149,8 +149,8 @@ class RunEvaluated(Event):
     evaluator: str = ""
     """Digest of the clean room's code, and the versions of its libraries."""
     splits: dict[str, Values] = {}
-    """By split: size, rows, metrics {name: value}, intervals {name: [low, high]}, not_computed; where there are several
-    targets [{name, metrics}]."""
+    """By split: size, rows, metrics {name: value}, intervals {name: [low, high]}, not_computed; of several targets
+    [{name, metrics}]."""
     reported: dict[str, Values] = {}
     """By split: the same metrics as the training process reported them."""
     differences: list[str] = []
@@ -166,11 +166,6 @@ class RunEvaluated(Event):
     def slices(self, split: str = "validation") -> dict[str, Values]:
         """Return {rows, metrics} by slice of a split; empty where it was not evaluated, or has none."""
         return {} if self.problem else dict(self.splits.get(split, {}).get("slices", {}))
-
-    def targets(self, split: str = "validation") -> dict[str, dict[str, float]]:
-        """Return the metrics of each of several targets by name, in order; empty where none is known."""
-        found = [] if self.problem else self.splits.get(split, {}).get("targets", [])
-        return {one["name"]: one["metrics"] for one in found}
 
     def certified(self, split: str = "validation") -> dict[str, float]:
         """Return the metrics of a split that the program alone gives; empty where it was not evaluated."""

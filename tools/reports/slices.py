@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.evaluation.paired import statistics_of
+from trainwright.tools.evaluation.slices import metrics_of_targets
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.run_evidence import RunEvidence
@@ -19,9 +20,7 @@ def slices_values(run: RunEvidence | None) -> dict[str, Any]:
     each = [(split, name, one) for split in SPLITS for name, one in (found.slices(split) if found else {}).items()]
     names = list(dict.fromkeys(metric for _, _, one in each for metric in one["metrics"]))
     beside = found.beside if found is not None else {}
-    of_targets = [
-        (split, name, one) for split in SPLITS for name, one in (found.targets(split) if found else {}).items()
-    ]
+    of_targets = [(split, *one) for split in SPLITS for one in metrics_of_targets(found, split).items()]
     metrics = list(dict.fromkeys(metric for _, _, one in of_targets for metric in one))
     return {
         "target_metrics": metrics,

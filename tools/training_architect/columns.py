@@ -155,7 +155,7 @@ def kind_of_several(request: PlanRequest, targets: Sequence[str], columns: dict[
         f"values alone: {', '.join(f'{name} has {what}' for name, what in of.items())}.",
         remedy="create_project with data of the user's own under objective multi_task, as the page shows. Or ask the "
         f"user for one, a project each, and plan it without the others as inputs: data={one}.",
-        document="configs/objectives.md",
+        document="configs/several_targets.md",
     )
 
 

@@ -19,7 +19,7 @@ FACTS: dict[str, str] = {
     "target_least": "the least number of what is predicted",
     "rows": "rows of the data, or blocks of documents, all splits together",
     "classes": "number of classes",
-    "labels": "columns of yes or no that are predicted together",
+    "labels": "whether columns of yes or no are predicted together",
     "choices": "choices of a question",
     "entities": "whether tags are those of entities (B-PER, I-PER, O)",
     "imbalance": "rows of the largest class over those of the smallest",

@@ -240,7 +240,7 @@ def facts_of_data(data: dict[str, Any], targets: Sequence[str]) -> dict[str, Any
         facts["target_spread"] = {name: sum(one[name] for one in spreads) / len(spreads) for name in shared}
         facts["target_least"] = min(one["least"] for one in spreads)
     if len(columns) > 1:
-        return facts | ({"labels": len(columns)} if all(one.get("different") == 2 for one in columns) else {})
+        return facts | ({"labels": True} if all(one.get("different") == 2 for one in columns) else {})
     column, target = (columns[0], targets[0]) if columns else ({}, "")
     facts |= {"classes": column["different"]} if column.get("kind") == "category" else {}
     data = data | (data.get("counts") or {}).get(target, {})

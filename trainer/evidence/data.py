@@ -79,8 +79,9 @@ def _target(splits: Splits) -> dict[str, str]:
     targets, names = known_targets(splits.samples["train"]), splits.target_names or [one.name for one in columns]
     if len(names) > 1:
         of = columns or [Column(name, "boolean", "") for name in names]
-        is_known = targets is not None and targets.shape[1:] == (len(of),)
-        each = [_told(one, targets[:, place]) for place, one in enumerate(of)] if is_known else names
+        each = names
+        if targets is not None and targets.shape[1:] == (len(of),):
+            each = [_told(one, targets[:, place]) for place, one in enumerate(of)]
         strata = "; rows are split without strata" if splits.class_names is not None else ""
         return {"target": f"{len(names)} at once{strata}: {'; '.join(each)}"}
     if splits.class_names is not None:

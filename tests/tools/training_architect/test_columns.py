@@ -74,6 +74,7 @@ def test_numbers_and_classes_at_once_are_refused_with_the_page_and_with_a_projec
         asked("predict `cut` and `price`, as well as you can", "diamonds.csv")
     assert "objective multi_task" in refused.value.remedy
     assert "'target': 'cut'" in refused.value.remedy
+    assert refused.value.document == "configs/several_targets.md"
     assert "multi_task" in (DOCUMENTS.parent / str(refused.value.document)).read_text(encoding="utf-8")
 
 

@@ -173,7 +173,7 @@ def test_whatever_is_written_is_read_in_full_or_refused(
     assert frame.columns == header
     assert frame.height == len(rows)
     how = table.reading(folder / "t.csv")
-    served = [list(row.values()) for row in transform.read_rows(folder / "t.csv", {**how, "target": "name0"})]
+    served = [list(row.values()) for row in transform.read_rows(folder / "t.csv", {**how, "targets": ["name0"]})]
     read = [list(row.values()) for batch in table.read(folder / "t.csv", wanted(header)) for row in batch.to_pylist()]
     assert served == read == rows
     lines = [int(place.rpartition(" ")[2]) for place in table.places(folder / "t.csv")]

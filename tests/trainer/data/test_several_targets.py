@@ -123,6 +123,22 @@ def test_a_row_that_lacks_one_of_them_is_refused_with_its_line_or_left_out(tmp_p
     assert (targets_of(splits) == [[2 * n, n] for n in range(40) if n not in {3, 5}]).all()
 
 
+def test_a_series_forecasts_all_columns_of_the_list(tmp_path: Path) -> None:
+    lines = [f"2024-01-{1 + hour // 24:02} {hour % 24:02}:00,{hour},{1000 + hour}" for hour in range(240)]
+    (tmp_path / "t.csv").write_text("\n".join(["date,wind,load", *lines]))
+    split = {"by": "time", "time": "date"}
+    found = []
+    for target, more in ((["load", "wind"], {}), ("load", {"further_targets": ["wind"]})):
+        args = {"path": "t.csv", "target": target, "series": {"window": 6, "horizon": 2, **more}}
+        data = {"use": "csv", "args": args, "split": split}
+        config = TrainingConfig.model_validate({"model": {"use": "dlinear"}, "data": data, **NUMBERS})
+        found.append(build_work(config, tmp_path, Context(1, tmp_path, "cpu")).splits)
+    first = found[0].samples["train"][0][1].tolist()
+    assert first == [1006, 6, 1007, 7]
+    assert found[1].samples["train"][0][1].tolist() == first
+    assert data_evidence(found[0], tmp_path).understood["target"] == "2 at once: load; wind"
+
+
 def test_texts_have_several_labels_too(tmp_path: Path) -> None:
     rows = [{"body": f"ticket {n} of {n % 2}", "pay": n % 2, "rude": n % 3 // 2} for n in range(90)]
     (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))

@@ -247,7 +247,7 @@ def _mixed(classes: dict[str, list[str] | None]) -> DataError:
         remedy="Several targets of a table are all numbers (loss mse), or all of two values (loss bce_with_logits). "
         "Whole numbers that are no classes: loss mse, or data.args.task regression. Else predict them one a project "
         "(data.args.target), or together by data of your own under objective multi_task.",
-        document="configs/objectives.md",
+        document="configs/several_targets.md",
     )
 
 

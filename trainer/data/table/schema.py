@@ -80,5 +80,4 @@ class TableSchema:
         for plan in plans:
             met = known.get(plan["name"], set())
             plan["values"] = {name: code for name, code in plan["values"].items() if code in met}
-        target = self.targets if len(self.targets) > 1 else self.targets[0]
-        return {**self.reading, "target": target, "takes_missing": self.takes_missing, "columns": plans}
+        return {**self.reading, "targets": self.targets, "takes_missing": self.takes_missing, "columns": plans}

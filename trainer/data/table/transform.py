@@ -345,20 +345,12 @@ def read_rows(path: str | Path, schema: Row) -> Iterator[Row]:
             names = names or header
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"it has two columns named {twice[0]!r}")
-        targets = _targets(schema)
-        unlabelled = names if schema.get("header") != 0 else [name for name in names if name not in targets]
+        unlabelled = names if schema.get("header") != 0 else [name for name in names if name not in schema["targets"]]
         for cells in lines:
             known = names if len(cells) == len(names) else unlabelled
             if len(cells) != len(known):
-                line = above + reader.line_num
-                raise ValueError(f"line {line} has {len(cells)} cells, the header has {len(names)}")
+                raise ValueError(f"line {above + reader.line_num} has {len(cells)} cells, the header has {len(names)}")
             yield dict(zip(known, cells, strict=True))
-
-
-def _targets(schema: Row) -> list[str]:
-    """Return the names of the columns that are predicted."""
-    given = schema["target"]
-    return list(given) if isinstance(given, list) else [given]
 
 
 def _read_objects(path: Path) -> Iterator[Row]:
@@ -392,9 +384,9 @@ def main(given: str, program: str | None = None) -> None:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(program, providers=["CPUExecutionProvider"])
-    targets = _targets(schema)
+    names = schema["targets"]
     for row in session.run(None, {session.get_inputs()[0].name: inputs})[0].tolist():
-        sys.stdout.write(json.dumps(dict(zip(targets, row, strict=True)) if len(targets) > 1 else row) + "\n")
+        sys.stdout.write(json.dumps(dict(zip(names, row, strict=True)) if len(names) > 1 else row) + "\n")
 
 
 if __name__ == "__main__":
