@@ -13,6 +13,7 @@ import pytest
 from trainwright.trainer.assembly.build import build_work
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.data import mapped
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.validation.expectations import Expectations
 from trainwright.trainer.data.validation.validate import validate
@@ -70,8 +71,14 @@ def test_numbers_are_columns_of_one_target_and_the_model_has_an_output_for_each(
     assert "; slump: a number from " in told
 
 
-@pytest.mark.parametrize("use", ["csv", "jsonl"])
-def test_columns_of_two_values_are_labels_of_which_the_second_value_is_1(use: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("use", ["csv", "jsonl", "mapped"])
+def test_columns_of_two_values_are_labels_of_which_the_second_value_is_1(
+    use: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if use == "mapped":  # a large table, whose second reading is of the cache
+        use = "csv"
+        monkeypatch.setattr(mapped, "MAPPED_FROM_BYTES", 64)
+        assert built(tmp_path, ["pumped", "late"], LABELS).splits.samples["train"].is_mapped
     splits = built(tmp_path, ["pumped", "late"], LABELS, use).splits
     expected = np.stack([TABLE["pumped"] == "yes", TABLE["late"] == 1], axis=1)
     assert (targets_of(splits) == expected).all()
