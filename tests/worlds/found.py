@@ -157,6 +157,7 @@ def _data(plan: RunSpecification) -> Data:
         text=None,
         columns=None,
         class_names=["0", "1"],
+        target_names=None,
         understood={"target": "target: 2 classes"},
         feature_names=None,
     )

@@ -72,6 +72,20 @@ def test_a_slice_that_is_not_in_the_data_is_named(name: str, error: str, remedy:
     assert remedy in refused.value.remedy
 
 
+def test_slices_test_each_of_several_targets_by_its_name() -> None:
+    gate = {"slices": {"slump>=40": {"mae": 5}, "late=yes": {"f1": 0.5}}}
+    values = {"model": {"use": "mlp"}, "data": {"use": "csv", "args": {"path": "t.csv", "target": ["age", "slump"]}}}
+    found = {}
+    for name, names, labels in (
+        ("slump>=40", ["age", "slump"], None),
+        ("late=yes", ["rude", "late"], ["rude", "late"]),
+    ):
+        config = parse_config({**values, "evaluation_gate": {"slices": {name: gate["slices"][name]}}})
+        (found[name],) = slice_orders(config, Data(class_names=labels, target_names=names))["slices"]
+    assert found["slump>=40"]["tests"] == [{"name": "slump", "of": "target", "column": 1, "test": ">=", "value": 40.0}]
+    assert found["late=yes"]["tests"] == [{"name": "late", "of": "target", "column": 1, "test": "=", "value": 1.0}]
+
+
 def _other(evaluated: Evaluated, folder: Path, weights: np.ndarray) -> RunDirectory:
     other = evaluated._run(folder / "final-1", RunKind.FINAL, {"model": {"use": "mlp"}, "data": {"use": "iris"}})
     named = copy.deepcopy(evaluated.room.program(weights, name="other.onnx"))
