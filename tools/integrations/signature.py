@@ -110,15 +110,11 @@ def signature_of(model: FinalModel, *, classes: Sequence[str] | None, as_samples
 
 def _target(model: FinalModel, task: Task, numbers: int) -> str:
     text = model.schema.get("text") or {}
-    given = (
-        model.schema.get("targets")
-        or model.schema.get("target")
-        or text.get("target")
-        or (model.data.get("args") or {}).get("target")
-    )
+    args = model.data.get("args") or {}
+    given = model.schema.get("targets") or model.schema.get("target") or text.get("target") or args.get("target")
+    given = ", ".join(given) if isinstance(given, list) else given
     if task == "generation":
         return "what comes after a prompt"
-    given = ", ".join(given) if isinstance(given, list) else given
     return str(given or ("class" if task == "classification" else "a number" if numbers == 1 else f"{numbers} numbers"))
 
 

@@ -40,8 +40,10 @@ def write_files(workspace: Workspace, plan: Plan, root: Path, name: str) -> list
         ConfigurationError: there is no script for the task, the model is not here yet, the installed library
             refuses the arguments, or a file would hold a secret.
     """
-    if plan.task not in TASKS or plan.facts["family"] != "transformers" or plan.first:
-        why = f"first run: {plan.first[0]}" if plan.first else f"{plan.task} has no script; create_project trains it"
+    several = isinstance(plan.config["data"]["args"].get("target"), list)
+    if plan.task not in TASKS or plan.facts["family"] != "transformers" or plan.first or several:
+        what = "a plan with several targets" if several else plan.task
+        why = f"first run: {plan.first[0]}" if plan.first else f"{what} has no script; create_project trains it"
         raise ConfigurationError(
             f"write_files makes a script of the Transformers library for texts with a target: {why}.",
             remedy="Call plan_training without write_files.",

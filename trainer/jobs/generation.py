@@ -79,7 +79,7 @@ def _divided(config: TrainingConfig, root: Path) -> dict[str, Any]:
     cells = Reading(table, files).cells()
     targets, names = read_targets(cells, table.targets, table.asked)
     digests = [sample_digest(text) for text in cells.column(table.text, "data.args.text")]
-    rows = split_indices(digests, targets if targets.dtype.kind == "i" else None, config.data.split)
+    rows = split_indices(digests, None if names is None else targets, config.data.split)
     weights = None
     if config.loss == "class_balanced" and names is not None:
         from trainwright.trainer.losses import built_in_loss

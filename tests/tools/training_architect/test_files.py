@@ -53,6 +53,9 @@ def test_tasks_without_a_script_are_named(tmp_path):
     for task in sorted(set(TASKS) - set(WITH_SCRIPT)):
         with pytest.raises(ConfigurationError, match=f"{task} has no script; create_project trains it"):
             write_files(workspace, replace(plan, task=task), tmp_path, "x")
+    plan.config["data"]["args"]["target"] = ["billing", "login"]
+    with pytest.raises(ConfigurationError, match="a plan with several targets has no script"):
+        write_files(workspace, plan, tmp_path, "x")
     workspace.close()
     assert not (tmp_path / "workspace" / "plans").exists()
 
