@@ -111,9 +111,9 @@ def read_task(request: PlanRequest, found: dict[str, Any]) -> Reading:
 def _with_goal(request: PlanRequest, data: dict[str, Any], reading: Reading) -> Reading:
     """Settle the goal as call and sentence name it, with the questions that are open in it."""
     facts = facts_of_data(data, reading.targets)
-    if len(reading.targets) == 1:
+    if len(reading.targets) < 2:
         labels = ((request.data or {}).get("args") or {}).get("labels") or {}
-        facts |= of_two_classes(data, reading.targets[0], labels)
+        facts |= of_two_classes(data, next(iter(reading.targets), None), labels)
     goal = read_goal(request, reading.task, facts)
     if not goal.questions:
         goal = bound_of(goal, facts, task=reading.task, is_asked=request.target is not None)
