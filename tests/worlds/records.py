@@ -32,6 +32,7 @@ from trainwright.trainer.run.evidence import (
     Imported,
     Part,
     Summary,
+    rank,
 )
 from trainwright.trainer.run.looked_at import LookedAt, Opened, SplitLook
 from trainwright.trainer.run.profile import Origin, Profile
@@ -175,9 +176,10 @@ def _train(
 def _better(
     plan: RunSpecification, best: BestEpoch | None, epoch: int, step: int, values: dict[str, float]
 ) -> tuple[BestEpoch | None, bool]:
-    metric, sign = plan.config.selection.metric, 1 if plan.config.selection.direction == "maximize" else -1
+    metric, direction = plan.config.selection.metric, plan.config.selection.direction
     value = values.get(metric)
-    if value is None or not np.isfinite(value) or (best is not None and sign * value <= sign * (best.value or 0.0)):
+    before = None if best is None else rank(best.value or 0.0, best.metrics.get("loss"), direction)
+    if value is None or not np.isfinite(value) or (before and rank(value, values.get("loss"), direction) >= before):
         return best, False
     name = checkpoint_name(step)
     return BestEpoch(epoch=epoch, step=step, metric=metric, value=value, metrics=values, checkpoint=name), True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from trainwright.trainer.run.evidence import Summary
+from trainwright.trainer.run.evidence import Summary, rank
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,14 +72,18 @@ def _final(summary: Summary, store: MetricStore) -> Named:
 
 
 def _best(summary: Summary, store: MetricStore, run: RunDirectory) -> Named:
-    """The first epoch with the best finite value of the selection metric, and its validation metrics."""
-    selection = run.specification().config.selection
-    sign = 1.0 if selection.direction == "minimize" else -1.0
+    """The epoch with the best finite value of the selection metric, and its validation metrics."""
+    selection, said = run.specification().config.selection, summary.best
     points = [point for point in store.series(f"{VALIDATION}{selection.metric}") if math.isfinite(point.value)]
-    best = min(points, key=lambda point: sign * point.value, default=None)  # the first of several equal ones
-    said = summary.best
-    if best is None or said is None:
+    losses = {point.step: point.value for point in store.series(f"{VALIDATION}loss")}
+    best, first = (
+        min(points, key=lambda point: rank(point.value, of.get(point.step), selection.direction), default=None)
+        for of in (losses, {})
+    )
+    if best is None or first is None or said is None:
         return {"best epoch": (said and said.epoch, best and best.step)}
+    if said.step == first.step:  # earlier versions kept the first of several equal ones
+        best = first
     values = _values(store, best.step)
     found = {name.removeprefix(VALIDATION): value for name, value in values.items() if name.startswith(VALIDATION)}
     return {

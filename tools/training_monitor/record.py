@@ -13,7 +13,7 @@ from trainwright.trainer.base.errors import IntegrityError, NotFoundError
 from trainwright.trainer.config.goal import MEASURED
 from trainwright.trainer.run import RunState, RunStatus
 from trainwright.trainer.run.conditions import Sample
-from trainwright.trainer.run.evidence import Code, Data, Environment, P, PartOf, Resolved, Summary
+from trainwright.trainer.run.evidence import Code, Data, Environment, P, PartOf, Resolved, Summary, rank
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -237,14 +237,26 @@ class RunRecord:
 
     @cached_property
     def best(self) -> Sample | None:
-        """The best epoch so far by the selection metric (an improvement must exceed `early_stopping.min_delta`)."""
-        best: Sample | None = None
-        margin = self.config.early_stopping.min_delta
-        for sample in self.by_epoch(self.selection_key) if self.selection_key else []:
-            gain = math.inf if best is None else self.selection_sign * (sample.value - best.value)
-            if math.isfinite(sample.value) and gain > margin:
-                best = sample
-        return best
+        """The best epoch so far, whose checkpoint is kept: of a run that ended in order, the one that it recorded."""
+        known, direction = self.summary.best, "maximize" if self.selection_sign > 0 else "minimize"
+        losses = {sample.step: sample.value for sample in self.by_epoch(VALIDATION_LOSS)}
+        found = [one for one in self._selected if known is None or one.step == known.step]
+        return min(found, key=lambda one: rank(one.value, losses.get(one.step), direction), default=None)
+
+    @cached_property
+    def last_gain(self) -> Sample | None:
+        """The epoch from which patience counts: the last that improved by more than `early_stopping.min_delta`."""
+        found, reached, margin = None, -math.inf, self.config.early_stopping.min_delta
+        for sample in self._selected:
+            value = self.selection_sign * sample.value
+            found = sample if value > reached + margin else found
+            reached = max(reached, value)
+        return found
+
+    @property
+    def _selected(self) -> list[Sample]:
+        samples = self.by_epoch(self.selection_key) if self.selection_key else []
+        return [sample for sample in samples if math.isfinite(sample.value)]
 
 
 def named_records(runs: Sequence[RunDirectory], names: Mapping[str, str] | None = None) -> list[RunRecord]:

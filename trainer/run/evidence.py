@@ -6,6 +6,7 @@ written is empty, and false. Free of torch. The results of replays, exports and 
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
@@ -310,6 +311,11 @@ class BestEpoch(Recorded):
     value: float | None = None
     metrics: dict[str, float] = {}
     checkpoint: str | None = None
+
+
+def rank(value: float, loss: float | None, direction: str) -> tuple[float, float]:
+    """Return what orders epochs, the best one first: the selection metric, and of equal values the validation loss."""
+    return (value if direction == "minimize" else -value), math.inf if loss is None else loss
 
 
 class Summary(Part, file="summary"):

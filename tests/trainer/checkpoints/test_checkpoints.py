@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import resource
@@ -14,6 +15,8 @@ import numpy as np
 import pytest
 import torch
 
+from trainwright.tools.ledger.summaries import summary_problem
+from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.trainer.base.errors import UserCodeError
 from trainwright.trainer.base.tensor_files import save_tensors
 from trainwright.trainer.checkpoints.index import list_checkpoints, read_index, verify_checkpoint
@@ -24,7 +27,6 @@ from trainwright.trainer.run import RunDirectory, RunState
 
 @pytest.mark.requirement("CKPT-1", "CKPT-2")
 def test_any_nested_state_comes_back_as_it_was_without_pickle() -> None:
-    import json
     import random
 
     value = {
@@ -124,6 +126,30 @@ def test_best_last_and_periodic_are_kept_and_nothing_else(tmp_path: Path, make_r
     assert all(verify_checkpoint(record.path) == [] for record in records)
     assert sorted(path.name for path in run.checkpoints.iterdir()) == sorted([*(r.name for r in records), "index.json"])
     assert not [path for path in run.path.rglob("*") if path.suffix in {".pt", ".pth", ".pkl", ".bin"}]
+
+
+@pytest.mark.requirement("CKPT-1", "CONF-5")
+def test_of_equal_values_the_epoch_with_the_lowest_loss_is_kept_and_patience_counts_by_the_metric_alone(
+    tmp_path: Path, make_run: Any, work: Any
+) -> None:
+    by = {"metrics": ["accuracy"], "selection": {"metric": "accuracy", "direction": "maximize"}}
+    run = make_run(tmp_path / "run", {**PATIENT, **by, "optimizer": {"learning_rate": 1e-5}})
+    assert work(run) == 0, run.log.read_text()
+    epochs = [event.data for event in run.events("epoch")]
+    high = max(one["validation"]["accuracy"] for one in epochs)
+    equal = [one for one in epochs if one["validation"]["accuracy"] == high]
+    lowest = min(equal, key=lambda one: one["validation"]["loss"])
+    assert lowest is not equal[0], "the first of them has another loss"
+    summary = run.evidence("summary")
+    assert (summary["best"]["epoch"], summary["best"]["metrics"]) == (lowest["epoch"], lowest["validation"])
+    assert (summary["stop_reason"], epochs[-1]["epoch"]) == ("early_stopping", equal[0]["epoch"] + 5)
+    assert RunRecord(run).best.step == lowest["step"]
+    path = run.artifacts / "summary.json"
+    for kept, problem in ((lowest, False), (equal[0], False), (equal[1], True)):  # the first: as versions before did
+        best = {**summary["best"], "epoch": kept["epoch"], "step": kept["step"], "metrics": kept["validation"]}
+        path.write_text(json.dumps({**summary, "best": best}))
+        assert bool(summary_problem(run)) is problem
+    assert RunRecord(run).best.step == equal[1]["step"], "an ended run keeps its own"
 
 
 @pytest.mark.requirement("CKPT-2", "CKPT-4")

@@ -78,15 +78,15 @@ def train_loss_remaining(record: RunRecord) -> list[Sample]:
 
 
 def epochs_without_improvement(record: RunRecord) -> list[Sample]:
-    """Epochs since the best value of the run's selection metric (one sample, at the last epoch)."""
+    """Epochs since the run's selection metric improved enough for its patience (one sample, at the last epoch)."""
     samples = record.by_epoch(record.selection_key) if record.selection_key else []
     by_loss = record.selection_key in {VALIDATION_LOSS, TRAIN_LOSS}
     has_share = record.judges_losses and (record.starting_loss or 0.0) > 0  # what begins about zero need not fall
     is_judged = has_share if by_loss else not record.is_adversarial
-    if record.best is None or record.is_good_enough or not is_judged:
+    if record.last_gain is None or record.is_good_enough or not is_judged:
         return []
     last = samples[-1]
-    return [last._replace(value=float((last.epoch or 0) - (record.best.epoch or 0)))]
+    return [last._replace(value=float((last.epoch or 0) - (record.last_gain.epoch or 0)))]
 
 
 def learned(record: RunRecord) -> list[Sample]:
@@ -97,17 +97,18 @@ def learned(record: RunRecord) -> list[Sample]:
 
 
 def best_epoch(record: RunRecord) -> list[Sample]:
-    """Number of the best epoch of a run that its patience ended (one sample); none of another."""
-    if record.summary.stop_reason != EARLY_STOPPING or record.best is None or record.is_good_enough:
+    """Number of the epoch from which the patience counted that ended a run (one sample); none of another."""
+    gain = record.last_gain
+    if record.summary.stop_reason != EARLY_STOPPING or gain is None or record.is_good_enough:
         return []
-    return [record.best._replace(value=float(record.best.epoch or 0), detail=_patience(record))]
+    return [gain._replace(value=float(gain.epoch or 0), detail=_patience(record))]
 
 
 def loss_fall_since_best(record: RunRecord) -> list[Sample]:
-    """Fall of the validation loss from the best epoch to the last, as a share of it (one sample)."""
-    losses = record.by_epoch(VALIDATION_LOSS) if record.judges_losses else []
-    at_best = next((one.value for one in losses if record.best is not None and one.step == record.best.step), 0.0)
-    return [losses[-1]._replace(value=1 - losses[-1].value / at_best)] if at_best > 0 else []
+    """Fall of the validation loss from the epoch of `best_epoch` to the last, as a share of it (one sample)."""
+    losses, gain = record.by_epoch(VALIDATION_LOSS) if record.judges_losses else [], record.last_gain
+    at_gain = next((one.value for one in losses if gain is not None and one.step == gain.step), 0.0)
+    return [losses[-1]._replace(value=1 - losses[-1].value / at_gain)] if at_gain > 0 else []
 
 
 def best_score(record: RunRecord) -> list[Sample]:

@@ -14,10 +14,11 @@ from trainwright.trainer.checkpoints.store import store_of
 from trainwright.trainer.engine.loop import lower_rate
 from trainwright.trainer.engine.observers.observer import EpochResult, Observer, StepResult
 from trainwright.trainer.engine.session import Best, Session
+from trainwright.trainer.run.evidence import rank
 
 
 class Selection(Observer):
-    """Compares each validated epoch with the best so far, by the selection metric."""
+    """Compares each validated epoch with the best so far: by the selection metric, of equal values by the loss."""
 
     def epoch(self, session: Session, result: EpochResult) -> None:
         """Update the best and the count of epochs without improvement; end training when patience is over."""
@@ -26,13 +27,13 @@ class Selection(Observer):
             return
         progress, config = session.progress, session.config
         value = _selected(config.selection.metric, metrics)
-        sign = 1.0 if config.selection.direction == "minimize" else -1.0
-        best = progress.best
-        better = math.isfinite(value) and (best is None or sign * value < sign * best.value)
+        direction, best = config.selection.direction, progress.best
+        sign = 1.0 if direction == "minimize" else -1.0
         enough = math.isfinite(value) and (
             best is None or sign * value < sign * best.value - config.early_stopping.min_delta
         )
-        if better:
+        own = rank(value, metrics.get("loss"), direction)
+        if math.isfinite(value) and (best is None or own < rank(best.value, best.metrics.get("loss"), direction)):
             result.improved = True
             progress.best = Best(result.epoch, result.step, value, dict(metrics))
         waited = result.epoch - (progress.history[-1]["epoch"] if progress.history else 0)
