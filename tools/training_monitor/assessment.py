@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from typing import TYPE_CHECKING, Any, Literal
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 Fit = Literal["good", "guessing", "overfitting", "underfitting", "diverged", "too_short"]
 Advice = Literal["deploy", "optimize", "debug"]
 MISSED = "The goal is missed"
+TOO_SHORT, LONGER = "too_short", "train_longer"
+"""The alert that is none beside "deploy", and its fix, which a final run can make."""
 RECENT = 5
 """Slopes are taken over so many last epochs."""
 
@@ -136,6 +139,9 @@ def assess_record(record: RunRecord, diagnostics: list[Diagnostic], goal: Goal |
     if fit == "guessing":
         advice = "debug" if advice == "optimize" and not goal_met else advice
         reasons.append(f"It fits no better than guessing: {guessing}.")
+    if advice == "deploy":
+        reasons += [_trainable_on(record, alert) for alert in alerts if alert.id == TOO_SHORT]
+        alerts = [alert for alert in alerts if alert.id != TOO_SHORT]
     return Assessment(
         epochs=(epochs[-1].epoch or 0) if epochs else 0,
         best_epoch=best.epoch if best else None,
@@ -205,7 +211,7 @@ def _recommend(
 ) -> tuple[Advice, list[str]]:
     troubles = [f"{alert.title}: {alert.message}" for alert in alerts if alert.severity == "critical"]
     if record.status.state is RunState.INTERRUPTED:
-        own = f"project={record.run.path.parent.parent.name!r}, run_id={record.run.run_id!r}"
+        own = f"project={_project_of(record)!r}, run_id={record.run.run_id!r}"
         troubles.append(f"The run was interrupted: resume_training({own}).")
     elif record.status.state is RunState.FAILED:
         failure = record.status.failure
@@ -227,7 +233,22 @@ def _recommend(
         return "optimize", [f"The goal is met ({measured}), but:", *_reasons_of(blocks)]
     rest = [f"It overfits only after the best epoch, whose checkpoint is kept: {a.message}" for a in alerts
             if a.id == "overfitting"]  # fmt: skip
+    rest += _reasons_of([alert for alert in alerts if alert.id == "narrow_predictions"])
     return "deploy", [f"The goal is met: {measured}.", *rest]
+
+
+def _trainable_on(record: RunRecord, alert: Alert) -> str:
+    """Return how a run that is good enough, and was still improving at its end, may be trained longer."""
+    changes = next((fix.changes for fix in alert.fixes if fix.id == LONGER), {})
+    call = f'start_training(project={_project_of(record)!r}, kind="final", changes={json.dumps(changes)})'
+    return (
+        f"It was still improving at its end (the validation loss fell by {alert.measured:.1%} over the last three "
+        f"epochs): the final run may train longer, and every gate stays passed{f': {call}' if changes else ''}."
+    )
+
+
+def _project_of(record: RunRecord) -> str:
+    return record.run.path.parent.parent.name
 
 
 def _reasons_of(alerts: list[Alert]) -> list[str]:

@@ -57,6 +57,31 @@ class PermutationImportance(Recorded):
     """Columns that there was no time for."""
 
 
+class Fifth(Recorded):
+    """A fifth of the rows, by the order of targets or predictions."""
+
+    low: float = 0.0
+    high: float = 0.0
+    error: float = 0.0
+    """Mean of prediction - target."""
+    standard_error: float = 0.0
+
+
+class Ranges(Recorded):
+    """Range of a predicted number beside that of its target, in the target's unit."""
+
+    targets: tuple[float, float] = (0.0, 0.0)
+    predictions: tuple[float, float] = (0.0, 0.0)
+    deviation: float = 1.0
+    """Standard deviation of the targets; above 0."""
+    spread: float = 0.0
+    """That of the predictions."""
+    correlation: float = 0.0
+    by_target: list[Fifth] = []
+    """Five, the lowest first."""
+    by_prediction: list[Fifth] = []
+
+
 class Predictions(Recorded):
     """The file of arrays."""
 
@@ -88,6 +113,8 @@ class Evaluation(Part, file="evaluation"):
     """Of numbers, where a row has several with a name."""
     confusion: list[list[int]] | None = None
     """Rows (or places) of each class, down, by predicted class, across."""
+    ranges: list[Ranges] = []
+    """Of each number that is predicted; empty of other kinds, and of under 50 rows."""
     worst: list[ShownRow] = []
     best: list[ShownRow] = []
     importance: PermutationImportance | None = None

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from trainwright.tools.training_monitor import Alert, diagnose
+from trainwright.tools.gates.overlay import is_allowed
+from trainwright.tools.training_monitor import Alert, assess, diagnose
 from trainwright.tools.training_monitor.assessment import fit_in_words
 from trainwright.tools.training_monitor.diagnosis import in_one_direction
 from trainwright.tools.training_monitor.glance import glance
+from trainwright.trainer.jobs.evaluation.outputs import Outputs
+from trainwright.trainer.jobs.evaluation.ranges import ranges_of
 from trainwright.trainer.run import Goal, RunDirectory, RunKind, RunState, RunStatus
+from trainwright.trainer.run.evaluation import Evaluation, Ranges
 from trainwright.trainer.run.evidence import BestEpoch, Data, Resolved, Split, Summary
 from trainwright.trainer.run.looked_at import BoostedTrees
 
@@ -101,15 +106,9 @@ def masks(make_run: Any, name: str, scores: list[float], losses: list[float], **
     """A run selected by a score in [0, 1], which its patience ended."""
     recorder = make_run(name, **fields).steps("train/loss", [1.0] * 60).steps("train/gradient_norm", [1.0] * 60)
     recorder.epochs(train_loss=losses, validation_loss=losses, validation_accuracy=scores)
-    best = max(scores)
-    recorder.run.write_evidence(
-        Summary(
-            stop_reason="early_stopping",
-            best=BestEpoch(
-                epoch=scores.index(best), step=10, metrics={"accuracy": best}, metric="accuracy", value=best
-            ),
-        )
-    )
+    best, epoch = max(scores), scores.index(max(scores)) + 1
+    found = BestEpoch(epoch=epoch, step=10 * epoch, metrics={"accuracy": best}, metric="accuracy", value=best)
+    recorder.run.write_evidence(Summary(stop_reason="early_stopping", best=found))
     return recorder.run
 
 
@@ -253,3 +252,59 @@ def test_guessing_is_told_beside_what_trees_score_on_the_same_rows(make_run: Any
     (found,) = [one for one in diagnose(recorder.run) if one.id == "chance_level"]
     assert says in found.message
     assert found.consequence_of is None
+
+
+@pytest.mark.requirement("DIAG-7", "DIAG-8")
+@pytest.mark.parametrize(("target", "advice"), [(0.7, "deploy"), (0.9, "optimize")])
+def test_a_run_that_still_improves_is_too_short_or_good_enough_and_never_both(
+    make_run: Any, target: float, advice: str
+) -> None:
+    recorder = make_run("improves", training={"epochs": 6}).steps("train/loss", [1.0] * 60)
+    losses = [1.0, 0.8, 0.6, 0.5, 0.4, 0.3]
+    recorder.epochs(train_loss=losses, validation_loss=losses, validation_accuracy=[0.3, 0.4, 0.5, 0.6, 0.7, 0.75])
+    found = assess(recorder.run, Goal(metric="accuracy", direction="maximize", target=target))
+    assert found.recommendation == advice
+    assert ("too_short" in {one.id for one in found.alerts}) is (advice == "optimize")
+    asked = [one for one in found.reasons if 'kind="final", changes={"training.epochs": 12}' in one]
+    assert bool(asked) is (advice == "deploy")
+    assert is_allowed("training.epochs"), "a final run may set it, and no gate is opened again"
+
+
+def scattered(draw: Any, inputs: Any, noise: float, bent: Any) -> Ranges:
+    """Ranges of a target that is its inputs and noise, predicted by the inputs, bent."""
+    target = inputs + noise * draw.normal(size=len(inputs))
+    arrays = {"row": np.arange(len(inputs)), "target": 40 + 10 * target, "prediction": 40 + 10 * bent(inputs)}
+    (found,) = ranges_of(Outputs("numbers", len(inputs), arrays))
+    return found
+
+
+@pytest.mark.requirement("DIAG-7", "DIAG-8")
+@pytest.mark.parametrize(
+    ("noise", "bent", "severity"),
+    [
+        (0.2, lambda inputs: inputs, None),
+        (1.0, lambda inputs: inputs, "info"),
+        (0.2, lambda inputs: np.maximum(inputs, -0.4), "warning"),
+        (1.0, lambda inputs: 0.3 * inputs, "warning"),
+    ],
+    ids=["little noise", "noise", "never below", "narrower than its noise"],
+)
+def test_a_deployable_model_that_is_wrong_at_the_ends_says_so_and_whether_noise_explains_it(
+    make_run: Any, noise: float, bent: Any, severity: str | None
+) -> None:
+    draw = np.random.default_rng(0)
+    ranges = scattered(draw, draw.normal(size=4000), noise, bent)
+    recorder = make_run("ends", metrics=["r2"], selection={"metric": "r2", "direction": "maximize"})
+    losses = [1.0, 0.4, *[0.2] * 4]
+    recorder.epochs(train_loss=losses, validation_loss=losses, validation_r2=[0.8] * 6)
+    recorder.run.write_evidence(Evaluation(kind="numbers", ranges=[ranges]))
+    found = assess(recorder.run, Goal(metric="r2", direction="maximize", target=0.7))
+    told = {one.id: one for one in found.alerts}.get("narrow_predictions")
+    assert found.recommendation == "deploy"
+    assert (told and told.severity) == severity
+    assert any("in the lowest fifth" in one or "in the highest fifth" in one for one in found.reasons) is bool(told)
+    if severity == "info":  # the mean of a standard normal below its first quintile is -1.4: half of it is noise
+        assert abs(ranges.by_target[0].error / ranges.deviation) == pytest.approx(0.5 * 1.4, abs=0.05)
+        assert told is not None
+        assert ranges.spread / ranges.deviation == pytest.approx(ranges.correlation, abs=0.02)
+        assert "noise alone does so: r2 0.5 implies" in told.message

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 from trainwright.tools.training_monitor.data_findings import improbable_labels, leaks_found
 from trainwright.tools.training_monitor.guessing import errors_beyond_guessing
 from trainwright.tools.training_monitor.no_effect import keys_without_effect, unused_keys
-from trainwright.tools.training_monitor.signals import adversaries, costs, layers, losses, scores, suddenness, updates
+from trainwright.tools.training_monitor.signals import (
+    adversaries,
+    costs,
+    layers,
+    losses,
+    ranges,
+    scores,
+    suddenness,
+    updates,
+)
 from trainwright.trainer.run.conditions import FINDINGS, Sample, finding_sample
 
 if TYPE_CHECKING:
@@ -54,6 +63,8 @@ SIGNALS: dict[str, Callable[[RunRecord], list[Sample]]] = {
         scores.gap_beyond_chance,
         scores.more_is_known,
         scores.trees_ahead,
+        ranges.error_at_an_end,
+        ranges.scale_off_at_an_end,
         layers.gradient_norm,
         layers.applied_gradient_norm,
         layers.first_gradient_norm,

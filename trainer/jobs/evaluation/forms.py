@@ -9,6 +9,7 @@ import torch.nn.functional as F  # noqa: N812 - the field's name for it
 from torch import Tensor
 
 from trainwright.trainer.data.tensors import IGNORED
+from trainwright.trainer.losses.loss import Compute
 
 CLASSES, LABELS, NUMBERS, PLACES = "classes", "labels", "numbers", "places"
 LOSSES = {
@@ -56,8 +57,14 @@ def _is_binary(target: Tensor) -> bool:
     return not target.is_floating_point() and bool(((target == 0) | (target == 1)).all())
 
 
-def kept_of(form: str, output: Tensor, target: Tensor) -> Kept:
-    """Return what is kept of outputs and targets, (batch, ...), of a form."""
+def kept_of(form: str, output: Tensor, target: Tensor, own: Compute | None = None) -> Kept:
+    """Return what is kept of outputs and targets, (batch, ...), of a form.
+
+    Args:
+        own: the user's loss, which knows where a row with a class for each place is padded.
+    """
+    if form == PLACES and own is not None:
+        return _by_own_loss(output, target, own)
     output = output.detach().float()
     if form == CLASSES:
         return _classes(output, target)
@@ -135,6 +142,14 @@ def _places(output: Tensor, target: Tensor) -> Kept:
     return Kept(
         loss=loss.cpu(), confusion=_confused(target[there], guessed[there], logits.shape[1]), counted=counted.cpu()
     )
+
+
+def _by_own_loss(output: Tensor, target: Tensor, own: Compute) -> Kept:
+    """Rows with a class for each place, each by the user's loss alone; one without a place that counts has none."""
+    rows = range(len(target))
+    losses = torch.stack([own(output[row : row + 1], target[row : row + 1]).float().reshape(()) for row in rows])
+    counted = losses.isfinite()
+    return Kept(loss=losses[counted].cpu(), counted=counted.cpu())
 
 
 def _confused(target: Tensor, guessed: Tensor, classes: int) -> Tensor | None:

@@ -20,6 +20,7 @@ from trainwright.trainer.data.tensors import TensorSamples, batch_size, to_devic
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.frameworks.framework import framework_in
 from trainwright.trainer.jobs.evaluation.forms import PLACES, Kept, form_of, kept_of
+from trainwright.trainer.losses.loss import Compute
 
 Array = np.ndarray[Any, Any]
 Call = Callable[[Any], tuple[Tensor, Tensor]]
@@ -105,22 +106,34 @@ def outputs(session: Session, call: Call) -> Outputs:
     Raises:
         DataError: there are no outputs, or none that can be read. And the user code's errors.
     """
-    loader, samples = validation_loader(session), session.work.splits.samples["validation"]
-    form, rows, batches = None, 0, []
+    loader, work = validation_loader(session), session.work
+    samples = work.splits.samples["validation"]
+    form, rows, batches, own = None, 0, [], own_loss(session)
     for batch in _in_time(loader):
         output, target = call(batch)
-        form = form or form_of(output, target, session.work.task)
+        form = form or form_of(output, target, work.task)
         if form is None:
             raise DataError(
                 f"Outputs {tuple(output.shape)} for targets {tuple(target.shape)} are neither classes nor numbers.",
                 remedy="The metrics of validation stand in run_status; these rows are not shown one by one.",
             )
-        kept = kept_of(form, output, target)
+        if form == PLACES and (work.step or work.train_step or work.validation_step):
+            raise DataError(
+                "Which places of a row count is known to your step alone: a row's loss without it would count padding.",
+                remedy="Give the loss in the configuration (`loss: file.py:function`), and rows are shown by it.",
+            )
+        kept = kept_of(form, output, target, own)
         batches.append((rows, kept))
         rows += len(kept.counted)
     if form is None or not any(len(kept.loss) for _, kept in batches):
         raise DataError("Validation has no row with a target.", remedy="Set data.split.validation above 0.")
     return _joined(form, batches, places_of(samples), None if loader.is_stream else len(samples))
+
+
+def own_loss(session: Session) -> Compute | None:
+    """Return the loss that the user's code computes of outputs and targets; None of another."""
+    loss = session.work.loss
+    return loss.compute if loss is not None and loss.user_defined else None
 
 
 def _in_time(loader: BatchLoader) -> Iterator[Any]:

@@ -18,9 +18,10 @@ from trainwright.trainer.checkpoints.store import store_of
 from trainwright.trainer.engine.session import DEPLOYED, Session
 from trainwright.trainer.engine.strategy import Strategy
 from trainwright.trainer.jobs.evaluation import shown
-from trainwright.trainer.jobs.evaluation.forms import CLASSES, LABELS, LOSSES, NUMBERS
+from trainwright.trainer.jobs.evaluation.forms import CLASSES, LABELS, LOSSES, NUMBERS, PLACES
 from trainwright.trainer.jobs.evaluation.importance import latency_ms, permutation_importance
-from trainwright.trainer.jobs.evaluation.outputs import Outputs, output_of, outputs, validation_loader
+from trainwright.trainer.jobs.evaluation.outputs import Outputs, output_of, outputs, own_loss, validation_loader
+from trainwright.trainer.jobs.evaluation.ranges import ranges_of
 from trainwright.trainer.run import RunDirectory, RunKind, write_atomically
 from trainwright.trainer.run.evaluation import FILE, Evaluation, Predictions
 from trainwright.trainer.strategies.parallel import Ddp
@@ -103,7 +104,8 @@ def _figures(session: Session) -> Evaluation:
         kind=found.form,
         size=found.size,
         rows=found.rows,
-        loss=LOSSES[found.form],
+        loss="your loss" if found.form == PLACES and own_loss(session) else LOSSES[found.form],
+        ranges=ranges_of(found),
         worst=shown.shown(found, worst, splits),
         best=shown.shown(found, best, splits),
         predictions=_written(session.run, found),
