@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from trainwright.server.errors import with_call
 from trainwright.tools import projects
 from trainwright.tools.gates.releases import BEGUN
 from trainwright.tools.ledger import append
@@ -14,7 +15,7 @@ from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.canonical import digest_path
-from trainwright.trainer.base.errors import ConflictError, GateRefusedError
+from trainwright.trainer.base.errors import ConfigurationError, ConflictError, GateRefusedError
 from trainwright.trainer.run import RunKind
 
 NAME = "flowers"
@@ -82,6 +83,18 @@ def test_a_finished_project_is_changed_only_by_a_call_that_begins_its_next_relea
     assert (found.finished, found.release, found.phase) == (False, 2, "planning")
     assert set(found.gates.values()) == {"open", "closed"}
     assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.requirement("PHASE-11", "GATE-7")
+def test_the_call_that_a_refusal_completes_is_accepted_and_gives_no_reason_for_what_it_leaves_out(at: At) -> None:
+    workspace = at("finished")
+    asked = {"changes": {"metrics": ["accuracy", "spearmanish"]}, "reason": "to see spearmanish too"}
+    with pytest.raises(ConfigurationError) as met:
+        projects.configure(workspace, NAME, **asked)
+    call = with_call(met.value, "configure", {"project": NAME, **asked}).details["next"]["arguments"]
+    assert call == {"project": NAME, "changes": {"metrics": ["accuracy"]}, "begin_release": True}
+    assert "without the reason" in met.value.remedy
+    assert projects.configure(workspace, call.pop("project"), **call).release_begun == 2
 
 
 @pytest.mark.requirement("PHASE-11", "GATE-7")
