@@ -6,14 +6,38 @@ import json
 import statistics
 from typing import TYPE_CHECKING, Any
 
+from trainwright.trainer.data.sections import FOLDABLE
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.trainer.config import TrainingConfig
+    from trainwright.trainer.data.sections import SplitSection
 
 KINDS = (RunKind.BASELINE.value, RunKind.ABLATION.value)
 FOLD = "data.split.fold"
+
+
+FEW_GROUPS, FEW_ROWS = 100, 500
+"""Of all, below which what is left for validation and for the test measures one figure roughly."""
+
+
+def folds_advice(section: SplitSection, rows: int, groups: int | None = None) -> str:
+    """Return why folds are worth their runs, before there is a result; empty where there is enough without, or none.
+
+    Args:
+        section: how the rows are split.
+        rows: of all splits.
+        groups: of all splits, where whole groups are in one; None: there are none.
+    """
+    count, what, enough = (rows, "rows", FEW_ROWS) if groups is None else (groups, "groups", FEW_GROUPS)
+    if section.folds is not None or section.by not in FOLDABLE or count >= enough:
+        return ""
+    left = max(round(count * section.validation), 1)
+    return (
+        f"{count} {what} leave {left} for validation, which says little: data.split.folds 5 validates on all but the "
+        "test's in turn, one ablation each. The test rows stay, now or later."
+    )
 
 
 def is_fold(planned: TrainingConfig, config: TrainingConfig) -> bool:

@@ -7,6 +7,7 @@ import re
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates.folds import folds_advice
 from trainwright.tools.training_architect.documents import Rulebook, filled
 from trainwright.tools.training_architect.estimates import step_seconds, work_by_formula
 from trainwright.tools.training_architect.facts import IN_BLOCKS, Facts
@@ -28,6 +29,7 @@ from trainwright.tools.training_architect.schedule import EVALUATED, LEAST_RUNS,
 from trainwright.tools.workspace.settings import ProjectLimits
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.goal import MEASURED
+from trainwright.trainer.data.sections import SplitSection
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.documents import KnownModel
@@ -219,12 +221,23 @@ def _add_data(plan: Plan, reading: Reading, found: dict[str, Any]) -> None:
     rows = plan.facts.get("rows", 0)
     split = {"split": data["split"]} if "split" in data else {}
     plan.take("data", {"use": use, "args": args, **split}, f"{rows} rows were read", "measured on your rows")
+    _advise_folds(plan, use, reading, found["data"])
     for key in plan.book.keys:
         if key.startswith(OF_DATA) and key.removeprefix(OF_DATA) not in args:
             plan.decide(key)
     # the metric that the goal is in; the loss needs no place among the metrics
     if plan.facts["metric"] != "loss":
         plan.config["metrics"] = [{"use": plan.goal.own} if plan.goal.own else plan.facts["metric"]]
+
+
+def _advise_folds(plan: Plan, use: str, reading: Reading, data: dict[str, Any]) -> None:
+    """Say before there is a result that folds are worth their runs, where few rows or groups are left to measure by."""
+    if use not in TABLES or reading.series is not None:
+        return
+    section = SplitSection.model_validate(plan.config["data"].get("split") or {})
+    groups = {one["name"]: one["different"] for one in data.get("columns", [])}
+    if advice := folds_advice(section, plan.facts.get("rows", 0), groups.get(section.key)):
+        plan.assumed.append(advice)
 
 
 def _leave_out(plan: Plan, args: dict[str, Any], reading: Reading, told_by: dict[str, str]) -> None:

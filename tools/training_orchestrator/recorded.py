@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates.folds import folds_advice
 from trainwright.tools.training_orchestrator.observation import Observation, last_lines, observe
 from trainwright.tools.training_orchestrator.probes import probe_result
 from trainwright.tools.training_orchestrator.run_view import FailureView, ResumedView, RunView
@@ -115,8 +116,19 @@ def _notes(directory: RunDirectory) -> list[str] | None:
     """Return what the run did otherwise than its code says, each sentence once: left out, held back, switched off."""
     problems = directory.part(Summary).problems
     texts = [f"{name} cannot be computed on validation: {why}" for name, why in problems.items()]
+    texts += filter(None, [_folds_advice(directory)])
     texts += dict.fromkeys(str(event.data.get("text", "")) for event in directory.events("note"))
     return [text[:MOST_NOTE_CHARACTERS] for text in texts[:MOST_NOTES]] or None
+
+
+def _folds_advice(directory: RunDirectory) -> str:
+    """Return the advice on folds of a run whose source splits its rows."""
+    data, section = directory.part(Data), directory.specification().config.data
+    parts = data.split if isinstance(data.split, dict) else {}
+    groups = parts.get("groups") or parts.get("scaffolds")
+    if section is None or not parts:
+        return ""
+    return folds_advice(section.split, sum(data.sizes.values()), groups and sum(groups.values()))
 
 
 def best_epoch(directory: RunDirectory) -> dict[str, Any] | None:

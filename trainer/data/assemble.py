@@ -102,10 +102,10 @@ def from_loaded(
 
 
 def _left_out(samples: TensorSamples, parts: Mapping[str, Any], section: SplitSection) -> dict[str, Any]:
-    """Return how many train rows were left out as copies, in words, where that was asked for."""
+    """Return how many rows were left out as copies, in words, where that was asked for."""
     left = len(samples) - sum(map(len, parts.values()))
     return (
-        {"left_out": f"{left} of {len(samples)} rows: copies of held-out rows, or almost"}
+        {"left_out": f"{left} of {len(samples)} rows: copies of rows held out after them, or almost"}
         if section.drop_copies
         else {}
     )
@@ -266,14 +266,15 @@ def divide(samples: Any, section: SplitSection, loaded: Loaded | None = None) ->
 
 
 def _without_copies(samples: TensorSamples, found: dict[str, Any]) -> dict[str, Any]:
-    """Return the splits without the train rows that are held-out rows, or almost."""
+    """Return the splits, each without the rows that are, or almost are, rows of those that are held out after it."""
     flat = samples.base[0].reshape(len(samples.base[0]), -1).numpy()
     places = np.arange(len(flat)) if samples.rows is None else samples.rows.numpy()
-    held_out = np.concatenate([found[name] for name in NAMES[1:] if name in found])
-    if not len(held_out):
-        return found
-    kept = without_copies(flat[places[found["train"]]], flat[places[held_out]])
-    return found | {"train": found["train"][kept]}
+    for number, name in enumerate(NAMES[:2], start=1):
+        held_out = np.concatenate([found[after] for after in NAMES[number:] if after in found] or [np.empty(0, int)])
+        if len(held_out) and name in found:
+            kept = without_copies(flat[places[found[name]]], flat[places[held_out]], name)
+            found = found | {name: found[name][kept]}
+    return found
 
 
 def _contents(samples: TensorSamples, loaded: Loaded | None) -> Sequence[str]:

@@ -24,6 +24,8 @@ from trainwright.trainer.data.tensors import known_targets
 from trainwright.trainer.evidence.profile import categories_of, places_of
 from trainwright.trainer.run.evidence import AlikeSamples, Data, Split
 
+MOST_INPUTS = 30
+
 
 def data_evidence(splits: Splits, code_root: Path) -> Data:
     """Return sizes, fingerprints, class counts, overlap, preprocessing, source files."""
@@ -58,7 +60,7 @@ def data_evidence(splits: Splits, code_root: Path) -> Data:
             "shape": list(getattr(sample, "shape", ())),
             "dtype": str(getattr(sample, "dtype", type(sample).__name__)),
         },
-        understood=_target(splits) | splits.understood,
+        understood=_target(splits) | _inputs(splits) | splits.understood,
         skipped=len(splits.skipped),
         skipped_files=splits.skipped[:MAX_NAMED],
         fingerprint=digest_json([[record.fingerprint for record in records.values()], preprocessing]),
@@ -99,6 +101,14 @@ def _told(column: Column, targets: Tensor) -> str:
     unit = f" {column.unit}" if column.unit else ""
     reads = f" ({column.reason})" if column.decimal == "," or column.thousands or column.unit else ""
     return f"{column.name}: a number from {targets.min():g} to {targets.max():g}{unit}, mean {targets.mean():g}{reads}"
+
+
+def _inputs(splits: Splits) -> dict[str, str]:
+    """Return which columns the model gets, shortened where they are many; empty where they have no names."""
+    features = splits.schema.features if splits.schema is not None else []
+    names = [one.name for one in features] or splits.feature_names or []
+    more = [f"and {len(names) - MOST_INPUTS} more"] if len(names) > MOST_INPUTS else []
+    return {"inputs": f"{len(names)}: {', '.join([*names[:MOST_INPUTS], *more])}"} if names else {}
 
 
 def _alike_of(splits: Splits, records: dict[str, SplitRecord]) -> list[dict[str, Any]]:

@@ -184,7 +184,7 @@ def _ignored_of_split(config: TrainingConfig) -> dict[str, bool]:
     split = config.data.split if config.data is not None else SplitSection()
     classes_matter = split.by in {"random", "group"} or (split.by == "scaffold" and split.folds is not None)
     return {
-        "data.split.validation": split.by == "given" or split.folds is not None,
+        "data.split.validation": split.by == "given" or (split.folds is not None and split.by != "group"),
         "data.split.test": split.by == "given",
         "data.split.stratify": not classes_matter,
     }

@@ -15,7 +15,7 @@ from typing import Any
 
 from trainwright.trainer.base.errors import DataError, TrainwrightError
 from trainwright.trainer.base.paths import confine
-from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.config import TrainingConfig, flatten
 from trainwright.trainer.data.sources import SOURCES, scan_source
 from trainwright.trainer.data.tensors import known_targets
 from trainwright.trainer.data.validation.check import CONTENT, Context
@@ -115,7 +115,8 @@ def context_of(
                 samples=None if is_series else samples,  # whose samples are no rows
             )  # fmt: skip
             task = found.task or ("regression" if is_series else _task_of(samples))
-            return replace(found, task=task, split_by=section.split.key)
+            settled = flatten({"data": {"split": section.split.model_dump(mode="json")}})
+            return replace(found, task=task, split_by=section.split.key, settled=settled)
     with user_code("Reading samples to validate them", code_root):
         table = sampled(samples, seed)
     if table is None:

@@ -298,3 +298,16 @@ def test_a_horizon_without_a_series_is_asked_about_and_a_named_task_is_no_foreca
     churn = asked("which customers churned within the next 30 days, accuracy 0.9", "customers.csv")[1]
     assert (churn.questions, churn.series) == ([], None), "asked of each row"
     assert asked("predict load from wind, MAE at most 3", "load.csv")[1].series is None
+
+
+@pytest.mark.parametrize(
+    ("sentence", "data", "says"),
+    [
+        ("predict state, accuracy 0.75 on unseen machines", "clips.csv", ["50 groups leave 8 for validation"]),
+        ("which customers churned, accuracy 0.9", "customers.csv", ["400 rows leave 60 for validation"]),
+        ("forecast the load of the next 24 hours, MAE at most 2", "load.csv", []),
+    ],
+)
+def test_folds_are_advised_before_any_result_where_little_is_left_to_measure_by(sentence, data, says):
+    advice = [one for one in plan_of(sentence, data).assumed if "data.split.folds 5" in one]
+    assert [one.partition(",")[0] for one in advice] == says

@@ -70,6 +70,7 @@ def test_the_kind_of_every_column_is_inferred_with_its_reason_and_can_be_said(tm
     said = load("csv", path, target="left", columns={"age": "category", "note": "ignore"})
     assert said.schema.kinds["age"] == "category"
     assert said.feature_names == ["joined", "seen", "plan", "age", "fee", "premium"]
+    assert evidence.understood["inputs"] == "7: joined, seen, plan, age, fee, premium, note"
     other = data_evidence(from_loaded(said, SplitSection(), source="csv"), tmp_path)
     assert other.fingerprint != evidence.fingerprint
 

@@ -166,9 +166,8 @@ def test_folds_cover_everything_but_one_test_split_which_is_that_without_folds()
         sizes = validated.sum(axis=1)
         assert sizes.min() > (30 if by == "hash" else 55)
         assert all(len(set(one[units == unit])) == 1 for one in found for unit in np.unique(units))
-        if by != "group":
-            plain = of_rows(split_rows(rows, section(by)), 400)
-            assert ((plain == 2) == (found[0] == 2)).all()
+        plain = of_rows(split_rows(rows, section(by)), 400)
+        assert ((plain == 2) == (found[0] == 2)).all()
 
 
 def test_a_given_column_is_taken_at_its_word() -> None:
@@ -195,6 +194,8 @@ def test_molecules_of_one_scaffold_stay_together() -> None:
     assert found[0] == 0  # the most frequent scaffold is for training
     folds = [of_rows(split_rows(Rows(12, None, key), section("scaffold", folds=3, fold=f)), 12) for f in range(3)]
     assert ((np.stack(folds) == 1).sum(axis=0) == (folds[0] != 2)).all()
+    plain = of_rows(split_rows(Rows(12, None, key), section("scaffold")), 12)
+    assert all(((one == 2) == (plain == 2)).all() for one in folds)
     with pytest.raises(DataError, match="row 1 'C1CC'"):
         split_rows(Rows(3, None, np.array(["CCO", "C1CC", "CC"])), section("scaffold"))
 

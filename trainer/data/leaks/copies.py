@@ -1,4 +1,4 @@
-"""Copies left out of train: train rows whose inputs are those of a held-out row, or almost.
+"""Copies left out: train rows whose inputs are those of a held-out row, or almost; validation rows like test rows.
 
 Almost: nearer than a tenth of the median distance between neighbours of the train split, in spreads of each number.
 """
@@ -21,15 +21,16 @@ SPREAD_OF_TRAIN = 10_000
 Array = np.ndarray[Any, Any]
 
 
-def without_copies(train: Array, held_out: Array) -> Array:
-    """Return which train rows are kept, (train rows,).
+def without_copies(train: Array, held_out: Array, name: str = "train") -> Array:
+    """Return which rows of a split are kept, (rows of it,).
 
     Args:
-        train: (rows, numbers), NaN where missing.
+        train: of the split, (rows, numbers), NaN where missing.
         held_out: (rows, numbers).
+        name: of the split.
 
     Raises:
-        DataError: every train row is a copy.
+        DataError: every row of the split is a copy.
     """
     known = {row.tobytes() for row in _rounded(held_out)}
     kept = np.array([row.tobytes() not in known for row in _rounded(train)], dtype=bool)
@@ -37,7 +38,7 @@ def without_copies(train: Array, held_out: Array) -> Array:
         kept &= ~_near(train, held_out)
     if not kept.any():
         raise DataError(
-            "Every train row is a copy of a held-out row: nothing is left to train on.",
+            f"Every {name} row is a copy of a row held out after it: nothing of the split is left.",
             remedy="Set data.split.drop_copies false, and give other files to the splits.",
         )
     return kept

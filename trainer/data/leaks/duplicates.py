@@ -22,6 +22,7 @@ LEAST_SHARE = 0.005
 ONCE_IN = 1e4
 BEYOND_COINCIDENCE = 20.0
 """Times the pairs that independent columns would give by coincidence."""
+MOST_PAIRS = 3
 DROP = "data.split.drop_copies"
 
 Array = np.ndarray[Any, Any]
@@ -54,6 +55,7 @@ def find(table: LeakTable) -> list[Finding]:
         measured=round(share, 6),
         bound=LEAST_SHARE,
         rows=table.places(copies[:MOST_ROWS_NAMED]),
+        pairs=_pairs(table, keys, copies[:MOST_PAIRS]),
         count=len(copies),
         remedy=f"Leave the copies out of the train split: changes {{'{DROP}': true}}.",
         changes={DROP: True},
@@ -64,6 +66,13 @@ def find(table: LeakTable) -> list[Finding]:
     message += f", {len(copies) - alike} of them of another class alone: no score gains by these."
     remedy = "Nothing has to be done. They show what these inputs cannot tell apart; another column might."
     return [found.model_copy(update={"severity": "info", "message": message, "remedy": remedy, "changes": {}})]
+
+
+def _pairs(table: LeakTable, keys: Array, copies: Array) -> list[tuple[int, int]]:
+    """Return the places of copies, each with that of the first train row that it is like."""
+    trained = np.flatnonzero(table.train)
+    alike = [trained[keys[trained] == keys[row]][0] for row in copies]
+    return list(zip(table.places(copies), table.places(np.array(alike)), strict=True))
 
 
 def _with_one_target(table: LeakTable, keys: Array, copies: Array) -> int:

@@ -28,6 +28,8 @@ class Finding(BaseModel):
     bound: float
     rows: list[int] = []
     """Places of offending rows, from 0, at most 20."""
+    pairs: list[tuple[int, int]] = []
+    """Places of the first offending rows, each with that of a train row that is like it."""
     count: int = 0
     remedy: str
     changes: dict[str, Any] = {}

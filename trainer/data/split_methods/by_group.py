@@ -30,16 +30,18 @@ def by_group(rows: Rows, section: SplitSection) -> Codes:
     """Return the split of each row, (rows,): whole groups, shares as near as possible, of every class if stratified.
 
     Groups that share an equal row stay together too, so that no copy of a training row is ever tested on. The test
-    split is the same in every fold.
+    split is the same in every fold, and without folds.
 
     Raises:
         DataError: an empty cell, or too few groups.
     """
-    return split_groups(rows, together(rows, key_of(rows, section)), section)
+    groups = together(rows, key_of(rows, section))
+    counts = counts_of(rows, groups, section)
+    return in_folds(balanced(counts, shares_of(section), section.seed), counts, section)[groups]
 
 
-def split_groups(rows: Rows, groups: Indices, section: SplitSection) -> Codes:
-    """Return the split of each row, (rows,), of rows whose groups are numbered. Raises DataError for too few groups."""
+def counts_of(rows: Rows, groups: Indices, section: SplitSection) -> Array:
+    """Return the rows of each group by class, (groups, classes). Raises DataError for too few groups."""
     counts = _counts(groups, rows.labels if section.stratify else None)
     wanted = [share > 0 for share in shares_of(section)]
     if len(counts) < max(sum(wanted), (section.folds or 0) + wanted[TEST]):
@@ -50,13 +52,16 @@ def split_groups(rows: Rows, groups: Indices, section: SplitSection) -> Codes:
             "configure(changes={'data.split': null}).",
             details={"column": section.key, "groups": len(counts)},
         )
+    return counts
+
+
+def in_folds(splits: Codes, counts: Array, section: SplitSection) -> Codes:
+    """Return the splits of groups, (groups,), where there are folds with all but the test's groups divided by these."""
     if section.folds is None:
-        return balanced(counts, shares_of(section), section.seed)[groups]
-    is_test = balanced(counts, [1.0 - section.test, section.test], section.seed).astype(bool)
-    kept = np.flatnonzero(~is_test)
-    splits = np.full(len(counts), TEST, dtype=np.int8)
-    splits[kept] = as_splits(balanced(counts[kept], [1.0 / section.folds] * section.folds, section.seed), section.fold)
-    return splits[groups]
+        return splits
+    kept, shares = np.flatnonzero(splits != TEST), [1.0 / section.folds] * section.folds
+    splits[kept] = as_splits(balanced(counts[kept], shares, section.seed), section.fold)
+    return splits
 
 
 def together(rows: Rows, key: Array) -> Indices:

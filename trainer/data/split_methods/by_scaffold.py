@@ -12,26 +12,24 @@ import numpy as np
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sections import SplitSection
-from trainwright.trainer.data.split_methods.by_group import split_groups, together
+from trainwright.trainer.data.split_methods.by_group import counts_of, in_folds, together
 from trainwright.trainer.data.split_methods.rows import MOST_NAMED, Array, Codes, Rows, key_of, shares_of
 
 
 def by_scaffold(rows: Rows, section: SplitSection) -> Codes:
-    """Return the split of each row, (rows,); folds are balanced like groups.
+    """Return the split of each row, (rows,); folds of what is not for the test are balanced like groups.
 
     Raises:
         DataError: an empty cell, one that is no molecule, too few scaffolds, or RDKit is not installed.
     """
     groups = together(rows, scaffolds(key_of(rows, section), str(section.key)))
-    if section.folds is not None:
-        return split_groups(rows, groups, section)
-    sizes = np.bincount(groups)
+    counts, sizes = counts_of(rows, groups, section), np.bincount(groups)
     order = np.argsort(-sizes, kind="stable")
     ends = np.cumsum(shares_of(section))[:-1]
     splits = np.zeros(len(sizes), dtype=np.int8)
     middle = (np.cumsum(sizes[order]) - sizes[order] / 2) / len(groups)
     splits[order] = np.searchsorted(ends, middle, side="right")
-    return splits[groups]
+    return in_folds(splits, counts, section)[groups]
 
 
 def scaffolds(smiles: Array, column: str) -> Array:

@@ -18,6 +18,7 @@ from trainwright.trainer.data.validation.families.outliers import Outliers
 from trainwright.trainer.data.validation.families.personal import Personal
 from trainwright.trainer.data.validation.families.pictures import Pictures
 from trainwright.trainer.data.validation.families.ranges import Ranges
+from trainwright.trainer.data.validation.families.running_numbers import RunningNumbers
 from trainwright.trainer.data.validation.families.templates import Templates
 from trainwright.trainer.data.validation.families.texts import Texts
 from trainwright.trainer.data.validation.families.twins import Twins
@@ -30,7 +31,7 @@ CHECKS: dict[str, Family] = {
     for family in (
         *(Schema(), Volume(), Nulls(), MixedTypes(), Ranges(), Categories(), Texts(), Templates()),
         *(Uniqueness(), Constants(), Outliers(), Classes(), Freshness(), Pictures(), Drift()),
-        *(Leaks(), LabelErrors(), Twins(), Personal()),
+        *(Leaks(), LabelErrors(), Twins(), RunningNumbers(), Personal()),
     )
 }
 """A new family is one line above, and a file."""

@@ -48,6 +48,8 @@ class Context:
     """The source's arguments."""
     split_by: str | None = None
     """Column by which rows are split, which is no input unless it is named as one."""
+    settled: Mapping[str, Any] = field(default_factory=dict)
+    """Values of the configuration's section `data`, by dotted key: no remedy sets what is set already."""
     summaries: frozenset[str] = frozenset()
     """Columns that stand for the values of wide samples: different samples may be equal in them, not in CONTENT."""
     unnamed: list[str] = field(default_factory=list)

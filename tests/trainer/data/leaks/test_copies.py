@@ -38,6 +38,8 @@ def test_how_many_rows_were_left_out_as_copies_is_said():
     x[150:] = x[:50] + 1e-5
     loaded = Loaded(TensorSamples(x, torch.arange(200) % 2))
     found = from_loaded(loaded, SplitSection(drop_copies=True), source="csv")
+    parts = {name: part.base[0][part.rows] for name, part in found.samples.items()}
+    assert not (torch.cdist(parts["validation"], parts["test"]) < 1e-3).any(), "nor between those that are held out"
     left = 200 - sum(map(len, found.samples.values()))
     assert left > 0
-    assert found.understood["left_out"] == f"{left} of 200 rows: copies of held-out rows, or almost"
+    assert found.understood["left_out"] == f"{left} of 200 rows: copies of rows held out after them, or almost"

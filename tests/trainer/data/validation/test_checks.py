@@ -293,3 +293,34 @@ def test_two_columns_that_say_the_same_are_told_as_twins():
     assert [(one.value, one.column, one.severity) for one in told] == [("pclass", "class", "info")]
     cells["class"][7] = "First" if cells["class"][7] != "First" else "Third"
     assert not [check for check in report_of(cells).checks if check.family == "twins"]
+
+
+def test_an_input_that_counts_the_rows_is_told_with_the_change_that_leaves_it_out():
+    rng = np.random.default_rng(0)
+    kept = np.sort(rng.choice(1000, 960, replace=False))  # rows were dropped since
+    cells = {"number": (5000 + kept).tolist(), "cycle": (kept % 100).tolist(), "order": kept.tolist(),
+             "age": rng.integers(0, 990, 960).tolist(), "y": (kept % 2).tolist()}  # fmt: skip
+    options = {"path": "x.csv", "target": "y", "columns": {"order": "ignore"}}
+    report = report_of(cells, target="y", source="csv", options=options)
+    told = [check for check in report.worst_first() if check.family == "running_numbers"]
+    assert [(one.column, one.severity) for one in told] == [("number", "warning")]
+    assert told[0].details["changes"] == {"data.args.columns": {"order": "ignore", "number": "ignore"}}
+    assert "data.args.columns" in told[0].remedy
+
+
+@pytest.mark.parametrize("is_set", [False, True])
+def test_rows_with_the_same_inputs_are_named_by_their_id_and_what_is_set_is_not_proposed(is_set):
+    rng = np.random.default_rng(0)
+    spent, last = rng.gamma(2.0, 20.0, (2, 400))
+    spent[300:340], last[300:340] = spent[:40], last[:40]
+    cells = {"customer": [f"c{place}" for place in range(400)], "spent": spent.tolist(), "last": last.tolist(),
+             "y": [0, 1] * 200}  # fmt: skip
+    splits = {"train": np.arange(300), "validation": np.arange(300, 350), "test": np.arange(350, 400)}
+    report = report_of(
+        cells, target="y", source="csv", splits=splits, settled={"data.split.drop_copies": is_set},
+        options={"path": "x.csv", "target": "y", "columns": {"customer": "ignore"}},
+    )  # fmt: skip
+    (told,) = [check for check in report.worst_first() if check.name == "leak_duplicate"]
+    assert "customer 'c300' has those of customer 'c0'; customer 'c301' has those of customer 'c1'" in told.text
+    assert told.details == ({} if is_set else {"changes": {"data.split.drop_copies": True}})
+    assert ("is set" in told.remedy) is is_set

@@ -48,7 +48,8 @@ class Leaks(Family):
                 key = (one.kind, one.column, one.message)
                 leaks.setdefault(key, one)
                 told.setdefault(key, []).append(str(target))
-        found = [_as_published(context, _of_targets(context, one, told[key])) for key, one in leaks.items()]
+        named = (_of_targets(context, one, told[key]) for key, one in leaks.items())
+        found = [_naming_pairs(context, _as_published(context, one)) for one in named]
         return [_verdict(context, one) for one in found] or [
             Verdict(family=self.name, name="leak", severity="warning", text="No leak was found.")
         ]
@@ -136,15 +137,20 @@ def _among(rows: np.ndarray[Any, Any]) -> pl.Expr:
 def changes_of(context: Context, one: Finding) -> dict[str, Any]:
     """Return the change of the configuration that removes a leak, in the keys that the source has; empty: none."""
     if not any(key.startswith(COLUMNS) for key in one.changes):
-        return one.changes if context.source else {}
+        return one.changes if context.source and not _is_settled(context, one) else {}
+    return without_column(context, str(one.column))
+
+
+def without_column(context: Context, column: str) -> dict[str, Any]:
+    """Return the change that takes a column out of the inputs, in the keys that the source has; empty: none."""
     from trainwright.trainer.data.sources import SOURCES
 
     if context.source not in SOURCES:
         return {}
     keys = SOURCES[context.source].form_of(dict(context.options)).model_fields
-    if "columns" in keys:
-        return {"data.args.columns": {**(context.options.get("columns") or {}), one.column: "ignore"}}
-    rest = [name for name in inputs_of(context) or [] if name != one.column]
+    rest = [name for name in inputs_of(context) or [] if name != column]
+    if "columns" in keys and not context.options.get("features"):
+        return {"data.args.columns": {**(context.options.get("columns") or {}), column: "ignore"}}
     return {"data.args.features": rest} if "features" in keys and rest else {}
 
 
@@ -153,6 +159,29 @@ def _of_targets(context: Context, one: Finding, told: list[str]) -> Finding:
     if len(told) >= len(context.targets[:MOST_TARGETS]):
         return one
     return one.model_copy(update={"message": f"Of the target {', '.join(map(repr, told))}: {one.message}"})
+
+
+def _is_settled(context: Context, one: Finding) -> bool:
+    """Whether the change against a leak is in force, so that the leak is what it leaves."""
+    return bool(one.changes) and all(context.settled.get(key) == value for key, value in one.changes.items())
+
+
+def _naming_pairs(context: Context, one: Finding) -> Finding:
+    """Return a finding of rows that are alike with the first of them, by a column that tells each row apart if any."""
+    if not one.pairs:
+        return one
+    import numpy as np
+    import polars as pl
+
+    rows = np.unique(one.pairs)
+    table = context.numbered.filter(_among(rows)).collect(engine="streaming")
+    names = [name for name, kind in context.kinds.items() if kind in {"text", "integer"} and name not in context.targets]
+    counts = context.frame.select(pl.len().alias(ROW), pl.col(names).n_unique()).collect(engine="streaming").row(0)
+    key = next((name for name, count in zip(names, counts[1:], strict=True) if count == counts[0]), None)
+    cells = table[key if key is not None else ROW]
+    told = {row: f"{key or 'row'} {cell!r}" for row, cell in zip(table[ROW], cells, strict=True)}
+    pairs = "; ".join(f"{told[row]} has those of {told[other]}" for row, other in one.pairs)
+    return one.model_copy(update={"message": f"{one.message.rstrip('.')}: {pairs}."})
 
 
 def _as_published(context: Context, one: Finding) -> Finding:
@@ -169,6 +198,11 @@ def _as_published(context: Context, one: Finding) -> Finding:
 
 def _verdict(context: Context, one: Finding) -> Verdict:
     changes = changes_of(context, one)
+    remedy = one.remedy.replace(str(one.changes), json.dumps(changes)) if changes else one.remedy
+    if _is_settled(context, one):
+        remedy = (
+            f"{', '.join(one.changes)} is set, and leaves these: keep one of each in the file, or split by a group."
+        )
     return Verdict(
         family=Leaks.name,
         name=f"leak_{one.kind}",
@@ -180,7 +214,7 @@ def _verdict(context: Context, one: Finding) -> Verdict:
         count=one.count,
         rows=one.rows,
         text=one.message,
-        remedy=one.remedy.replace(str(one.changes), json.dumps(changes)) if changes else one.remedy,
+        remedy=remedy,
         kind=one.kind,
         details={"changes": changes} if changes else {},
     )
