@@ -151,3 +151,55 @@ def test_rows_and_places_without_a_target_are_left_out() -> None:
     assert places.counted.tolist() == [True, False]
     assert places.confusion is not None
     assert int(places.confusion.sum()) == 2
+
+
+PADDED = """
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+LENGTHS = torch.arange(40) % 5 + 2
+
+def data():
+    tokens = torch.randint(1, 6, (40, 8), generator=torch.Generator().manual_seed(0))
+    tokens[torch.arange(8)[None] >= LENGTHS[:, None]] = 0
+    return torch.utils.data.TensorDataset(tokens, tokens)
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.out = nn.Embedding(6, 4), nn.Linear(4, 6)
+
+    def forward(self, tokens):
+        return self.out(self.embed(tokens))
+
+def loss(output, target):
+    return F.cross_entropy(output.flatten(0, 1), target.flatten(), ignore_index=0)
+
+def step(model, batch, context):
+    output = model(batch[0])
+    return {"loss": loss(output, batch[1]), "output": output, "target": batch[1]}
+
+def build(config):
+    return {"model": Net(), "train": data(), "validation": data(), "step": step}
+"""
+
+
+def test_the_worst_rows_of_padded_texts_are_worst_by_the_users_loss_or_none_are_named(
+    open_session: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "padded.py").write_text(PADDED)
+    parts = {"model": {"use": "padded:Net"}, "data": {"use": "padded:data"}, "returns": "output"}
+    session = open_session({**parts, "loss": {"use": "padded:loss"}})
+    found = evaluation(session)
+    assert (found.problem, found.kind, found.loss, found.confusion) == (None, PLACES, "your loss", None)
+    samples = session.work.splits.samples["validation"]
+    tokens = torch.stack([samples[row][0] for row in range(len(samples))])
+    with torch.no_grad():
+        losses = session.model(tokens).log_softmax(-1).gather(2, tokens[..., None])[..., 0].neg()
+    real = [float(one[row > 0].mean()) for one, row in zip(losses, tokens, strict=True)]
+    assert [one.row for one in found.worst] == sorted(range(len(real)), key=lambda row: -real[row])[: len(found.worst)]
+    assert [one.loss for one in found.worst] == pytest.approx(sorted(real, reverse=True)[: len(found.worst)], rel=1e-4)
+    silent = evaluation(open_session({"task": {"use": "padded:build"}}))
+    assert (silent.worst, silent.predictions) == ([], None)
+    assert "known to your step alone" in str(silent.problem)
