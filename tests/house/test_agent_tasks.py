@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.worlds.flowers import World
 
@@ -91,6 +92,12 @@ def test_figures_and_rows_of_a_release_are_found_again_from_outside(agents: Any,
     assert found.is_right
     assert found.is_met
     assert found.rows == "30 of 30 by inputs and targets"
+    model = irises[1] / "workspace" / "projects" / "flowers" / "final_model"
+    held = agents("final_model").ReleasedModel(model).held_back()
+    named = np.loadtxt(irises[1] / "work" / "iris.csv", delimiter=",", skiprows=1)[
+        np.loadtxt(model / "test_rows.txt", dtype=int)
+    ]
+    assert np.allclose(named, np.column_stack([*held.inputs.values(), held.targets])), "the file names these rows"
     assert agents("verifying").verify(*irises, entries_before=10_000).state == "not played"
 
 
@@ -112,8 +119,6 @@ def test_rows_that_are_not_the_user_s_are_counted(agents: Any, irises: tuple[Any
 
 
 def test_a_group_of_which_rows_are_neither_in_test_nor_in_validation_is_in_train(agents: Any) -> None:
-    import numpy as np
-
     tracing, groups = agents("tracing"), np.array(["a", "a", "b", "b", "c"])
     test, validation = (tracing.Traced(2, "inputs", places) for places in ([[0], [2]], [[1]]))
     assert tracing.in_train_too(groups, test, validation) == ["b"]

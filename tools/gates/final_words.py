@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.trainer.run.results import Export
 
+TEST_ROWS = "test_rows.txt"
+"""Of the release: places of the test rows in the data's files, where they have some, one a line."""
 CONFIDENCE = 0.95
 MOST_METRICS, MOST_TARGETS = 4, 8
 
@@ -64,7 +66,8 @@ def tested_words(evidence: Evidence) -> str:
     again = f" The project looked at test rows {looks} times, so the figures lean towards what was chosen." * (
         looks > 1
     )
-    return f"Test split, {rows_told}, {told}.{again}"
+    named = f" final_model/{TEST_ROWS} names its rows, from 0." * bool(evidence.export.test_access.places)
+    return f"Test split, {rows_told}, {told}.{again}{named}"
 
 
 def _beside(evidence: Evidence) -> str:
