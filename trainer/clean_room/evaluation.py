@@ -128,13 +128,13 @@ def _run(
 def comparisons(order: Mapping[str, Any], record: Mapping[str, Any]) -> list[Comparison]:
     """Return what an order compares: one output with the targets, or the columns of several tasks, side by side."""
     if order.get("tasks"):
-        return _of_tasks(order["tasks"])
+        return _of_tasks(order["tasks"], record.get("target_scaling"))
     names, loss = list(order.get("metrics") or []), order.get("loss")
     loss = loss and {**loss, "train_counts": record.get("train_counts")}
     return [Comparison("", names, loss, order.get("task"), scaling=record.get("target_scaling"))]
 
 
-def _of_tasks(wanted: Mapping[str, Any]) -> list[Comparison]:
+def _of_tasks(wanted: Mapping[str, Any], scaling: Mapping[str, Any] | None) -> list[Comparison]:
     """Return a comparison for each task: its columns among those of the first output, and its targets."""
     compared: list[Comparison] = []
     output_at, target_at = 0, 0
@@ -144,11 +144,13 @@ def _of_tasks(wanted: Mapping[str, Any]) -> list[Comparison]:
         of_classes, size = loss["name"] in losses.OF_CLASSES, int(task.get("outputs") or 1)
         width, source = 1 if of_classes else size, task.get("target")
         first = source if isinstance(source, int) else target_at
+        own = scaling and {**scaling, **{key: scaling[key][first : first + width] for key in ("mean", "scale")}}
         compared.append(
             Comparison(
                 name, list(task.get("metrics") or []), loss, "classification" if of_classes else None,
                 weight=float(task.get("weight", 1.0)), output=slice(output_at, output_at + size),
                 target=source if isinstance(source, str) else name, columns=slice(first, first + width),
+                scaling=own,
             )
         )  # fmt: skip
         output_at, target_at = output_at + size, target_at + width

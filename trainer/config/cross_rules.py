@@ -136,13 +136,14 @@ def _targets_that_can_be_scaled(config: TrainingConfig) -> None:
     loss = _loss_of(config)
     if config.target_scaling is None:
         return
-    if not config.objective.scales:
+    if not config.objective.can_scale():
+        others = ", ".join(form_of(one) for one in OBJECTIVES if one.scales)
         raise ImpossibleError(
-            f"objective.name {config.objective.name} has no single target to scale: take target_scaling out (null), "
-            f"or choose one of {', '.join(form_of(one) for one in OBJECTIVES if one.scales)}",
+            f"objective.name {config.objective.name} has no single target to scale, nor tasks of numbers alone: take "
+            f"target_scaling out (null), or choose one of {others}",
             {"target_scaling": None},
         )
-    if loss is not None and loss.task != "regression":
+    if loss is not None and loss.task != "regression" and not config.objective.replaces:
         raise ImpossibleError(
             f"target_scaling is for numbers to predict, and loss {loss.name} is for classes: set loss mse, or take "
             "target_scaling out (null)",

@@ -6,7 +6,7 @@ B samples, W values of all outputs side by side, T of all targets.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,7 +19,7 @@ from trainwright.trainer.losses import built_in_loss
 from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.metrics import BUILT_IN, Metric, require_own_names
 from trainwright.trainer.objectives.objective import Auxiliary, Built, Outcome, Setup
-from trainwright.trainer.objectives.supervised import describe, plain_output, split_batch
+from trainwright.trainer.objectives.supervised import TargetScaling, describe, plain_output, split_batch
 
 if TYPE_CHECKING:
     from trainwright.trainer.objectives.objective import Work
@@ -39,6 +39,8 @@ class Part:
     """Its columns among the T: one for class numbers, else as many as outputs."""
     source: int | str
     """First column in a target tensor, or key in the batch."""
+    scaling: TargetScaling | None = None
+    """Of its own targets: the model's outputs are then in deviations, and so is its loss."""
 
     @property
     def of_classes(self) -> bool:
@@ -46,13 +48,32 @@ class Part:
         return self.targets.stop - self.targets.start == 1 and self.loss.task == "classification"
 
     def compute(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Return the task's mean loss of (B, W) and (B, T)."""
+        """Return the task's mean loss of the model's outputs (B, W) and targets (B, T)."""
         wanted = targets[:, self.targets]
-        return self.loss.compute(outputs[:, self.outputs], wanted[:, 0].long() if self.of_classes else wanted.float())
+        own = wanted[:, 0].long() if self.of_classes else self._scaled(wanted)
+        return self.loss.compute(outputs[:, self.outputs], own)
+
+    def measure(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the same of outputs (B, W) in the targets' units."""
+        if self.scaling is None:
+            return self.compute(outputs, targets)
+        return self.loss.compute(self._scaled(outputs[:, self.outputs]), self._scaled(targets[:, self.targets]))
+
+    def in_units(self, outputs: Tensor) -> Tensor:
+        """Return the task's columns of the model's outputs (B, W) in the targets' units."""
+        own = outputs[:, self.outputs]
+        return own if self.scaling is None else self.scaling.in_units(own)
+
+    def _scaled(self, values: Tensor) -> Tensor:
+        return values.float() if self.scaling is None else self.scaling.scaled(values)
 
 
-def build_parts(section: MultiTaskSection) -> list[Part]:
-    """Return the tasks in their order, each after the columns of those before it."""
+def build_parts(section: MultiTaskSection, scaling: TargetScaling | None = None) -> list[Part]:
+    """Return the tasks in their order, each after the columns of those before it.
+
+    Args:
+        scaling: of all targets, (T,) in the order of the data.
+    """
     parts: list[Part] = []
     for name, task in section.tasks.items():
         entry = Entry(use=task.loss) if isinstance(task.loss, str) else task.loss
@@ -61,8 +82,13 @@ def build_parts(section: MultiTaskSection) -> list[Part]:
         width = 1 if loss.task == "classification" else task.outputs
         source = task.target if task.target is not None else name
         outputs, targets = slice(start, start + task.outputs), slice(first, first + width)
-        parts.append(Part(name, loss, task.weight, outputs, targets, source))
+        own = _of_columns(scaling, slice(source, source + width) if isinstance(source, int) else targets)
+        parts.append(Part(name, loss, task.weight, outputs, targets, source, own))
     return parts
+
+
+def _of_columns(scaling: TargetScaling | None, columns: slice) -> TargetScaling | None:
+    return scaling and replace(scaling, mean=scaling.mean[columns], scale=scaling.scale[columns])
 
 
 class Uncertainty(nn.Module):
@@ -110,7 +136,13 @@ class MultiTask:
             loss = self.learned(losses)
             weights = zip(self.parts, self.learned.weights().detach(), strict=True)
             values = {f"{part.name}_weight": weight for part, weight in weights}
-        return Outcome(loss, outputs, targets, values)
+        return Outcome(loss, self.in_units(outputs), targets, values)
+
+    def in_units(self, outputs: Tensor) -> Tensor:
+        """Return the model's outputs (B, W) in the targets' units."""
+        if all(part.scaling is None for part in self.parts):
+            return outputs
+        return torch.cat([part.in_units(outputs) for part in self.parts], dim=1)
 
     def columns(self, model: nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
         """Return outputs (B, W) and targets (B, T) of a batch."""
@@ -190,7 +222,7 @@ def metrics_of(parts: list[Part], section: MultiTaskSection) -> list[Metric]:
     """
     metrics = []
     for part in parts:
-        metrics.append(Metric(f"{part.name}_loss", part.compute))
+        metrics.append(Metric(f"{part.name}_loss", part.measure))
         for name in section.tasks[part.name].metrics:
             metric = BUILT_IN[name]
             if not metric.of_outputs or (metric.tasks and part.loss.task not in {None, *metric.tasks}):
@@ -215,13 +247,13 @@ def _of_part(part: Part, of: Any) -> Any:
 
 def add_metrics(section: MultiTaskSection, work: Work) -> None:
     """Let the work measure each task's loss and metrics too. Raises ConfigurationError for a name that is taken."""
-    work.metrics = [*work.metrics, *metrics_of(build_parts(section), section)]
+    work.metrics = [*work.metrics, *metrics_of(build_parts(section, work.target_scaling), section)]
     require_own_names((f"metric {metric.name}", metric) for metric in work.metrics)
 
 
 def build_multi_task(section: MultiTaskSection, setup: Setup) -> Built:
     """Return the tasks' losses, their weights learned from those of the untrained model, or fixed."""
-    parts = build_parts(section)
+    parts = build_parts(section, setup.work.target_scaling)
     plain = MultiTask(parts, None)
     with setup.without_trace():
         losses = plain.losses(*plain.columns(setup.work.model, setup.batch()))

@@ -41,6 +41,10 @@ class ObjectiveBase(Section):
     measures: ClassVar[tuple[str, ...]] = ()
     """Keys that also decide the measures on validation."""
 
+    def can_scale(self) -> bool:
+        """Return whether it does so with these options."""
+        return self.scales
+
     @property
     def model_outputs(self) -> int | None:
         """How many outputs a built-in model gets; None where data and loss say it."""
@@ -172,7 +176,7 @@ class MultiTaskSection(ObjectiveBase):
     """Several targets of one model (Caruana 1997), their losses weighted."""
 
     name: Literal["multi_task"] = "multi_task"
-    replaces = True
+    replaces = scales = True
     measures = ("tasks",)
     tasks: Annotated[dict[TaskName, TaskPartSection], Field(min_length=2)]
     """In the order of the model's outputs."""
@@ -199,6 +203,12 @@ class MultiTaskSection(ObjectiveBase):
         if len({type(task.target) for task in self.tasks.values()}) > 1:
             raise ValueError("give every task a `target` of one kind: column numbers, keys, or none at all")
         return self
+
+    def can_scale(self) -> bool:
+        """Return whether all tasks predict numbers that stand side by side."""
+        names = {task.loss if isinstance(task.loss, str) else task.loss.use for task in self.tasks.values()}
+        is_named = any(isinstance(task.target, str) for task in self.tasks.values())
+        return not is_named and all(LOSSES[name].task == "regression" for name in names)
 
     @property
     def model_outputs(self) -> int:

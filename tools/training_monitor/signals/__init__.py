@@ -49,6 +49,7 @@ SIGNALS: dict[str, Callable[[RunRecord], list[Sample]]] = {
         losses.epochs_completed,
         losses.steps_done,
         losses.first_loss,
+        losses.first_loss_of_a_task,
         losses.numbers_unscaled,
         suddenness.sudden_non_finite,
         suddenness.sudden_jump,

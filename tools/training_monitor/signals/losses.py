@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_monitor.guessing import beside_guessing
 from trainwright.tools.training_monitor.record import GRADIENT_NORM, STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS
@@ -11,12 +11,16 @@ from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.conditions import Sample
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from trainwright.tools.training_monitor.record import RunRecord
 
 LOSSES_OF_NUMBERS = frozenset({"mse", "mae", "huber", "log_cosh"})
 LEAST_LEARNED = 0.25
 """Share of the starting loss that counts as learned at least, so that noise about a flat loss loses nothing."""
 EARLY_STOPPING, HALF = "early_stopping", 0.5
+MOSTLY_LEFT = 0.75
+"""Of the variance of a task's target, or of its first loss."""
 RAN_AWAY = 10.0
 """Times the starting loss, from which on a loss of the user's own updates has run away too."""
 LEAST_GAP = 0.02
@@ -236,9 +240,28 @@ def first_loss(record: RunRecord) -> list[Sample]:
 
 
 def numbers_unscaled(record: RunRecord) -> list[Sample]:
-    """1 where a loss of numbers sees the targets in their own units, else 0 (one sample)."""
-    is_unscaled = record.loss in LOSSES_OF_NUMBERS and record.config.target_scaling is None
+    """1 where losses of numbers see the targets in their own units, else 0 (one sample)."""
+    losses: list[str | None] = [_name(task.loss) for task in _tasks(record).values()] or [record.loss]
+    is_unscaled = all(loss in LOSSES_OF_NUMBERS for loss in losses) and record.config.target_scaling is None
     return [Sample(record.status.step, float(is_unscaled))]
+
+
+def first_loss_of_a_task(record: RunRecord) -> list[Sample]:
+    """First validation loss of the task, of several, that began furthest away and tells hardly more than a mean."""
+    found = []
+    for name in _tasks(record):
+        losses, scores = record.by_epoch(f"validation/{name}_loss"), record.by_epoch(f"validation/{name}_r2")
+        remaining = 1 - scores[-1].value if scores else losses[-1].value / losses[0].value if losses else 0.0
+        found += [losses[0]._replace(detail=name)] if losses and remaining > MOSTLY_LEFT else []
+    return [max(found, key=lambda one: one.value)] if found else []
+
+
+def _tasks(record: RunRecord) -> Mapping[str, Any]:
+    return getattr(record.config.objective, "tasks", {})
+
+
+def _name(loss: Any) -> str:
+    return loss if isinstance(loss, str) else loss.use
 
 
 def epochs_completed(record: RunRecord) -> list[Sample]:

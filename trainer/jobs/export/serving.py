@@ -66,7 +66,7 @@ class Serving(nn.Module):
             inputs = tuple(value.to(wanted) for value, wanted in zip(inputs, self.types, strict=True))
         result = self.model(*inputs) if self.names is None else self.model(**dict(zip(self.names, inputs, strict=True)))
         if self.tasks is not None:
-            columns = self.tasks.outputs(plain_output(result))
+            columns = self.tasks.in_units(self.tasks.outputs(plain_output(result)))
             return {OUTPUT: columns, **{_free(part.name): columns[:, part.outputs] for part in self.tasks.parts}}
         if isinstance(result, tuple | list) and self.returns in {"loss,logits", "logits,loss"}:
             result = result[1 if self.returns == "loss,logits" else 0]
