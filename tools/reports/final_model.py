@@ -54,7 +54,8 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
         (building / REQUIREMENTS).write_text(masked(packages), encoding="utf-8")
         (building / DATA_CARD).write_text(masked(_data_card(evidence)), encoding="utf-8")
         if places := evidence.export.test_access.places:
-            (building / TEST_ROWS).write_text("".join(f"{place}\n" for place in places), encoding="utf-8")
+            listed = "".join(f"{place}\n" for place in places)
+            (building / TEST_ROWS).write_text(masked(listed), encoding="utf-8")
         shipped = ship_evaluation(evidence, building)
         key = ModelKey(evidence.workspace.signer)
         key.write_public(building)

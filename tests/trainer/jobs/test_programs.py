@@ -14,10 +14,8 @@ from tests.releases import needs
 from tests.variants import variants
 from torch import Tensor
 
-from trainwright.tools.training_monitor import diagnose
 from trainwright.trainer.base import releases
 from trainwright.trainer.checkpoints.store import store_of
-from trainwright.trainer.clean_room.evaluation import comparisons
 from trainwright.trainer.engine.session import DEPLOYED
 from trainwright.trainer.jobs.export.program import best_checkpoint
 from trainwright.trainer.run import RunDirectory, RunKind
@@ -253,49 +251,6 @@ def test_each_of_several_tasks_has_its_output_behind_those_of_all(left: Any, ope
     columns, kind, size = of_the_program(run, rows)
     np.testing.assert_allclose(columns, of_the_model(session).numpy()[:5], atol=1e-4)
     np.testing.assert_allclose(columns, np.concatenate([kind, size], axis=1))
-
-
-@pytest.mark.requirement("GATE-6", "TRAIN-5", "DIAG-7")
-@pytest.mark.parametrize("scaling", [None, "standardize"])
-def test_tasks_of_unlike_units_are_learned_scaled_and_compared_in_their_units(
-    left: Any, open_session: Any, scaling: str | None
-) -> None:
-    code = """
-        class Net(nn.Linear):
-            def __init__(self): super().__init__(4, 2)
-        def data():
-            x = draws(400, 4)
-            return TensorDataset(x, torch.stack([500 + 40 * x[:, 0], 0.02 * x[:, 1]], dim=1))
-    """
-    small, large = ({"loss": "mse", "outputs": 1, "metrics": ["r2"], "target": place} for place in (1, 0))
-    objective = {"name": "multi_task", "tasks": {"small": small, "large": large}}
-    values = {
-        "model": {"use": "mine:Net"}, "data": {"use": "mine:data"}, "objective": objective,
-        "optimizer": {"learning_rate": 0.02}, "training": {"epochs": 12}, "loader": {"batch_size": 16},
-        **({"target_scaling": scaling} if scaling else {}),
-    }  # fmt: skip
-    run = left(code, values)
-    best = run.evidence("summary")["best"]["metrics"]
-    told = [one for one in diagnose(run) if one.id == "unscaled_targets"]
-    if scaling is None:
-        assert best["large_r2"] < 0
-        assert told[0].fixes[0].changes == {"target_scaling": "standardize"}, "which is the other case of this test"
-        return
-    assert not told
-    assert min(best["small_r2"], best["large_r2"]) > 0.99
-    session = opened(run, open_session)
-    rows, samples = rows_of(session), session.work.splits.samples["validation"]
-    outputs = of_the_program(run, rows)[0]
-    np.testing.assert_allclose(outputs, of_the_model(session).numpy(), rtol=1e-4, atol=1e-4)
-    targets = np.stack([samples[number][1].numpy() for number in range(len(samples))])
-    order = {"tasks": run.specification().config.model_dump(mode="json")["objective"]["tasks"]}
-    compared = comparisons(order, {"target_scaling": run.evidence("resolved")["target_scaling"]})
-    everything, found = np.arange(len(targets)), {}
-    for one in compared:
-        one.add({"output": outputs}, targets)
-        found[f"{one.name}_loss"] = one.mean_loss(everything)
-    found["loss"] = sum(found.values())
-    assert found == pytest.approx({name: best[name] for name in found}, rel=1e-3)
 
 
 @pytest.mark.requirement("GATE-6")
