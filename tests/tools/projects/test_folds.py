@@ -8,12 +8,20 @@ import pytest
 from tests.worlds.flowers import NAME, advance, finish
 
 from trainwright.tools import projects
-from trainwright.tools.training_orchestrator import start_run
+from trainwright.tools.training_orchestrator import refresh_run, start_run
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.run import RunKind
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("TRAIN-1", "GATE-2")]
+
+
+def test_few_rows_advise_folds_at_the_smoke_run(at: Callable[[str], Workspace]) -> None:
+    workspace = at("smoked")
+    (smoke,) = (workspace.project_folder(NAME) / "runs").glob("smoke-*")
+    notes = refresh_run(workspace, smoke.name).notes
+    assert notes is not None
+    assert notes[-1].startswith("149 rows leave 30 for validation")
 
 
 def test_folds_give_mean_and_deviation_over_one_test_split(at: Callable[[str], Workspace]) -> None:

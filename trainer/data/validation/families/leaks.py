@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ MOST_TARGETS = 8
 SHARES = {"train": 0.6, "validation": 0.2, "test": 0.2}
 PLACE = "__row"
 COLUMNS = "data.args.columns."
+ID = re.compile(r"[A-Za-z_-]{0,12}\d+[\w-]{0,24}")
+"""What names a row and no person: a number, or a word with one."""
 UNLIKE = frozenset({"images", "text"})
 """Sources whose tables hold no inputs: their paths and sizes are the files'."""
 
@@ -167,7 +170,7 @@ def _is_settled(context: Context, one: Finding) -> bool:
 
 
 def _naming_pairs(context: Context, one: Finding) -> Finding:
-    """Return a finding of rows that are alike with the first of them, by a column that tells each row apart if any."""
+    """Return a finding of rows that are alike with the first of them, by their ids where a column has some."""
     if not one.pairs:
         return one
     import numpy as np
@@ -175,11 +178,13 @@ def _naming_pairs(context: Context, one: Finding) -> Finding:
 
     rows = np.unique(one.pairs)
     table = context.numbered.filter(_among(rows)).collect(engine="streaming")
-    names = [name for name, kind in context.kinds.items() if kind in {"text", "integer"} and name not in context.targets]
+    known = {name: kind for name, kind in context.kinds.items() if name not in context.targets}
+    names = [name for name, kind in known.items() if kind in {"text", "integer"}]
     counts = context.frame.select(pl.len().alias(ROW), pl.col(names).n_unique()).collect(engine="streaming").row(0)
     key = next((name for name, count in zip(names, counts[1:], strict=True) if count == counts[0]), None)
-    cells = table[key if key is not None else ROW]
-    told = {row: f"{key or 'row'} {cell!r}" for row, cell in zip(table[ROW], cells, strict=True)}
+    if key is None or not all(ID.fullmatch(str(cell)) for cell in table[key]):
+        key = ROW
+    told = {row: f"{'row' if key == ROW else key} {cell!r}" for row, cell in zip(table[ROW], table[key], strict=True)}
     pairs = "; ".join(f"{told[row]} has those of {told[other]}" for row, other in one.pairs)
     return one.model_copy(update={"message": f"{one.message.rstrip('.')}: {pairs}."})
 
