@@ -77,10 +77,13 @@ def test_own_losses_and_metrics_are_used_and_marked_as_the_users(ended: Any) -> 
         def __call__(self, outputs, targets): return {"right": (outputs.argmax(1) == targets).float().mean()}
     """
     values = {**PARTS, "loss": {"use": "mine:scaled", "args": {"factor": 2.0}}, "metrics": [{"use": "mine:Right"}]}
+    values |= {"data": {"use": "mine:data", "args": {"rows": 400}}, "optimizer": {"learning_rate": 0.003}}
     run = ended(code, {**values, "selection": {"metric": "right", "direction": "maximize"}})
     assert run.status().state is RunState.COMPLETED, run.log.read_text()
     assert run.evidence("resolved")["metrics"] == [{"name": "Right", "user_defined": True}]
-    assert run.evidence("summary")["best"]["metric"] == "right"
+    best, shares = run.evidence("summary")["best"], [one.data["validation"]["right"] for one in run.events("epoch")]
+    assert (best["metric"], best["value"]) == ("right", max(shares))
+    assert min(shares) < max(shares)
     assert list(run.evidence("code")["files"]) == ["mine.py"]
 
 
