@@ -14,6 +14,7 @@ from trainwright.trainer.data.dvc import tracked_by
 from trainwright.trainer.data.remote.places import database_place
 from trainwright.trainer.data.remote.storage import scheme_of
 from trainwright.trainer.data.validation.expectations import read_expectations
+from trainwright.trainer.metrics.evaluate import require_own_name
 from trainwright.trainer.user_code.entries import entry_file
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ def _check(key: str, value: str, config: TrainingConfig, code_root: Path) -> Non
     is_part = parts[-1] == "use" or parts[0] in {"loss", "metrics"}
     if is_part and "args" not in parts and ":" in value:
         _check_entry(value, code_root, key)
+        if parts[0] == "metrics":
+            require_own_name(value.rpartition(":")[2], f"`{key}`")
     elif parts[:3] == ["data", "args", "path"] and config.data is not None and ":" not in config.data.use:
         if is_remote(value):
             scheme_of(value)

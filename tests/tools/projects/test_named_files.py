@@ -69,3 +69,12 @@ def test_an_argument_that_no_parameter_takes_is_refused_before_a_run(
 @pytest.mark.requirement("CONF-1")
 def test_an_argument_of_a_section_that_a_call_leaves_alone_is_left_to_the_run(tmp_path: Path) -> None:
     check(tmp_path, ("own.py:load", {"standardize": True}), ("mlp", {}), "optimizer.learning_rate")
+
+
+@pytest.mark.requirement("GATE-6")
+def test_a_function_named_like_a_built_in_metric_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("def dice(outputs, targets): return 0.5\n")
+    values = {"model": {"use": "mlp"}, "data": {"use": "digits"}, "metrics": ["own.py:dice"]}
+    with pytest.raises(ConfigurationError, match="that is the name of the built-in metric `dice`") as caught:
+        require_files(values, parse_config(values), tmp_path)
+    assert "own_dice" in caught.value.remedy
