@@ -9,7 +9,7 @@ inputs, where these tell rows apart: another target, a column more or less makes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -116,11 +116,19 @@ def known_by(earlier: Known, now: Known) -> tuple[str, Key, Key]:
     if earlier.source and earlier.source == now.source:
         return "place", _part("place"), _part("place")
     both = [name for name in earlier.columns if name in now.columns and _is_same_column(earlier, now, name)]
-    cells = _cells(earlier.columns, both), _cells(now.columns, both)
-    if both and all(_tells(one, key) for one, key in zip((earlier, now), cells, strict=True)):
-        return "cells", *cells
-    by = "inputs" if all(_tells(one, _part("inputs")) for one in (earlier, now)) else "content"
+    inputs, cells = [_part("inputs")] * 2, [_cells(one.columns, both) for one in (earlier, now)]
+    if both and _tell(earlier, now, cells) and _shared(earlier, now, cells) > _shared(earlier, now, inputs):
+        return "cells", cells[0], cells[1]
+    by = "inputs" if _tell(earlier, now, inputs) else "content"
     return by, _part(by), _part(by)
+
+
+def _tell(earlier: Known, now: Known, keys: Sequence[Key]) -> bool:
+    return all(_tells(one, key) for one, key in zip((earlier, now), keys, strict=True))
+
+
+def _shared(earlier: Known, now: Known, keys: Sequence[Key]) -> int:
+    return len(set(map(keys[0], earlier.records)) & set(map(keys[1], now.records)))
 
 
 def _part(name: str) -> Key:

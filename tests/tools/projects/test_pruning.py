@@ -41,7 +41,7 @@ def superseded_stage(flowers: World) -> None:
     """Make a stage of its own, once: a baseline whose configuration was replaced, with a baseline of the new one."""
     flowers.set_back("based")
     workspace = Workspace.open(flowers.workspace)
-    projects.configure(workspace, NAME, changes={"optimizer.learning_rate": 0.01})
+    projects.configure(workspace, NAME, changes={"optimizer.learning_rate": 0.05})
     train(workspace, RunKind.SMOKE)
     projects.pass_gate(workspace, NAME, "planning")
     train(workspace, RunKind.BASELINE)

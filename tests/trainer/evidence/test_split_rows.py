@@ -91,7 +91,7 @@ def test_rows_of_the_same_file_are_known_by_their_place_whichever_columns_are_re
     (tmp_path / "rows.csv").write_text(f"a,b,c,y\n{lines}8,9,9.5,1\n")
     grown = rows_moved(*known, *recorded(splits(), tmp_path / "four", make_run, of_csv))
     assert grown is not None
-    assert (grown.by, grown.new, grown.gone) == ("cells", 1, 0)
+    assert (grown.by, grown.new, grown.gone) == ("inputs", 1, 0)
     wider = "".join(f"{line},{row * 7 % 5}\n" for row, line in enumerate(lines.splitlines()))
     (tmp_path / "rows.csv").write_text(f"a,b,c,y,d\n{wider}")
     added = rows_moved(*known, *recorded(splits(), tmp_path / "five", make_run, of_csv))

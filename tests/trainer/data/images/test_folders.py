@@ -261,7 +261,8 @@ def test_a_split_by_a_column_reports_equal_files_on_both_sides_and_every_row_is_
     found = from_loaded(loaded, section, source="images")
     evidence = data_evidence(found, root)
     assert (evidence.shared_samples, evidence.disjoint) == (1, False)
-    rows, level = rows_of(found)
+    recorded = rows_of(found)
+    assert recorded is not None
+    rows, level, _ = recorded
     assert level == 0
-    assert rows is not None
     assert [len(rows[name]) for name in ("train", "validation", "test")] == [20, 10, 10]

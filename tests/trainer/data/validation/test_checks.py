@@ -301,7 +301,7 @@ def test_an_input_that_counts_the_rows_is_told_with_the_change_that_leaves_it_ou
     cells = {"number": (5000 + kept).tolist(), "cycle": (kept % 100).tolist(), "order": kept.tolist(),
              "age": rng.integers(0, 990, 960).tolist(), "y": (kept % 2).tolist()}  # fmt: skip
     options = {"path": "x.csv", "target": "y", "columns": {"order": "ignore"}}
-    report = report_of(cells, target="y", source="csv", options=options)
+    report = report_of(cells, targets=["y"], source="csv", options=options)
     told = [check for check in report.worst_first() if check.family == "running_numbers"]
     assert [(one.column, one.severity) for one in told] == [("number", "warning")]
     assert told[0].details["changes"] == {"data.args.columns": {"order": "ignore", "number": "ignore"}}
@@ -317,7 +317,7 @@ def test_rows_with_the_same_inputs_are_named_by_their_id_and_what_is_set_is_not_
     cells = {"customer": ids, "spent": spent.tolist(), "last": last.tolist(), "y": [0, 1] * 200}
     splits = {"train": np.arange(300), "validation": np.arange(300, 350), "test": np.arange(350, 400)}
     report = report_of(
-        cells, target="y", source="csv", splits=splits, settled={"data.split.drop_copies": is_set},
+        cells, targets=["y"], source="csv", splits=splits, settled={"data.split.drop_copies": is_set},
         options={"path": "x.csv", "target": "y", "columns": {"customer": "ignore"}},
     )  # fmt: skip
     (told,) = [check for check in report.worst_first() if check.name == "leak_duplicate"]
