@@ -45,8 +45,9 @@ class Grown(NamedTuple):
         if moved.test_in_train or moved.test_in_validation:
             text += f", of its test rows {moved.test_in_train} now in train"
             text += f" and {moved.test_in_validation} in validation" * bool(moved.test_in_validation)
-        text += f"; rows keep the sides that they had in {', '.join(self.kept)}" * bool(self.kept)
-        return f"{text}: another data set, which compares with no earlier result" if self.is_other else text
+        if self.is_other:
+            return f"{text}: another data set, which compares with no earlier result"
+        return text + f"; rows keep the sides that they had in {', '.join(self.kept)}" * bool(self.kept)
 
 
 def rows_since(evidence: Evidence, run: RunEvidence) -> Grown | None:

@@ -128,7 +128,8 @@ def take_target(
     reading.further = given[1:] if given else beside
     reading.others = [one for one in beside if one not in reading.further]
     if reading.further:
-        reading.assumed.append(f"{', '.join(reading.targets)} are predicted together, by one model")
+        names = ", ".join(reading.targets)
+        reading.assumed.append(f"{names} are predicted together, by one model; a goal is of their mean, not of each")
     elif not given and told.first is not None:
         reading.assumed.append(f"column {told.first!r} is what the sentence wants predicted")
     elif not given and told.possible:

@@ -24,6 +24,8 @@ NO_HEAD = bytes(8)
 """In place of the hash by which rows of large data are drawn."""
 CELL = ">u4"
 """Type of a cell's hash."""
+TARGET = "(target)"
+"""Name of the cell that is a row's target, or its targets."""
 MOST_CELLS = 1 << 22
 """Of which hashes are kept."""
 AT_ONCE = 1 << 15
@@ -103,7 +105,7 @@ def marks_of(samples: TensorSamples, known: Known, chosen: Array | None = None, 
     contents, inputs = (_digests(one, chosen) for one in (named, rows.without_targets(named)))
     numbers = (1 + places_of(samples)[chosen]).astype(">u8") if known.source else np.zeros(len(chosen), ">u8")
     first = np.zeros(len(chosen), ">u8") if heads is None else heads.astype(">u8")
-    columns, cells = cells_of(samples, known.columns, chosen)
+    columns, cells = cells_of(samples, known, chosen)
     parts = (first.view("V8").tolist(), contents, inputs, numbers.view("V8").tolist(), cells)
     return Marks([*map(b"".join, zip(*parts, strict=True))], columns, known.source)
 
@@ -114,22 +116,26 @@ def marks_from(contents: Sequence[str], inputs: Sequence[str]) -> Marks:
     return Marks([NO_HEAD + one + other + NOWHERE for one, other in pairs], [])
 
 
-def cells_of(samples: TensorSamples, columns: Sequence[Column], chosen: Array) -> tuple[list[str], list[bytes]]:
-    """Return the names of a table's columns, and of each row at `chosen` a hash of each cell, one behind the other.
+def cells_of(samples: TensorSamples, known: Known, chosen: Array) -> tuple[list[str], list[bytes]]:
+    """Return the names of a table's columns and TARGET, and of each row at `chosen` a hash of each cell, in this order.
 
-    A category's hash is of its text, since its number may change as data grow.
+    A category's hash is of its text, since its number changes with the order of the rows and as data grow.
     """
-    inputs = samples.raw.base[0]
-    if inputs.dim() != 2 or not columns:
+    inputs, rows_at = samples.raw.base[0], torch.from_numpy(places_of(samples)[chosen])
+    if not known.columns or inputs.dim() != 2:
         return [], [b""] * len(chosen)
-    held = inputs[torch.from_numpy(places_of(samples)[chosen])].double().numpy()
-    found, place = np.empty((len(chosen), len(columns)), dtype=CELL), 0
-    for number, column in enumerate(columns):
+    held = inputs[rows_at].double().numpy()
+    found, place = np.empty((len(chosen), len(known.columns) + 1), dtype=CELL), 0
+    for number, column in enumerate(known.columns):
         part = held[:, place : place + column.width]
         found[:, number] = _hashed(_by_text(part[:, 0], column.values) if column.kind == "category" else part)
         place += column.width
+    targets = samples.raw.base[-1][rows_at].double().numpy().reshape(len(chosen), -1)
+    if known.class_names is not None and targets.shape[1] == 1:
+        targets = _by_text(targets[:, 0], {name: number for number, name in enumerate(known.class_names)})
+    found[:, -1] = _hashed(targets)
     width = found.shape[1] * found.itemsize
-    return [column.name for column in columns], found.view(f"V{width}").reshape(-1).tolist()
+    return [*(column.name for column in known.columns), TARGET], found.view(f"V{width}").reshape(-1).tolist()
 
 
 def _by_text(codes: Array, values: Mapping[str, int]) -> Array:

@@ -46,11 +46,12 @@ def rows_of(splits: Splits) -> tuple[dict[str, list[bytes]], int, list[str]] | N
         parts = {name: splits.series.forecast(samples) for name, samples in parts.items()}
     size = sum(len(one) if type(one) is TensorSamples else splits.records[name].size for name, one in parts.items())
     level = max((size // MOST_ROWS).bit_length(), 0) if size > MOST_ROWS else 0
-    found, known = dict[str, list[bytes]](), marks.Known.of(splits, size)
+    found, columns, known = dict[str, list[bytes]](), list[str](), marks.Known.of(splits, size)
     for name, samples in parts.items():
         record = splits.records[name]
         if type(samples) is TensorSamples:
-            found[name] = sorted(set(_of_tensors(samples, known, level).records))
+            marked = _of_tensors(samples, known, level)
+            found[name], columns = sorted(set(marked.records)), marked.columns
         elif record.sampled and not isinstance(samples, KnownSamples):
             return None
         else:
@@ -59,7 +60,7 @@ def rows_of(splits: Splits) -> tuple[dict[str, list[bytes]], int, list[str]] | N
             drawn = ((one, inputs) for one, inputs in pairs if not limit or one[:HASH] < limit)
             records = {one[:HASH] + one + inputs + marks.NOWHERE for one, inputs in drawn}
             found[name] = sorted(records)
-    return found, level, [column.name for column in known.columns]
+    return found, level, columns
 
 
 def contents_and_inputs(splits: Splits, name: str) -> tuple[list[str], list[str]]:

@@ -27,6 +27,8 @@ HASH, CONTENT, INPUTS, RECORD = 8, 24, 40, 48
 """Where the parts of a row's record end, before its cells."""
 CELL = 4
 """Bytes of a cell's hash."""
+TARGET = "(target)"
+"""Name of the cell that is a row's target (trainer/data/marks.py)."""
 SAME_CELLS = 0.5
 """Share of different cells in a column that both must have, for it to be the same column."""
 PARTS = {"content": slice(0, CONTENT), "inputs": slice(CONTENT, INPUTS), "place": slice(INPUTS, RECORD)}
@@ -116,11 +118,15 @@ def known_by(earlier: Known, now: Known) -> tuple[str, Key, Key]:
     if earlier.source and earlier.source == now.source:
         return "place", _part("place"), _part("place")
     both = [name for name in earlier.columns if name in now.columns and _is_same_column(earlier, now, name)]
-    inputs, cells = [_part("inputs")] * 2, [_cells(one.columns, both) for one in (earlier, now)]
-    if both and _tell(earlier, now, cells) and _shared(earlier, now, cells) > _shared(earlier, now, inputs):
+    plain = [name for name in both if name != TARGET]
+    inputs, cells = [_part("inputs")] * 2, [_cells(one.columns, plain) for one in (earlier, now)]
+    if plain and _tell(earlier, now, cells) and _shared(earlier, now, cells) > _shared(earlier, now, inputs):
         return "cells", cells[0], cells[1]
-    by = "inputs" if _tell(earlier, now, inputs) else "content"
-    return by, _part(by), _part(by)
+    if _tell(earlier, now, inputs):
+        return "inputs", inputs[0], inputs[1]
+    if plain:  # rows that are alike but for their targets, of which each is a row of its own
+        return "cells", _cells(earlier.columns, both), _cells(now.columns, both)
+    return "content", _part("content"), _part("content")
 
 
 def _tell(earlier: Known, now: Known, keys: Sequence[Key]) -> bool:

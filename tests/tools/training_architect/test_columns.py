@@ -59,7 +59,8 @@ def test_several_columns_are_planned_together_and_none_is_an_input_where_one_is_
 ):  # fmt: skip
     plan = plan_of(sentence, data)
     assert (plan.config["data"]["args"]["target"], plan.config["loss"]) == (list(columns), loss)
-    assert f"{', '.join(columns)} are predicted together, by one model" in plan.assumed
+    told = f"{', '.join(columns)} are predicted together, by one model; a goal is of their mean, not of each"
+    assert told in plan.assumed
     parse_config(plan.config)
     one = {"use": "csv", "args": {"path": data, "target": columns[0]}}
     alone = asked(sentence, data, data=one)[1]

@@ -151,3 +151,42 @@ def test_samples_of_the_users_own_keep_their_sides_too() -> None:
     assert numbers(after, "test") >= numbers(before, "test") & set(range(5, 120))
     assert numbers(after, "test") & set(range(80)) == numbers(before, "test") & set(range(5, 120))
     assert numbers(after, "test") & set(range(80, 120)), "of new rows some are tested on"
+
+
+def test_rows_that_are_alike_but_for_a_target_keep_their_sides_in_a_file_of_another_order_with_another_column(
+    tmp_path: Path,
+) -> None:
+    draws = np.random.default_rng(0)
+    rows = [
+        {
+            "kind": "abcd"[draws.integers(4)],
+            "fare": draws.integers(9),
+            "age": draws.integers(20),
+            "y": draws.integers(2),
+        }
+        for _ in range(300)
+    ]
+    section = SplitSection()
+
+    def split(written: list[dict[str, Any]]) -> tuple[Splits, dict[str, set[tuple[Any, ...]]]]:
+        with (tmp_path / "rows.csv").open("w", newline="") as file:
+            table = csv.DictWriter(file, [*written[0]])
+            table.writeheader()
+            table.writerows(written)
+        kinds = {"kind": "category", "fare": "number", "age": "number"}
+        args = {"path": "rows.csv", "target": "y", "columns": kinds, "task": "classification"}
+        splits = from_loaded(load_source("csv", args, tmp_path, section), section, source="csv", args=args)
+        known = ("kind", "fare", "age", "y")
+        held = {
+            name: {tuple(written[row][column] for column in known) for row in part.rows.tolist()}
+            for name, part in splits.samples.items()
+        }
+        return splits, held
+
+    before, first = split(rows)
+    marks.use(with_plans([plan_of(before)]))
+    more = [*rows, *({**row, "fare": 9 + number} for number, row in enumerate(rows[:40]))]
+    draws.shuffle(more)  # type: ignore[arg-type]
+    _, second = split([{**row, "family": draws.integers(5)} for row in more])
+    assert not first["test"] & (second["train"] | second["validation"])
+    assert second["test"] - first["test"], "of new rows some are tested on"
