@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from trainwright.tools.gates.decide import GateReport
     from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run.evidence import Resolved
 
@@ -66,5 +67,12 @@ def reference_line(evidence: Evidence, value: float | None) -> str:
     before = final.best_value(evidence.goal_metric) if final is not None else None
     if value is None or before is None:
         return f"Before it: {release}, whose value of {evidence.goal_metric} cannot be compared."
-    against = f"validation {evidence.goal_metric} {before:.6g} ({value - before:+.6g} since)"
-    return f"Before it: {release} with {against}."
+    since = f"({value - before:+.6g} since)" if _on_same_rows(evidence, final) else "on other rows: no comparison"
+    return f"Before it: {release} with validation {evidence.goal_metric} {before:.6g} {since}."
+
+
+def _on_same_rows(evidence: Evidence, run: RunEvidence | None) -> bool:
+    """Whether a run was validated on the rows of the present plan."""
+    both = [one.data.splits.get("validation") for one in (run, evidence.smoke) if one is not None]
+    prints = {one.fingerprint for one in both if one is not None}
+    return len(both) == 2 and len(prints) == 1

@@ -13,6 +13,7 @@ from trainwright.tools import projects
 from trainwright.tools.gates.decide import evaluate
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.reports.markdown import reference_line
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import IntegrityError
@@ -68,6 +69,8 @@ def test_after_a_release_grown_data_keep_their_sides_and_some_new_rows_are_teste
     run = workspace.run_directory(NAME, again.run_id)
     sizes = [one.part(Data).splits["test"].size for one in (first, run)]
     assert sizes[1] > sizes[0] + 3
+    with workspace.session() as session:
+        assert "on other rows: no comparison" in reference_line(Evidence(session, workspace, NAME), 0.9)
     (run.artifacts / FILE).write_bytes(b"x" * 24)
     with pytest.raises(IntegrityError, match="not as the run wrote it"):
         run.part(SplitRows).read(run.artifacts)
