@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.evaluation.process import isolated_environment
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.section import Entry
+from trainwright.trainer.metrics.evaluate import is_taken
 from trainwright.trainer.run.evidence import Code
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ WORKER = "trainwright.trainer.jobs.own_metric"
 OWN = "own"
 """Key of an evaluated split: names of the metrics that are the user's functions."""
 TIMEOUT_SECONDS = 120.0
+NOT_KEPT = "the program's outputs on these rows are not kept"
 
 
 def own_entries(config: TrainingConfig) -> list[Entry]:
@@ -51,9 +53,13 @@ def add_own_metrics(run: Sealed, entries: list[Entry], answer: dict[str, Any], f
         name = entry.use.rpartition(":")[2]
         found = _answer_of(run, entry, splits, folder, has_intervals=not _has_groups(answer))
         for split, record in answer["splits"].items():
-            _put(record, found.get("values", {}).get(split, {}), found.get("intervals", {}).get(split, {}))
-            if not found.get("values", {}).get(split):
-                record["not_computed"][name] = found.get("problem", "the program's outputs on these rows are not kept")
+            values = found.get("values", {}).get(split, {})
+            taken = [one for one in values if is_taken(one) or one in record["metrics"]]
+            if taken or not values:
+                named = f"your function gave a value the name {taken[0]!r}, which is taken" if taken else NOT_KEPT
+                record["not_computed"][name] = found.get("problem", named)
+            else:
+                _put(record, values, found.get("intervals", {}).get(split, {}))
 
 
 def _put(record: dict[str, Any], values: Mapping[str, float], intervals: Mapping[str, list[float]]) -> None:

@@ -152,6 +152,9 @@ def read_goal(request: PlanRequest, task: str | None, facts: Mapping[str, Any]) 
         goal.metric = None
     if goal.metric in OF_CLASS_1:
         _settle_class(request, first, facts, goal)
+    if goal.metric == "f1" and (names := facts.get("class_names")):
+        told = f"f1 is the mean of both classes (macro); that of {names[1]!r} alone is f1_binary"
+        goal.assumed = [*(one for one in goal.assumed if "(macro)" not in one), told]
     same = first if first is not None and _is_same(first, goal, request.metric) else None
     others = [one.words for one in spoken.named if one is not same and one.word.metric != goal.metric]
     if goal.metric is not None and others:

@@ -14,7 +14,7 @@ from trainwright.trainer.data.fingerprint import SplitRecord
 from trainwright.trainer.data.first_look import FirstLook, Found
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.split_methods import METHODS
-from trainwright.trainer.data.split_methods.keeping import kept_sides
+from trainwright.trainer.data.split_methods.keeping import is_kept, kept_sides
 from trainwright.trainer.data.split_methods.rows import NAMES, Array, Codes, Indices, Rows, without_keys
 
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from trainwright.trainer.data.text.language import TextRecord
 
 
+KEPT = (
+    " Rows that an earlier plan of the project tested on stay test rows, and its others become none: bring rows that "
+    "it did not have, or create another project for these."
+)
 PIECE = 1 << 22
 """Samples that are processed together where an array of all would be wider than the kept one."""
 
@@ -74,7 +78,7 @@ def split_rows(rows: Rows, section: SplitSection) -> dict[str, Indices]:
             f"{distinct} distinct samples are too few for the split: {', '.join(empty)} would be empty."
             if section.key is None
             else f"Split by {section.by} of {section.of}, {', '.join(empty)} would be empty.",
-            remedy="Give more samples, or change data.split.validation and data.split.test.",
+            remedy="Give more samples, or change data.split.validation and data.split.test." + KEPT * is_kept(),
             details={"samples": rows.size, "distinct": distinct},
         )
     return splits

@@ -51,6 +51,11 @@ def require_own_name(name: str, place: str) -> None:
     )
 
 
+def is_taken(name: str) -> bool:
+    """Return whether a name is a built-in metric's, or that of something the engine measures."""
+    return _same(name) in MEASURED or _same(name) in BUILT_IN
+
+
 def require_free(name: str, metric: Metric, values: Iterable[str]) -> None:
     """Check a name that a metric returned against the names of the values before it.
 

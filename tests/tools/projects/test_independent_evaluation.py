@@ -244,6 +244,23 @@ def test_a_function_of_the_users_is_computed_of_the_programs_outputs_in_a_proces
     assert verify_workspace(workspace.path).problems == []
 
 
+@pytest.mark.requirement("GATE-6", "GATE-5")
+def test_a_function_cannot_put_its_value_under_a_certified_metrics_name(planned: Callable[..., Workspace]) -> None:
+    code = MODEL + "\n\ndef share(outputs, targets):\n    return SHARE\n"
+    trains = "import sys\nTRAINS = any(name.endswith('trainer.engine.loop') for name in sys.modules)\n"
+    code += trains + "SHARE = 0.5 if TRAINS else {'share': 0.5, 'accuracy': 1.0, 'loss': 0.0}\n"
+    metric = {"use": "flower_model.py:share"}
+    workspace = planned(code, goal=SHARE, metrics=[metric, "accuracy"])
+    train(workspace, RunKind.BASELINE)
+    (found,) = entries(workspace, "run_evaluated")
+    of_validation = found["splits"]["validation"]
+    assert of_validation["metrics"]["accuracy"] == pytest.approx(found["reported"]["validation"]["accuracy"])
+    assert of_validation["metrics"]["accuracy"] < 1
+    assert of_validation["metrics"]["loss"] > 0
+    assert "which is taken" in of_validation["not_computed"]["share"]
+    assert "own" not in of_validation
+
+
 @pytest.mark.requirement("GATE-6", "GATE-1")
 def test_a_function_that_knows_where_it_is_asked_closes_the_gate_with_both_figures(
     planned: Callable[..., Workspace],

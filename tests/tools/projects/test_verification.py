@@ -44,6 +44,7 @@ def test_every_verdict_of_a_whole_project_is_derived_again_to_the_letter(at: At)
     report = verify_workspace(at("finished").path)
     assert report.findings == []
     assert report.checked["verdicts"] == 5
+    assert report.checked["times"] > 5
 
 
 def test_an_entry_that_is_dated_before_the_one_it_follows_is_named() -> None:

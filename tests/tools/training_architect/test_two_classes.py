@@ -46,6 +46,15 @@ def test_what_is_taken_of_a_metric_of_class_1_is_said(sentence, data, said):
     assert any(said in one for one in reading.assumed)
 
 
+@pytest.mark.parametrize("metric", [None, "f1"])
+def test_an_f1_of_two_classes_is_told_once_as_the_mean_of_both_beside_that_of_class_1(metric):
+    data = {"use": "csv", "args": {"path": "titanic.csv", "target": "survived"}}
+    asked_for = {} if metric is None else {"metric": metric}
+    request, _ = with_intent(read_request(intent="F1 of at least 0.7: who survived", data=data, **asked_for))
+    told = [one for one in read_task(request, {"data": table("titanic.csv")}).assumed if "macro" in one]
+    assert told == ["f1 is the mean of both classes (macro); that of '1' alone is f1_binary"]
+
+
 def test_two_classes_are_turned_round_as_the_question_says():
     sentence = "spam, F1 of the class ham at least 0.9"
     _, reading = asked(sentence, "sms.csv")

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data import marks
 from trainwright.trainer.data.assemble import from_loaded, from_user
 from trainwright.trainer.data.sections import SplitSection
@@ -190,3 +191,17 @@ def test_rows_that_are_alike_but_for_a_target_keep_their_sides_in_a_file_of_anot
     _, second = split([{**row, "family": draws.integers(5)} for row in more])
     assert not first["test"] & (second["train"] | second["validation"])
     assert second["test"] - first["test"], "of new rows some are tested on"
+
+
+def test_a_split_that_the_kept_sides_leave_empty_is_refused_with_both_ways_out() -> None:
+    samples = [(np.array([number], dtype=np.float32), number % 2) for number in range(60)]
+    before = from_user(samples, SplitSection(), source="mine.py:rows", seed=0)
+    marks.use(with_plans([plan_of(before)]))
+    tested = {int(before.samples["test"][place][0][0]) for place in range(len(before.samples["test"]))}
+    untested = [sample for sample in samples if int(sample[0][0]) not in tested]
+    with pytest.raises(DataError, match="test would be empty") as caught:
+        from_user(untested, SplitSection(), source="mine.py:rows", seed=0)
+    assert "bring rows that it did not have, or create another project" in caught.value.remedy
+    more = [(np.array([number], dtype=np.float32), number % 2) for number in range(100, 160)]
+    after = from_user([*untested, *more], SplitSection(), source="mine.py:rows", seed=0)
+    assert all(after.samples["test"][place][0][0] >= 100 for place in range(len(after.samples["test"])))

@@ -16,6 +16,11 @@ DECIDED_BY_COLUMN = frozenset({"given", "time"})
 """Ways to split under which a column says where a row belongs now."""
 
 
+def is_kept() -> bool:
+    """Return whether rows keep sides here."""
+    return marks.current() is not None
+
+
 def kept_sides(codes: Codes, rows: Rows, section: SplitSection) -> Codes:
     """Return the split of each row, (rows,), by what earlier plans had them in; new rows are where `codes` has them.
 
