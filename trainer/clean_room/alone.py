@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -17,8 +18,10 @@ from .rows import Array, RefusalError
 MOST_ROWS, FEWEST_ROWS = 256, 8
 MOST_SECONDS = 10.0
 """After which no more than the fewest rows are called alone."""
-APART, ROUNDING = 0.25, 1e-3
-"""Differences that pass: in standard deviations of the outputs (integer kernels scale by batch), and of the largest."""
+MOST_NUMBERS = 4096
+"""Of a row's output that are compared, drawn at random of more."""
+APART, ROUNDING = 0.02, 1e-6
+"""Differences of a number that pass: in its standard deviations over the rows, and as a share of its largest value."""
 REMEDY = (
     "Let the model compute each row by itself: no mean, sort, softmax or attention over the first dimension, and batch "
     "normalization with running statistics (track_running_stats=True) in evaluation mode. Then train again."
@@ -31,16 +34,14 @@ class Alone:
 
     program: Program
     rows: int
-    differences: list[float] = field(default_factory=list)
-    """Largest difference of each row that was called alone."""
-    moments: Array = field(default_factory=lambda: np.zeros(3))
-    """Number, sum and sum of squares of the outputs among others."""
-    largest: float = 0.0
+    pairs: list[tuple[Array, Array]] = field(default_factory=list)
+    """Of each row that was called: its output among others and alone, (numbers,) each."""
 
     def __post_init__(self) -> None:
         """Draw the rows."""
-        count = min(self.rows, MOST_ROWS)
-        self.chosen = np.sort(np.random.default_rng().choice(self.rows, count, replace=False))
+        self.draws = np.random.default_rng()
+        self.chosen = np.sort(self.draws.choice(self.rows, min(self.rows, MOST_ROWS), replace=False))
+        self.places: dict[int, Array] = {}
         self.until = time.monotonic() + MOST_SECONDS
 
     def compare(self, start: int, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
@@ -50,9 +51,9 @@ class Alone:
             return
         first, last = np.searchsorted(self.chosen, [start, start + len(among)])
         for row in self.chosen[first:last] - start:
-            if len(self.differences) >= FEWEST_ROWS and time.monotonic() > self.until:
+            if len(self.pairs) >= FEWEST_ROWS and time.monotonic() > self.until:
                 return
-            self._add(among[row], self._output_alone(inputs, row))
+            self.pairs.append((self._numbers(among[row]), self._numbers(self._output_alone(inputs, row))))
 
     def _output_alone(self, inputs: Mapping[str, Array], row: int) -> Array:
         """Return a row's output beside itself alone: some programs take two rows at least, others a fixed number."""
@@ -60,28 +61,34 @@ class Alone:
         alone = self.program({name: np.repeat(values[row : row + 1], count, axis=0) for name, values in inputs.items()})
         return np.asarray(next(iter(alone.values()))[0])
 
-    def _add(self, among: Array, alone: Array) -> None:
-        one, other = among.astype(float).reshape(-1), alone.astype(float).reshape(-1)
-        finite = np.isfinite(one)
-        if len(one) != len(other) or not (finite == np.isfinite(other)).all():
-            self.differences.append(np.inf)
-            return
-        one, other = one[finite], other[finite]
-        self.differences.append(float(np.abs(one - other).max(initial=0.0)))
-        self.moments += [len(one), one.sum(), np.square(one).sum()]
-        self.largest = max(self.largest, float(np.abs(one).max(initial=0.0)))
+    def _numbers(self, output: Array) -> Array:
+        """Return an output's numbers, (numbers,), or of very many the same ones of each that has as many."""
+        flat = output.reshape(-1)
+        if len(flat) > MOST_NUMBERS and len(flat) not in self.places:
+            self.places[len(flat)] = self.draws.choice(len(flat), MOST_NUMBERS, replace=False)
+        return np.asarray(flat[self.places[len(flat)]] if len(flat) > MOST_NUMBERS else flat, dtype=float)
 
     def require_same(self) -> None:
         """Raise RefusalError where a row's output depends on the rows beside it."""
-        count, total, squares = self.moments
-        mean = total / count if count else 0.0
-        deviation = float(np.sqrt(max(squares / count - mean**2, 0.0))) if count else 0.0
-        allowed = APART * deviation + ROUNDING * self.largest
-        apart = [one for one in self.differences if one > allowed]
+        apart = sum(self._differ())
         if apart:
-            some = f"{len(apart)} of {len(self.differences)} rows drawn"
             raise RefusalError(
-                f"The program answers a row by the rows beside it: alone, {some} get other outputs, by up to "
-                f"{max(apart):.3g} (outputs vary by {deviation:.3g}).",
+                f"The program answers a row by the rows beside it: alone, {apart} of {len(self.pairs)} rows drawn get "
+                "other outputs.",
                 REMEDY,
             )
+
+    def _differ(self) -> list[bool]:
+        if any(one.shape != other.shape for one, other in self.pairs):
+            return [True]
+        if len({one.shape for one, _ in self.pairs}) != 1:  # rows of their own lengths: of each its largest difference
+            return [_is_apart(one[None], other[None], np.std(one))[0] for one, other in self.pairs]
+        among, alone = (np.stack(part) for part in zip(*self.pairs, strict=True))
+        return _is_apart(among, alone, among.std(axis=0))
+
+
+def _is_apart(among: Array, alone: Array, deviation: Array | np.floating[Any]) -> list[bool]:
+    """Return for each row whether a number differs, of (rows, numbers) each; what is not finite must be the same."""
+    allowed = APART * deviation + ROUNDING * np.abs(among).max(axis=0)
+    same = (np.abs(among - alone) <= allowed) | (among == alone) | (np.isnan(among) & np.isnan(alone))
+    return [bool(one) for one in ~same.all(axis=1)]

@@ -5,6 +5,7 @@ Rows go through the program in batches, and of a batch only what the metrics nee
 
 from __future__ import annotations
 
+import hashlib
 import math
 import platform
 import time
@@ -44,7 +45,7 @@ def evaluate(order: Mapping[str, Any]) -> dict[str, Any]:
 
 def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> dict[str, Any]:
     record = order["rows"]["record"]
-    split = open_split(Path(order["rows"]["folder"]), record, name)
+    split = _opened(order, name)
     compared = comparisons(order, record)
     answer: dict[str, Any] = {"metrics": {}, "intervals": {}, "not_computed": {}, "readings": {}}
     if split.target is None and not all(each.target in split.inputs for each in compared):
@@ -65,6 +66,12 @@ def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> di
     return {"size": split.size, "rows": split.rows, **of_groups, **answer}
 
 
+def _opened(order: Mapping[str, Any], name: str) -> Split:
+    """Return a split's rows in an order that follows from the program's bytes: it is fixed, and nobody chose it."""
+    split = open_split(Path(order["rows"]["folder"]), order["rows"]["record"], name)
+    return split.drawn(int(hashlib.sha256(str(order["program"]["digest"]).encode()).hexdigest()[:16], 16))
+
+
 def _beside(order: Mapping[str, Any], program: Program, name: str) -> dict[str, Any]:
     """Return the metrics of another program on the same rows, and `paired`; or why it cannot take them (`problem`)."""
     record = order["rows"]["record"]
@@ -72,7 +79,7 @@ def _beside(order: Mapping[str, Any], program: Program, name: str) -> dict[str, 
         other = open_program(order["beside"], int(order.get("threads") or 1))
         answer = _evaluate_split({**order, "slices": [], "groups": [], "keep_outputs": None}, other, name)
         del answer["readings"]
-        split = open_split(Path(order["rows"]["folder"]), record, name)
+        split = _opened(order, name)
         both = comparisons(order, record), comparisons(order, record)
         if len(both[0]) == 1 and answer["metrics"]:
             with np.errstate(over="ignore", invalid="ignore"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,13 @@ class Column:
     """(rows, dimensions), where shapes differ."""
     ends: Array | None = None
     """Where each row ends among the values, (rows,), where shapes differ."""
+    order: Array | None = None
+    """Places of the rows among the values, (rows,), where they are not in their own order."""
+
+    @property
+    def ordered(self) -> Array:
+        """All rows of one shape, (rows, ...)."""
+        return self.values if self.order is None else self.values[self.order]
 
     def __len__(self) -> int:
         return len(self.values if self.shapes is None else self.shapes)
@@ -50,7 +57,7 @@ class Column:
     def rows(self, start: int, stop: int) -> Array:
         """Return the rows, (stop - start, ...), which have one shape."""
         if self.shapes is None or self.ends is None:
-            return self.values[start:stop]
+            return self.values[start:stop] if self.order is None else self.values[self.order[start:stop]]
         first = int(self.ends[start - 1]) if start else 0
         shape = tuple(int(size) for size in self.shapes[start])
         return self.values[first : int(self.ends[stop - 1])].reshape(stop - start, *shape)
@@ -69,6 +76,20 @@ class Split:
     bytes_per_target: float = 1.0
     groups: Array | None = None
     """Number of each row's group, (rows,); None: each row is one."""
+
+    def drawn(self, seed: int) -> Split:
+        """Return the rows in an order drawn by a seed: a program could know the neighbours of a row in a sorted file.
+
+        Rows of shapes of their own stay in theirs: in another their batches would be of one row each.
+        """
+        columns = [*self.inputs.values(), *([] if self.target is None else [self.target])]
+        if any(column.shapes is not None for column in columns):
+            return self
+        order = np.random.default_rng(seed).permutation(self.rows)
+        inputs = {name: replace(column, order=order) for name, column in self.inputs.items()}
+        target = None if self.target is None else replace(self.target, order=order)
+        groups = None if self.groups is None else self.groups[order]
+        return replace(self, inputs=inputs, target=target, groups=groups)
 
     @property
     def resampling(self) -> Resampling:

@@ -102,7 +102,7 @@ def _column(test: Mapping[str, Any], split: Split) -> Array | None:
     )
     if found is None or found.shapes is not None:
         return None
-    values = found.values.reshape(len(found.values), -1)
+    values = found.ordered.reshape(len(found), -1)
     place = int(test.get("column") or 0)
     if values.dtype.kind not in "biuf" or place >= values.shape[1]:
         return None

@@ -109,6 +109,48 @@ def test_a_program_that_answers_by_the_rows_beside_a_row_is_refused(room: Any) -
     assert "track_running_stats=True" in answer["remedy"]
 
 
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_a_small_share_of_the_neighbours_is_too_much_and_a_constant_hides_it_not(room: Any, offset: float) -> None:
+    from onnx import TensorProto, helper, numpy_helper
+
+    graph = helper.make_graph(
+        [
+            helper.make_node("ReduceMean", ["input"], ["mean"], keepdims=1, axes=[0]),
+            helper.make_node("Mul", ["mean", "share"], ["little"]),
+            helper.make_node("Add", ["input", "little"], ["nudged"]),
+            helper.make_node("Add", ["nudged", "offset"], ["output"]),
+        ],
+        "nudged", [helper.make_tensor_value_info("input", TensorProto.FLOAT, ["rows", 4])],
+        [helper.make_tensor_value_info("output", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.float32(value), name) for name, value in (("share", 0.5), ("offset", offset))],
+    )  # fmt: skip
+    content = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10).SerializeToString()
+    room.fix(room.inputs + np.float32(0.5), room.targets)
+    room.order["program"] = room.written("nudged.onnx", content)
+    assert "get other outputs" in room.answer()["problem"]
+
+
+def test_rows_go_through_the_program_in_an_order_that_nobody_chose(room: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trainwright.trainer.clean_room import evaluation
+
+    order = np.argsort(room.targets, kind="stable")
+    room.fix(room.inputs[order], room.targets[order])
+    room.order |= {"groups": [{"name": "class", "of": "target"}]}
+    told, seen = room.validation(), list[np.ndarray]()
+    honest = evaluation.Comparison.add
+    monkeypatch.setattr(evaluation.Comparison, "add", lambda self, outputs, given: (
+        seen.append(np.asarray(given)), honest(self, outputs, given))[1])  # fmt: skip
+    again = evaluation.evaluate(room.order)["splits"]["validation"]
+    targets = np.concatenate(seen)
+    assert sorted(targets.tolist()) == sorted(room.targets.tolist())
+    assert np.count_nonzero(np.diff(targets)) > 30, "sorted rows change their class twice"
+    assert again["metrics"] == told["metrics"]
+    shares = {name: found["rows"] for name, found in told["slices"].items()}
+    assert shares == {f"class={value}": int((room.targets == value).sum()) for value in range(3)}
+    right = (room.logits.argmax(1) == room.targets)[room.targets == 1].mean()
+    assert told["slices"]["class=1"]["metrics"]["accuracy"] == pytest.approx(right)
+
+
 def test_rows_whose_only_target_counts_nowhere_are_refused(room: Any) -> None:
     room.fix(room.inputs, np.where(np.arange(90) < 4, -100, room.targets))
     assert room.answer()["problem"].startswith("4 rows have the target -100, which no metric counts")
