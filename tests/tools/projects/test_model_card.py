@@ -16,6 +16,7 @@ import pytest
 
 from trainwright.tools import projects
 from trainwright.tools.documents.rendering import render
+from trainwright.tools.gates.caveats import BEFORE_PLANNING
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.ledger.events import RunEvaluated
@@ -71,6 +72,7 @@ def test_the_cards_first_number_is_certified_and_its_command_prints_it(
     first = next(line for line in card.splitlines() if line.startswith("**Evaluated independently"))
     assert f"test accuracy {found['test']['accuracy']:.6g} on {found['test']['rows']} rows" in first
     assert f"(validation {found['validation']['accuracy']:.6g} on" in first
+    assert f"- {BEFORE_PLANNING}" in card.partition("## Results")[0], "under the head stands what it does not show"
     assert "Reported by the training process: test " in card
     metrics = json.loads((model / "metrics.json").read_text(encoding="utf-8"))
     assert metrics["test"]["metrics"].items() >= found["certified"]["test"].items() - {("rows", 30)}

@@ -145,7 +145,7 @@ def export_tried(evidence: Evidence, line: CheckLine) -> Outcome:
     apart = found.parity.max_abs_difference if found.difference is None else found.difference
     told = f"ONNX differs by {apart:.1e}"
     if (found.problem and found.difference is None) or not apart <= tolerance:  # nan is no number within it
-        return failed(found.problem or told, required, _way_out(evidence, found))
+        return failed((found.problem or told).rstrip("."), required, _way_out(evidence, found))
     return passed(told, required)
 
 
