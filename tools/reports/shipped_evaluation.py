@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainwright.tools.evaluation import Sealed
 from trainwright.tools.evaluation.evaluate import order_of
+from trainwright.tools.evaluation.own_metrics import OWN
 from trainwright.tools.evaluation.process import CODE
 from trainwright.trainer.base.paths import files_among
 from trainwright.trainer.clean_room.shipped import figures
@@ -84,12 +85,21 @@ def ship_evaluation(evidence: Evidence, folder: Path) -> Shipped | None:
 
 
 def _record(order: dict[str, Any], found: RunEvaluated, rows: str) -> dict[str, Any]:
-    """Return the content of `evaluation.json`: the order without this machine's paths, and what it gave."""
+    """Return the content of `evaluation.json`: the order without this machine's paths, and what it gave.
+
+    What a function of the user's gave stands apart: its file is not in the folder, so nobody computes it again there.
+    """
     program = {**order["program"], "path": Path(order["program"]["path"]).name}
     kept = {name: value for name, value in order.items() if name != "libraries"}
+    own = {split: one.get(OWN, []) for split, one in found.splits.items()}
+    told = {split: figures(one) for split, one in found.splits.items()}
     return {
         "order": {**kept, "program": program, "rows": {"record": order["rows"]["record"]}},
-        "certified": {split: figures(one) for split, one in found.splits.items()},
+        "certified": {
+            split: {name: value for name, value in values.items() if name not in own[split]}
+            for split, values in told.items()
+        },
+        "by_your_function": {split: {one: told[split][one] for one in names} for split, names in own.items() if names},
         "not_computed": {split: one.get("not_computed", {}) for split, one in found.splits.items()},
         "evaluator": found.evaluator,
         "rows": rows,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.evaluation import Others, Sealed, compared_with, differences_between, evaluate_program
 from trainwright.tools.evaluation.evaluate import reported_by
+from trainwright.tools.evaluation.own_metrics import OWN
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.tools.verification.findings import Case, Finding, Found, found
 from trainwright.trainer.base.errors import TrainwrightError
@@ -84,10 +85,12 @@ def figures_again(run: Sealed, others: Others, recorded: RunEvaluated) -> list[s
         why = now.problem if now is not None else "its program is gone"
         return [] if recorded.problem else [f"run {run.directory.run_id} cannot be evaluated again: {why}"]
     before, after = _figures(recorded.splits, beside), _figures(now.splits, now.beside)
+    own = {f"{split} {name}" for split, one in recorded.splits.items() for name in one.get(OWN, [])}
     return [
         f"run {run.directory.run_id}: {name} recorded {value!r}, evaluated again {other!r}"
         for name, value in before.items()
-        if (other := after.get(name)) is None or abs(other - value) > SAME * max(abs(value), abs(other)) + 1e-9
+        if ((other := after.get(name)) is not None or name not in own)  # its file may rightly have changed
+        if other is None or abs(other - value) > SAME * max(abs(value), abs(other)) + 1e-9
     ]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from tests.worlds.warm import warm
 
 from trainwright.tools import projects
 from trainwright.tools.training_orchestrator import replay_run
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.run import RunKind
@@ -28,6 +31,8 @@ NAME = "tumours"
 GOAL = {"metric": "average_precision", "direction": "maximize", "target": 0.7}
 LABELS = {"malignant": "0 malignant", "benign": "1 benign"}
 """By name alone malignant would be class 1."""
+OWN = "def missed(outputs, targets):\n    return float(((outputs.argmax(1) == 1) & (targets == 0)).sum())\n"
+"""Malignant ones that are called benign."""
 CONFIG: dict[str, Any] = {
     "code_root": "code",
     "model": {"use": "mlp", "args": {"hidden": [8]}},
@@ -36,7 +41,7 @@ CONFIG: dict[str, Any] = {
         "args": {"path": "cells.csv", "target": "finding", "labels": LABELS},
         "split": {"test": 0.3},
     },
-    "metrics": ["f1_binary", "sensitivity", "specificity", "log_loss", "brier", "cohen_kappa"],
+    "metrics": ["f1_binary", "sensitivity", "specificity", "log_loss", "brier", "cohen_kappa", "scores.py:missed"],
     "optimizer": {"learning_rate": 0.02},
     "training": {"epochs": 4},
     "logging": {"tensorboard": False},
@@ -75,6 +80,7 @@ def test_a_released_models_figures_are_scikit_learns_on_its_outputs(tmp_path: Pa
         f"{row[0]},{row[1]},{row[4]},{['malignant', 'benign'][kind]}" for row, kind in zip(cells, benign, strict=True)
     )
     (tmp_path / "code" / "cells.csv").write_text("\n".join(["radius,texture,smooth,finding", *lines]) + "\n")
+    (tmp_path / "code" / "scores.py").write_text(OWN)
     workspace = Workspace.open(tmp_path / "workspace")
     with warm(), blank_pictures():
         release(workspace)
@@ -103,7 +109,19 @@ def test_a_released_models_figures_are_scikit_learns_on_its_outputs(tmp_path: Pa
         },
         rel=1e-4,
     )
+    of_own = float((guessed & (targets == 0)).sum())
+    assert shipped["by_your_function"]["test"] == {"missed": of_own}
+    done = subprocess.run(
+        [sys.executable, str(folder / "evaluate.py"), "--rows", str(folder / shipped["rows"])],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["agrees"] is True, done.stdout
+    assert verify_workspace(workspace.path, evaluates=True).problems == []
+    (tmp_path / "code" / "scores.py").write_text(OWN + "\n\ndef more(): ...\n")
+    assert verify_workspace(workspace.path, evaluates=True).problems == [], "the user goes on with his own file"
     card = (folder / "README.md").read_text()
+    row = next(line for line in card.splitlines() if line.startswith("| missed"))
+    assert f"| {of_own:.6g} [" in row, row
     for name, value in found.items():
         (low, high), *_ = re.findall(rf"^\| {name} \| {value:.6g} \[([\d.]+), ([\d.]+)\]", card, re.MULTILINE)
         assert float(low) < value < float(high), name
