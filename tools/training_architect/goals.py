@@ -29,6 +29,8 @@ WHAT = {
     "rmse": "root of the mean squared error, in the target's unit", "mape": "mean error as a share of the target",
     "r2": "share of the variance explained", "perplexity": "of the next token", "bits_per_byte": "of the text",
     "rouge_1": "shared words", "rouge_2": "shared pairs of words", "rouge_l": "longest common sequence",
+    "bleu": "shared runs of up to 4 words, 0 to 1", "chrf": "shared runs of up to 6 characters, 0 to 1",
+    "wer": "wrong words by words of the reference", "cer": "wrong characters by characters of the reference",
     "f1_binary": "F1 of class 1", "f2_binary": "F of class 1, recall counting twice",
     "f05_binary": "F of class 1, precision counting twice", "precision_binary": "precision of class 1",
     "recall_binary": "recall of class 1", "specificity": "recall of class 0",
@@ -50,9 +52,10 @@ WHAT = {
 BETAS = {"f1_binary": 1.0, "f2_binary": 2.0, "f05_binary": 0.5}
 NEEDLES = {"mae": 0.02, "rmse": 0.02, "mape": 0.02, "mse": 0.02**2}
 """Shares of what guessing is off by, below which an error is hardly ever reached."""
+OF_WRITING = ("rouge_l", "rouge_1", "rouge_2", "bleu", "chrf", "wer", "cer")
 OF_FORM = {"entity_f1": "token_classification", "span_f1": "question_answering", "exact_match": "question_answering",
            **dict.fromkeys(("mean_iou", *MASKS), "image_segmentation"),
-           **dict.fromkeys(("rouge_1", "rouge_2", "rouge_l"), "seq2seq")}  # fmt: skip
+           **dict.fromkeys(OF_WRITING, "seq2seq")}  # fmt: skip
 """Metrics of targets that one task alone has."""
 ANYWHERE = ("loss", "linear_probe_accuracy", "robust_accuracy")
 ALWAYS_ONE = {"recall_binary": "precision_binary", "specificity": "recall_binary"}
@@ -110,7 +113,7 @@ def _metrics_of(task: str | None) -> tuple[str, ...]:
             "perplexity",
             "bits_per_byte",
             "loss",
-            *(("rouge_l", "rouge_1", "rouge_2") if task == "seq2seq" else ()),
+            *(OF_WRITING if task == "seq2seq" else ()),
         )
     return {
         "token_classification": ("entity_f1", "accuracy", "f1"),
@@ -269,7 +272,7 @@ def _check_form(request: PlanRequest, goal: GoalReading, said: Wanted | None) ->
     known = MEASURED.get(goal.metric)
     if known is None:
         return
-    is_share = known[2] == 1.0 or goal.metric in {"mape", "smape"}
+    is_share = known[2] == 1.0 or goal.metric in {"mape", "smape", "wer", "cer"}
     if is_share and 1 < goal.target <= 100 and not (said and said.is_percent and request.target is None):
         goal.assumed.append(f"target {goal.target:g} was taken as {goal.target:g} %")
         goal.target = round(goal.target / 100, 12)

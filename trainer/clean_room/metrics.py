@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import counts, numbers, probabilities, ranks, rouge
+from . import counts, numbers, probabilities, ranks, texts
 from .counts import IGNORED, Array, classes, has_labels
 from .entities import entity_f1, tags
 from .spans import best_spans, exact_match, span_f1
@@ -79,7 +79,7 @@ OF_TWO_CLASSES = UNDEFINED_OF_ONE | {
 """Metrics that compare classes; of a single one they are NaN, or the same whatever is predicted."""
 OF_LOSS: dict[str, Callable[[float, float], float]] = {"perplexity": perplexity, "bits_per_byte": bits_per_byte}
 """Value from (mean loss in nats, bytes per target)."""
-OF_TEXTS = frozenset(rouge.OF_TEXTS)
+OF_TEXTS = frozenset(texts.OF_TEXTS)
 """Metrics of texts that a model writes word by word, which no program of one step does."""
 
 

@@ -86,6 +86,10 @@ def _of_loss(name: str, lowest: float) -> Metric:
     return Metric(name, _no_outputs, tasks=LANGUAGE, of_loss=follow, bounds=(lowest, math.inf), minimize=True)
 
 
+def _of_texts(name: str, bounds: tuple[float, float], **more: Any) -> Metric:
+    return Metric(name, _no_outputs, tasks=LANGUAGE, of_texts=True, bounds=bounds, **more)
+
+
 def array(tensor: Tensor) -> Any:
     """Return a tensor, of any shape, as numpy's array: in the same memory on the CPU; numpy has no bfloat16."""
     plain = tensor.detach().cpu()
@@ -134,7 +138,8 @@ BUILT_IN: dict[str, Metric] = {
         _of_outputs("explained_variance", NUMBERS, (-math.inf, 1.0)),
         *(_of_outputs(name, NUMBERS, CORRELATION) for name in ("pearson", "spearman")),
         _of_outputs("concordance", NUMBERS, SHARE),
-        *(Metric(f"rouge_{n}", _no_outputs, tasks=LANGUAGE, of_texts=True, bounds=SHARE) for n in ("1", "2", "l")),
+        *(_of_texts(name, SHARE) for name in ("rouge_1", "rouge_2", "rouge_l", "bleu", "chrf")),
+        *(_of_texts(name, POSITIVE, minimize=True) for name in ("wer", "cer")),
         _of_loss("perplexity", 1.0),
         _of_loss("bits_per_byte", 0.0),
     )

@@ -1,4 +1,4 @@
-"""Measures of texts that a model writes: it generates an answer to every row of a split, which is compared by words."""
+"""Measures of texts that a model writes: it generates an answer to every row of a split, which is compared."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from trainwright.trainer.clean_room.rouge import rouge
+from trainwright.trainer.clean_room.texts import OF_TEXTS
 from trainwright.trainer.data.tensors import IGNORED, to_device
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Written:
                 found = self._generated(run.model, to_device(inputs, run.device), most)
             written += self._texts(found[:, 1:].cpu())
             wanted += self._texts(labels)
-        return {name: rouge(name, written, wanted) for name in self.names}
+        return {name: OF_TEXTS[name](written, wanted) for name in self.names}
 
     def _generated(self, model: Any, inputs: dict[str, Tensor], most: int) -> Tensor:
         """Return tokens, (rows, tokens), the start of the decoder first."""

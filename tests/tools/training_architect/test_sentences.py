@@ -119,7 +119,7 @@ OPEN = [
     ("predict price, MASE at most 0.2", "diamonds.csv", ["mae", "mape"]),
     ("predict price, MAE at most 10 %", "diamonds.csv", ["mape", "mae"]),
     ("predict price with an accuracy of 90 %", "diamonds.csv", ["mae", "rmse", "mape", "r2"]),
-    ("write summaries, BLEU above 30", "book.txt", []),
+    ("write summaries, BLEU above 30", "book.txt", ["perplexity", "bits_per_byte", "loss"]),
     (
         "predict team, ROC AUC at least 0.9",
         "queues.csv",
@@ -315,6 +315,8 @@ def test_no_limit_that_a_sentence_states_is_dropped_without_a_word(stated, said)
         ("at least 80 % of them right", "auc", "names share of correct answers"),
         ("AUC of 0.8", "whole", "names AUC"),
         ("at least 80 % of them right", "accuracy", None),
+        ("a word error rate of at most 12 %", "wer", None),
+        ("BLEU of at least 30", "rouge_l", "names BLEU"),
     ],
 )
 def test_the_metric_of_a_sentence_is_told_by_its_name_and_an_adjective_is_none(sentence, metric, said):

@@ -16,6 +16,7 @@ from tests.trainer.models.tasks import BERT, CASES
 from tests.trainer.models.test_adapters import FORMS
 
 from trainwright.trainer.base.section import form_of
+from trainwright.trainer.clean_room.metrics import OF_TEXTS
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.losses.built_in import LossSection
 from trainwright.trainer.metrics import BUILT_IN as METRICS
@@ -222,7 +223,7 @@ def _of_metric(name: str) -> Values:
 
 def _beside(metric: str) -> Values:
     of_cases = {"entity_f1": "token_classification", "exact_match": "question_answering"}
-    of_cases |= {"span_f1": "question_answering", "rouge_1": "seq2seq", "rouge_2": "seq2seq", "rouge_l": "seq2seq"}
+    of_cases |= {"span_f1": "question_answering", **dict.fromkeys(OF_TEXTS, "seq2seq")}
     if metric in of_cases:
         return {"case": of_cases[metric]}
     if METRICS[metric].classes == 2 or METRICS[metric].beyond:
