@@ -115,11 +115,11 @@ def _of_runs(kind: Kind | StudyKind, run_ids: list[str]) -> Kind:
     """Return a kind of picture that runs have. Raises ConfigurationError for a study's, and without runs."""
     from trainwright.trainer.base.errors import ConfigurationError
 
-    if is_of_study(kind):
+    if is_of_study(kind) and not (kind == "importance" and run_ids):
         raise ConfigurationError(
             f"A picture of kind {kind!r} shows a study, and none is named.",
-            remedy=f"plot_metrics(study_id=…, kind={kind!r}); what each input is worth to a run stands on its page and "
-            "as `importance` in its artifacts/evaluation.json (permuted on validation rows).",
+            remedy=f"plot_metrics(study_id=…, kind={kind!r}); plot_metrics(run_ids=['latest'], kind='importance') "
+            "draws what each input is worth to a run.",
         )
     if not run_ids:
         raise ConfigurationError(

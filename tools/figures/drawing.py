@@ -8,6 +8,7 @@ from trainwright.tools.figures.calibration import calibration
 from trainwright.tools.figures.confusion import confusion
 from trainwright.tools.figures.curves import comparison, learning_curves
 from trainwright.tools.figures.gradients import gradient_flow
+from trainwright.tools.figures.inputs import importance
 from trainwright.tools.figures.machine import learning_rate, utilisation
 from trainwright.tools.figures.probes import batch_size, range_test
 from trainwright.tools.figures.ranks import precision_recall, roc
@@ -32,6 +33,7 @@ DRAWN: dict[str, Callable[[list[RunRecord], Path], Path]] = {
     "roc": roc,
     "precision_recall": precision_recall,
     "calibration": calibration,
+    "importance": importance,
     "worst_samples": worst_samples,
     "range_test": range_test,
     "batch_size": batch_size,

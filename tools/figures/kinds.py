@@ -14,5 +14,5 @@ STUDY_KINDS: tuple[StudyKind, ...] = get_args(StudyKind)
 
 
 def is_of_study(kind: Kind | StudyKind) -> TypeGuard[StudyKind]:
-    """Return whether a kind of picture shows a study and not runs."""
+    """Return whether a kind of picture shows a study; `importance` shows runs too."""
     return kind in STUDY_KINDS

@@ -26,6 +26,7 @@ from trainwright.tools.versions import version_of
 from trainwright.trainer.base.text import one_line
 from trainwright.trainer.config import flatten
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.evaluation import Evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from trainwright.trainer.run.results import Export
 
 MOST_ROWS = 30
+MOST_INPUTS = 10
 FOLDERS = ("evaluation/", "rows/")
 """Below the model's folder, named without their files."""
 UNCERTIFIED = " (reported by the training process)"
@@ -132,9 +134,26 @@ def model_card(
         configurations=configurations_beside(evidence) if evidence.improvement[0].get("validated") else [],
         **looked_at_values(evidence, final, with_test=True),
         **slices_values(evidence.export),
+        importance=_importance(final),
         chosen=evidence.study or len(attempts(evidence)) > 1,
     )
     return f"---\n{_head(evidence.export, final.data, label, evidence.name)}\n---\n\n{text}"
+
+
+def _importance(final: RunEvidence) -> dict[str, Any] | None:
+    """Return the inputs whose effect is shown, the largest first, and the names of the others; None without any."""
+    found = final.directory.part(Evaluation).importance
+    if found is None or not found.columns:
+        return None
+    shown = [one for one in found.columns if one.is_shown]
+    others = [one.column for one in found.columns if not one.is_shown]
+    return {
+        "score": found.score,
+        "rows": found.rows,
+        "shown": shown[:MOST_INPUTS],
+        "others": others[:MOST_ROWS],
+        "left_out": found.left_out,
+    }
 
 
 def reported_by_export(found: Export) -> Reported:

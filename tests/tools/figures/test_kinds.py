@@ -43,6 +43,20 @@ def test_what_a_run_did_not_record_is_named_with_the_next_call(make_run, tmp_pat
     assert not (tmp_path / "a.png").exists()
 
 
+def test_importance_draws_each_input_with_its_interval_and_names_those_beyond(predicted, drawn, texts, tmp_path):
+    columns = [
+        {"column": f"input {one}", "worsening": 1.0 / (one + 1), "interval": (0.5 / (one + 1), 1.5 / (one + 1))}
+        for one in range(22)
+    ]
+    evaluation = {"importance": {"score": "accuracy", "rows": 90, "columns": columns, "left_out": 3}}
+    draw("importance", [predicted(evaluation=evaluation, loss=np.zeros(90))], tmp_path / "a.png")
+    shown = texts(drawn[0])
+    assert "accuracy lost when permuted on 90 validation rows" in shown
+    assert "input 19" in shown
+    assert "input 20" not in shown
+    assert any("5 further ones not drawn" in text for text in shown)
+
+
 def test_a_kind_of_one_run_refuses_several_and_names_those_that_overlay(make_run, tmp_path):
     runs = [make_run("a").run, make_run("b").run]
     with pytest.raises(ConfigurationError, match="shows one run") as caught:

@@ -14,9 +14,11 @@ from trainwright.trainer.assembly.assemble import assemble
 from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.jobs.evaluation import outputs
 from trainwright.trainer.jobs.evaluation.forms import CLASSES, LABELS, NUMBERS, PLACES, form_of, kept_of
+from trainwright.trainer.jobs.evaluation.importance import BLOCKS, by_block, measured_of, told_together
 from trainwright.trainer.jobs.evaluation.record import evaluation
+from trainwright.trainer.jobs.evaluation.shown import Place
 from trainwright.trainer.run import RunKind
-from trainwright.trainer.run.evaluation import FILE, Evaluation
+from trainwright.trainer.run.evaluation import FILE, Evaluation, Importance
 from trainwright.trainer.run.evidence import Summary
 from trainwright.trainer.supervision.stop import StopRequest
 
@@ -69,7 +71,14 @@ def test_a_tables_rows_have_their_cells_and_its_columns_an_importance(open_sessi
     assert worst.inputs["mean radius"] == pytest.approx(float(samples.raw[worst.row][0][0]), rel=1e-4)
     assert worst.target in {"malignant", "benign"}
     assert found.importance is not None
-    assert (found.importance.score, len(found.importance.columns), found.importance.left_out) == ("loss", 30, 0)
+    names = [one.column.split(" + ") for one in found.importance.columns]
+    assert (found.importance.score, sum(map(len, names)), found.importance.left_out) == ("loss", 30, 0)
+    assert any({"mean radius", "mean perimeter", "mean area"} <= set(each) for each in names)
+    assert ["mean texture", "worst texture"] in names
+    assert ["mean smoothness"] in names
+    for one in found.importance.columns:
+        assert one.interval is not None
+        assert one.interval[0] <= one.worsening <= one.interval[1]
 
 
 @pytest.mark.requirement("TUNE-4")
@@ -92,6 +101,49 @@ def test_a_column_that_the_model_does_not_read_has_no_importance(open_session: A
     worsening = {one.column: one.worsening for one in found.importance.columns}
     assert worsening.pop("age") != 0.0
     assert set(worsening.values()) == {0.0}
+    assert [one.column for one in found.importance.columns if one.is_shown] in (["age"], [])
+
+
+def test_columns_of_which_one_tells_another_are_permuted_together() -> None:
+    draws = np.random.default_rng(0)
+    sex, child, age = draws.integers(0, 2, 800), draws.random(800) < 0.09, draws.normal(30.0, 9.0, 800)
+    who, letters, noise = np.where(child, 2, sex), draws.integers(0, 300, 800), draws.normal(size=800)
+    columns = {
+        "sex": np.eye(2)[sex],
+        "who": np.eye(3)[who],
+        "age": age[:, None],
+        "days": 365 * age[:, None] + 30 * noise[:, None],
+        "noise": noise[:, None],
+        "ticket": np.eye(300)[letters],
+        "constant": np.ones((800, 1)),
+    }
+    places, start = [], 0
+    for name, inputs in columns.items():
+        places.append(Place(name, start, inputs.shape[1], "number", {}))
+        start += inputs.shape[1]
+    groups = told_together(np.concatenate(list(columns.values()), axis=1), places)
+    names = [[one.name for one in group] for group in groups]
+    assert names == [["sex", "who"], ["age", "days"], ["noise"], ["ticket"], ["constant"]]
+
+
+def test_an_interval_of_importance_holds_what_many_more_rows_say() -> None:
+    draws = np.random.default_rng(1)
+
+    def measured(rows: int) -> Importance:
+        raw = torch.from_numpy(draws.normal(size=(rows, 2)))
+        target = 2.0 * raw[:, 0] + torch.from_numpy(draws.normal(size=rows))
+        blocks = draws.permutation(rows) % BLOCKS
+
+        def score(permuted: torch.Tensor) -> Any:
+            errors = (2.0 * permuted[:, 0] - target).abs().numpy()
+            return -by_block(lambda of: float(errors[of].mean()), blocks)
+
+        return measured_of(score, raw, score(raw), [Place("first", 0, 1, "number", {})], draws)
+
+    truth = measured(20_000).worsening
+    held = [one.interval[0] <= truth <= one.interval[1] for one in (measured(200) for _ in range(20)) if one.interval]
+    assert len(held) == 20
+    assert sum(held) >= 16
 
 
 def test_evaluating_draws_nothing_and_leaves_the_weights(open_session: Any) -> None:

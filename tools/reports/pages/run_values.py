@@ -100,7 +100,7 @@ def _evaluation(found: Evaluation) -> dict[str, Any] | None:
         "latency": ", ".join(f"{name.replace('_', ' ')} {value:g} ms" for name, value in times.items()),
         "pairs": pairs[:MOST_PAIRS],
         "score": importance.score if importance else None,
-        "importance": [(one.column, one.worsening, one.deviation) for one in importance.columns[:MOST_COLUMNS]]
+        "importance": [(one.column, one.worsening, one.interval_text) for one in importance.columns[:MOST_COLUMNS]]
         if importance
         else [],
         "worst_head": ["row", "loss", "label", "predicted", *columns],

@@ -1,12 +1,15 @@
 """Permutation importance of a table's columns: how much worse the model is on validation rows without each.
 
 Breiman 2001, "Random forests", section 10; Fisher et al. 2019, arXiv:1801.01489, for any model. Cells are permuted
-before preprocessing, so a category counts once, however many inputs it becomes. Correlated columns share importance.
+before preprocessing, so a category counts once, however many inputs it becomes. Columns of which one tells another
+(sex and who) are permuted together: one by one, each would seem needless beside the other.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,17 +21,25 @@ from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.evaluation.forms import kept_of
 from trainwright.trainer.jobs.evaluation.outputs import Array, Call, Outputs
-from trainwright.trainer.jobs.evaluation.shown import is_table, table_columns
+from trainwright.trainer.jobs.evaluation.shown import Place, is_table, table_columns
 from trainwright.trainer.run.evaluation import Importance, PermutationImportance
 
 MOST_ROWS = 2000
 MOST_COLUMNS = 40
 PERMUTATIONS = 3
-MOST_SECONDS = 2.0
+MOST_SECONDS = 5.0
+FEWEST_AT_ONCE = 256
+"""Rows of a forward pass, where the run's batches are smaller."""
+TOLD = 0.8
+"""Share of a column's variance, adjusted for the inputs used, from which another column tells it."""
+BLOCKS = 20
+"""Parts of the rows of which one is left out at a time, for the interval over rows (jackknife: Efron & Tibshirani 1993,
+chapter 11)."""
+Z = 1.96
 
 
 class _Scorer:
-    """Scores a model on a table's rows: the larger the better.
+    """Scores a model on a table's rows, with each block of rows left out in turn: the larger the better.
 
     Args:
         raw: encoded rows before preprocessing, (rows, inputs).
@@ -40,13 +51,14 @@ class _Scorer:
         assert isinstance(samples, TensorSamples)  # noqa: S101 - the caller has checked it
         self.raw, self.target = samples.column(0)[places], samples.column(1)[places]
         self.prepare = samples.prepare
-        self.call, self.form, self.size = call, found.form, session.work.batch_size or MOST_ROWS
+        self.call, self.form, self.size = call, found.form, max(session.work.batch_size or MOST_ROWS, FEWEST_AT_ONCE)
         section = session.config.selection
         self.metric = section.metric if section.metric in metrics.OF_OUTPUTS else None
         self.sign = 1.0 if self.metric is not None and section.direction == "maximize" else -1.0
+        self.blocks = np.random.default_rng(0).permutation(len(self.raw)) % min(BLOCKS, len(self.raw))
 
-    def __call__(self, raw: Tensor) -> float:
-        """Return the score of rows, (rows, inputs)."""
+    def __call__(self, raw: Tensor) -> Array:
+        """Return the score of rows, (rows, inputs): of all, then without each block, (1 + blocks,)."""
         outputs, losses = [], []
         for start in range(0, len(raw), self.size):
             rows = raw[start : start + self.size]
@@ -54,14 +66,25 @@ class _Scorer:
             output, target = self.call((inputs, self.target[start : start + self.size]))
             outputs.append(output.float().cpu())
             losses.append(kept_of(self.form, output, target).loss)
-        if self.metric is not None:
+        if (metric := self.metric) is not None:
+            found, targets = torch.cat(outputs).numpy(), self.target.numpy(force=True)
             try:
-                value = metrics.compute(self.metric, torch.cat(outputs).numpy(), self.target.numpy(force=True))
+                return self.sign * by_block(lambda of: metrics.compute(metric, found[of], targets[of]), self.blocks)
             except (ValueError, IndexError):  # not of these outputs
                 self.metric, self.sign = None, -1.0
-            else:
-                return self.sign * value
-        return self.sign * float(torch.cat(losses).double().mean())
+        each = torch.cat(losses).double().numpy()
+        return self.sign * by_block(lambda of: float(each[of].mean()), self.blocks)
+
+
+def by_block(value: Callable[[Array], float], blocks: Array) -> Array:
+    """Return a value of all rows, then of those outside each block, (1 + blocks,).
+
+    Args:
+        value: of a mask of rows, (rows,).
+        blocks: number of each row's block, (rows,).
+    """
+    kept = [np.ones(len(blocks), dtype=bool), *(blocks != block for block in range(int(blocks.max()) + 1))]
+    return np.array([value(of) for of in kept])
 
 
 def permutation_importance(session: Session, call: Call, found: Outputs) -> PermutationImportance | None:
@@ -73,26 +96,72 @@ def permutation_importance(session: Session, call: Call, found: Outputs) -> Perm
     chosen = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS)).round().astype(int))]
     score = _Scorer(session, call, found, chosen)
     columns = table_columns(session.work.splits, score.raw.shape[1])
+    groups = told_together(score.raw.numpy(force=True), columns[:MOST_COLUMNS])
     score(score.raw)  # which finds out whether the metric is of these outputs
     whole, draws = score(score.raw), np.random.default_rng(0)
     measured: list[Importance] = []
-    for column in columns[:MOST_COLUMNS]:
+    for group in groups:
         if measured and time.monotonic() - started > MOST_SECONDS:
             break
-        drops = []
-        for _ in range(PERMUTATIONS):
-            raw = score.raw.clone()
-            part = slice(column.start, column.start + column.width)
-            raw[:, part] = raw[torch.from_numpy(draws.permutation(len(raw)))][:, part]
-            drops.append(whole - score(raw))
-        measured.append(
-            Importance(column=column.name, worsening=float(np.mean(drops)), deviation=float(np.std(drops, ddof=1)))
-        )
+        measured.append(measured_of(score, score.raw, whole, group, draws))
     measured.sort(key=lambda one: -one.worsening)
     return PermutationImportance(
         score=score.metric or "loss", permutations=PERMUTATIONS, rows=len(chosen), columns=measured,
-        left_out=len(columns) - len(measured),
+        left_out=len(columns) - sum(len(group) for group in groups[: len(measured)]),
     )  # fmt: skip
+
+
+def measured_of(
+    score: Callable[[Tensor], Array], raw: Tensor, whole: Array, group: list[Place], draws: np.random.Generator
+) -> Importance:
+    """Return the importance of columns that are permuted together; its interval is over rows and permutations.
+
+    Args:
+        score: of rows, (rows, inputs): of all, then without each block, (1 + blocks,).
+        raw: (rows, inputs).
+        whole: the score of `raw`.
+    """
+    inputs = np.concatenate([np.arange(one.start, one.start + one.width) for one in group])
+    drops = []
+    for _ in range(PERMUTATIONS):
+        permuted = raw.clone()
+        permuted[:, inputs] = raw[torch.from_numpy(draws.permutation(len(raw)))][:, inputs]
+        drops.append(whole - score(permuted))
+    (mean, *without), deviation = np.mean(drops, axis=0), float(np.std([one[0] for one in drops], ddof=1))
+    over_rows = (len(without) - 1) * float(np.var(without))
+    half = Z * float(np.sqrt(over_rows + deviation**2 / PERMUTATIONS))
+    name = " + ".join(one.name for one in group)
+    return Importance(column=name, worsening=mean, deviation=deviation, interval=(mean - half, mean + half))
+
+
+def told_together(raw: Array, columns: Sequence[Place]) -> list[list[Place]]:
+    """Return columns in groups: in one stand those of which one tells another, by linear regression.
+
+    Args:
+        raw: encoded rows before preprocessing, (rows, inputs).
+        columns: where each column stands among the inputs.
+    """
+    spans, centred = [], []
+    for one in columns:
+        part = np.nan_to_num(raw[:, one.start : one.start + one.width].astype(np.float64))
+        part = part - part.mean(axis=0)
+        left, sizes, _ = np.linalg.svd(part, full_matrices=False)
+        spans.append(left[:, sizes > 1e-9 * max(float(sizes.max(initial=0.0)), 1e-300)])
+        centred.append(part)
+    group = list(range(len(columns)))
+    for first, second in itertools.permutations(range(len(columns)), 2):
+        if group[first] != group[second] and _share_told(spans[first], centred[second]) >= TOLD:
+            group = [group[first] if each == group[second] else each for each in group]
+    return [[column for column, of in zip(columns, group, strict=True) if of == each] for each in dict.fromkeys(group)]
+
+
+def _share_told(span: Array, centred: Array) -> float:
+    """Return the adjusted R² of a column's inputs, (rows, inputs), regressed on a column's span, (rows, rank)."""
+    total, (rows, rank) = float(np.square(centred).sum()), span.shape
+    if not total or not rank or rows <= 4 * (rank + 1):
+        return 0.0
+    share = float(np.square(span.T @ centred).sum()) / total
+    return 1.0 - (1.0 - share) * float(rows - 1) / float(rows - rank - 1)
 
 
 def latency_ms(session: Session, call: Call, batch: Any) -> dict[str, float]:
