@@ -27,12 +27,12 @@ INTERVAL_SECONDS = 20.0
 Values = dict[str, float]
 
 
-def main() -> int:
-    """Answer the order; what the user's code prints goes to standard error."""
+def main(answered: Callable[[Mapping[str, Any]], dict[str, Any]]) -> int:
+    """Answer the order on standard input; what the user's code prints goes to standard error."""
     answer_to = os.dup(1)
     os.dup2(2, 1)
     try:
-        answer = _answered(json.loads(sys.stdin.read()))
+        answer = answered(json.loads(sys.stdin.read()))
     except BaseException as error:  # noqa: BLE001 - whatever the user's function raises
         answer = {"problem": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"}
     with os.fdopen(answer_to, "w", encoding="utf-8") as out:
@@ -42,7 +42,7 @@ def main() -> int:
 
 def _answered(order: Mapping[str, Any]) -> dict[str, Any]:
     torch.set_num_threads(1)
-    compute = _function(Path(order["file"]), order["callable"], order["args"])
+    compute = function_of(Path(order["file"]), order["callable"], order["args"])
     values: dict[str, Values] = {}
     intervals: dict[str, dict[str, list[float]]] = {}
     for split, folder in order["splits"].items():
@@ -59,7 +59,8 @@ def _tensor(path: Path) -> torch.Tensor:
     return torch.from_numpy(np.load(path, allow_pickle=False))
 
 
-def _function(file: Path, name: str, args: Mapping[str, Any]) -> Callable[[Any, Any], Any]:
+def function_of(file: Path, name: str, args: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return the user's function with its arguments, or an instance of their class."""
     found = importlib.util.spec_from_file_location(file.stem, file)
     assert found is not None  # noqa: S101 - for the type
     assert found.loader is not None  # noqa: S101
@@ -84,4 +85,4 @@ def _intervals(name: str, compute: Callable[[Any, Any], Any], outputs: Any, targ
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(_answered))
