@@ -60,6 +60,7 @@ def add_own_metrics(run: Sealed, entries: list[Entry], answer: dict[str, Any], f
                 record["not_computed"][name] = found.get("problem", named)
             else:
                 _put(record, values, found.get("intervals", {}).get(split, {}))
+                _put_rivals(record, values, found.get("rivals", {}).get(split, {}))
 
 
 def _put(record: dict[str, Any], values: Mapping[str, float], intervals: Mapping[str, list[float]]) -> None:
@@ -73,6 +74,16 @@ def _put(record: dict[str, Any], values: Mapping[str, float], intervals: Mapping
         record["metrics"][one] = value
         record[OWN] = sorted({*record.get(OWN, []), one})
         record["intervals"] |= {one: ends} if ends else {}
+
+
+def _put_rivals(record: dict[str, Any], values: Mapping[str, float], found: Mapping[str, dict[str, Any]]) -> None:
+    """Put what the same function says of rivals' outputs, and of the differences, by the file that these are in."""
+    for rival in record.get("rivals", {}).values():
+        theirs = found.get(rival.get("kept", ""), {})
+        told = {one: value for one, value in theirs.get("values", {}).items() if one in values and math.isfinite(value)}
+        ends = {one: pair for one, pair in theirs.get("intervals", {}).items() if all(map(math.isfinite, pair))}
+        rival.setdefault("metrics", {}).update(told)
+        rival.setdefault("paired", {"intervals": {}})["intervals"] |= ends
 
 
 def _has_groups(answer: Mapping[str, Any]) -> bool:

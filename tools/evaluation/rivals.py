@@ -49,4 +49,7 @@ def add_problems(rivals: list[dict[str, Any]], answer: dict[str, Any]) -> None:
         problems = {one["name"]: {"problem": one["problem"]} for one in rivals if "problem" in one}
         found = split.get("rivals", {}) | problems
         if found:
-            split["rivals"] = {name: {"told": told[name], **one} for name, one in found.items()}
+            split["rivals"] = {
+                name: {"told": told[name], **{key: value for key, value in one.items() if key != "kept"}}
+                for name, one in found.items()
+            }

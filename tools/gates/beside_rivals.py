@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.bounds import is_smaller_better
 from trainwright.trainer.run.rivals import Rivals
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.run_evidence import RunEvidence
@@ -47,7 +48,7 @@ def validation_text(run: RunDirectory, metric: str, value: float | None) -> str 
     scored = {one.told: one.metrics for one in part.rivals if one.metrics}
     if not scored:
         return None
-    told, name = _strongest(scored, metric)
+    told, name = _strongest(scored, metric, is_smaller_better)
     of_model = f"the model {value:.4g}, whose epoch was chosen by them; " * (name == metric and value is not None)
     return f"{name} on the same {part.validation_rows} validation rows: {of_model}{told} {scored[told][name]:.4g}."
 
@@ -61,9 +62,9 @@ def compared_text(evidence: Evidence, run: RunEvidence, split: str) -> str:
     rivals = {name: one for name, one in record.get("rivals", {}).items() if one.get("metrics")}
     reference = [rivals.pop(own)] if own in rivals else []
     if rivals:
-        strongest, _ = _strongest({name: one["metrics"] for name, one in rivals.items()}, evidence.goal_metric)
-        reference = [rivals[strongest], *reference]
-    told = [_compared(record, split, one, evidence.goal_metric) for one in reference]
+        metrics = {name: one["metrics"] for name, one in rivals.items()}
+        reference = [rivals[_strongest(metrics, evidence.goal_metric, partial(_is_minimized, evidence))[0]], *reference]
+    told = [_compared(evidence, record, split, one) for one in reference]
     problems = [one for one in record.get("rivals", {}).values() if "problem" in one]
     return " ".join([*filter(None, told), *(f"No figure of {one['told']}: {one['problem']}." for one in problems)])
 
@@ -75,25 +76,33 @@ def word_of(interval: Sequence[float] | None, *, is_minimized: bool) -> str:
     return BETTER if (interval[0] > 0) != is_minimized else WORSE
 
 
-def _strongest(scored: dict[str, dict[str, float]], metric: str) -> tuple[str, str]:
+def _is_minimized(evidence: Evidence, metric: str) -> bool:
+    """Return whether the least value of a metric is the best: the goal's as the goal says."""
+    is_goals = metric == evidence.goal_metric
+    return evidence.goal["direction"] == "minimize" if is_goals else is_smaller_better(metric)
+
+
+def _strongest(
+    scored: dict[str, dict[str, float]], metric: str, is_minimized: Callable[[str], bool]
+) -> tuple[str, str]:
     """Return whose score is the best, and by which metric: the one asked for, or the first where one has it not."""
     name = metric if all(metric in scores for scores in scored.values()) else next(iter(next(iter(scored.values()))))
     known = {who: scores[name] for who, scores in scored.items() if name in scores}
-    best = min if is_smaller_better(name) else max
+    best = min if is_minimized(name) else max
     return best(known, key=lambda who: known[who]), name
 
 
-def _compared(record: dict[str, Any], split: str, rival: dict[str, Any], metric: str) -> str:
+def _compared(evidence: Evidence, record: dict[str, Any], split: str, rival: dict[str, Any]) -> str:
     """Return figures, difference, its interval and the word; '' where no metric is of both."""
     shared = [name for name in rival["metrics"] if name in record["metrics"]]
     if not shared:
         return ""
-    name = metric if metric in shared else shared[0]
+    name = evidence.goal_metric if evidence.goal_metric in shared else shared[0]
     ours, theirs = record["metrics"][name], rival["metrics"][name]
     interval = rival.get("paired", {}).get("intervals", {}).get(name)
     over = f" over {record['groups']} groups" if record.get("groups") else ""
     between = f"95 % interval{over} {interval[0]:.3g} to {interval[1]:.3g}" if interval else "too few rows to tell"
-    word = WORDS[word_of(interval, is_minimized=is_smaller_better(name))]
+    word = WORDS[word_of(interval, is_minimized=_is_minimized(evidence, name))]
     return (
         f"{name} on the same {record['rows']} {split} rows: the model {ours:.4g}, {rival['told']} {theirs:.4g}; "
         f"difference {ours - theirs:+.3g} ({between}): {word}."

@@ -86,7 +86,8 @@ def figures_again(run: Sealed, others: Others, recorded: RunEvaluated) -> list[s
         return [] if recorded.problem else [f"run {run.directory.run_id} cannot be evaluated again: {why}"]
     before, after = _figures(recorded.splits, beside), _figures(now.splits, now.beside)
     own = {f"{split} {name}" for split, one in recorded.splits.items() for name in one.get(OWN, [])}
-    own |= {name for name in before if name.endswith(f" of {run.directory.specification().config.reference}")}
+    reference = run.directory.specification().config.reference
+    own |= {name for name in before if name.partition(" of ")[0] in own or name.endswith(f" of {reference}")}
     return [
         f"run {run.directory.run_id}: {name} recorded {value!r}, evaluated again {other!r}"
         for name, value in before.items()

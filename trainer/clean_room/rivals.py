@@ -24,7 +24,8 @@ def rivals_beside(
 ) -> dict[str, Any]:
     """Return {metrics, paired} of each rival that the order has for a split, by its name.
 
-    One whose outputs are not of these rows has a `problem` in their place. Several tasks have no rivals.
+    Where outputs are kept, those of a rival are, in the same order of rows, in the file `kept`. One whose outputs are
+    not of these rows has a `problem` in place of figures. Several tasks have no rivals.
 
     Args:
         name: of the split.
@@ -41,6 +42,9 @@ def rivals_beside(
             chosen = read_array(Path(order["rows"]["folder"]), record["chosen"]) if record.get("chosen") else None
             outputs = _outputs(one, one["splits"][name], split, chosen)
             found[one["name"]] = _reported(one, outputs, split, compared[0], fresh())
+            if order.get("keep_outputs") and (folder := Path(order["keep_outputs"]) / name).is_dir():
+                found[one["name"]]["kept"] = f"rival_{len(found)}.npy"
+                np.save(folder / found[one["name"]]["kept"], outputs)
         except RefusalError as error:
             found[one["name"]] = {"problem": error.problem}
         except (ValueError, IndexError, TypeError) as error:  # no comparison keeps a model from its figures
