@@ -69,7 +69,7 @@ def build_work(
             )
         return hand_over(config, code_root, keeps_test=keeps_test)
     loss = build_loss(config, code_root)
-    metrics = _build_metrics(config, code_root)
+    metrics = [build_metric(metric, code_root) for metric in config.metrics]
     if config.task is not None:
         with explained_build("task"):
             work = build_task(config, code_root, context, loss, metrics)
@@ -167,13 +167,6 @@ def _measured(loss: Loss, splits: Splits) -> Loss:
     labels = [label for record in records.values() for label in record.labels]
     classes = max(len(splits.class_names or ()), max(labels, default=-1) + 1)
     return measured_on_train(loss, splits.samples["train"], records["train"].labels, classes)
-
-
-def _build_metrics(config: TrainingConfig, code_root: Path) -> list[Metric]:
-    """Return the metrics; import the reference too, so that its file is one that the run imported."""
-    if config.reference is not None:
-        resolve_entry(config.reference, code_root, key="evaluation_gate.reference")
-    return [build_metric(metric, code_root) for metric in config.metrics]
 
 
 def build_metric(metric: str | Entry, code_root: Path) -> Metric:

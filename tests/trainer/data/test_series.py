@@ -346,9 +346,7 @@ def test_withheld_rows_are_overwritten_and_no_others(write: WriteTable, tmp_path
     assert all((one == other).all() for one, other in zip(before, after, strict=True))
 
 
-def test_naive_forecasts_score_what_numpy_says_of_the_last_season_and_the_last_value(
-    write: WriteTable, tmp_path: Path
-) -> None:
+def test_naive_forecasts_score_what_numpy_says_of_seasons_and_last_values(write: WriteTable, tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     load = 100 + 10 * np.sin(2 * np.pi * np.arange(1000) / 24) + draw.normal(0, 1, 1000)
     write([(hour, 0, f"{load[hour]:.6f}") for hour in range(1000)])
@@ -361,9 +359,8 @@ def test_naive_forecasts_score_what_numpy_says_of_the_last_season_and_the_last_v
     truth = np.stack([load[end : end + 30] for end in ends])
     season = np.stack([np.concatenate([load[end - 24 : end], load[end - 24 : end - 18]]) for end in ends])
     assert seasonal.metrics["mae"] == pytest.approx(np.abs(season - truth).mean(), rel=1e-6)
-    assert last.metrics["mape"] == pytest.approx(
-        (np.abs(load[ends - 1][:, None] - truth) / np.abs(truth)).mean(), rel=1e-6
-    )
+    shares = np.abs(load[ends - 1][:, None] - truth) / np.abs(truth)
+    assert last.metrics["mape"] == pytest.approx(shares.mean(), rel=1e-6)
     assert seasonal.metrics["rmse"] == pytest.approx(metrics.compute("rmse", season, truth), rel=1e-6)
     sparse = config_of({"horizon": 30, "step": 101})
     few, _ = naive_of(build_data(sparse, tmp_path), sparse)
@@ -377,8 +374,6 @@ def test_naive_forecasts_score_what_numpy_says_of_the_last_season_and_the_last_v
 def naive_of(splits: Splits, config: TrainingConfig) -> list[Rival]:
     found = rivals_evidence(splits, config)
     assert found is not None
-    assert [one.name for one in found.rivals] == ["seasonal", "last_value"]
-    assert found.validation_rows == len(splits.samples["validation"])
     return found.rivals
 
 

@@ -125,22 +125,26 @@ class _Trees:
         """Of the data."""
         return self.config.data.split.seed if self.config.data is not None else 0
 
+    @property
+    def metric(self) -> str:
+        """Of numbers: by which epochs are selected, else the configuration's first one."""
+        named = [self.config.selection.metric, *self.config.metrics, "mae"]
+        return next(one for one in named if isinstance(one, str) and one in numbers.NAMES)
+
     def _is_for_logs(self, rows: Array, target: Array) -> bool:
         """Return whether the logarithm of a target, (rows,), scores better on some of the train rows."""
-        asked = BUILT_IN.get(self.config.selection.metric)
-        metric = asked if asked is not None and asked.name in numbers.NAMES else BUILT_IN["mae"]
+        metric = BUILT_IN[self.metric]
         held = np.random.default_rng(self.seed).permutation(len(rows)) % TRIED_SHARE == 0
         kept, wanted = rows[~held], target[held]
         plain, logs = (self._untrained(TRIED_ITERATIONS).fit(kept, one[~held]) for one in (target, np.log(target)))
         factor = self._factor(logs, kept, np.log(target[~held]))
         tried = (plain.predict(rows[held]), np.exp(logs.predict(rows[held])) * factor)
-        one, other = (metrics.compute(metric.name, found, wanted) for found in tried)
+        one, other = (metrics.compute(self.metric, found, wanted) for found in tried)
         return bool(other < one if metric.minimize else other > one)
 
     def _factor(self, trees: Any, rows: Array, target: Array) -> float:
         """Return by what the exponential of predicted logarithms is corrected, by a target's logarithms, (rows,)."""
-        is_mean = self.config.selection.metric in OF_MEANS
-        return float(np.exp(target - trees.predict(rows)).mean()) if is_mean else 1.0
+        return float(np.exp(target - trees.predict(rows)).mean()) if self.metric in OF_MEANS else 1.0
 
     def _find_categories(self, inputs: Array) -> None:
         columns = self.splits.schema.features if self.splits.schema is not None else []

@@ -1,4 +1,4 @@
-"""What every rival gives, and its scores by the functions that evaluate the model."""
+"""Fitted rival: what each of them gives, and its scores by the functions that evaluate the model."""
 
 from __future__ import annotations
 
