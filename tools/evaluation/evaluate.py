@@ -12,6 +12,7 @@ from trainwright.tools.evaluation.baseline import Named, named_baseline, record_
 from trainwright.tools.evaluation.comparison import ONLY_THERE, differences_between, meant_by
 from trainwright.tools.evaluation.own_metrics import add_own_metrics, own_entries
 from trainwright.tools.evaluation.process import code_digest, libraries_of, run_clean_room
+from trainwright.tools.evaluation.rivals import add_problems, rivals_of
 from trainwright.tools.evaluation.sealed import Sealed
 from trainwright.tools.evaluation.slices import slice_orders
 from trainwright.tools.ledger.events import RunEvaluated
@@ -149,11 +150,14 @@ def _evaluated(
         return {"problem": "loss and metrics are all computed by the user's code", "remedy": remedy}
     with tempfile.TemporaryDirectory(prefix="outputs-") as folder:
         own = own_entries(specification.config)
+        rivals = rivals_of(run, order, Path(folder))
+        order = order | {"rivals": [one for one in rivals if "problem" not in one]}
         answer = run_clean_room(_with_baseline(order | ({"keep_outputs": folder} if own else {}), baseline))
         if answer.get("problem"):
             return {"problem": str(answer["problem"]), "remedy": str(answer.get("remedy", ""))}
         if own:
             add_own_metrics(run, own, answer, Path(folder))
+        add_problems(rivals, answer)
     precision = specification.config.training.precision
     beside = {name: one.pop("beside") for name, one in answer["splits"].items() if "beside" in one}
     found = _compared(run, answer, program, precision)
@@ -189,7 +193,8 @@ def _beside_source(order: dict[str, Any], splits: dict[str, Any], source: Sealed
     why = "" if program.path else f"the trained run left no program: {program.problem or 'an earlier version'}"
     if source is not None and program.path:
         form = libraries_of(str(program.form))
-        answer = run_clean_room(order | {"program": ordered(source, program), "libraries": form, "splits": ["test"]})
+        only = {"libraries": form, "splits": ["test"], "rivals": []}
+        answer = run_clean_room(order | {"program": ordered(source, program), **only})
         if not answer.get("problem"):
             before = {"test": answer["splits"]["test"]["metrics"]}
             now = {"test": splits["test"] | {"intervals": {}, "readings": {}}}  # both are of the same rows
@@ -197,7 +202,7 @@ def _beside_source(order: dict[str, Any], splits: dict[str, Any], source: Sealed
         why = f"the program that the trained run left: {answer['problem']}"
     test = splits["test"]
     test["not_computed"] |= dict.fromkeys(test["metrics"], why)
-    test |= {"metrics": {}, "intervals": {}, "targets": []}
+    test |= {"metrics": {}, "intervals": {}, "targets": [], "rivals": {}}
     return []
 
 

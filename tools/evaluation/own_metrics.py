@@ -60,6 +60,7 @@ def add_own_metrics(run: Sealed, entries: list[Entry], answer: dict[str, Any], f
                 record["not_computed"][name] = found.get("problem", named)
             else:
                 _put(record, values, found.get("intervals", {}).get(split, {}))
+                _put_rivals(record, values, found.get("rivals", {}).get(split, {}))
 
 
 def _put(record: dict[str, Any], values: Mapping[str, float], intervals: Mapping[str, list[float]]) -> None:
@@ -75,6 +76,16 @@ def _put(record: dict[str, Any], values: Mapping[str, float], intervals: Mapping
         record["intervals"] |= {one: ends} if ends else {}
 
 
+def _put_rivals(record: dict[str, Any], values: Mapping[str, float], found: Mapping[str, dict[str, Any]]) -> None:
+    """Put what the same function says of rivals' outputs, and of the differences, by the file that these are in."""
+    for rival in record.get("rivals", {}).values():
+        theirs = found.get(rival.get("kept", ""), {})
+        told = {one: value for one, value in theirs.get("values", {}).items() if one in values and math.isfinite(value)}
+        ends = {one: pair for one, pair in theirs.get("intervals", {}).items() if all(map(math.isfinite, pair))}
+        rival.setdefault("metrics", {}).update(told)
+        rival.setdefault("paired", {"intervals": {}})["intervals"] |= ends
+
+
 def _has_groups(answer: Mapping[str, Any]) -> bool:
     return any("groups" in one for one in answer["splits"].values())
 
@@ -84,7 +95,22 @@ def _answer_of(
 ) -> dict[str, Any]:
     if not splits:
         return {}
-    path, _, name = entry.use.rpartition(":")
+    name = entry.use.rpartition(":")[2]
+    order = {"name": name, "args": entry.args, "splits": splits, "has_intervals": has_intervals}
+    return run_apart(run, entry.use, WORKER, order, folder)
+
+
+def run_apart(run: Sealed, use: str, worker: str, order: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return what a job answers of a function of the user's, in a process of its own, or a `problem`. Never raises.
+
+    Args:
+        run: that imported the function's file.
+        use: `file.py:function`.
+        worker: the module that is run; it is given a copy of the file as `file`, and the function's name as `callable`.
+        order: what else it is given.
+        folder: a temporary one.
+    """
+    path, _, name = use.rpartition(":")
     source = Path(run.directory.specification().code_root) / path
     known = run.part(Code).files.get(PurePath(path).as_posix())
     if known is None or not source.is_file() or digest_file(source) != known:
@@ -92,11 +118,11 @@ def _answer_of(
     copied = folder / "code" / source.name
     copied.parent.mkdir(exist_ok=True)
     shutil.copyfile(source, copied)
-    order = {"file": str(copied), "callable": name, "name": name, "args": entry.args, "splits": splits}
+    order = order | {"file": str(copied), "callable": name}
     try:
         ended = subprocess.run(
-            [sys.executable, "-P", "-m", WORKER],
-            input=json.dumps(order | {"has_intervals": has_intervals}).encode(),
+            [sys.executable, "-P", "-m", worker],
+            input=json.dumps(order).encode(),
             capture_output=True,
             cwd=copied.parent,
             env=isolated_environment(str(folder), 1),
@@ -110,5 +136,5 @@ def _answer_of(
     except (OSError, ValueError):
         return {"problem": "your function ended its process apart from training"}
     if problem := answer.get("problem"):
-        return {"problem": f"your function needs more than outputs, targets and its own file: {problem}"}
+        return {"problem": f"your function needs more than it is given and its own file: {problem}"}
     return answer

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.evaluation.slices import metrics_of_targets
 from trainwright.tools.gates.asked import SHARES
-from trainwright.tools.gates.beside_trees import trees_text
+from trainwright.tools.gates.beside_rivals import rivals_text
 from trainwright.tools.gates.caveats import BEFORE_PLANNING, caveats
 from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.phases import Phase
@@ -34,7 +34,7 @@ def final_words(evidence: Evidence) -> list[str]:
         verdict(evidence, Phase.FINALIZATION),
         tested_words(evidence),
         *measured,
-        _beside(evidence),
+        rivals_text(evidence),
         _served(found),
     ]
     return [one for one in words if one]
@@ -68,14 +68,6 @@ def tested_words(evidence: Evidence) -> str:
     )
     named = f" final_model/{TEST_ROWS} names its rows, from 0." * bool(evidence.export.test_access.places)
     return f"Test split, {rows_told}, {told}.{again}{named}"
-
-
-def _beside(evidence: Evidence) -> str:
-    """Return what trees or naive forecasts score on validation, beside the baseline; empty where none were made."""
-    if evidence.baseline is None:
-        return ""
-    value = evidence.baseline.best_value(evidence.goal_metric)
-    return trees_text(evidence.baseline.directory, evidence.goal_metric, value) or ""
 
 
 def of_the_goals_kind_first(names: Iterable[str], goal: str) -> list[str]:

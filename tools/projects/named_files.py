@@ -68,7 +68,7 @@ def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:
 
 def _check(key: str, value: str, config: TrainingConfig, code_root: Path) -> None:
     parts = key.split(".")
-    is_part = parts[-1] == "use" or parts[0] in {"loss", "metrics"}
+    is_part = parts[-1] == "use" or parts[0] in {"loss", "metrics"} or key == "evaluation_gate.reference"
     if is_part and "args" not in parts and ":" in value:
         _check_entry(value, code_root, key)
         if parts[0] == "metrics":

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates import cures
 from trainwright.tools.gates.attempts import attempts, configurations
+from trainwright.tools.gates.beside_rivals import rivals_text
 from trainwright.tools.gates.caveats import caveats
 from trainwright.tools.gates.exits import reached, verdict
 from trainwright.tools.gates.finals import overlay_of_run
@@ -104,6 +105,7 @@ def model_card(
         **shared_values(evidence, report),
         verdict=verdict(evidence, Phase.FINALIZATION),
         caveats=caveats(evidence),
+        rivals=rivals_text(evidence),
         open_alerts=cures.accepted_open(evidence),
         warnings=open_warnings(evidence, final),
         intent=evidence.project.intent or "No intent was given.",

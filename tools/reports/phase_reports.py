@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.documents.rendering import render
-from trainwright.tools.gates.beside_trees import trees_text
+from trainwright.tools.gates.beside_rivals import baseline_text
 from trainwright.tools.gates.decide import final_values
 from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.leak_prices import told_leaks
@@ -71,7 +71,7 @@ def baseline_results(evidence: Evidence, report: GateReport) -> str:
         value=value,
         verdict="reached" if evidence.reaches_goal(value) else "not reached",
         reference=reference_line(evidence, value),
-        trees=trees_text(run.directory, evidence.goal_metric, value),
+        rivals=baseline_text(evidence),
         evaluated=evaluated(run, evidence.goal_metric, reported),
         columns=columns,
         rows=rows,

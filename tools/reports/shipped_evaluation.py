@@ -15,6 +15,7 @@ from trainwright.tools.evaluation import Sealed
 from trainwright.tools.evaluation.evaluate import order_of
 from trainwright.tools.evaluation.own_metrics import OWN
 from trainwright.tools.evaluation.process import CODE
+from trainwright.tools.gates.beside_rivals import rivals_text
 from trainwright.trainer.base.paths import files_among
 from trainwright.trainer.clean_room.shipped import figures
 from trainwright.trainer.run.artifacts import ROWS, Program
@@ -74,6 +75,7 @@ def ship_evaluation(evidence: Evidence, folder: Path) -> Shipped | None:
     run = Sealed(export.directory, export.sealed or {})
     order = order_of(export.directory.specification(), run, rows, run.part(Program))
     record = _record(order, found, os.path.relpath(source, evidence.folder / folder.name))
+    record["compared"] = rivals_text(evidence)
     (folder / RECORD).write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     (folder / SCRIPT).write_text(TEXT, encoding="utf-8")
     (folder / CODE_FOLDER).mkdir()
@@ -100,6 +102,7 @@ def _record(order: dict[str, Any], found: RunEvaluated, rows: str) -> dict[str, 
             for split, values in told.items()
         },
         "by_your_function": {split: {one: told[split][one] for one in names} for split, names in own.items() if names},
+        "rivals": {split: one["rivals"] for split, one in found.splits.items() if one.get("rivals")},
         "not_computed": {split: one.get("not_computed", {}) for split, one in found.splits.items()},
         "evaluator": found.evaluator,
         "rows": rows,

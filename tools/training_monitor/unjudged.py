@@ -23,7 +23,7 @@ COUNTS_EPOCHS = frozenset({"epochs_without_improvement", "epochs_completed"})
 """Signals whose value is a number of epochs."""
 OF_VALIDATION = frozenset({
     "generalisation_gap", "loss_gap", "epochs_without_improvement", "recent_improvement", "gain_over_prior",
-    "errors_beyond_guessing", "trees_ahead",
+    "errors_beyond_guessing", "rival_ahead",
 })  # fmt: skip
 OF_GRADIENTS = frozenset({"gradient_norm", "sudden_gradient", "applied_gradient_norm", "first_gradient_norm"})
 OF_STEPS = frozenset({
@@ -31,7 +31,7 @@ OF_STEPS = frozenset({
     "first_loss",
 })  # fmt: skip
 OF_CLASSES, OF_TWO = frozenset({"beyond_commonest"}), frozenset({"discriminator_loss"})
-OF_GUESSES = frozenset({"errors_beyond_guessing", "trees_ahead"})
+OF_GUESSES = frozenset({"errors_beyond_guessing", "rival_ahead"})
 OF_DATA = frozenset({"leaks_found", "improbable_labels"})
 LAYERS = "layers/"
 OF_LAYERS = frozenset({

@@ -92,9 +92,9 @@ class RunView(Answer):
     """Of a run with data.split.folds: mean and deviation over the folds so far, as reported, and the next call."""
     untrusted: str | None = None
     """Of a run whose record is no evidence, so that it counts for nothing: why."""
-    trees: str | None = None
-    """Of a baseline on a table: what gradient-boosted trees, or naive forecasts of a series, score on the same
-    validation rows. It decides nothing."""
+    rival: str | None = None
+    """Of a baseline: what boosted trees on a table, naive forecasts of a series, counted words of texts, or class means
+    of pictures score on the same validation rows. It decides nothing."""
     result: dict[str, Any] | None = None
     """Result of a replay's comparison, an export's checks and test metrics, or a probe's measurements."""
     seconds: float = 0.0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools import alerts
 from trainwright.tools.answers import NextCall
 from trainwright.tools.evaluation import STAGE, is_under_way
-from trainwright.tools.gates.beside_trees import trees_text
+from trainwright.tools.gates.beside_rivals import validation_text
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.figures import beside, evaluation_text
 from trainwright.tools.gates.next_call import option_of
@@ -98,7 +98,7 @@ def describe_run(workspace: Workspace, run: Run, *, with_alerts: bool) -> RunVie
         view.untrusted = _untrusted(view, workspace)
         view.data_version = _data_version(workspace, directory, run.project)
         if view.best is not None and view.kind == RunKind.BASELINE:
-            view.trees = trees_text(directory, view.best["metric"], view.best["value"])
+            view.rival = validation_text(directory, view.best["metric"], view.best["value"])
     except TrainwrightError as error:
         view.failure = view.failure or FailureView.model_validate(error.as_dict() | {"last_lines": []})
         torn = TornMetrics(directory.path / METRICS)

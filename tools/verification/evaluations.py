@@ -86,6 +86,8 @@ def figures_again(run: Sealed, others: Others, recorded: RunEvaluated) -> list[s
         return [] if recorded.problem else [f"run {run.directory.run_id} cannot be evaluated again: {why}"]
     before, after = _figures(recorded.splits, beside), _figures(now.splits, now.beside)
     own = {f"{split} {name}" for split, one in recorded.splits.items() for name in one.get(OWN, [])}
+    reference = run.directory.specification().config.reference
+    own |= {name for name in before if name.partition(" of ")[0] in own or name.endswith(f" of {reference}")}
     return [
         f"run {run.directory.run_id}: {name} recorded {value!r}, evaluated again {other!r}"
         for name, value in before.items()
@@ -108,6 +110,8 @@ def _figures(splits: dict[str, Any], beside: dict[str, Any]) -> dict[str, float]
         found |= {f"{split} {name}": value for name, value in one.get("metrics", {}).items()}
         for part, its in one.get("slices", {}).items():
             found |= {f"{split} {name} of {part}": value for name, value in its.get("metrics", {}).items()}
+        for rival, its in one.get("rivals", {}).items():
+            found |= {f"{split} {name} of {rival}": value for name, value in its.get("metrics", {}).items()}
         for its in one.get("targets", []):
             found |= {f"{split} {name} of {its['name']}": value for name, value in its["metrics"].items()}
     for split, one in beside["splits"].items() if beside.get("same_rows") else ():

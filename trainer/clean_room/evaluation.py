@@ -21,6 +21,7 @@ from .comparison import Comparison
 from .intervals import bootstrap
 from .paired import report_paired
 from .programs import Program, open_program
+from .rivals import rivals_beside
 from .rows import Array, RefusalError, Split, open_split
 from .slices import report_slices, report_targets
 
@@ -59,6 +60,8 @@ def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> di
                 each.report(answer, split.resampling)
             report_slices(order, split, compared, answer)
             report_targets(order, compared, answer)
+            if rivals := rivals_beside(order, name, split, compared, lambda: comparisons(order, record)[0]):
+                answer["rivals"] = rivals
         _report_loss(compared, answer, split)
     _leave_out_what_is_not_finite(answer)
     groups = split.resampling.groups
@@ -77,7 +80,7 @@ def _beside(order: Mapping[str, Any], program: Program, name: str) -> dict[str, 
     record = order["rows"]["record"]
     try:
         other = open_program(order["beside"], int(order.get("threads") or 1))
-        answer = _evaluate_split({**order, "slices": [], "groups": [], "keep_outputs": None}, other, name)
+        answer = _evaluate_split({**order, "slices": [], "groups": [], "rivals": [], "keep_outputs": None}, other, name)
         del answer["readings"]
         split = _opened(order, name)
         both = comparisons(order, record), comparisons(order, record)

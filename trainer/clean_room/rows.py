@@ -76,6 +76,8 @@ class Split:
     bytes_per_target: float = 1.0
     groups: Array | None = None
     """Number of each row's group, (rows,); None: each row is one."""
+    order: Array | None = None
+    """Places of the rows among those that were kept, (rows,), where they are not in their own order."""
 
     def drawn(self, seed: int) -> Split:
         """Return the rows in an order drawn by a seed: a program could know the neighbours of a row in a sorted file.
@@ -89,7 +91,7 @@ class Split:
         inputs = {name: replace(column, order=order) for name, column in self.inputs.items()}
         target = None if self.target is None else replace(self.target, order=order)
         groups = None if self.groups is None else self.groups[order]
-        return replace(self, inputs=inputs, target=target, groups=groups)
+        return replace(self, inputs=inputs, target=target, groups=groups, order=order)
 
     @property
     def resampling(self) -> Resampling:

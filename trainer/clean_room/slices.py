@@ -75,7 +75,7 @@ def _reported(wanted: Mapping[str, Any], split: Split, compared: Sequence[Compar
             return {"rows": 0, "metrics": {}, "problem": f"the rows have no column {test['name']}"}
         chosen &= TESTS[test["test"]](column, float(test["value"]))
     rows = np.flatnonzero(chosen)
-    found = {"rows": len(rows), "metrics": dict(_metrics(compared, rows)) if len(rows) else {}}
+    found = {"rows": len(rows), "metrics": dict(metrics_over(compared, rows)) if len(rows) else {}}
     return found if len(rows) else found | {"problem": "no row is in it"}
 
 
@@ -109,7 +109,7 @@ def _column(test: Mapping[str, Any], split: Split) -> Array | None:
     return np.asarray(values[:, place], dtype=float)
 
 
-def _metrics(compared: Sequence[Comparison], rows: Array) -> Iterator[tuple[str, float]]:
+def metrics_over(compared: Sequence[Comparison], rows: Array) -> Iterator[tuple[str, float]]:
     """Yield the metrics of outputs, and the loss, over the rows of these indices, (chosen,), where they are finite."""
     for each in compared:
         prefix = f"{each.name}_" if each.name else ""

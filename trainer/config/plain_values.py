@@ -319,6 +319,8 @@ def _digest_of_all(config: TrainingConfig) -> str:
     left_out: dict[str, Any] = dict.fromkeys(("search", "monitoring", *later), True)
     if config.data is not None and config.data.expectations is None:
         left_out["data"] = {"expectations"}
+    if config.evaluation_gate is not None and config.evaluation_gate.reference is None:
+        left_out["evaluation_gate"] = {"reference"}
     return digest_json(config.model_dump(mode="json", exclude=left_out | NOT_OF_A_RUN))
 
 

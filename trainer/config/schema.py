@@ -230,6 +230,8 @@ class EvaluationGateSection(Section):
     checklist's."""
     baseline: Annotated[str, Field(min_length=1)] | None = None
     """A run to compare with, of any project (`churn/final-1`), or a registered model (`churn@v2`)."""
+    reference: Annotated[str, Field(pattern=r"^.+\.py:[A-Za-z_]\w*$")] | None = None
+    """Function of the inputs (`rules.py:predict`) that gives outputs, or classes, to compare with on the same rows."""
     least_gain: dict[str, FiniteFloat] = Field(default_factory=dict)
     """Validation metric, or `test/…`, to how much better than the baseline's it must be."""
     slices: dict[str, dict[str, FiniteFloat]] = Field(default_factory=dict)
@@ -290,6 +292,11 @@ class TrainingConfig(Section):
     search: SearchSection | None = None
     deployment: DeploymentSection = Field(default_factory=DeploymentSection)
     evaluation_gate: EvaluationGateSection | None = None
+
+    @property
+    def reference(self) -> str | None:
+        """The user's function to compare with; None without one."""
+        return self.evaluation_gate.reference if self.evaluation_gate is not None else None
 
     @model_validator(mode="after")
     def _one_way_to_name_the_work(self) -> Self:

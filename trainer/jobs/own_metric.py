@@ -13,6 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,12 +28,12 @@ INTERVAL_SECONDS = 20.0
 Values = dict[str, float]
 
 
-def main() -> int:
-    """Answer the order; what the user's code prints goes to standard error."""
+def main(answered: Callable[[Mapping[str, Any]], dict[str, Any]]) -> int:
+    """Answer the order on standard input; what the user's code prints goes to standard error."""
     answer_to = os.dup(1)
     os.dup2(2, 1)
     try:
-        answer = _answered(json.loads(sys.stdin.read()))
+        answer = answered(json.loads(sys.stdin.read()))
     except BaseException as error:  # noqa: BLE001 - whatever the user's function raises
         answer = {"problem": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"}
     with os.fdopen(answer_to, "w", encoding="utf-8") as out:
@@ -42,9 +43,10 @@ def main() -> int:
 
 def _answered(order: Mapping[str, Any]) -> dict[str, Any]:
     torch.set_num_threads(1)
-    compute = _function(Path(order["file"]), order["callable"], order["args"])
+    compute = function_of(Path(order["file"]), order["callable"], order["args"])
     values: dict[str, Values] = {}
     intervals: dict[str, dict[str, list[float]]] = {}
+    rivals: dict[str, dict[str, Any]] = {}
     for split, folder in order["splits"].items():
         outputs, targets = (_tensor(Path(folder) / name) for name in ("outputs.npy", "targets.npy"))
         began = time.monotonic()
@@ -52,14 +54,22 @@ def _answered(order: Mapping[str, Any]) -> dict[str, Any]:
         seconds = time.monotonic() - began
         is_quick = seconds * RESAMPLES < INTERVAL_SECONDS and order["has_intervals"]
         intervals[split] = _intervals(order["name"], compute, outputs, targets) if is_quick else {}
-    return {"values": values, "intervals": intervals}
+        rivals[split] = {}
+        for path in Path(folder).glob("rival_*.npy"):
+            with suppress(Exception):  # the function may be of a model's outputs alone
+                other = _tensor(path)
+                theirs = _named(order["name"], compute(other, targets))
+                between = _intervals(order["name"], compute, outputs, targets, other) if is_quick else {}
+                rivals[split][path.name] = {"values": theirs, "intervals": between}
+    return {"values": values, "intervals": intervals, "rivals": rivals}
 
 
 def _tensor(path: Path) -> torch.Tensor:
     return torch.from_numpy(np.load(path, allow_pickle=False))
 
 
-def _function(file: Path, name: str, args: Mapping[str, Any]) -> Callable[[Any, Any], Any]:
+def function_of(file: Path, name: str, args: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return the user's function with its arguments, or an instance of their class."""
     found = importlib.util.spec_from_file_location(file.stem, file)
     assert found is not None  # noqa: S101 - for the type
     assert found.loader is not None  # noqa: S101
@@ -75,13 +85,20 @@ def _named(name: str, result: Any) -> Values:
     return {str(one): float(value) for one, value in found.items()}
 
 
-def _intervals(name: str, compute: Callable[[Any, Any], Any], outputs: Any, targets: Any) -> dict[str, list[float]]:
-    """Return the interval over rows of a function that gives one number."""
+def _intervals(
+    name: str, compute: Callable[[Any, Any], Any], outputs: Any, targets: Any, other: Any = None
+) -> dict[str, list[float]]:
+    """Return the interval over rows of a function that gives one number, or of its difference from other outputs."""
     if isinstance(compute(outputs, targets), Mapping):
         return {}
-    between = bootstrap(lambda at: float(compute(outputs[at], targets[at])), len(targets), Resampling(len(targets)))
+
+    def value(at: Any) -> float:
+        theirs = 0.0 if other is None else float(compute(other[at], targets[at]))
+        return float(compute(outputs[at], targets[at])) - theirs
+
+    between = bootstrap(value, len(targets), Resampling(len(targets)))
     return {} if between is None else {name: list(between)}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(_answered))

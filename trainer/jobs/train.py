@@ -128,7 +128,7 @@ def train_run(
 
 
 def _conclude(run: RunDirectory, ordered: RunSpecification, session: Session, heartbeat: Heartbeat) -> None:
-    """Record what a run that trained to its end is worth: predictions, the exported program, trees beside it."""
+    """Record what a run that trained to its end is worth: predictions, the exported program, rivals beside it."""
     if ordered.kind in EVALUATED:
         heartbeat.stage("evaluating")
         run.write_evidence(evaluation(session))
@@ -138,7 +138,11 @@ def _conclude(run: RunDirectory, ordered: RunSpecification, session: Session, he
         heartbeat.stage("exporting the program")
         run.write_evidence(export_program(session))
     if ordered.kind is RunKind.BASELINE:
-        _compare_with_others(run, session, heartbeat)
+        from trainwright.trainer.evidence.rivals import rivals_evidence
+
+        heartbeat.stage("fitting a rival")
+        if (rivals := rivals_evidence(session.work.splits, session.config)) is not None:
+            run.write_evidence(rivals)
 
 
 def _compare(run: RunDirectory, ordered: RunSpecification, session: Session, heartbeat: Heartbeat) -> None:
@@ -172,17 +176,6 @@ def _record_end(session: Session, specification: RunSpecification, reason: str, 
     session.run.write_evidence(Imported(packages=imported_packages()))
     session.run.write_evidence(summary_evidence(session, reason, sampler))
     require_no_stop(session, reason)
-
-
-def _compare_with_others(run: RunDirectory, session: Session, heartbeat: Heartbeat) -> None:
-    from trainwright.trainer.evidence.boosted_trees import boosted_trees_evidence
-    from trainwright.trainer.evidence.naive_forecasts import naive_forecasts_evidence
-
-    heartbeat.stage("comparing with trees" if session.work.splits.series is None else "comparing with naive forecasts")
-    for compare in (boosted_trees_evidence, naive_forecasts_evidence):
-        found = compare(session.work.splits, session.config)
-        if found is not None:
-            run.write_evidence(found)
 
 
 def require_honest(specification: RunSpecification) -> None:

@@ -53,35 +53,6 @@ class LookedAt(Part, file="looked_at"):
     """Why plain predictors have no scores."""
 
 
-class BoostedTrees(Part, file="boosted_trees"):
-    """Gradient-boosted trees, fitted by a baseline's worker on its train split, and what they score on validation."""
-
-    metrics: dict[str, float] = {}
-    """By the functions that evaluate the model."""
-    iterations: int = 0
-    rows: int = 0
-    """Of the train split."""
-    validation_rows: int = 0
-    columns: int = 0
-    seed: int = 0
-    seconds: float = 0.0
-    not_fitted: str | None = None
-    """Why there are none, of data that are a table."""
-
-
-class NaiveForecasts(Part, file="naive_forecasts"):
-    """What forecasts that learn nothing score on a baseline's validation windows."""
-
-    metrics: dict[str, dict[str, float]] = {}
-    """By forecast (seasonal, last_value) and metric, by the functions that evaluate the model."""
-    period: int | None = None
-    """Rows in a season."""
-    is_period_given: bool = False
-    """Whether the configuration says it; else that which errs least on the train split."""
-    windows: int = 0
-    """Of validation."""
-
-
 class OpenedFile(Recorded):
     """A file as it was when the run opened it first."""
 

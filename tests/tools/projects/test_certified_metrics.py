@@ -31,8 +31,15 @@ NAME = "tumours"
 GOAL = {"metric": "average_precision", "direction": "maximize", "target": 0.7}
 LABELS = {"malignant": "0 malignant", "benign": "1 benign"}
 """By name alone malignant would be class 1."""
-OWN = "def missed(outputs, targets):\n    return float(((outputs.argmax(1) == 1) & (targets == 0)).sum())\n"
-"""Malignant ones that are called benign."""
+OWN = """\
+def missed(outputs, targets):
+    return float(((outputs.argmax(1) == 1) & (targets == 0)).sum())
+
+
+def rule(cells):
+    return (cells[:, 0] < 15).astype(int)
+"""
+"""Malignant ones that are called benign; and what the clinic does today."""
 CONFIG: dict[str, Any] = {
     "code_root": "code",
     "model": {"use": "mlp", "args": {"hidden": [8]}},
@@ -42,6 +49,7 @@ CONFIG: dict[str, Any] = {
         "split": {"test": 0.3},
     },
     "metrics": ["f1_binary", "sensitivity", "specificity", "log_loss", "brier", "cohen_kappa", "scores.py:missed"],
+    "evaluation_gate": {"reference": "scores.py:rule"},
     "optimizer": {"learning_rate": 0.02},
     "training": {"epochs": 4},
     "logging": {"tensorboard": False},
@@ -111,6 +119,18 @@ def test_a_released_models_figures_are_scikit_learns_on_its_outputs(tmp_path: Pa
     )
     of_own = float((guessed & (targets == 0)).sum())
     assert shipped["by_your_function"]["test"] == {"missed": of_own}
+    rivals, calls = shipped["rivals"]["test"], inputs[:, 0] < 15
+    assert rivals["scores.py:rule"]["metrics"] == {
+        "cohen_kappa": pytest.approx(known.cohen_kappa_score(targets, calls)),
+        "f1_binary": pytest.approx(known.f1_score(targets, calls)),
+        "recall_binary": pytest.approx(known.recall_score(targets, calls)),
+        "specificity": pytest.approx(known.recall_score(targets, calls, pos_label=0)),
+        "missed": (calls & (targets == 0)).sum(),
+    }
+    assert re.search(
+        r"average_precision on the same \d+ test rows: the model \S+, gradient-boosted trees .*?: [a-z ]+\. "
+        r"(\w+) on the same \d+ test rows: the model \S+, your reference scores.py:rule", shipped["compared"],
+    )  # fmt: skip
     done = subprocess.run(
         [sys.executable, str(folder / "evaluate.py"), "--rows", str(folder / shipped["rows"])],
         capture_output=True, text=True, check=False,

@@ -18,6 +18,7 @@ from trainwright.tools import projects
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.caveats import BEFORE_PLANNING
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.final_words import final_words
 from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.tools.reports.certified import evaluated, table
@@ -78,6 +79,43 @@ def test_the_cards_first_number_is_certified_and_its_command_prints_it(
     assert metrics["test"]["metrics"].items() >= found["certified"]["test"].items() - {("rows", 30)}
     assert not (model / "rows").exists()
     assert sorted(model.rglob("*")) == before, "evaluating it has changed the signed folder"
+
+
+@pytest.mark.requirement("PIPE-3", "PHASE-6")
+def test_the_card_names_a_rivals_true_figure_on_the_test_rows_and_whether_they_are_told_apart(at: At) -> None:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    workspace = at("finished")
+    model = workspace.project_folder(NAME) / "final_model"
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, NAME)
+        assert evidence.smoke is not None
+        rows, words = evidence.smoke.directory.artifacts / "rows", final_words(evidence)
+        categories = evidence.smoke.data.class_names or []
+    (test_x, test_y), (held_x, _) = (
+        [np.load(rows / split / f"{name}.npy") for name in ("input", "target")] for split in ("test", "validation")
+    )
+    table = [line.split(",") for line in (workspace.path.parent / "code" / "iris.csv").read_text().splitlines()[1:]]
+    x = np.array([line[:4] for line in table], dtype=np.float32)
+    y = np.array([categories.index(line[4]) for line in table])
+    is_held = (x[:, None] == np.concatenate([test_x, held_x])).all(axis=2).any(axis=1)
+    trees = HistGradientBoostingClassifier(random_state=42, early_stopping=False).fit(x[~is_held], y[~is_held])
+    program = onnxruntime.InferenceSession(model / "model.onnx")
+    ours = (program.run(None, {program.get_inputs()[0].name: test_x})[0].argmax(1) == test_y).mean()
+    theirs = trees.score(test_x, test_y)
+    card = (model / "README.md").read_text(encoding="utf-8")
+    (told,) = [line for line in card.splitlines() if "boosted trees" in line]
+    trees_told = f"gradient-boosted trees (scikit-learn's, 100 iterations) {theirs:.4g}"
+    shown = f"accuracy on the same {len(test_y)} test rows: the model {ours:.4g}, {trees_told}; "
+    assert told.startswith(f"{shown}difference {ours - theirs:+.3g} (95 % interval ")
+    low, high = map(float, told.partition("interval ")[2].partition(")")[0].split(" to "))
+    word = "the model is better" if low > 0 else "the model is worse" if high < 0 else "not told apart"
+    assert low <= ours - theirs <= high
+    assert told.endswith(f"): {word}.")
+    record = json.loads((model / "evaluation.json").read_text(encoding="utf-8"))
+    assert record["compared"] == told
+    assert record["rivals"]["test"]["boosted_trees"]["metrics"]["accuracy"] == pytest.approx(theirs)
+    assert [one for one in words if "boosted trees" in one] == [told], "once, and not of validation again"
 
 
 @pytest.mark.requirement("DIAG-8", "PHASE-6")

@@ -17,7 +17,7 @@ from trainwright.trainer.jobs.evaluation.ranges import ranges_of
 from trainwright.trainer.run import Goal, RunDirectory, RunKind, RunState, RunStatus
 from trainwright.trainer.run.evaluation import Evaluation, Ranges
 from trainwright.trainer.run.evidence import BestEpoch, Data, Resolved, Split, Summary
-from trainwright.trainer.run.looked_at import BoostedTrees
+from trainwright.trainer.run.rivals import Rival, Rivals
 
 GOAL = Goal(metric="accuracy", direction="maximize", target=0.9)
 
@@ -247,7 +247,7 @@ def test_guessing_is_told_beside_what_trees_score_on_the_same_rows(make_run: Any
     split = Split(size=200, classes={"0": 100, "1": 100})
     recorder.run.write_evidence(Data(splits={"train": split, "validation": split}))
     recorder.run.write_evidence(Resolved(loss="cross_entropy"))
-    recorder.run.write_evidence(BoostedTrees(metrics={"accuracy": trees}))
+    recorder.run.write_evidence(Rivals(rivals=[Rival(metrics={"accuracy": trees})]))
     recorder.epochs(train_loss=[0.69] * 12, validation_loss=[0.69] * 12, validation_accuracy=[0.5] * 12)
     (found,) = [one for one in diagnose(recorder.run) if one.id == "chance_level"]
     assert says in found.message

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trainwright.tools.gates.beside_trees import trees_text
+from trainwright.tools.gates.beside_rivals import validation_text
 from trainwright.trainer.assembly.build import build_data
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.clean_room import metrics
@@ -21,11 +21,11 @@ from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.evidence import split_rows as recording
 from trainwright.trainer.evidence.data import data_evidence
 from trainwright.trainer.evidence.looked_at import looked_at_evidence
-from trainwright.trainer.evidence.naive_forecasts import naive_forecasts_evidence
+from trainwright.trainer.evidence.rivals import rivals_evidence
 from trainwright.trainer.evidence.split_rows import rows_of
 from trainwright.trainer.run.artifacts import Program
 from trainwright.trainer.run.evidence import Data
-from trainwright.trainer.run.looked_at import NaiveForecasts
+from trainwright.trainer.run.rivals import Rival, Rivals
 
 ROWS, WINDOW, HORIZON = 300, 12, 4
 BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
@@ -346,34 +346,33 @@ def test_withheld_rows_are_overwritten_and_no_others(write: WriteTable, tmp_path
     assert all((one == other).all() for one, other in zip(before, after, strict=True))
 
 
-def test_naive_forecasts_score_what_numpy_says_of_the_last_season_and_the_last_value(
-    write: WriteTable, tmp_path: Path
-) -> None:
+def test_naive_forecasts_score_what_numpy_says_of_seasons_and_last_values(write: WriteTable, tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     load = 100 + 10 * np.sin(2 * np.pi * np.arange(1000) / 24) + draw.normal(0, 1, 1000)
     write([(hour, 0, f"{load[hour]:.6f}") for hour in range(1000)])
     config = config_of({"horizon": 30})
     splits = build_data(config, tmp_path)
-    found = naive_forecasts_evidence(splits, config)
-    assert found is not None
-    assert (found.period, found.is_period_given, found.windows) == (24, False, len(splits.samples["validation"]))
+    seasonal, last = naive_of(splits, config)
+    assert seasonal.told == "the value 24 rows before (which errs least on the train rows)"
     load = load.round(6).astype(np.float32)
     ends = np.asarray(splits.samples["validation"].rows) + WINDOW
     truth = np.stack([load[end : end + 30] for end in ends])
     season = np.stack([np.concatenate([load[end - 24 : end], load[end - 24 : end - 18]]) for end in ends])
-    assert found.metrics["seasonal"]["mae"] == pytest.approx(np.abs(season - truth).mean(), rel=1e-6)
-    assert found.metrics["last_value"]["mape"] == pytest.approx(
-        (np.abs(load[ends - 1][:, None] - truth) / np.abs(truth)).mean(), rel=1e-6
-    )
-    assert found.metrics["seasonal"]["rmse"] == pytest.approx(metrics.compute("rmse", season, truth), rel=1e-6)
+    assert seasonal.metrics["mae"] == pytest.approx(np.abs(season - truth).mean(), rel=1e-6)
+    shares = np.abs(load[ends - 1][:, None] - truth) / np.abs(truth)
+    assert last.metrics["mape"] == pytest.approx(shares.mean(), rel=1e-6)
+    assert seasonal.metrics["rmse"] == pytest.approx(metrics.compute("rmse", season, truth), rel=1e-6)
     sparse = config_of({"horizon": 30, "step": 101})
-    assert (few := naive_forecasts_evidence(build_data(sparse, tmp_path), sparse)) is not None
-    assert few.period == 24, "found on the rows between the windows too"
+    few, _ = naive_of(build_data(sparse, tmp_path), sparse)
+    assert "24 rows before" in few.told, "found on the rows between the windows too"
     given = config_of({"horizon": 30, "period": 12})
-    again = naive_forecasts_evidence(build_data(given, tmp_path), given)
-    assert again is not None
-    assert (again.period, again.is_period_given) == (12, True)
-    assert again.metrics["seasonal"]["mae"] > found.metrics["seasonal"]["mae"]
+    again, _ = naive_of(build_data(given, tmp_path), given)
+    assert again.told == "the value 12 rows before (as configured)"
+    assert again.metrics["mae"] > seasonal.metrics["mae"]
+
+
+def naive_of(splits: Splits, config: TrainingConfig) -> list[Rival]:
+    return (rivals_evidence(splits, config) or Rivals()).rivals
 
 
 def test_a_halted_run_over_windows_is_resumed_bit_by_bit(
@@ -390,11 +389,11 @@ def test_a_baseline_exports_windows_and_says_what_naive_forecasts_score(
     write([(hour, 0, (hour % 12) ** 2) for hour in range(ROWS)])
     run = make_run(tmp_path / "run", values_of(), kind="baseline", code_root=str(tmp_path))
     assert work(run) == 0, run.log.read_text()
-    naive = run.part(NaiveForecasts)
-    assert naive.metrics["seasonal"]["mae"] == 0.0
-    text = trees_text(run, "mae", 5.0)
-    assert text is not None
-    assert text.startswith("Naive forecasts, by mae: the value 12 rows before (which errs least on the train rows) 0,")
-    assert text.endswith(f", the model 5, on the same {naive.windows} validation windows.")
+    naive = run.part(Rivals)
+    assert naive.rivals[0].metrics["mae"] == 0.0
+    assert validation_text(run, "mae", 5.0) == (
+        f"mae on the same {naive.validation_rows} validation rows: the model 5, whose epoch was chosen by them; "
+        "the value 12 rows before (which errs least on the train rows) 0."
+    )
     assert run.part(Program).problem is None
     assert run.part(Data).understood["series"].startswith("300 rows, every hour; windows of 12 rows of 2 inputs -> 4")

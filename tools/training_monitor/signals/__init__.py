@@ -63,7 +63,7 @@ SIGNALS: dict[str, Callable[[RunRecord], list[Sample]]] = {
         scores.start_over_prior,
         scores.gap_beyond_chance,
         scores.more_is_known,
-        scores.trees_ahead,
+        scores.rival_ahead,
         ranges.error_at_an_end,
         ranges.scale_off_at_an_end,
         layers.gradient_norm,

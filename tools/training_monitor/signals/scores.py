@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from trainwright.tools.training_monitor.record import STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS
 from trainwright.tools.training_monitor.signals.losses import loss_gap
 from trainwright.trainer.run.conditions import Sample
-from trainwright.trainer.run.looked_at import BoostedTrees
+from trainwright.trainer.run.rivals import Rivals
 
 if TYPE_CHECKING:
     from trainwright.tools.training_monitor.record import RunRecord
@@ -23,7 +23,7 @@ SHARES_OF_ALL = frozenset({"accuracy", "f1_micro", "top_3_accuracy", "top_5_accu
 """Scores in which every sample counts alike."""
 CLEARLY = 0.05
 """Of a score."""
-NO_TREES = Sample(0, math.inf)
+NO_RIVAL = Sample(0, math.inf)
 
 
 def commonest_class(record: RunRecord) -> list[Sample]:
@@ -104,17 +104,19 @@ def _beyond(gap: Sample, error: float) -> Sample:
 
 
 def more_is_known(record: RunRecord) -> list[Sample]:
-    """0 where boosted trees on the same rows scored no better than the run's best epoch, else 1 (one sample)."""
-    return [Sample(record.status.step, float(any(one.value > CLEARLY for one in trees_ahead(record) or [NO_TREES])))]
+    """0 where a rival on the same rows scored no better than the run's best epoch, else 1 (one sample)."""
+    return [Sample(record.status.step, float(any(one.value > CLEARLY for one in rival_ahead(record) or [NO_RIVAL])))]
 
 
-def trees_ahead(record: RunRecord) -> list[Sample]:
-    """By how much boosted trees on the same rows scored better than the run's best epoch (one sample, the most)."""
-    trees = record.part(BoostedTrees).metrics
-    ours = {name: record.by_epoch(f"validation/{name}") for name in trees if name in {*SCORES, "r2"}}
+def rival_ahead(record: RunRecord) -> list[Sample]:
+    """By how much a rival on the same rows scored better than the run's best epoch (one sample, the most)."""
+    theirs: dict[str, float] = {}
+    for name, value in (figure for one in record.part(Rivals).rivals for figure in one.metrics.items()):
+        theirs[name] = max(value, theirs.get(name, value))
+    ours = {name: record.by_epoch(f"validation/{name}") for name in theirs if name in {*SCORES, "r2"}}
     best = {name: max(samples, key=lambda one: one.value) for name, samples in ours.items() if samples}
     leads = [
-        own._replace(value=trees[name] - own.value, detail=f"{name} {trees[name]:.3g}, the model {own.value:.3g}")
+        own._replace(value=theirs[name] - own.value, detail=f"{name} {theirs[name]:.3g}, the model {own.value:.3g}")
         for name, own in best.items()
     ]
     return [max(leads, key=lambda one: one.value)] if leads else []

@@ -25,6 +25,7 @@ from trainwright.trainer.data.images.shipped import ship_decoding
 from trainwright.trainer.data.marks import places_of
 from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.engine.session import Session
+from trainwright.trainer.evidence.rivals import rivals_evidence
 from trainwright.trainer.evidence.split_rows import contents_and_inputs
 from trainwright.trainer.frameworks.framework import framework_in
 from trainwright.trainer.jobs.export.adapters import export_adapter
@@ -83,6 +84,9 @@ def export_run(run: RunDirectory, specification: RunSpecification, heartbeat: He
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
+    heartbeat.stage("fitting a rival")
+    if (rivals := rivals_evidence(session.work.splits, session.config, run.artifacts)) is not None:
+        run.write_evidence(rivals)
     require_honest(specification)
     run.write_evidence(
         Export(

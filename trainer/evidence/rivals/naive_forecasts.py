@@ -1,7 +1,6 @@
-"""Forecasts that learn nothing, on the same validation windows as a baseline's: the last value, and the last season's.
+"""Forecasts of a series that learn nothing: the last value, and the last season's.
 
-A model of a series that does not beat them is worth nothing (Hyndman & Athanasopoulos 2021, section 5.2). They decide
-nothing.
+A model that does not beat them is worth nothing (Hyndman & Athanasopoulos 2021, section 5.2).
 """
 
 from __future__ import annotations
@@ -13,10 +12,8 @@ import numpy as np
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.series import Series
 from trainwright.trainer.data.splits import Splits
-from trainwright.trainer.evidence.boosted_trees import scores
-from trainwright.trainer.run.looked_at import NaiveForecasts
+from trainwright.trainer.evidence.rivals.fitted import Array, Fitted
 
-Array = np.ndarray[Any, Any]
 PERIODS = (4, 5, 7, 12, 24, 48, 52, 96, 144, 168, 288, 336, 365, 672, 1008, 1440, 2016)
 """Rows in a season of usual series: quarters, working days, days, months, and hours to minutes of a day or week."""
 ABOUT = 1.05
@@ -24,17 +21,22 @@ ABOUT = 1.05
 USUAL = ("mae", "rmse", "mape", "r2")
 
 
-def naive_forecasts_evidence(splits: Splits, config: TrainingConfig) -> NaiveForecasts | None:
-    """Return what naive forecasts score on the validation windows; None where samples are no windows."""
-    series, held_out = splits.series, splits.samples.get("validation")
-    if series is None or held_out is None:
-        return None
-    starts = np.asarray(held_out.rows, dtype=np.int64)
-    truth = held_out.column(1).numpy()
-    period = series.period or best_period(series, np.asarray(splits.samples["train"].rows, dtype=np.int64))
-    seasons = {"last_value": 1} | ({"seasonal": period} if period is not None else {})
-    found = {name: scores(config, USUAL, forecast(series, starts, rows), truth) for name, rows in seasons.items()}
-    return NaiveForecasts(period=period, is_period_given=series.period is not None, windows=len(starts), metrics=found)
+def fit(splits: Splits, config: TrainingConfig) -> list[Fitted]:  # noqa: ARG001 - the form of a rival
+    """Return naive forecasts of windows of a series, that of a season first; none for other data."""
+    series = splits.series
+    if series is None:
+        return []
+    period = series.period or best_period(series, _starts(splits.samples["train"]))
+    last = Fitted("last_value", "the last value", USUAL, lambda one: forecast(series, _starts(one), 1))
+    if period is None:
+        return [last]
+    how = "as configured" if series.period is not None else "which errs least on the train rows"
+    told = f"the value {period} rows before ({how})"
+    return [Fitted("seasonal", told, USUAL, lambda one: forecast(series, _starts(one), period)), last]
+
+
+def _starts(samples: Any) -> Array:
+    return np.asarray(samples.rows, dtype=np.int64)
 
 
 def forecast(series: Series, starts: Array, period: int) -> Array:

@@ -1,0 +1,55 @@
+"""Rivals beside a program: what the export's worker fitted, and the user's reference, on the rows that planning fixed.
+
+Their outputs are files; the clean room computes the figures, and the intervals of the differences.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.evaluation.own_metrics import run_apart
+from trainwright.trainer.run.rivals import Rivals
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trainwright.tools.evaluation.sealed import Sealed
+
+WORKER = "trainwright.trainer.jobs.reference"
+
+
+def rivals_of(run: Sealed, order: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
+    """Return the rivals of a clean room's order, each with name, folder and `splits`; or with a `problem`.
+
+    Args:
+        run: whose worker fitted them, and whose configuration names a reference.
+        order: without rivals.
+        folder: a temporary one, for the reference's outputs.
+    """
+    found = [
+        {"name": one.name, "told": one.told, "folder": str(run.directory.artifacts), "splits": one.as_dict()["kept"]}
+        for one in run.part(Rivals).rivals
+        if one.kept
+    ]
+    reference = run.directory.specification().config.reference
+    if reference is None:
+        return found
+    into = folder / "reference"
+    into.mkdir()
+    given = {"rows": order["rows"], "splits": order["splits"], "into": str(into)}
+    answer = run_apart(run, reference, WORKER, given, folder)
+    head = {"name": reference, "told": f"your reference {reference}", "folder": str(into)}
+    return [*found, head | answer]
+
+
+def add_problems(rivals: list[dict[str, Any]], answer: dict[str, Any]) -> None:
+    """Put into the clean room's answer what each rival is in words, and why one has no figures."""
+    told = {one["name"]: one["told"] for one in rivals}
+    for split in answer["splits"].values():
+        problems = {one["name"]: {"problem": one["problem"]} for one in rivals if "problem" in one}
+        found = split.get("rivals", {}) | problems
+        if found:
+            split["rivals"] = {
+                name: {"told": told[name], **{key: value for key, value in one.items() if key != "kept"}}
+                for name, one in found.items()
+            }

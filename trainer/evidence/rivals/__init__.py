@@ -1,0 +1,74 @@
+"""Rivals of a model, by kind of data: one file each, which `RIVALS` lists. They decide nothing.
+
+A baseline's worker scores them on validation. An export's keeps what they give for validation and test, and the clean
+room scores that beside the program, on the rows that planning fixed (`clean_room/rivals.py`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from pathlib import Path
+
+import numpy as np
+
+from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.data.splits import Splits
+from trainwright.trainer.evidence.rivals import boosted_trees, class_means, counted_words, naive_forecasts
+from trainwright.trainer.evidence.rivals.fitted import Array, Fitted, UnfitError, scores, targets_of
+from trainwright.trainer.run.artifacts import Array as Recorded
+from trainwright.trainer.run.rivals import KeptOutputs, Rival, Rivals
+
+RIVALS = (naive_forecasts.fit, boosted_trees.fit, counted_words.fit, class_means.fit)
+"""The first whose kind the data are fits one or more."""
+FOLDER = "rivals"
+"""Of the kept outputs, below `artifacts/`."""
+MOST_BYTES = 1 << 27
+"""Of one rival's outputs for one split that are kept."""
+
+
+def rivals_evidence(splits: Splits, config: TrainingConfig, keep_in: Path | None = None) -> Rivals | None:
+    """Fit rivals on the train split, score them on validation; None where there is none for such data. Never raises.
+
+    Args:
+        splits: of the run.
+        config: whose metrics are computed.
+        keep_in: an export's `artifacts/`, in which the outputs for validation and test are kept.
+    """
+    started = time.monotonic()
+    try:
+        fitted = next((found for fit in RIVALS if (found := fit(splits, config))), [])
+        rivals = [_record(one, splits, config, keep_in) for one in fitted]
+    except Exception as error:  # noqa: BLE001 - a comparison fails no run
+        why = str(error) if isinstance(error, UnfitError) else f"{type(error).__name__}: {str(error)[:200]}"
+        return Rivals(not_fitted=why)
+    held_out = splits.samples.get("validation")
+    rows, seconds = len(held_out) if held_out is not None else 0, round(time.monotonic() - started, 3)
+    return Rivals(rivals=rivals, validation_rows=rows, seconds=seconds) if rivals else None
+
+
+def _record(fitted: Fitted, splits: Splits, config: TrainingConfig, keep_in: Path | None) -> Rival:
+    metrics: dict[str, float] = {}
+    kept: dict[str, KeptOutputs] = {}
+    for name in ("validation", "test") if keep_in is not None else ("validation",):
+        if (samples := splits.samples.get(name)) is None:
+            continue
+        outputs, targets = fitted.outputs(samples), targets_of(samples)
+        if name == "validation":
+            metrics = scores(config, fitted.usual, outputs, targets)
+        if keep_in is not None and outputs.nbytes <= MOST_BYTES:
+            folder = keep_in / FOLDER / fitted.name / name
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            files = {"outputs": outputs.astype(np.float32), "targets": targets}
+            found = {one: _kept(values, folder / f"{one}.npy", keep_in) for one, values in files.items()}
+            kept[name] = KeptOutputs.model_validate(found)
+    return Rival(name=fitted.name, told=fitted.told, metrics=metrics, kept=kept)
+
+
+def _kept(values: Array, path: Path, below: Path) -> Recorded:
+    np.save(path, values)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    place = path.relative_to(below).as_posix()
+    return Recorded(path=place, digest=digest, dtype=str(values.dtype), shape=list(values.shape))

@@ -1,0 +1,74 @@
+"""Reference of the user's, apart: `python -P -m trainwright.trainer.jobs.reference`, the order on its input.
+
+The process has the inputs that planning fixed, and a copy of the function's file: no model, no run, no targets but the
+kind they are of. It writes what the function gives for each split, and answers with the records of these arrays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainwright.trainer.clean_room.rows import Array, Column, Split, open_split
+from trainwright.trainer.data.plain_values import input_name
+from trainwright.trainer.jobs.own_metric import function_of, main
+
+SURE = 30.0
+"""Logit of the class that is named, where a function names classes."""
+
+
+def _answered(order: Mapping[str, Any]) -> dict[str, Any]:
+    function = function_of(Path(order["file"]), order["callable"], {})
+    splits, of_classes = {}, False
+    for name in order["splits"]:
+        split = open_split(Path(order["rows"]["folder"]), order["rows"]["record"], name)
+        outputs, of_classes = _outputs(_called(function, split), split)
+        path = Path(order["into"]) / f"{name}.npy"
+        np.save(path, outputs)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        kept = {"path": path.name, "digest": digest, "dtype": str(outputs.dtype), "shape": list(outputs.shape)}
+        splits[name] = {"outputs": kept}
+    return {"splits": splits, "is_of_classes": of_classes}
+
+
+def _called(function: Callable[..., Any], split: Split) -> Any:
+    """Call the function as the model is called: inputs by position, or by their names where these are the data's."""
+    given = {name: _values(column) for name, column in split.inputs.items()}
+    is_by_place = [*given] == [input_name(number, len(given)) for number in range(len(given))]
+    return function(*given.values()) if is_by_place else function(**given)
+
+
+def _values(column: Column) -> Array | list[Array]:
+    """Return all rows as one array, (rows, ...), or a list of them where their shapes differ."""
+    if column.shapes is None:
+        return np.array(column.ordered)
+    return [np.array(column.rows(row, row + 1)[0]) for row in range(len(column))]
+
+
+def _outputs(found: Any, split: Split) -> tuple[Array, bool]:
+    """Return outputs, (rows, ...), and whether they name classes alone. Raises ValueError for other rows or values."""
+    outputs = np.asarray(found.detach() if hasattr(found, "detach") else found)
+    if outputs.ndim == 0 or len(outputs) != split.rows or outputs.dtype.kind not in "fiub":
+        told = f"{outputs.dtype} {outputs.shape}"
+        raise ValueError(f"it gave {told} for {split.rows} rows; one prediction, or the model's outputs, a row")
+    targets = None if split.target is None else split.target.values
+    if targets is None or outputs.dtype.kind == "f" or not _are_classes(targets):
+        return outputs.astype(np.float32), False
+    if targets.dtype.kind == "f" or targets.size != split.rows:  # of labels, one logit each
+        return np.where(outputs, SURE, -SURE).astype(np.float32), True
+    classes = outputs.reshape(split.rows).astype(np.int64)
+    count = max(int(classes.max()), int(targets.max())) + 1
+    return SURE * np.eye(count, dtype=np.float32)[classes], True
+
+
+def _are_classes(targets: Array) -> bool:
+    return targets.dtype.kind in "iub" or bool(np.isin(targets, (0.0, 1.0)).all())
+
+
+if __name__ == "__main__":
+    sys.exit(main(_answered))
