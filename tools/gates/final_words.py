@@ -11,6 +11,7 @@ from trainwright.tools.gates.caveats import BEFORE_PLANNING, caveats
 from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.test_set_access import project_accesses
+from trainwright.trainer.metrics.built_in import WORST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -87,10 +88,11 @@ def of_the_goals_kind_first(names: Iterable[str], goal: str) -> list[str]:
 
 
 def _by_target(targets: dict[str, dict[str, float]], metric: str) -> str:
-    """Return a metric of each of several targets, of which the figure is the mean; empty for one."""
+    """Return a metric of each of several targets, of which the figure is the mean, or the worst; empty for one."""
+    over, metric = ("worst" if metric.startswith(WORST) else "mean"), metric.removeprefix(WORST)
     each = [f"{name} {values[metric]:.4g}" for name, values in targets.items() if metric in values]
     more = ", …" * (len(each) > MOST_TARGETS)
-    return f"mean of {len(each)} ({', '.join(each[:MOST_TARGETS])}{more})" if each else ""
+    return f"{over} of {len(each)} ({', '.join(each[:MOST_TARGETS])}{more})" if each else ""
 
 
 def _figure(name: str, value: float, rows: int, interval: Sequence[float] | None) -> str:
