@@ -10,10 +10,11 @@ import math
 import statistics
 from typing import TYPE_CHECKING, NamedTuple
 
-from trainwright.tools.training_monitor.record import CROSS_ENTROPY, RunRecord
+from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.conditions import Sample
 from trainwright.trainer.run.looked_at import LookedAt
+from trainwright.trainer.run.losses import CROSS_ENTROPY
 from trainwright.trainer.run.validation import Validation
 
 if TYPE_CHECKING:

@@ -9,7 +9,10 @@ import pytest
 from trainwright.tools.training_monitor import diagnose
 from trainwright.tools.training_monitor.diagnosis import Alert, ranked
 from trainwright.tools.training_monitor.documents import load_diagnostics
+from trainwright.tools.training_monitor.record import RunRecord
+from trainwright.tools.training_monitor.signals.losses import train_loss_remaining
 from trainwright.trainer.run.evidence import Data, Resolved, Split
+from trainwright.trainer.watch.signals import SIGNALS, Series
 
 DIAGNOSTICS = {one.id: one for one in load_diagnostics()}
 
@@ -56,6 +59,28 @@ def test_documents_explain_known_ones_and_never_each_other():
 
     for name in DIAGNOSTICS:
         explained(name)
+
+
+@pytest.mark.requirement("DIAG-8")
+def test_what_keeps_a_model_from_learning_explains_that_it_misses_the_ends_and_a_wild_row_shuffled_labels():
+    causes = [name for name, one in DIAGNOSTICS.items() if "underfitting" in one.explains]
+    assert len(causes) > 20
+    assert all("narrow_predictions" in DIAGNOSTICS[name].explains for name in [*causes, "underfitting", "chance_level"])
+    assert "labels_unrelated" in DIAGNOSTICS["bad_samples"].explains
+
+
+@pytest.mark.requirement("DIAG-7")
+@pytest.mark.parametrize("steps", [[9.0, 40.0, 50.0, 60.0, 70.0], [1.0] * 5, [0.5, 0.4, math.nan, 0.3, 0.2, 0.1]])
+@pytest.mark.parametrize("epochs", [[], [0.6, 0.3]])
+def test_worker_and_server_read_the_same_share_of_the_loss(make_run, steps, epochs):
+    recorder = classes(make_run().steps("train/loss", steps), [70, 30])
+    recorder = recorder.epochs(train_loss=epochs) if epochs else recorder
+    by_server = train_loss_remaining(RunRecord(recorder.run))
+    series = Series(recorder.run.metrics(), 9, class_shares=[0.7, 0.3])
+    with series.reading():
+        by_worker = SIGNALS["train_loss_remaining"](series)
+    assert by_server
+    assert [one.value for one in by_worker] == pytest.approx([one.value for one in by_server])
 
 
 def rated(make_run, ratio, losses):

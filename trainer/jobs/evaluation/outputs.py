@@ -154,7 +154,7 @@ def _joined(form: str, batches: list[tuple[int, Kept]], places: Array, size: int
         values = [getattr(one, name) for one in kept]
         if all(value is not None for value in values):
             found.arrays[name] = torch.cat(values).numpy()
-    if form == NUMBERS and np.ndim(found.arrays.get("target")) > 1:
+    if form == NUMBERS and found.arrays.get("target", np.empty(0)).ndim > 1:
         found.arrays["loss"] = in_deviations(found.arrays["prediction"], found.arrays["target"])
     if found.arrays.get("probability", np.empty(0)).size > MOST_PROBABILITIES:
         found.arrays["confidence"] = found.arrays.pop("probability").max(axis=1)

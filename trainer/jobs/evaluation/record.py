@@ -96,7 +96,7 @@ def _figures(session: Session) -> Evaluation:
     if found.confusion is not None:
         values["confusion"] = found.confusion.tolist()
     loss = "your loss" if found.form == PLACES and own_loss(session) else LOSSES[found.form]
-    if found.form == NUMBERS and np.ndim(found.arrays.get("target")) > 1:
+    if found.form == NUMBERS and found.arrays.get("target", np.empty(0)).ndim > 1:
         loss = "squared error, each target in its own deviation"
     is_of_many = session.specification.kind is RunKind.TRIAL  # a search's, and this evaluates the model 32 times over
     if not is_of_many and (importance := permutation_importance(session, call, found)) is not None:

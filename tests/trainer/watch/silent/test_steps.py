@@ -311,6 +311,17 @@ class Experts(nn.Module):
         return self.experts[self.calls % 2](x)
 
 
+class Gated(nn.Module):
+    """Experts that see all rows, of which one has a weight of 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.experts = nn.ModuleList(nn.Sequential(nn.Linear(INPUTS, CLASSES)) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Any:
+        return sum(weight * expert(x) for weight, expert in zip((0.7, 0.0, 0.3), self.experts, strict=True))
+
+
 class Adapted(nn.Module):
     """A frozen layer with a low-rank part that begins at zero."""
 
@@ -350,6 +361,7 @@ HEALTHY: dict[str, tuple[nn.Module, Step]] = {
     "sum over counts": (net(), sum_over_counts),
     "mixing": (net(), mixed),
     "experts": (Experts(), sound),
+    "experts of weight 0": (Gated(), sound),
     "low rank": (Adapted(), sound),
     "bound": (nn.ModuleDict({"encoder": nn.Linear(INPUTS, 4), "decoder": nn.Linear(2, INPUTS)}), bound),
 }
