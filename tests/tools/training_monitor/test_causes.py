@@ -10,7 +10,9 @@ from trainwright.tools.training_monitor import diagnose
 from trainwright.tools.training_monitor.diagnosis import Alert, ranked
 from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_monitor.record import RunRecord
+from trainwright.tools.training_monitor.signals.layers import first_gradient_norm
 from trainwright.tools.training_monitor.signals.losses import train_loss_remaining
+from trainwright.tools.training_monitor.signals.suddenness import sudden_jump
 from trainwright.trainer.run.evidence import Data, Resolved, Split
 from trainwright.trainer.watch.signals import SIGNALS, Series
 
@@ -117,6 +119,33 @@ def test_a_warmup_is_counted_at_its_peak(make_run):
 def test_one_wild_batch_after_calm_steps_is_a_bad_sample(make_run, jump, fires):
     recorder = rated(make_run, 0.01, [2.3] * 10 + [jump] + [2.3] * 10)
     assert ("bad_samples" in ids(recorder)) is fires
+
+
+@pytest.mark.requirement("DIAG-7")
+def test_the_first_wild_row_is_the_cause_of_the_wilder_ones_behind_it(make_run):
+    losses = [2.3] * 6 + [96.0] + [2.3] * 20 + [270.0] + [2.3] * 12
+    recorder = make_run().steps("train/loss", losses).steps("train/learning_rate", [0.1] * len(losses))
+    recorder.steps("watch/update_ratio_median", [0.003] * 3 + [0.01] * 9 + [0.4] * 15)
+    assert next(one for one in diagnose(recorder.run) if one.id == "bad_samples").step == 7
+    (jump,) = sudden_jump(RunRecord(recorder.run))
+    assert (jump.step, round(jump.value)) == (7, 42)
+
+
+@pytest.mark.requirement("DIAG-7")
+@pytest.mark.parametrize(("rows", "fires"), [(324, False), (320, True)])
+def test_one_wrong_row_in_an_epochs_last_batch_of_few_is_no_bad_sample(make_run, rows, fires):
+    recorder = rated(make_run, 0.01, [0.7] * 5 + [0.2] * 34 + [2.5]).epochs(train_loss=[0.5, 0.2, 0.2, 0.2])
+    recorder.run.write_evidence(Data(splits={"train": Split(size=rows)}))
+    recorder.run.write_evidence(Resolved(batch_size=32, accumulation_steps=1))
+    assert ("bad_samples" in ids(recorder)) is fires
+
+
+@pytest.mark.requirement("DIAG-7")
+@pytest.mark.parametrize(("loss", "fires"), [(math.nan, False), (2.3, True)])
+def test_a_first_loss_that_is_no_number_is_no_gradient_that_begins_wild(make_run, loss, fires):
+    recorder = make_run().steps("train/loss", [loss]).steps("train/gradient_norm", [math.nan if not fires else 5e3])
+    assert bool(first_gradient_norm(RunRecord(recorder.run))) is fires
+    assert "exploding_gradients" not in ids(recorder)
 
 
 def classes(recorder, counts, loss="cross_entropy"):
