@@ -77,11 +77,10 @@ def _where(splits: Splits, records: Mapping[str, SplitRecord], shared: Collectio
     found: dict[str, dict[str, int]] = {digest: {} for digest in sorted(shared)}
     for name, record in records.items():
         samples = splits.samples.get(name)
-        has_rows = splits.placed_in and isinstance(samples, TensorSamples)
+        rows = samples.rows if splits.placed_in and isinstance(samples, TensorSamples) else None
         for place, digest in enumerate([] if record.sampled else record.digests):
             if digest in found:
-                row = int(samples.rows[place]) if has_rows and samples.rows is not None else place
-                found[digest].setdefault(name, row)
+                found[digest].setdefault(name, place if rows is None else int(rows[place]))
     named = sorted((list(one.items()) for one in found.values() if len(one) > 1), key=lambda one: one[0][1])
     return [dict(one) for one in named[:MAX_NAMED]]
 

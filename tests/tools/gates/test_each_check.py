@@ -206,7 +206,9 @@ CASES: list[Case] = [
     ("planning.determinism_probed", {"smoke.reproducibility.settings": {}}, "deterministic: False"),
     ("planning.determinism_probed", {"smoke.reproducibility.exemptions": ["put_"]}, "exempted in the run: put_"),
     ("planning.environment_captured", {"smoke.environment.import_failures": {"timm": "no"}}, "fail to import: timm"),
-    ("planning.data_fingerprinted", {"smoke.data.disjoint": False}, "shared between splits"),
+    ("planning.data_fingerprinted", {
+        "smoke.data.disjoint": False, "smoke.data.shared_examples": [{"train": 5, "test": 7}]},
+     "shared between splits (row 5 of train is row 7 of test)"),
     ("planning.code_captured", {"settings": Settings(require_git=True)}, "no git"),
     ("planning.data_validated", {"smoke.parts": {
         Validation: BROKEN, FixedRows: FixedRows(validation=BROKEN.digest())}}, "1 failed. nulls"),
