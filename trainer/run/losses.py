@@ -1,4 +1,4 @@
-"""What remains of the training loss: one definition for the worker, which judges while it trains, and the server."""
+"""Remaining share of the training loss: one definition for the worker, which judges in training, and the server."""
 
 from __future__ import annotations
 
