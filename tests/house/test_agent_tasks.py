@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -94,10 +95,11 @@ def test_figures_and_rows_of_a_release_are_found_again_from_outside(agents: Any,
     assert found.rows == "30 of 30 by inputs and targets"
     model = irises[1] / "workspace" / "projects" / "flowers" / "final_model"
     held = agents("final_model").ReleasedModel(model).held_back()
-    named = np.loadtxt(irises[1] / "work" / "iris.csv", delimiter=",", skiprows=1)[
-        np.loadtxt(model / "test_rows.txt", dtype=int)
-    ]
-    assert np.allclose(named, np.column_stack([*held.inputs.values(), held.targets])), "the file names these rows"
+    rows = np.loadtxt(model / "rows.csv", delimiter=",", skiprows=1, dtype=str)
+    assert (len(rows), Counter(rows[:, 1])["test"]) == (len(set(rows[:, 0])), 30)
+    table = np.loadtxt(irises[1] / "work" / "iris.csv", delimiter=",", skiprows=1)
+    named, found_again = table[rows[rows[:, 1] == "test", 0].astype(int)], [*held.inputs.values(), held.targets]
+    assert np.allclose(sorted(named.tolist()), sorted(np.column_stack(found_again).tolist())), "it names these"
     assert agents("verifying").verify(*irises, entries_before=10_000).state == "not played"
 
 

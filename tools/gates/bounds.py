@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from trainwright.tools.evaluation.slices import metrics_of_targets
 from trainwright.trainer.metrics import built_in_of
 
 if TYPE_CHECKING:
@@ -11,13 +12,15 @@ if TYPE_CHECKING:
     from trainwright.trainer.config.schema import EvaluationGateSection
 
 TEST = "test/"
+OF_TARGET = " of "
+"""Between a metric and one of several targets: `r2 of strength`."""
 
 
 class Bound(NamedTuple):
     """One bound, and the value that is held to it."""
 
     name: str
-    """`accuracy`, `test/accuracy`, `plan=basic accuracy`, `accuracy over churn/final-1`."""
+    """`accuracy`, `test/accuracy`, `r2 of strength`, `plan=basic accuracy`, `accuracy over churn/final-1`."""
     sign: str
     """`>=` or `<=`."""
     bound: float
@@ -84,8 +87,10 @@ def baseline_value(evidence: Evidence, metric: str) -> float | None:
     """Return a metric of the named baseline, `test/…` of the test split; None where it is not known."""
     split = "test" if metric.startswith(TEST) else "validation"
     splits = beside_of(evidence).get("splits")
-    found = splits.get(split, {}).get("metrics", {}) if isinstance(splits, dict) else {}
-    value = found.get(metric.removeprefix(TEST))
+    found = splits.get(split, {}) if isinstance(splits, dict) else {}
+    name, _, target = metric.removeprefix(TEST).partition(OF_TARGET)
+    each = {one["name"]: one["metrics"] for one in found.get("targets", [])} | {"": found.get("metrics", {})}
+    value = each.get(target, {}).get(name)
     return float(value) if value is not None else None
 
 
@@ -97,7 +102,7 @@ def without_baseline(gate: EvaluationGateSection) -> dict[str, None]:
 
 def is_smaller_better(metric: str) -> bool:
     """Return whether a metric is to be small: a loss, or a built-in one that is; of a task by its last part."""
-    name = metric.removeprefix(TEST)
+    name = metric.removeprefix(TEST).partition(OF_TARGET)[0]
     known = built_in_of(name)
     return known.minimize if known is not None else name == "loss" or name.endswith("_loss")
 
@@ -133,7 +138,12 @@ def _slices(evidence: Evidence, metric: str) -> dict[str, dict[str, Any]]:
 
 def _value(evidence: Evidence, name: str) -> float | None:
     """Return a metric of the final model on validation; with `test/` before it, of the export's test-set access."""
+    metric, _, target = name.removeprefix(TEST).partition(OF_TARGET)
+    if target:  # certified alone: a run's own process reports means over the targets
+        evaluation = evidence.export.evaluation if evidence.export is not None else None
+        split = "test" if name.startswith(TEST) else "validation"
+        return metrics_of_targets(evaluation, split).get(target, {}).get(metric)
     if not name.startswith(TEST):
         return evidence.final_value(name)
     tested = evidence.export.tested_metrics() if evidence.export is not None else {}
-    return tested.get(name.removeprefix(TEST))
+    return tested.get(metric)

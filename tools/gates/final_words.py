@@ -11,6 +11,8 @@ from trainwright.tools.gates.caveats import BEFORE_PLANNING, caveats
 from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.test_set_access import project_accesses
+from trainwright.trainer.metrics.built_in import WORST
+from trainwright.trainer.run.results import ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.trainer.run.results import Export
 
-TEST_ROWS = "test_rows.txt"
-"""Of the release: places of the test rows in the data's files, where they have some, one a line."""
 CONFIDENCE = 0.95
 MOST_METRICS, MOST_TARGETS = 4, 8
 
@@ -66,7 +66,8 @@ def tested_words(evidence: Evidence) -> str:
     again = f" The project looked at test rows {looks} times, so the figures lean towards what was chosen." * (
         looks > 1
     )
-    named = f" final_model/{TEST_ROWS} names its rows, from 0." * bool(evidence.export.test_access.places)
+    has_rows = (evidence.export.directory.artifacts / "final_model" / ROWS).is_file()
+    named = f" final_model/{ROWS} names the split of each row, from 0." * has_rows
     return f"Test split, {rows_told}, {told}.{again}{named}"
 
 
@@ -79,10 +80,11 @@ def of_the_goals_kind_first(names: Iterable[str], goal: str) -> list[str]:
 
 
 def _by_target(targets: dict[str, dict[str, float]], metric: str) -> str:
-    """Return a metric of each of several targets, of which the figure is the mean; empty for one."""
+    """Return a metric of each of several targets, of which the figure is the mean, or the worst; empty for one."""
+    over, metric = ("worst" if metric.startswith(WORST) else "mean"), metric.removeprefix(WORST)
     each = [f"{name} {values[metric]:.4g}" for name, values in targets.items() if metric in values]
     more = ", …" * (len(each) > MOST_TARGETS)
-    return f"mean of {len(each)} ({', '.join(each[:MOST_TARGETS])}{more})" if each else ""
+    return f"{over} of {len(each)} ({', '.join(each[:MOST_TARGETS])}{more})" if each else ""
 
 
 def _figure(name: str, value: float, rows: int, interval: Sequence[float] | None) -> str:

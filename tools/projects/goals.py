@@ -30,6 +30,7 @@ from trainwright.trainer.config.goal_words import any_of, spoken_goals
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.metrics import BUILT_IN as METRICS
 from trainwright.trainer.metrics import near_metrics
+from trainwright.trainer.metrics.built_in import WORST
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def other_than_said(intent: str, goal: dict[str, Any]) -> list[str]:
     """Return the sentence on a goal whose metric is another than the intent names; none where it names none, or it."""
     named = [one for one in spoken_goals(intent).named if one.target is not None]
     metrics = {name for one in named for name in (one.word.metric, *(one.word.near if one.word.metric else ()))}
+    metrics |= {f"{WORST}{name}" for name in metrics}  # of each target at least so much
     is_own = goal["metric"] not in MEASURED
     if is_own:  # "0.8 of them right" may be what the user's function measures, and names no metric
         named = [one for one in named if not one.word.needs_number]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.artifacts import digests_of
 from trainwright.tools.gates.exits import ending
-from trainwright.tools.gates.final_words import TEST_ROWS
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.test_set_access import SplitAccess, accesses_by_others, project_accesses
 from trainwright.tools.provenance.model_signature import ModelKey
@@ -53,9 +52,6 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
         packages = requirements_file(evidence.final.environment, evidence.final.imported)
         (building / REQUIREMENTS).write_text(masked(packages), encoding="utf-8")
         (building / DATA_CARD).write_text(masked(_data_card(evidence)), encoding="utf-8")
-        if places := evidence.export.test_access.places:
-            listed = "".join(f"{place}\n" for place in places)
-            (building / TEST_ROWS).write_text(masked(listed), encoding="utf-8")
         shipped = ship_evaluation(evidence, building)
         key = ModelKey(evidence.workspace.signer)
         key.write_public(building)

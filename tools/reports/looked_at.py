@@ -21,6 +21,8 @@ from trainwright.trainer.run.looked_at import TRANSFORMATIONS, LookedAt, Opened
 from trainwright.trainer.run.split_rows import SplitRows, rows_moved
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.trainer.run import RunDirectory
@@ -30,6 +32,8 @@ MOST_FILES = 50
 MOSTLY = 0.9
 """Share of rows that must differ for rows to be known from one project to another."""
 SPLITS = ("train", "validation", "test")
+UNLIKE = frozenset({"mae", "mse"})
+"""Errors in a target's unit, whose mean over several targets says nothing."""
 
 
 class SplitLine(NamedTuple):
@@ -52,10 +56,11 @@ def looked_at_values(evidence: Evidence, run: RunEvidence | None, *, with_test: 
     """
     smoke = evidence.smoke
     look = smoke.part(LookedAt) if smoke is not None else LookedAt()
+    pooled = UNLIKE if smoke is not None and smoke.data.target_names else frozenset[str]()
     opened = run.part(Opened) if run is not None else Opened()
     return {
         "look": look,
-        "split_lines": [_line(name, look.splits[name], with_test) for name in SPLITS if name in look.splits],
+        "split_lines": [_line(name, look.splits[name], with_test, pooled) for name in SPLITS if name in look.splits],
         "transformations": [TRANSFORMATIONS.get(name, name) for name in look.transformations],
         "near_rows": [_near_text(one) for one in near_rows(evidence, look)],
         "opened_by": run.id if run is not None and opened else None,
@@ -109,16 +114,18 @@ def configurations_beside(evidence: Evidence) -> list[tuple[str, Any, Any]]:
     return [(key, before.get(key), after.get(key)) for key in [*keys, *given] if not key.startswith("search.")]
 
 
-def _line(name: str, look: SplitLook, with_test: bool) -> SplitLine:
+def _line(name: str, look: SplitLook, with_test: bool, pooled: Collection[str]) -> SplitLine:
     if name == "test" and not with_test:
         return SplitLine(name, look.size, *3 * ("shown with the release",))
     classes = ", ".join(f"{one}: {count}" for one, count in (look.classes or {}).items())
-    scores = [_scores(values) for values in (look.constant, look.nearest_neighbour)] if name != "train" else ["", ""]
+    scores = (
+        [_scores(values, pooled) for values in (look.constant, look.nearest_neighbour)] if name != "train" else ["", ""]
+    )
     return SplitLine(name, look.size, classes, *scores)
 
 
-def _scores(values: dict[str, float]) -> str:
-    return ", ".join(f"{name} {value:.4g}" for name, value in values.items()) or "not scored"
+def _scores(values: dict[str, float], pooled: Collection[str]) -> str:
+    return ", ".join(f"{name} {value:.4g}" for name, value in values.items() if name not in pooled) or "not scored"
 
 
 def _near_text(one: NearRows) -> str:

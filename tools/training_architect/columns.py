@@ -11,8 +11,11 @@ from trainwright.tools.training_architect.goals import Question, kind_of_sentenc
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.goal_words import any_of
 from trainwright.trainer.data.sections import COLUMN_OF, targets_of
+from trainwright.trainer.metrics import BUILT_IN as METRICS
+from trainwright.trainer.metrics.built_in import WORST
 
 if TYPE_CHECKING:
+    from trainwright.tools.training_architect.goals import GoalReading
     from trainwright.tools.training_architect.reading import Reading
     from trainwright.tools.training_architect.request import PlanRequest
 
@@ -84,6 +87,13 @@ AT_ONCE = any_of(
     r"|(?:two|three|four|five|six|last \w+|letzten \w+) (?:\w+ )?(?:columns|spalten|targets)"
 )
 """Words that want several columns at once, whichever they are."""
+EACH = (
+    r"\b(?:each|every one) of (?:them|those|(?:the(?:se|ir)? )?(?:{count}|targets|columns|properties|outputs))\b"
+    r"|\b(?:all {count}|each (?:target|output)|jede[rsmn]? (?:einzelne\w*|davon|von ihnen|ziel\w*)|alle {count})\b"
+    r"|\bjede[rsmn]? (?:der|dieser) (?:{count}|ziel\w*|spalten|eigenschaften|größen)\b"
+)
+"""Words of a bound that each target is to keep; `count`: how many there are."""
+COUNTS = {2: "two|zwei|beiden", 3: "three|drei", 4: "four|vier", 5: "five|fünf", 6: "six|sechs"}
 SHORTEST_STEM = 5
 UNIT = re.compile(
     r"_(?:[munk]?m[23]?|[mk]?g|[kmg]?pa|bar|[kmg]?wh?|[mk]?v|ma|[kmg]?hz|[munk]?s|h|ml"
@@ -128,12 +138,24 @@ def take_target(
     reading.further = given[1:] if given else beside
     reading.others = [one for one in beside if one not in reading.further]
     if reading.further:
-        names = ", ".join(reading.targets)
-        reading.assumed.append(f"{names} are predicted together, by one model; a goal is of their mean, not of each")
+        reading.assumed.append(f"{', '.join(reading.targets)} are predicted together, by one model")
     elif not given and told.first is not None:
         reading.assumed.append(f"column {told.first!r} is what the sentence wants predicted")
     elif not given and told.possible:
         reading.questions.append(_which(request.intent, told.possible))
+
+
+def take_each(intent: str, targets: Sequence[str], goal: GoalReading) -> None:
+    """Take a bound that each of several targets is to keep for one of the worst; else say that it is of the mean."""
+    count = f"(?:{COUNTS.get(len(targets), len(targets))}|{len(targets)})"
+    if not re.search(EACH.format(count=count), intent, re.IGNORECASE):
+        goal.assumed.append("a goal is of the mean of the targets, not of each")
+    elif f"{WORST}{goal.metric}" in METRICS:
+        goal.metric = f"{WORST}{goal.metric}"
+        goal.assumed.append(f"the goal is for each target: {goal.metric} is that of the worst of them")
+    elif goal.metric is not None and goal.target is not None and not goal.metric.startswith(WORST):
+        bounds = {f"{goal.metric} of {name}": goal.target for name in targets}
+        goal.assumed.append(f"the goal is of the mean of the targets; bound each: evaluation_gate.minimum {bounds}")
 
 
 def kind_of_several(request: PlanRequest, targets: Sequence[str], columns: dict[str, Any]) -> str:

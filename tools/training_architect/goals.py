@@ -14,7 +14,7 @@ from trainwright.trainer.config.goal import MAXIMIZE, MEASURED, MINIMIZE, correc
 from trainwright.trainer.config.goal_words import Wanted, spoken_goals
 from trainwright.trainer.config.metric_words import CLASS_METRICS, IN_UNITS, NUMBER_METRICS
 from trainwright.trainer.metrics import BUILT_IN
-from trainwright.trainer.metrics.built_in import MASKS, OF_CLASS_1, PER_CLASS
+from trainwright.trainer.metrics.built_in import MASKS, OF_CLASS_1, PER_CLASS, WORST
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.request import PlanRequest
@@ -47,6 +47,7 @@ WHAT = {
     "smape": "error as a share of prediction and target", "rmsle": "rmse of the logarithms",
     "explained_variance": "r2 whatever the offset", "pearson": "linear correlation", "spearman": "correlation of ranks",
     "concordance": "share of pairs in the right order", "loss": "the loss itself",
+    **{f"worst_{name}": f"{name} of the worst of several targets" for name in ("r2", "mape", "mae", "rmse")},
 }  # fmt: skip
 """Metrics in words, for questions."""
 BETAS = {"f1_binary": 1.0, "f2_binary": 2.0, "f05_binary": 0.5}
@@ -193,7 +194,7 @@ def _is_same(first: Wanted, goal: GoalReading, named: str | None) -> bool:
         named: the call's metric.
     """
     is_open = None in {named, goal.metric, first.word.metric} or goal.own is not None
-    return is_open or goal.metric in {first.word.metric, *first.word.near}
+    return is_open or str(goal.metric).removeprefix(WORST) in {first.word.metric, *first.word.near}
 
 
 def _as_word(metric: str) -> Wanted | None:
@@ -291,7 +292,8 @@ def guessing(metric: str, facts: Mapping[str, Any]) -> float | None:
     spread: dict[str, float] = facts.get("target_spread") or {}
     share, classes, ones = facts.get("majority_share"), facts.get("classes"), facts.get("share_of_class_1")
     found: dict[str, float | None] = {
-        **dict.fromkeys(("r2", "explained_variance", "pearson", "spearman"), 0.0), "concordance": 0.5, "auc": 0.5,
+        **dict.fromkeys(("r2", "worst_r2", "explained_variance", "pearson", "spearman"), 0.0),
+        "concordance": 0.5, "auc": 0.5,
         **dict.fromkeys(("matthews_correlation", "cohen_kappa", "quadratic_kappa"), 0.0),
         "mae": spread.get("mae"), "mape": spread.get("mape"), "rmse": spread.get("deviation"),
         **dict.fromkeys(("accuracy", *(f"{name}_micro" for name in PER_CLASS)), share),

@@ -12,6 +12,7 @@ from trainwright.tools.training_architect.columns import (
     require_columns,
     settle_target,
     siblings_told,
+    take_each,
     take_target,
 )
 from trainwright.tools.training_architect.facts import IN_BLOCKS
@@ -115,6 +116,8 @@ def _with_goal(request: PlanRequest, data: dict[str, Any], reading: Reading) -> 
         labels = ((request.data or {}).get("args") or {}).get("labels") or {}
         facts |= of_two_classes(data, next(iter(reading.targets), None), labels)
     goal = read_goal(request, reading.task, facts)
+    if len(reading.targets) > 1:
+        take_each(request.intent, reading.targets, goal)
     if not goal.questions:
         goal = bound_of(goal, facts, task=reading.task, is_asked=request.target is not None)
     reading.goal = goal

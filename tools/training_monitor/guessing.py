@@ -10,10 +10,11 @@ import math
 import statistics
 from typing import TYPE_CHECKING, NamedTuple
 
-from trainwright.tools.training_monitor.record import CROSS_ENTROPY, RunRecord
+from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.conditions import Sample
 from trainwright.trainer.run.looked_at import LookedAt
+from trainwright.trainer.run.losses import CROSS_ENTROPY
 from trainwright.trainer.run.validation import Validation
 
 if TYPE_CHECKING:
@@ -139,12 +140,15 @@ def _of_classes(record: RunRecord, rows: int) -> list[Guess]:
     return guesses
 
 
+OF_VARIANCE = ("r2", "worst_r2", "explained_variance")
+
+
 def _of_numbers(record: RunRecord, rows: int) -> list[Guess]:
     if record.class_shares("validation"):
         return []
     how, constant = "the mean for all", _looked_at(record)
     guesses = [
-        *(Guess(name, 0.0, how, lambda value: _root(rows * value)) for name in ("r2", "explained_variance")),
+        *(Guess(name, 0.0, how, lambda value: _root(rows * value)) for name in OF_VARIANCE),
         *(_share(name, 0.0, how, 1 / math.sqrt(rows)) for name in ("pearson", "spearman")),
         _share("concordance", 0.5, how, 1 / (3 * math.sqrt(rows))),
     ]

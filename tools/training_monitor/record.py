@@ -14,6 +14,7 @@ from trainwright.trainer.config.goal import MEASURED
 from trainwright.trainer.run import RunState, RunStatus
 from trainwright.trainer.run.conditions import Sample
 from trainwright.trainer.run.evidence import Code, Data, Environment, P, PartOf, Resolved, Summary, rank
+from trainwright.trainer.run.losses import CROSS_ENTROPY, FIRST_STEPS, prior_loss, starting_loss
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,11 +31,6 @@ GRADIENT_NORM = "train/gradient_norm"
 APPLIED_NORM = "train/applied_gradient_norm"
 """Of runs that clip: the norm that reached the optimizer."""
 LEARNING_RATE = "train/learning_rate"
-FIRST_STEPS = 5
-"""The starting loss is the median of so many first steps: one batch alone is noisy."""
-RAN_AWAY = 3.0
-"""First steps whose median is so many times the first loss were driven there by the updates."""
-CROSS_ENTROPY = "cross_entropy"
 AT_THE_CEILING = 0.01
 """Of a score's range: nearer to its bound there is nothing left to learn."""
 UNLIKE = frozenset({"contrastive", "adversarial", "distillation"})
@@ -153,23 +149,9 @@ class RunRecord:
 
     @cached_property
     def starting_loss(self) -> float | None:
-        """The training loss before anything was learned: median of the first steps, else the first epoch's.
-
-        Where these steps themselves ran away, the first one's. Of cross entropy at least that of knowing the classes'
-        shares alone (a model that begins lower has learned before), and where it begins far above that of equal
-        chances (its first outputs are wild), those.
-        """
+        """The training loss before anything was learned: by the first steps, else the first epoch."""
         first = [p.value for p in self.metrics.head(STEP_LOSS, FIRST_STEPS) or self.metrics.head(TRAIN_LOSS, 1)]
-        finite = sorted(value for value in first if math.isfinite(value))
-        if not finite:
-            return None
-        start = finite[len(finite) // 2]
-        if math.isfinite(first[0]) and 0 < RAN_AWAY * first[0] < start:
-            start = first[0]
-        if self.prior_loss is None:
-            return start
-        chances = math.log(len(self.class_shares("train")))
-        return max(self.prior_loss, start if start < RAN_AWAY * chances else chances)
+        return starting_loss(first, self.class_shares("train") if self.loss == CROSS_ENTROPY else [])
 
     @property
     def loss(self) -> str | None:
@@ -179,10 +161,7 @@ class RunRecord:
     @cached_property
     def prior_loss(self) -> float | None:
         """The cross entropy of predicting the train classes' shares for every sample; None with another loss."""
-        if self.loss != CROSS_ENTROPY:
-            return None
-        shares = self.class_shares("train")
-        return -sum(share * math.log(share) for share in shares) if shares else None
+        return prior_loss(self.class_shares("train")) if self.loss == CROSS_ENTROPY else None
 
     def class_shares(self, split: str) -> list[float]:
         """Each class's share of a split's samples, the commonest first; empty where the data has no classes."""

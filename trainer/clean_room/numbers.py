@@ -1,5 +1,7 @@
 """Metrics of numbers: each of every output by itself, then their plain mean, as scikit-learn's `uniform_average`.
 
+A `worst_` one takes the worst output's in place of the mean: for a goal that each of several targets is to reach.
+
 Each number of a sample's target is an output. Most follow from sums over the rows, which merge as in Chan, Golub and
 LeVeque 1983 (10.1080/00031305.1983.10483115); smape: Makridakis 1993, of the mean of both sides, so 2 at most.
 """
@@ -20,6 +22,8 @@ from .ranks import concordance, spearman
 Array = np.ndarray[Any, Any]
 EPSILON = np.finfo(np.float64).eps
 """By which a share of a target of 0 is taken, as in scikit-learn."""
+WORST = "worst_"
+"""Begin of a metric that is the worst output's."""
 NONE = partial(np.zeros, 0)
 
 
@@ -54,6 +58,7 @@ class Sums:
     def of(cls, outputs: Array, targets: Array, names: Collection[str]) -> Sums:
         """Return what the metrics need of outputs and targets, both (rows, ...). Raises ValueError for other sizes."""
         guessed, wanted = by_output(outputs, targets)
+        names = {name.removeprefix(WORST) for name in names}
         of_rows = {name: column for name, (users, column) in ADDED.items() if not users.isdisjoint(names)}
         found = {name: column(guessed, wanted).sum(axis=0) for name, column in of_rows.items()}
         if len(wanted) and not OF_VARYING.isdisjoint(names):
@@ -145,6 +150,7 @@ OF_SUMS: dict[str, Callable[[Sums], Array]] = {
     "pearson": _correlations,
 }
 """Value of each output, (outputs,)."""
+OF_SUMS |= {f"{WORST}{name}": OF_SUMS[name] for name in ("r2", "mape", "mae", "rmse")}
 OF_ROWS: dict[str, Callable[[Array, Array], float]] = {
     "median_absolute_error": lambda guessed, wanted: float(np.median(np.abs(guessed - wanted))),
     "spearman": spearman,
@@ -168,13 +174,15 @@ def compute(name: str, outputs: Array, targets: Array) -> float:
 
 
 def value_of(name: str, sums: Sums) -> float:
-    """Return a metric, averaged over the outputs; NaN without rows."""
+    """Return a metric, averaged over the outputs, or the worst one's; NaN without rows."""
     found = OF_SUMS[name](sums) if sums.rows else NONE()
-    return float(found.mean()) if found.size else math.nan
+    over = np.mean if not name.startswith(WORST) else np.min if name.endswith("r2") else np.max
+    return float(over(found)) if found.size else math.nan
 
 
 def problem_of(name: str, sums: Sums) -> str:
     """Return why a metric says nothing about these targets; empty where it does."""
+    name = name.removeprefix(WORST)
     rows, zeros, low = int(sums.rows), int(sums.zeros.sum()), int(sums.low.sum())
     if name == "mape" and zeros:
         return f"{zeros} of {rows * sums.zeros.size} targets are 0, and a share of 0 is infinite"

@@ -14,6 +14,8 @@ import numpy as np
 
 from . import metrics
 from .comparison import Comparison, Kept
+from .numbers import NAMES as NUMBERS
+from .numbers import WORST
 from .rows import Array, Split
 
 MOST_GROUPS = 50
@@ -40,13 +42,17 @@ def report_slices(
 
 
 def report_targets(order: Mapping[str, Any], compared: Sequence[Comparison], answer: dict[str, Any]) -> None:
-    """Put {name, metrics} of each of several targets, whose names the order has, into `answer["targets"]`."""
+    """Put {name, metrics} of each of several targets, whose names the order has, into `answer["targets"]`.
+
+    A metric of the worst target is there as the one that it is of, and of numbers the error in the target's own unit.
+    """
     names, each = order.get("targets") or [], compared[0]
     if not names or len(compared) > 1 or Kept(each.targets).values.shape[1:] != (len(names),):
         return
     answer["targets"] = []
+    wanted = [*each.metrics, *(["mae"] if any(name in NUMBERS for name in each.metrics) else [])]
     for column, target in enumerate(names):
-        found = {name: _value(each, name, partial(_twice, column)) for name in each.metrics}
+        found = {name.removeprefix(WORST): _value(each, name, partial(_twice, column)) for name in wanted}
         kept = {name: value for name, value in found.items() if math.isfinite(value)}
         answer["targets"].append({"name": target, "metrics": kept})
 

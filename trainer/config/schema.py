@@ -222,7 +222,8 @@ class EvaluationGateSection(Section):
     """Requirement on the final model beside the goal (PIPE-3). Fixed at planning, like all of this."""
 
     minimum: dict[str, FiniteFloat] = Field(default_factory=dict)
-    """Validation metric, or `test/…`, to its least value: for metrics that are to be large."""
+    """Validation metric, or `test/…`, to its least value: for metrics that are to be large; of several targets also
+    `r2 of strength`."""
     maximum: dict[str, FiniteFloat] = Field(default_factory=dict)
     """The same to its largest value: for metrics that are to be small."""
     max_drift: Annotated[float, Field(ge=0, le=1)] | None = None
@@ -251,6 +252,13 @@ class EvaluationGateSection(Section):
     def _a_gain_is_over_a_baseline(self) -> Self:
         if self.least_gain and self.baseline is None:
             raise ValueError("least_gain is over a baseline: name evaluation_gate.baseline, a run or project@v1")
+        return self
+
+    @model_validator(mode="after")
+    def _a_slice_has_means_over_targets_alone(self) -> Self:
+        bounded = [name for part in (*self.slices.values(), *self.groups.values()) for name in part]
+        for name in (name for name in bounded if " of " in name):
+            raise ValueError(f"{name!r} is of one target, and slices have means over them: evaluation_gate.minimum")
         return self
 
 

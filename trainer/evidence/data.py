@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, replace
 from itertools import combinations
 from pathlib import Path
@@ -20,7 +20,7 @@ from trainwright.trainer.data.near_duplicates import compare
 from trainwright.trainer.data.split_methods.rows import NAMES
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.table.schema import Column
-from trainwright.trainer.data.tensors import known_targets
+from trainwright.trainer.data.tensors import TensorSamples, known_targets
 from trainwright.trainer.evidence.profile import categories_of, places_of
 from trainwright.trainer.run.evidence import AlikeSamples, Data, Split
 
@@ -44,6 +44,7 @@ def data_evidence(splits: Splits, code_root: Path) -> Data:
         splits={name: _described(name, record) for name, record in records.items()},
         disjoint=not shared,
         shared_samples=len(shared),
+        shared_examples=_where(splits, records, shared),
         alike_samples=[AlikeSamples.model_validate(found) for found in _alike_of(splits, records)],
         split=splits.split,
         text=splits.text.as_dict() if splits.text is not None else None,
@@ -67,6 +68,21 @@ def data_evidence(splits: Splits, code_root: Path) -> Data:
         first_look=None if splits.look is None else "known" if splits.look.is_known else "now",
         sampled=any(record.sampled for record in records.values()),
     )
+
+
+def _where(splits: Splits, records: Mapping[str, SplitRecord], shared: Collection[str]) -> list[dict[str, int]]:
+    """Return the numbers of the first samples that splits share, in each of them; of those that were read whole."""
+    if not shared:
+        return []
+    found: dict[str, dict[str, int]] = {digest: {} for digest in sorted(shared)}
+    for name, record in records.items():
+        samples = splits.samples.get(name)
+        rows = samples.rows if splits.placed_in and isinstance(samples, TensorSamples) else None
+        for place, digest in enumerate([] if record.sampled else record.digests):
+            if digest in found:
+                found[digest].setdefault(name, place if rows is None else int(rows[place]))
+    named = sorted((list(one.items()) for one in found.values() if len(one) > 1), key=lambda one: one[0][1])
+    return [dict(one) for one in named[:MAX_NAMED]]
 
 
 def _described(name: str, record: SplitRecord) -> Split:

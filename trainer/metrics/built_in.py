@@ -109,6 +109,8 @@ SHARE, CORRELATION, POSITIVE = (0.0, 1.0), (-1.0, 1.0), (0.0, math.inf)
 OF_CLASS_1 = ("f1_binary", "precision_binary", "recall_binary", "specificity", "f2_binary", "f05_binary")
 """Metrics of class number 1 of two."""
 PER_CLASS = ("f1", "precision", "recall")
+WORST = "worst_"
+"""Begin of a metric that is the worst of several targets', as the clean room computes it."""
 MASKS = ("dice", "foreground_iou", "dice_per_image", "iou_per_image")
 """Metrics of masks without their background, class 0."""
 BUILT_IN: dict[str, Metric] = {
@@ -140,6 +142,8 @@ BUILT_IN: dict[str, Metric] = {
         _of_outputs("concordance", NUMBERS, SHARE),
         *(_of_texts(name, SHARE) for name in ("rouge_1", "rouge_2", "rouge_l", "bleu", "chrf")),
         *(_of_texts(name, POSITIVE, minimize=True) for name in ("wer", "cer")),
+        _of_outputs("worst_r2", NUMBERS, (-math.inf, 1.0)),
+        *(_of_outputs(f"worst_{name}", NUMBERS, POSITIVE, minimize=True) for name in ("mape", "mae", "rmse")),
         _of_loss("perplexity", 1.0),
         _of_loss("bits_per_byte", 0.0),
     )

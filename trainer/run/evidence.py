@@ -168,6 +168,8 @@ class Data(Part, file="data"):
     splits: dict[str, Split] = {}
     disjoint: bool = False
     shared_samples: int | None = None
+    shared_examples: list[dict[str, int]] = []
+    """The first of them: number by split, in the data's files where rows have one there, else in the split."""
     alike_samples: list[AlikeSamples] = []
     split: Any = None
     """How the samples were divided."""

@@ -7,6 +7,9 @@ from typing import Any, ClassVar
 from trainwright.trainer.run.artifacts import Parity
 from trainwright.trainer.run.evidence import Part, Recorded, Split
 
+ROWS = "rows.csv"
+"""Of final_model/: number in the data's files and split of each row, where rows have such numbers."""
+
 
 class TestSetAccess(Split, Part, file="test_look"):
     """The test split as an export is about to evaluate it."""

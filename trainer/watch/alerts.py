@@ -21,6 +21,7 @@ from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.alert_stop import REASON, SERVER, AlertStop, requested_alert_stop
 from trainwright.trainer.run.conditions import NOT_ADAPTIVE, Raised, Watched, finding_sample, raised
 from trainwright.trainer.run.layers import layers_behind
+from trainwright.trainer.run.losses import CROSS_ENTROPY
 from trainwright.trainer.watch.signals import Series
 
 SHARE = 0.002
@@ -43,7 +44,7 @@ class Alerts(Observer):
             recorder.store, max(longest, default=1),
             batch=batch and batch * session.config.training.accumulation_steps,
             is_adaptive=session.config.optimizer.name not in NOT_ADAPTIVE,
-            judges_losses=not session.rule.is_users,
+            judges_losses=not session.rule.is_users, class_shares=_class_shares(session),
         )  # fmt: skip
         self.open: dict[str, str] = {}
         """Severity of each open alert of this attempt by its id."""
@@ -172,6 +173,14 @@ class Alerts(Observer):
         """The epoch, counted from 1, that the sample says, or that is under way or has just ended."""
         progress = self.session.progress
         return found.worst.epoch or progress.epoch + bool(progress.batch)
+
+
+def _class_shares(session: Session) -> list[float]:
+    """Return the train classes' shares where the loss is their cross entropy; empty of any other."""
+    work, train = session.work, session.work.splits.records.get("train")
+    counts = list((train.classes or {}).values()) if train is not None else []
+    is_plain = work.loss is not None and work.loss.name == CROSS_ENTROPY and not (work.step or work.train_step)
+    return [count / sum(counts) for count in counts if count] if is_plain and len(counts) > 1 else []
 
 
 def severity_of(watched: Watched, found: Raised) -> str:

@@ -1,16 +1,16 @@
 """Signals that the worker reads while it trains: the last samples of the series that it records.
 
-They are those of the same names in the server's monitor (tools/training_monitor/signals.py), over the same numbers.
+They are those of the same names in the server's monitor (tools/training_monitor/signals/), over the same numbers.
 """
 
 from __future__ import annotations
 
-import math
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from trainwright.trainer.run.conditions import FALLEN, FINDINGS, Sample
+from trainwright.trainer.run.losses import FIRST_STEPS, NEWEST_STEPS, loss_remaining, starting_loss
 from trainwright.trainer.run.metrics import MetricStore
 
 STEP_LOSS, EPOCH_LOSS = "train/loss", "train/epoch_loss"
@@ -18,8 +18,6 @@ NORM, APPLIED = "train/gradient_norm", "train/applied_gradient_norm"
 SPEED = "throughput/samples_per_second"
 WAIT, UPDATE_RATIO = "throughput/data_wait_fraction", "watch/update_ratio_median"
 DEAD, SATURATED, LARGEST = "watch/dead_share_max", "watch/saturated_share_max", "watch/activation_max"
-FIRST_STEPS, NEWEST_STEPS = 5, 5
-"""Steps whose median loss is the starting loss, and the present one where no epoch has ended."""
 
 
 class Series:
@@ -30,13 +28,15 @@ class Series:
         batch: samples of one update; None: not known.
         is_adaptive: whether the optimizer divides the gradient's size out.
         judges_losses: whether a falling loss means learning; not of updates of the user's own.
+        class_shares: of the train split, where the loss is their cross entropy.
     """
 
     def __init__(
         self, store: MetricStore, window: int, *, batch: int | None = None, is_adaptive: bool = False,
-        judges_losses: bool = True,
+        judges_losses: bool = True, class_shares: Sequence[float] = (),
     ) -> None:  # fmt: skip
         self.batch, self.is_adaptive, self.judges_losses = batch, is_adaptive, judges_losses
+        self.class_shares = class_shares
         self.store, self.window = store, max(window, NEWEST_STEPS)
         self.findings: dict[str, list[Sample]] = {}
         self._read: dict[str, list[Sample]] = {}
@@ -54,9 +54,9 @@ class Series:
             self._read[key] = [Sample(point.step, point.value) for point in self.store.tail(key, self.window)]
         return self._read[key]
 
-    def first_losses(self) -> list[float]:
-        """Return the losses of the first steps that are finite, sorted. Raises IntegrityError."""
-        return sorted(p.value for p in self.store.head(STEP_LOSS, FIRST_STEPS) if math.isfinite(p.value))
+    def starting_loss(self) -> float | None:
+        """Return the loss before anything was learned; None where no step's is finite. Raises IntegrityError."""
+        return starting_loss([point.value for point in self.store.head(STEP_LOSS, FIRST_STEPS)], self.class_shares)
 
     def read(self, name: str, of: str) -> list[Sample]:
         """Return a signal's samples; `of` is the id of the diagnostic that reads them."""
@@ -75,14 +75,9 @@ def applied_gradient_norm(series: Series) -> list[Sample]:
 
 def train_loss_remaining(series: Series) -> list[Sample]:
     """Training loss now ÷ starting loss; per epoch, else of the last steps."""
-    first = series.first_losses()
-    start = first[len(first) // 2] if first else 0.0
-    if start <= 0 or not series.judges_losses:
+    if not series.judges_losses:
         return []
-    samples = series.newest(EPOCH_LOSS)
-    if not samples and (recent := series.newest(STEP_LOSS)[-NEWEST_STEPS:]):
-        samples = [recent[-1]._replace(value=statistics.median_high(sample.value for sample in recent))]
-    return [sample._replace(value=sample.value / start) for sample in samples if math.isfinite(sample.value)]
+    return loss_remaining(series.starting_loss(), series.newest(EPOCH_LOSS), series.newest(STEP_LOSS))
 
 
 def data_wait_share(series: Series) -> list[Sample]:

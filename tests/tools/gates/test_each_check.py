@@ -206,7 +206,9 @@ CASES: list[Case] = [
     ("planning.determinism_probed", {"smoke.reproducibility.settings": {}}, "deterministic: False"),
     ("planning.determinism_probed", {"smoke.reproducibility.exemptions": ["put_"]}, "exempted in the run: put_"),
     ("planning.environment_captured", {"smoke.environment.import_failures": {"timm": "no"}}, "fail to import: timm"),
-    ("planning.data_fingerprinted", {"smoke.data.disjoint": False}, "shared between splits"),
+    ("planning.data_fingerprinted", {
+        "smoke.data.disjoint": False, "smoke.data.shared_examples": [{"train": 5, "test": 7}]},
+     "shared between splits (row 5 of train is row 7 of test)"),
     ("planning.code_captured", {"settings": Settings(require_git=True)}, "no git"),
     ("planning.data_validated", {"smoke.parts": {
         Validation: BROKEN, FixedRows: FixedRows(validation=BROKEN.digest())}}, "1 failed. nulls"),
@@ -282,6 +284,25 @@ def test_a_check_passes_sound_evidence_and_fails_where_one_thing_is_not_so(
         changed(evidence, place, value)
     found = CHECKS[name](evidence, line)
     assert (found.status, told in found.measured) == ("failed", True), found.measured
+
+
+@pytest.mark.requirement("PIPE-3", "GATE-2")
+def test_a_bound_of_one_of_several_targets_is_certified_and_kept_or_named(tmp_path: Path) -> None:
+    evidence = evidence_of(tmp_path)
+    bounds = {"accuracy of b": 0.7, "test/accuracy of a": 0.8}
+    evidence.config = config_with(evaluation_gate={"minimum": bounds})
+    targets = [{"name": one, "metrics": {"accuracy": value}} for one, value in (("a", 0.9), ("b", 0.6))]
+    splits = {split: {"metrics": {"accuracy": 0.75}, "targets": targets} for split in ("validation", "test")}
+    evidence.export.evaluation = RunEvaluated(run_id="export", splits=splits)
+    planned, kept = (CHECKS[name] for name in ("planning.bounds_measured", "finalization.bounds_kept"))
+    refused = planned(evidence, LINES["planning.bounds_measured"])
+    assert refused.measured == "not computed: accuracy of a, accuracy of b"
+    evidence.smoke.data = evidence.smoke.data.model_copy(update={"target_names": ["a", "b"]})
+    assert planned(evidence, LINES["planning.bounds_measured"]).status == "passed"
+    found = kept(evidence, LINES["finalization.bounds_kept"])
+    assert (found.status, found.measured) == ("failed", "accuracy of b 0.6, test/accuracy of a 0.9")
+    with pytest.raises(ConfigurationError, match="of one target"):
+        config_with(evaluation_gate={"slices": {"plan=basic": {"accuracy of b": 0.7}}})
 
 
 @pytest.mark.requirement("GATE-1", "PHASE-2")

@@ -13,9 +13,10 @@ from tests.worlds.flowers import CONFIG, GOAL, train
 
 from trainwright.tools import projects
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.reports.looked_at import configurations_beside, looked_at_values
+from trainwright.tools.reports.looked_at import UNLIKE, _line, configurations_beside, looked_at_values
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.looked_at import SplitLook
 
 At = Callable[[str], Workspace]
 pytestmark = pytest.mark.requirement("GATE-6")
@@ -35,6 +36,12 @@ def test_the_manifest_shows_plain_scores_of_validation_and_of_test_its_size_alon
     assert "No train row resembles a held-out row more than chance explains" in found
     assert "opened no files but its code and its data's sources" in found
     assert "No other project of this workspace was planned on these rows." in found
+
+
+def test_no_error_in_a_unit_is_pooled_over_several_targets() -> None:
+    look = SplitLook(size=3, constant={"r2": 0.0, "mae": 5.0, "mse": 40.0})
+    assert _line("validation", look, with_test=False, pooled=UNLIKE).constant == "r2 0"
+    assert _line("validation", look, with_test=False, pooled=()).constant == "r2 0, mae 5, mse 40"
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from tests.tools.training_architect.sentences import ROWS, asked, plan_of, table
 
+from trainwright.tools.projects.goals import other_than_said
 from trainwright.tools.training_architect.answers import questions_answer
 from trainwright.tools.training_architect.documents import DOCUMENTS
 from trainwright.tools.training_architect.intent import with_intent
@@ -59,8 +60,11 @@ def test_several_columns_are_planned_together_and_none_is_an_input_where_one_is_
 ):  # fmt: skip
     plan = plan_of(sentence, data)
     assert (plan.config["data"]["args"]["target"], plan.config["loss"]) == (list(columns), loss)
-    told = f"{', '.join(columns)} are predicted together, by one model; a goal is of their mean, not of each"
-    assert told in plan.assumed
+    told = [
+        f"{', '.join(columns)} are predicted together, by one model",
+        "a goal is of the mean of the targets, not of each",
+    ]
+    assert set(told) <= set(plan.assumed)
     parse_config(plan.config)
     one = {"use": "csv", "args": {"path": data, "target": columns[0]}}
     alone = asked(sentence, data, data=one)[1]
@@ -68,6 +72,23 @@ def test_several_columns_are_planned_together_and_none_is_an_input_where_one_is_
     several = {"use": "csv", "args": {"path": data, "target": list(columns)}}
     goal = "r2 of 0.8" if loss == "mse" else "F1 of 0.8"
     assert plan_of(f"learn it, {goal}", data, data=several).config["loss"] == loss
+
+
+@pytest.mark.requirement("ARCH-1")
+@pytest.mark.parametrize(("sentence", "data", "metric"), [
+    ("predict x, y and z from carat and cut, each of the three with r2 of at least 0.9", "diamonds.csv", "worst_r2"),
+    ("predict x, y and z from carat and cut, mape of at most 5 % for each of them", "diamonds.csv", "worst_mape"),
+    ("Aus diamonds.csv: sage x, y und z gemeinsam voraus, jede der drei mit R2 ab 0.9", "diamonds.csv", "worst_r2"),
+    ("predict x, y and z of each stone, r2 of at least 0.9", "diamonds.csv", "r2"),
+    ("multi-label: cancel and billing of a ticket, F1 of 0.8 for each of the two", "tickets.csv", "f1"),
+])  # fmt: skip
+def test_a_bound_for_each_of_several_is_one_of_the_worst(sentence, data, metric):
+    plan = plan_of(sentence, data)
+    assert (plan.goal.metric, plan.config["metrics"][0]) == (metric, metric)
+    assert other_than_said(sentence, {"metric": metric}) == []
+    said = " ".join(plan.assumed)
+    assert ("that of the worst" in said) is metric.startswith("worst_")
+    assert ("evaluation_gate.minimum {'f1 of cancel': 0.8" in said) is (metric == "f1")
 
 
 def test_numbers_and_classes_at_once_are_refused_with_the_page_and_with_a_project_each():

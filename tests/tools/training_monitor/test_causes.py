@@ -9,7 +9,12 @@ import pytest
 from trainwright.tools.training_monitor import diagnose
 from trainwright.tools.training_monitor.diagnosis import Alert, ranked
 from trainwright.tools.training_monitor.documents import load_diagnostics
+from trainwright.tools.training_monitor.record import RunRecord
+from trainwright.tools.training_monitor.signals.layers import first_gradient_norm
+from trainwright.tools.training_monitor.signals.losses import train_loss_remaining
+from trainwright.tools.training_monitor.signals.suddenness import sudden_jump
 from trainwright.trainer.run.evidence import Data, Resolved, Split
+from trainwright.trainer.watch.signals import SIGNALS, Series
 
 DIAGNOSTICS = {one.id: one for one in load_diagnostics()}
 
@@ -58,6 +63,28 @@ def test_documents_explain_known_ones_and_never_each_other():
         explained(name)
 
 
+@pytest.mark.requirement("DIAG-8")
+def test_what_keeps_a_model_from_learning_explains_that_it_misses_the_ends_and_a_wild_row_shuffled_labels():
+    causes = [name for name, one in DIAGNOSTICS.items() if "underfitting" in one.explains]
+    assert len(causes) > 20
+    assert all("narrow_predictions" in DIAGNOSTICS[name].explains for name in [*causes, "underfitting", "chance_level"])
+    assert "labels_unrelated" in DIAGNOSTICS["bad_samples"].explains
+
+
+@pytest.mark.requirement("DIAG-7")
+@pytest.mark.parametrize("steps", [[9.0, 40.0, 50.0, 60.0, 70.0], [1.0] * 5, [0.5, 0.4, math.nan, 0.3, 0.2, 0.1]])
+@pytest.mark.parametrize("epochs", [[], [0.6, 0.3]])
+def test_worker_and_server_read_the_same_share_of_the_loss(make_run, steps, epochs):
+    recorder = classes(make_run().steps("train/loss", steps), [70, 30])
+    recorder = recorder.epochs(train_loss=epochs) if epochs else recorder
+    by_server = train_loss_remaining(RunRecord(recorder.run))
+    series = Series(recorder.run.metrics(), 9, class_shares=[0.7, 0.3])
+    with series.reading():
+        by_worker = SIGNALS["train_loss_remaining"](series)
+    assert by_server
+    assert [one.value for one in by_worker] == pytest.approx([one.value for one in by_server])
+
+
 def rated(make_run, ratio, losses):
     recorder = make_run().steps("train/loss", losses).steps("train/learning_rate", [0.1] * len(losses))
     return recorder.steps("watch/update_ratio_median", [ratio] * 3).steps("train/gradient_norm", [1.0] * len(losses))
@@ -92,6 +119,33 @@ def test_a_warmup_is_counted_at_its_peak(make_run):
 def test_one_wild_batch_after_calm_steps_is_a_bad_sample(make_run, jump, fires):
     recorder = rated(make_run, 0.01, [2.3] * 10 + [jump] + [2.3] * 10)
     assert ("bad_samples" in ids(recorder)) is fires
+
+
+@pytest.mark.requirement("DIAG-7")
+def test_the_first_wild_row_is_the_cause_of_the_wilder_ones_behind_it(make_run):
+    losses = [2.3] * 6 + [96.0] + [2.3] * 20 + [270.0] + [2.3] * 12
+    recorder = make_run().steps("train/loss", losses).steps("train/learning_rate", [0.1] * len(losses))
+    recorder.steps("watch/update_ratio_median", [0.003] * 3 + [0.01] * 9 + [0.4] * 15)
+    assert next(one for one in diagnose(recorder.run) if one.id == "bad_samples").step == 7
+    (jump,) = sudden_jump(RunRecord(recorder.run))
+    assert (jump.step, round(jump.value)) == (7, 42)
+
+
+@pytest.mark.requirement("DIAG-7")
+@pytest.mark.parametrize(("rows", "fires"), [(324, False), (320, True)])
+def test_one_wrong_row_in_an_epochs_last_batch_of_few_is_no_bad_sample(make_run, rows, fires):
+    recorder = rated(make_run, 0.01, [0.7] * 5 + [0.2] * 34 + [2.5]).epochs(train_loss=[0.5, 0.2, 0.2, 0.2])
+    recorder.run.write_evidence(Data(splits={"train": Split(size=rows)}))
+    recorder.run.write_evidence(Resolved(batch_size=32, accumulation_steps=1))
+    assert ("bad_samples" in ids(recorder)) is fires
+
+
+@pytest.mark.requirement("DIAG-7")
+@pytest.mark.parametrize(("loss", "fires"), [(math.nan, False), (2.3, True)])
+def test_a_first_loss_that_is_no_number_is_no_gradient_that_begins_wild(make_run, loss, fires):
+    recorder = make_run().steps("train/loss", [loss]).steps("train/gradient_norm", [math.nan if not fires else 5e3])
+    assert bool(first_gradient_norm(RunRecord(recorder.run))) is fires
+    assert "exploding_gradients" not in ids(recorder)
 
 
 def classes(recorder, counts, loss="cross_entropy"):

@@ -222,11 +222,14 @@ def test_metrics_of_numbers_are_scikit_learns_mean_over_the_outputs(
     }  # fmt: skip
     wanted = {name: score(*both) for name, score in scored.items()}
     assert {name: metrics.compute(name, outputs, targets) for name in scored} == pytest.approx(wanted, rel=1e-7)
+    worst = {"worst_r2": min(known.r2_score(*both, multioutput="raw_values"))}
+    worst |= {f"worst_{name}": max(scored[name](*both, multioutput="raw_values")) for name in ("mae", "mape", "rmse")}
+    assert {name: metrics.compute(name, outputs, targets) for name in worst} == pytest.approx(worst, rel=1e-7)
     of_size = [np.abs(each) for each in both]
     found = {name: metrics.compute(name, of_size[1], of_size[0]) for name in ("rmsle", "smape")}
     apart = np.abs(of_size[1] - of_size[0]) / ((of_size[1] + of_size[0]) / 2)
     assert found == pytest.approx({"rmsle": known.root_mean_squared_log_error(*of_size), "smape": apart.mean()})
-    assert {*scored, *found, "pearson", "spearman", "concordance"} == set(numbers.NAMES)
+    assert {*scored, *found, *worst, "pearson", "spearman", "concordance"} == set(numbers.NAMES)
 
 
 @random

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,15 @@ def test_one_shared_row_in_large_arrays_is_seen() -> None:
     before = splits.records["train"].fingerprint
     train[5, 1] += 1
     assert record_split(splits.samples["train"], 1).fingerprint != before, "every row is in the fingerprint"
+
+
+@pytest.mark.requirement("PIPE-2")
+def test_a_shared_row_is_named_in_each_split() -> None:
+    train, validation = torch.randn(30, 2), torch.randn(9, 2)
+    validation[4], train[20] = train[17], train[17]
+    data = {"train": (train, torch.zeros(30)), "validation": (validation, torch.zeros(9))}
+    found = data_evidence(from_user(data, None, source="own", seed=1), Path())
+    assert (found.shared_samples, found.shared_examples) == (1, [{"train": 17, "validation": 4}])
 
 
 class Far(Dataset[Any]):

@@ -15,6 +15,7 @@ from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.jobs.evaluation import outputs
 from trainwright.trainer.jobs.evaluation.forms import CLASSES, LABELS, NUMBERS, PLACES, form_of, kept_of
 from trainwright.trainer.jobs.evaluation.importance import BLOCKS, by_block, measured_of, told_together
+from trainwright.trainer.jobs.evaluation.outputs import in_deviations
 from trainwright.trainer.jobs.evaluation.record import evaluation
 from trainwright.trainer.jobs.evaluation.shown import Place
 from trainwright.trainer.run import RunKind
@@ -192,6 +193,16 @@ def test_each_form_of_outputs_is_known(output: Any, target: Any, task: Any, form
         kept = kept_of(form, output, target)
         assert kept.loss.shape == (4,)
         assert torch.isfinite(kept.loss).all()
+
+
+def test_the_worst_rows_of_several_targets_are_worst_in_each_targets_deviation() -> None:
+    wanted = np.stack([np.linspace(0, 1, 9), np.linspace(0, 1e6, 9)], axis=1)
+    guessed = wanted.copy()
+    guessed[2, 0] += 1.0
+    guessed[7, 1] += 1e4
+    loss = in_deviations(guessed, wanted)
+    assert loss.argmax() == 2
+    assert loss[7] == pytest.approx((1e4 / wanted[:, 1].std()) ** 2 / 2)
 
 
 def test_rows_and_places_without_a_target_are_left_out() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainwright.tools.evaluation.slices import slice_orders
-from trainwright.tools.gates.bounds import TEST, Bound, bounds_of, without_baseline
+from trainwright.tools.gates.bounds import OF_TARGET, TEST, Bound, bounds_of, without_baseline
 from trainwright.tools.gates.exits import is_accepted
 from trainwright.tools.gates.outcomes import (
     Outcome,
@@ -18,6 +18,7 @@ from trainwright.tools.gates.outcomes import (
 )
 from trainwright.tools.gates.searches import floor_of
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.metrics.built_in import WORST
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.artifacts import FixedRows
 
@@ -39,9 +40,11 @@ def bounds_measured(evidence: Evidence, line: CheckLine) -> Outcome:
         return not_applicable("the configuration bounds no metric", line.text)
     if evidence.smoke is None:
         return failed("no smoke run of this configuration", line.text, evidence.start(RunKind.SMOKE))
-    computed = evidence.smoke.summary.best_metrics
     problems = evidence.smoke.summary.problems
-    missing = [name for name in names if name not in computed or name in problems]
+    computed = evidence.smoke.summary.best_metrics.keys() - problems.keys()
+    each = evidence.smoke.data.target_names or []
+    of_targets = {f"{name.removeprefix(WORST)}{OF_TARGET}{one}" for name in computed for one in each}
+    missing = [name for name in names if name not in computed | of_targets]
     named = ", ".join(f"{name} ({problems[name]})" if name in problems else name for name in missing)
     if problem := _slices_problem(evidence, evidence.smoke) or _baseline_problem(evidence):
         return failed(problem[0], line.text, evidence.call("configure", problem[1], changes=problem[2]))
@@ -51,7 +54,7 @@ def bounds_measured(evidence: Evidence, line: CheckLine) -> Outcome:
     given = {"minimum": gate.minimum, "maximum": gate.maximum, "least_gain": gate.least_gain}
     unmeasured = [(side, name) for side, own in given.items() for name in own if name.removeprefix(TEST) in missing]
     changes = {f"evaluation_gate.{side}.{name}": None for side, name in unmeasured}  # null removes
-    others = ", ".join(sorted(computed.keys() - problems.keys()))
+    others = ", ".join(sorted(computed) + ["each of one target: " + ", ".join(sorted(of_targets))] * bool(of_targets))
     why = f"bound what is computed ({others}), or add the metric to `metrics`"
     return passed_if(not missing, measured, line.text, evidence.call("configure", why, changes=changes))
 
@@ -59,12 +62,13 @@ def bounds_measured(evidence: Evidence, line: CheckLine) -> Outcome:
 def _slices_problem(evidence: Evidence, smoke: RunEvidence) -> tuple[str, str, dict[str, None]] | None:
     """Return why slices cannot be evaluated, the remedy, and the keys to remove; None where they can."""
     gate = evidence.config.evaluation_gate
-    if gate is None or not (gate.slices or gate.groups):
+    if gate is None or not (gate.slices or gate.groups or any(OF_TARGET in name for name in gate.metrics())):
         return None
     without: dict[str, None] = {"evaluation_gate.slices": None, "evaluation_gate.groups": None}
     rows = smoke.part(FixedRows)
     if not rows or rows.problem:
-        return f"slices need rows that planning fixed: {rows.problem or 'none'}", rows.remedy or "remove them", without
+        what = f"slices and single targets need rows that planning fixed: {rows.problem or 'none'}"
+        return what, rows.remedy or "remove them", without
     try:
         slice_orders(evidence.config, smoke.data)
     except ConfigurationError as error:

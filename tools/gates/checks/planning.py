@@ -156,6 +156,7 @@ def data_fingerprinted(evidence: Evidence, line: CheckLine) -> Outcome:
     record, grown = run.data, rows_since(evidence, run)
     marked = bool(record.splits) and all(split.fingerprint for split in record.splits.values())
     shared = "disjoint" if record.disjoint else f"{record.shared_samples} samples shared between splits"
+    shared += f" ({'; '.join(map(_told_shared, record.shared_examples[:3]))})" * bool(record.shared_examples)
     read = "of a sample of each large split" if record.sampled else "of every sample"
     measured, required = f"fingerprints {read}; {shared}", "one a split, no sample shared or copied with changes"
     if not (marked and record.disjoint):
@@ -255,6 +256,10 @@ def _data_of(evidence: Evidence, run_id: str) -> dict[str, Any]:
     except TrainwrightError:  # an earlier release's, which does not fit the schema any more
         return {}
     return flatten(config.model_dump(mode="json")["data"] or {}) if config is not None else {}
+
+
+def _told_shared(found: dict[str, int]) -> str:
+    return " is ".join(f"row {row} of {split}" for split, row in found.items())
 
 
 def _told_alike(found: AlikeSamples) -> str:

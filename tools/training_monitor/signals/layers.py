@@ -6,7 +6,7 @@ import math
 import statistics
 from typing import TYPE_CHECKING
 
-from trainwright.tools.training_monitor.record import APPLIED_NORM, GRADIENT_NORM
+from trainwright.tools.training_monitor.record import APPLIED_NORM, GRADIENT_NORM, STEP_LOSS
 from trainwright.trainer.run.conditions import LONGEST_WINDOW, Sample
 
 if TYPE_CHECKING:
@@ -31,7 +31,12 @@ def applied_gradient_norm(record: RunRecord) -> list[Sample]:
 
 
 def first_gradient_norm(record: RunRecord) -> list[Sample]:
-    """Total gradient norm of the first step, which no update has changed yet (one sample)."""
+    """Total gradient norm of the first step, which no update has changed yet (one sample).
+
+    Not where that step's loss is no number: then so is every gradient, and the inputs or the loss are why.
+    """
+    if any(math.isnan(point.value) for point in record.metrics.head(STEP_LOSS, 1)):
+        return []
     return [Sample(point.step, point.value) for point in record.metrics.head(GRADIENT_NORM, 1)]
 
 

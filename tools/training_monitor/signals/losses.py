@@ -9,6 +9,7 @@ from trainwright.tools.training_monitor.guessing import beside_guessing
 from trainwright.tools.training_monitor.record import GRADIENT_NORM, STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.conditions import Sample
+from trainwright.trainer.run.losses import NEWEST_STEPS, loss_remaining
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,15 +71,10 @@ def validation_loss_rise(record: RunRecord) -> list[Sample]:
 
 def train_loss_remaining(record: RunRecord) -> list[Sample]:
     """Training loss now ÷ starting loss (1: nothing learned, 0: perfect); per epoch, else of the last steps."""
-    samples = record.by_epoch(TRAIN_LOSS)
-    if not samples:
-        recent = [Sample(point.step, point.value) for point in record.metrics.tail(STEP_LOSS, 5)]
-        middle = sorted(recent, key=lambda sample: sample.value)[len(recent) // 2 : len(recent) // 2 + 1]
-        samples = [sample._replace(step=recent[-1].step) for sample in middle]
-    start = record.starting_loss
-    if start is None or start <= 0 or not record.judges_losses:
+    if not record.judges_losses:
         return []
-    return [sample._replace(value=sample.value / start) for sample in samples if math.isfinite(sample.value)]
+    steps = [Sample(point.step, point.value) for point in record.metrics.tail(STEP_LOSS, NEWEST_STEPS)]
+    return loss_remaining(record.starting_loss, record.by_epoch(TRAIN_LOSS), steps)
 
 
 def epochs_without_improvement(record: RunRecord) -> list[Sample]:

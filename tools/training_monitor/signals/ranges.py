@@ -1,14 +1,15 @@
 """Range of predicted numbers as signals: errors at the ends of the targets, beside what the targets' noise implies.
 
-The best prediction is the mean of what a row's inputs leave open. So predictions of noisy targets are narrower than
-these (with the correlation r they have r of the deviation), too high for the lowest and too low for the highest. Rows
-that are predicted alike then have that mean: where they have another, it is the model's own scale that is off.
+By squared error the best prediction is the mean of what a row's inputs leave open. So predictions of noisy targets are
+narrower than these (with the correlation r they have r of the deviation), too high for the lowest and too low for the
+highest. Rows that are predicted alike then have that mean: where they have another, the model's own scale is off.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trainwright.tools.training_monitor.signals.losses import LOSSES_OF_NUMBERS
 from trainwright.trainer.run.conditions import Sample
 from trainwright.trainer.run.evaluation import Evaluation
 
@@ -29,13 +30,22 @@ def error_at_an_end(record: RunRecord) -> list[Sample]:
 
 
 def scale_off_at_an_end(record: RunRecord) -> list[Sample]:
-    """The same by fifths of the predictions; 0 where it may be chance, so that the targets' noise explains all."""
+    """The same by fifths of the predictions; 0 where it may be chance, so that the targets' noise explains all.
+
+    And where another loss than the squared error of the targets themselves is trained: of a skewed target its best
+    prediction, such as the median, is no mean.
+    """
     found = _furthest(record)
-    return [] if found is None else [Sample(record.status.step, abs(_own(found)) / found.deviation)]
+    if found is None:
+        return []
+    is_mean = record.loss == "mse" and record.config.target_scaling not in {"log", "log1p"}
+    return [Sample(record.status.step, abs(_own(found)) / found.deviation if is_mean else 0.0)]
 
 
 def _furthest(record: RunRecord) -> Ranges | None:
     """Return the ranges of the target, of several, whose ends are missed most."""
+    if record.loss not in LOSSES_OF_NUMBERS:  # a quantile, or the logarithm of a rate: no guess of the target itself
+        return None
     ranges = record.part(Evaluation).ranges
     return max(ranges, key=lambda one: abs(_at_an_end(one.by_target)) / one.deviation, default=None)
 

@@ -10,6 +10,8 @@ from trainwright.tools.training_monitor.record import APPLIED_NORM, GRADIENT_NOR
 from trainwright.trainer.run.conditions import LONGEST_WINDOW, Sample
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from trainwright.tools.training_monitor.record import RunRecord
 
 BEFORE = 8
@@ -17,6 +19,8 @@ BEFORE = 8
 FEWEST_BEFORE = 2
 CALM_GRADIENTS = 4
 """Steps at least whose gradients are known before one counts as sudden."""
+ALIKE = 4.0
+"""Times that the largest jump may be of the first that counts beside it."""
 CALM = 3.0
 """The highest of calm values is at most so many times their median."""
 
@@ -34,32 +38,45 @@ def sudden_non_finite(record: RunRecord) -> list[Sample]:
 
 
 def sudden_jump(record: RunRecord) -> list[Sample]:
-    """Largest loss of one step ÷ the median of the calm steps before it (one sample, where it happened).
+    """Loss of one step ÷ the median of the calm steps before it: the first jump of the run's largest (one sample).
 
-    A median below a tenth of the starting loss counts as that: near zero, any loss is many times the one before.
+    A median below a tenth of the starting loss counts as that: near zero, any loss is many times the one before. An
+    epoch's last batch of few rows is none: one wrong label fills it.
     """
     points, start = record.metrics.tail(STEP_LOSS, LONGEST_WINDOW) if record.judges_losses else [], record.starting_loss
-    worst = Sample(0, 0.0)
+    jumps, few = [], _last_batches_of_few(record)
     for place in range(FEWEST_BEFORE, len(points)):
         before = [abs(point.value) for point in points[max(0, place - BEFORE) : place]]
         middle = max(statistics.median(before), abs(start or 0.0) / 10)
         now = points[place]
-        if math.isfinite(now.value) and middle > 0 and now.value / middle > worst.value and _is_calm(before):
-            worst = Sample(now.step, now.value / middle)
-    return [worst] if worst.step else []
+        if math.isfinite(now.value) and middle > 0 and now.step not in few and _is_calm(before):
+            jumps.append(Sample(now.step, now.value / middle))
+    return _first_of_the_largest(jumps)
 
 
 def sudden_gradient(record: RunRecord) -> list[Sample]:
-    """Largest applied gradient norm of one step ÷ the median of the calm steps before (one sample, where it was)."""
+    """Applied gradient norm of a step ÷ the median of the calm steps before: the first of the largest (one sample)."""
     clipped = record.metrics.tail(APPLIED_NORM, LONGEST_WINDOW)
     points = clipped or record.metrics.tail(GRADIENT_NORM, LONGEST_WINDOW)
-    worst = Sample(0, 0.0)
+    jumps = []
     for place in range(CALM_GRADIENTS, len(points)):
         before, now = [point.value for point in points[max(0, place - BEFORE) : place]], points[place]
         if math.isfinite(now.value) and min(before) > 0 and _is_calm(before):
-            times = now.value / statistics.median(before)
-            worst = Sample(now.step, times) if times > worst.value else worst
-    return [worst] if worst.step else []
+            jumps.append(Sample(now.step, now.value / statistics.median(before)))
+    return _first_of_the_largest(jumps)
+
+
+def _last_batches_of_few(record: RunRecord) -> Collection[int]:
+    """Return the steps at the ends of epochs, where their batch has less than half as many rows as the others."""
+    train, resolved = record.data.splits.get("train"), record.resolved
+    rows = (resolved.batch_size or 0) * (resolved.accumulation_steps or 1)
+    return record.epoch_at if train is not None and rows and 0 < train.size % rows < rows / 2 else ()
+
+
+def _first_of_the_largest(jumps: list[Sample]) -> list[Sample]:
+    """Return the first that is no much smaller than the largest: what it does to the weights may cause the others."""
+    largest = max((one.value for one in jumps), default=0.0)
+    return [one for one in jumps if one.value >= largest / ALIKE][:1]
 
 
 def non_finite_second_step(record: RunRecord) -> list[Sample]:

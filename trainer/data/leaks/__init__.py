@@ -45,6 +45,7 @@ def find_leaks(
     *,
     inputs: Collection[str] | None = None,
     given: bool = False,
+    apart: Collection[str] = (),
 ) -> list[Finding]:
     """Return the leaks in frames of rows by split (train, validation, test), the gravest first.
 
@@ -52,8 +53,10 @@ def find_leaks(
         frames: rows as they are in the files; a column `__row` may hold their places there.
         target: the column to predict; without one only what needs none is looked for.
         inputs: columns that the model sees, None: all but the target. Others may still be groups or times.
+        apart: columns that are no inputs for what they are: of the split, of other targets.
         given: whether someone divided the rows by files or a column, rather than the engine.
     """
+    from trainwright.trainer.data.leaks import siblings
     from trainwright.trainer.data.leaks.duplicates import without_copies
     from trainwright.trainer.data.leaks.table import LeakTable
 
@@ -65,7 +68,7 @@ def find_leaks(
     for name, find in detectors().items():
         table = seen if name in OF_COPIES else single_every if name in OF_ALL_COLUMNS else single
         found += find(table)
-    return sorted(_explained(found), key=_rank)
+    return sorted(siblings.find(single_every.without(apart), single, _explained(found)), key=_rank)
 
 
 def _explained(found: list[Finding]) -> list[Finding]:

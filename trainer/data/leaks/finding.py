@@ -17,7 +17,7 @@ class Finding(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: str
-    """duplicate, near_duplicate, group, time, target, preprocessing, interpolated, name, row_order or token."""
+    """duplicate, near_duplicate, group, time, target, sibling, preprocessing, interpolated, name, row_order, token."""
     column: str | None = None
     beside: str | None = None
     """A second column that the leak needs."""

@@ -160,6 +160,10 @@ class LeakTable:
         """Return the table with some of its columns."""
         return replace(self, columns=[column for column in self.columns if column.name in names])
 
+    def without(self, names: Collection[str]) -> LeakTable:
+        """Return the table without some of its columns."""
+        return replace(self, columns=[column for column in self.columns if column.name not in names])
+
     def chosen_as(self, other: LeakTable) -> LeakTable:
         """Return the table of those of its rows that another one of the same source has."""
         if len(other.rows) == len(self.rows):

@@ -7,7 +7,7 @@ rows' is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import combinations
 from typing import Any
 
@@ -38,33 +38,36 @@ FEWEST_OF_CLASS = 8
 Array = np.ndarray[Any, Any]
 
 
-def find(table: LeakTable) -> list[Finding]:
-    """Return a finding for each column that gives the target away."""
+def find(table: LeakTable, asked: Collection[str] | None = None) -> list[Finding]:
+    """Return a finding for each column that gives the target away; of those asked for alone, beside all others."""
     target = table.target
     if target is None or len(table.rows) < FEWEST_ROWS:
+        return []
+    if asked is not None and not asked:
         return []
     found: dict[str, Finding] = {}
     for one in [
         *_missing(table, target),
         *_shifted(table, target),
-        *_values(table, target),
+        *_values(table, target, asked),
         *_distances(table, target),
     ]:
         found.setdefault(one.column or "", one)
-    return list(found.values())
+    return [one for one in found.values() if asked is None or one.column in asked]
 
 
-def _values(table: LeakTable, target: Target) -> Iterator[Finding]:
+def _values(table: LeakTable, target: Target, asked: Collection[str] | None = None) -> Iterator[Finding]:
     usable = [column for column in table.columns if not is_key(column) and column.kind != "text"]
     lags = {column.name for column in usable if _shift(table, target, column) < 0}
     for column in usable:
-        if column.distinct < 2 or column.name in lags:
+        if column.distinct < 2 or column.name in lags or (asked is not None and column.name not in asked):
             continue
         predicted = predicted_alone(column, target)
         power = power_of(predicted, target)
         if power < SUSPECT:
             continue
         rest = [other for other in usable if other is not column and not _same(other, column, target)]
+        rest = rest if asked is None else [other for other in rest if other.name not in asked]
         beaten = _beats(predicted, rest, target)
         if power >= PERFECT or beaten:
             yield _finding(column.name, power, "" if not beaten else ", far more than all other columns do")

@@ -19,7 +19,7 @@ from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.data.tensors import TensorSamples, batch_size, to_device
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.frameworks.framework import framework_in
-from trainwright.trainer.jobs.evaluation.forms import PLACES, Kept, form_of, kept_of
+from trainwright.trainer.jobs.evaluation.forms import NUMBERS, PLACES, Kept, form_of, kept_of
 from trainwright.trainer.losses.loss import Compute
 
 Array = np.ndarray[Any, Any]
@@ -154,9 +154,18 @@ def _joined(form: str, batches: list[tuple[int, Kept]], places: Array, size: int
         values = [getattr(one, name) for one in kept]
         if all(value is not None for value in values):
             found.arrays[name] = torch.cat(values).numpy()
+    if form == NUMBERS and found.arrays.get("target", np.empty(0)).ndim > 1:
+        found.arrays["loss"] = in_deviations(found.arrays["prediction"], found.arrays["target"])
     if found.arrays.get("probability", np.empty(0)).size > MOST_PROBABILITIES:
         found.arrays["confidence"] = found.arrays.pop("probability").max(axis=1)
     confusions = [one.confusion for one in kept]
     if all(one is not None for one in confusions):
         found.confusion = torch.stack([one for one in confusions if one is not None]).sum(0).numpy()
+    return found
+
+
+def in_deviations(predicted: Array, wanted: Array) -> Array:
+    """Return each row's mean squared error, (rows,), of several targets (rows, targets), each in its own deviation."""
+    scale = wanted.std(axis=0, dtype=np.float64)
+    found: Array = (((predicted - wanted) / np.where(scale > 0, scale, 1.0)) ** 2).mean(axis=1)
     return found

@@ -95,6 +95,9 @@ def _figures(session: Session) -> Evaluation:
         values["target_names"] = splits.target_names
     if found.confusion is not None:
         values["confusion"] = found.confusion.tolist()
+    loss = "your loss" if found.form == PLACES and own_loss(session) else LOSSES[found.form]
+    if found.form == NUMBERS and found.arrays.get("target", np.empty(0)).ndim > 1:
+        loss = "squared error, each target in its own deviation"
     is_of_many = session.specification.kind is RunKind.TRIAL  # a search's, and this evaluates the model 32 times over
     if not is_of_many and (importance := permutation_importance(session, call, found)) is not None:
         values["importance"] = importance
@@ -104,7 +107,7 @@ def _figures(session: Session) -> Evaluation:
         kind=found.form,
         size=found.size,
         rows=found.rows,
-        loss="your loss" if found.form == PLACES and own_loss(session) else LOSSES[found.form],
+        loss=loss,
         ranges=ranges_of(found),
         worst=shown.shown(found, worst, splits),
         best=shown.shown(found, best, splits),

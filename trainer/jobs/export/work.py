@@ -23,6 +23,7 @@ from trainwright.trainer.data.fingerprint import EMPTY, MAX_SAMPLES_READ
 from trainwright.trainer.data.images.samples import ImageSamples
 from trainwright.trainer.data.images.shipped import ship_decoding
 from trainwright.trainer.data.marks import places_of
+from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.evidence.rivals import rivals_evidence
@@ -37,13 +38,15 @@ from trainwright.trainer.jobs.export.raw_rows import measure_skew, ship_transfor
 from trainwright.trainer.jobs.export.served import Served, rows_to_call_with, served_of
 from trainwright.trainer.jobs.export.serving import Serving
 from trainwright.trainer.jobs.export.texts import ship_tokenization
-from trainwright.trainer.run import RunDirectory, RunSpecification, RunState, write_report
+from trainwright.trainer.run import RunDirectory, RunSpecification, RunState, write_atomically, write_report
 from trainwright.trainer.run.artifacts import Program
 from trainwright.trainer.run.evidence import Code, Data, Resolved
-from trainwright.trainer.run.results import Evaluated, Export, Onnx, Safetensors, TestSetAccess
+from trainwright.trainer.run.results import ROWS, Evaluated, Export, Onnx, Safetensors, TestSetAccess
 from trainwright.trainer.run.split_rows import tell_apart
 from trainwright.trainer.supervision.heartbeat import Heartbeat
 from trainwright.trainer.supervision.stop import StopRequest
+
+MOST_ROWS = 1_000_000
 
 
 def export_run(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbeat, stop: StopRequest) -> str:
@@ -172,8 +175,17 @@ def _write(
     if isinstance(splits.samples["train"], ImageSamples):
         ship_decoding(splits.samples["train"], folder)
     ship_tokenization(session, folder)
+    _ship_rows(splits, folder)
     write_report(folder / "config.yaml", dump_yaml(config.model_dump(mode="json")), keeps_random=True)
     return evidence
+
+
+def _ship_rows(splits: Splits, folder: Path) -> None:
+    """Write which split each row of the data's files is in, in the files' order; not of more than MOST_ROWS."""
+    if not splits.placed_in or sum(map(len, splits.samples.values())) > MOST_ROWS:
+        return
+    listed = sorted((row, name) for name, samples in splits.samples.items() for row in places_of(samples).tolist())
+    write_atomically(folder / ROWS, "\n".join(["row,split", *(f"{row},{name}" for row, name in listed), ""]).encode())
 
 
 def _write_program(session: Session, served: Served, checkpoint: LoadedCheckpoint, folder: Path) -> Onnx | None:

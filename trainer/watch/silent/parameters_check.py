@@ -34,7 +34,7 @@ def frozen_parameters(history: Sequence[StepRecord]) -> Iterator[Finding]:
         (_without_gradient(history[-1]), "got no gradient although their modules ran: the graph is cut behind them"),
         (_behind_flat(history[-1]), f"got gradients of zero, for the derivative of {_flat(history[-1])} is zero"),
         (_never_called(history), f"got no gradient in {PATIENCE} steps: their modules are not used"),
-        (_always(history, "zero"), f"got gradients of zero in {PATIENCE} steps"),
+        (_all_zero(history), f"got gradients of zero in {PATIENCE} steps"),
         (_always(history, "unchanged"), f"got gradients, and no bit of them changed in {PATIENCE} steps"),
     ):
         if names:
@@ -56,7 +56,7 @@ def _never_called(history: Sequence[StepRecord]) -> set[str]:
         return set()
     missing = set.intersection(*(_in_all(record, "missing") for record in recent))
     called = set.union(*(record.calls.called for record in recent))
-    return {name for name in missing if _owner(name) not in called and not _has_called_sibling(name, called)}
+    return {name for name in missing if _owner(name) not in called and not _has_sibling(name, called, called)}
 
 
 def _always(history: Sequence[StepRecord], kind: str) -> set[str]:
@@ -70,6 +70,17 @@ def _always(history: Sequence[StepRecord], kind: str) -> set[str]:
     if len(recent) < PATIENCE or not all(record.updates for record in recent) or not any(moved):
         return set()
     return _whole(recent[-1], set.intersection(*(_in_all(record, kind) for record in recent)))
+
+
+def _all_zero(history: Sequence[StepRecord]) -> set[str]:
+    """Return parameters whose gradients were zero in all steps; not those of one expert of several, of weight 0.
+
+    In a stack of layers those before one without a derivative are at zero as well, so an expert is what a list has
+    behind one that learns.
+    """
+    learning = {_owner(name) for record in history[-PATIENCE:] for name in _moved(record)}
+    called = set.union(set(), *(record.calls.called for record in history[-PATIENCE:]))
+    return {name for name in _always(history, "zero") if not _has_sibling(name, called, learning, before=True)}
 
 
 def _whole(record: StepRecord, names: set[str]) -> set[str]:
@@ -123,16 +134,16 @@ def _owner(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def _has_called_sibling(name: str, called: set[str]) -> bool:
-    """Whether the parameter is of one of several modules in a list, such as experts, of which others ran."""
+def _has_sibling(name: str, called: set[str], among: set[str], *, before: bool = False) -> bool:
+    """Whether the parameter is of a list's module, such as an expert, of which others (before it) are among these."""
     parts = name.split(".")
     for place, part in enumerate(parts):
         parent = ".".join(parts[:place])
         if part.isdigit() and parent not in called:  # a list of modules is never called; a sequence is
             inner = parts[place + 1 : -1]
-            others = {each[place] for each in map(_split, called) if _split(parent) == each[:place] and
+            others = {each[place] for each in map(_split, among) if _split(parent) == each[:place] and
                       each[place + 1 :] == inner and len(each) > place}  # fmt: skip
-            if others - {part}:
+            if any(other != part and (not before or int(other) < int(part)) for other in others):
                 return True
     return False
 

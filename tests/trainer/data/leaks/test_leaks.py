@@ -94,6 +94,39 @@ def test_validation_names_the_leak_the_doubtful_labels_and_personal_data():
     assert not leak.stops
 
 
+def of_a_shop(rng: np.random.Generator) -> dict[str, pl.DataFrame]:
+    """Return customers, of whom three columns hold what the days after the cut-off brought, as the target does."""
+    rows = 900
+    often = rng.gamma(2.0, 1.0, rows)
+    gap = rng.exponential(60 / often)
+    after = np.where(gap < 90, 1 + rng.poisson(np.maximum(90 - gap, 0) / 60 * often), 0)
+    columns = {
+        "orders_before": rng.poisson(4 * often),
+        "age": rng.normal(40, 9, rows),
+        "gap": gap,
+        "orders_after": after,
+        "refunds": rng.binomial(after, 0.5),
+        "buys": (gap <= 30).astype(int),
+    }
+    frame = pl.DataFrame(columns)[rng.permutation(rows).tolist()]
+    return {"train": frame[:700], "validation": frame[700:]}
+
+
+@pytest.mark.requirement("PIPE-2", "DIAG-7")
+def test_what_goes_with_a_leak_is_looked_at_again_when_it_is_found_and_when_it_was_left_out():
+    frames = of_a_shop(np.random.default_rng(0))
+    (leak,) = find_leaks(frames, "buys")
+    assert leak.id == "target:gap"
+    assert "Look again at 'orders_after' (goes with it among equal targets" in leak.message
+    (left,) = find_leaks(frames, "buys", inputs=["orders_before", "age", "orders_after", "refunds"])
+    assert (left.id, left.severity) == ("sibling:gap", "warning")
+    assert set(left.changes) == {"data.args.columns.orders_after", "data.args.columns.refunds"}
+    (none,) = find_leaks(frames, "buys", inputs=["age", "orders_before"])
+    assert (none.severity, none.changes) == ("info", {})
+    assert "no input goes with it" in none.message
+    assert find_leaks(frames, "buys", inputs=["age", "orders_before"], apart=["gap"]) == []
+
+
 @pytest.mark.requirement("PIPE-2", "DIAG-7")
 def test_season_rows_alike_by_nature_and_a_frequent_class_are_accused_of_nothing():
     rng = np.random.default_rng(0)

@@ -301,14 +301,15 @@ def mixed(m: Any, x: Tensor, y: Tensor, o: dict[str, Any]) -> None:
 
 
 class Experts(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, *weights: float) -> None:
         super().__init__()
         self.experts = nn.ModuleList(nn.Linear(INPUTS, CLASSES) for _ in range(4))
-        self.calls = 0
+        self.calls, self.weights = 0, weights
 
     def forward(self, x: Tensor) -> Any:
         self.calls += 1
-        return self.experts[self.calls % 2](x)
+        weighted = [weight * expert(x) for weight, expert in zip(self.weights, self.experts, strict=False)]
+        return sum(weighted) if weighted else self.experts[self.calls % 2](x)
 
 
 class Adapted(nn.Module):
@@ -350,6 +351,7 @@ HEALTHY: dict[str, tuple[nn.Module, Step]] = {
     "sum over counts": (net(), sum_over_counts),
     "mixing": (net(), mixed),
     "experts": (Experts(), sound),
+    "experts of weight 0": (Experts(0.3, 0.3, 0.0, 0.4), sound),
     "low rank": (Adapted(), sound),
     "bound": (nn.ModuleDict({"encoder": nn.Linear(INPUTS, 4), "decoder": nn.Linear(2, INPUTS)}), bound),
 }

@@ -47,7 +47,8 @@ class Leaks(Family):
         targets: Sequence[str | None] = context.targets[:MOST_TARGETS] or [None]
         for target in targets:
             others = [name for name in context.targets if name != target]
-            for one in find_leaks({name: each.drop(others) for name, each in frames.items()}, target, inputs=inputs):
+            alone = {name: each.drop(others) for name, each in frames.items()}
+            for one in find_leaks(alone, target, inputs=inputs, apart=[context.split_by or ""]):
                 key = (one.kind, one.column, one.message)
                 leaks.setdefault(key, one)
                 told.setdefault(key, []).append(str(target))
@@ -141,19 +142,19 @@ def changes_of(context: Context, one: Finding) -> dict[str, Any]:
     """Return the change of the configuration that removes a leak, in the keys that the source has; empty: none."""
     if not any(key.startswith(COLUMNS) for key in one.changes):
         return one.changes if context.source and not _is_settled(context, one) else {}
-    return without_column(context, str(one.column))
+    return without_columns(context, [key.removeprefix(COLUMNS) for key in one.changes])
 
 
-def without_column(context: Context, column: str) -> dict[str, Any]:
-    """Return the change that takes a column out of the inputs, in the keys that the source has; empty: none."""
+def without_columns(context: Context, columns: Sequence[str]) -> dict[str, Any]:
+    """Return the change that takes columns out of the inputs, in the keys that the source has; empty: none."""
     from trainwright.trainer.data.sources import SOURCES
 
     if context.source not in SOURCES:
         return {}
     keys = SOURCES[context.source].form_of(dict(context.options)).model_fields
-    rest = [name for name in inputs_of(context) or [] if name != column]
+    rest = [name for name in inputs_of(context) or [] if name not in columns]
     if "columns" in keys and not context.options.get("features"):
-        return {"data.args.columns": {**(context.options.get("columns") or {}), column: "ignore"}}
+        return {"data.args.columns": {**(context.options.get("columns") or {}), **dict.fromkeys(columns, "ignore")}}
     return {"data.args.features": rest} if "features" in keys and rest else {}
 
 
@@ -221,5 +222,6 @@ def _verdict(context: Context, one: Finding) -> Verdict:
         text=one.message,
         remedy=remedy,
         kind=one.kind,
-        details={"changes": changes} if changes else {},
+        # An honest column beside a leak is worth something too: what it costs to leave out is no price of a leak.
+        details={"changes": changes} if changes and one.kind != "sibling" else {},
     )

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from trainwright.trainer.data.validation.check import Check, Context, Family, Finding
-from trainwright.trainer.data.validation.families.leaks import inputs_of, without_column
+from trainwright.trainer.data.validation.families.leaks import inputs_of, without_columns
 from trainwright.trainer.data.validation.values import numbers, severity_of
 
 FEWEST_ROWS = 50
@@ -37,7 +37,7 @@ class RunningNumbers(Family):
                     "by_one": (found.diff() == 1).sum(),
                     "rows": pl.len(),
                 }
-                judge = partial(_judge, column, without_column(context, column))
+                judge = partial(_judge, column, without_columns(context, [column]))
                 yield Check("running_number", column, severity, asks, judge)
 
 
