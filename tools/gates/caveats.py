@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates.shown import certified_figure, gain
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.run.looked_at import LookedAt, Opened
 
@@ -28,36 +29,16 @@ def caveats(evidence: Evidence) -> list[str]:
     return [told for rule in RULES if (told := rule(evidence, run))]
 
 
-def _not_shown(evidence: Evidence, run: RunEvidence) -> str:
-    """The test value meets the goal, and its interval reaches below it."""
-    value, interval = _tested(evidence, run)
-    if value is None or interval is None or not evidence.reaches_goal(value):
-        return ""
-    if all(map(evidence.reaches_goal, interval)):
-        return ""
-    between = f"95 % interval {interval[0]:.3g} to {interval[1]:.3g}"
-    return f"The goal of {evidence.goal['target']:g} is not shown on the test split: {between}."
-
-
-def _not_confirmed(evidence: Evidence, run: RunEvidence) -> str:
-    """The validation value is better than chance on the test rows explains."""
-    _, interval = _tested(evidence, run)
-    value = run.certified().get(evidence.goal_metric)
-    if value is None or interval is None or not _is_better(evidence, value, than=interval):
-        return ""
-    return f"Not confirmed by the test: validation {value:.4g} is beyond the test split's interval."
-
-
 def _scores_the_same(evidence: Evidence, run: RunEvidence) -> str:
     """A predictor that learns nothing scores as the model does, on the same test rows."""
-    value, interval = _tested(evidence, run)
+    tested = certified_figure(run, "test", evidence.goal_metric)
     look = evidence.smoke.part(LookedAt).splits.get("test") if evidence.smoke is not None else None
-    if value is None or look is None:
+    if not tested or look is None:
         return ""
-    worse = min(interval, key=lambda end: _gain(evidence, end)) if interval is not None else value
+    worse = min(gain(evidence.goal, end) for end in tested.get("interval", [tested["value"]]))
     known = {"the same answer for every row": look.constant, "the nearest train row's target": look.nearest_neighbour}
     scores = {who: found[evidence.goal_metric] for who, found in known.items() if evidence.goal_metric in found}
-    alike = [f"{who} {score:.4g}" for who, score in scores.items() if _gain(evidence, score) >= _gain(evidence, worse)]
+    alike = [f"{who} {score:.4g}" for who, score in scores.items() if gain(evidence.goal, score) >= worse]
     return f"Not shown to be better on the test rows than {' and '.join(alike)}." if alike else ""
 
 
@@ -92,20 +73,5 @@ def _before_planning(evidence: Evidence, run: RunEvidence) -> str:  # noqa: ARG0
 
 
 RULES: tuple[Callable[[Evidence, RunEvidence], str], ...] = (
-    _not_shown, _not_confirmed, _scores_the_same, _left_out, _seed_chosen, _began_from, _before_planning,
+    _scores_the_same, _left_out, _seed_chosen, _began_from, _before_planning,
 )  # fmt: skip
-
-
-def _tested(evidence: Evidence, run: RunEvidence) -> tuple[float | None, tuple[float, float] | None]:
-    """Return the goal's metric on the test split, certified, and its interval."""
-    record = run.evaluation.splits.get("test", {}) if run.evaluation is not None else {}
-    interval = record.get("intervals", {}).get(evidence.goal_metric)
-    return run.certified("test").get(evidence.goal_metric), (interval[0], interval[1]) if interval else None
-
-
-def _gain(evidence: Evidence, value: float) -> float:
-    return -value if evidence.goal["direction"] == "minimize" else value
-
-
-def _is_better(evidence: Evidence, value: float, *, than: tuple[float, float]) -> bool:
-    return _gain(evidence, value) > max(_gain(evidence, end) for end in than)
