@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates.leak_prices import found_leaks
 from trainwright.tools.gates.shown import certified_figure, gain
 from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.run.artifacts import FixedRows
 from trainwright.trainer.run.looked_at import LookedAt, Opened
 
 if TYPE_CHECKING:
@@ -64,8 +67,33 @@ def _began_from(evidence: Evidence, run: RunEvidence) -> str:
     names = sorted({name for files in opened for name in files if PurePath(name).suffix.lower() in WEIGHTS})
     if not names:
         return ""
-    more = f" and {len(names) - MOST_FILES} more" if len(names) > MOST_FILES else ""
-    return f"It begins from {', '.join(names[:MOST_FILES])}{more}: on which rows these were trained is not known here."
+    return f"It begins from {_named(names)}: on which rows these were trained is not known here."
+
+
+def _read_the_rows(evidence: Evidence, run: RunEvidence) -> str:
+    """The user's code opened the data's own files, which hold the rows that figures are of."""
+    runs = [one for one in (evidence.final, evidence.baseline, run) if one is not None]
+    names = sorted({name for one in runs for name in one.part(Opened).sources})
+    return f"The user's code itself read {_named(names)}, which holds the validation and test rows." if names else ""
+
+
+def _could_hold_rows(evidence: Evidence, run: RunEvidence) -> str:
+    """The model has as many numbers that no training made as the test rows have."""
+    untrained = evidence.final.resolved.untrained_numbers if evidence.final is not None else 0
+    test = evidence.smoke.part(FixedRows).splits.get("test") if evidence.smoke is not None else None
+    numbers = sum(math.prod(one.shape) for one in test.inputs.values()) if test is not None else 0
+    if not numbers or untrained < numbers or _began_from(evidence, run):
+        return ""
+    return f"The model carries {untrained} numbers that training did not change: whether they are of rows is not known."
+
+
+def _leaks_left(evidence: Evidence, run: RunEvidence) -> str:  # noqa: ARG001
+    """Planning found leaks that the project trained with."""
+    left = [check for check in found_leaks(evidence) if check.severity != "info"]
+    if not left:
+        return ""
+    more = f" And {len(left) - 1} more." if len(left) > 1 else ""
+    return f"Planning found {left[0].place}, and it was left: {left[0].text.rstrip('.')}.{more}"
 
 
 def _before_planning(evidence: Evidence, run: RunEvidence) -> str:  # noqa: ARG001
@@ -73,5 +101,11 @@ def _before_planning(evidence: Evidence, run: RunEvidence) -> str:  # noqa: ARG0
 
 
 RULES: tuple[Callable[[Evidence, RunEvidence], str], ...] = (
-    _scores_the_same, _left_out, _seed_chosen, _began_from, _before_planning,
+    _scores_the_same, _leaks_left, _read_the_rows, _could_hold_rows, _left_out, _seed_chosen, _began_from,
+    _before_planning,
 )  # fmt: skip
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - MOST_FILES} more" if len(names) > MOST_FILES else ""
+    return f"{', '.join(names[:MOST_FILES])}{more}"
