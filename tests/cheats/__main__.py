@@ -1,8 +1,8 @@
 """`make cheats`: play every cheat, print what came of it, and write the table in docs/security.md.
 
 The last line is one JSON object: cases, refused, detected, and missed by who played it: missed_tools, missed_code,
-missed_shell; and of the cases that forge rows or the question: heads, head_true and head_false, by whether a card's head
-states nothing false. Exits with 1 when a case came out otherwise than declared.
+missed_shell; and of the cases that forge rows or the question: heads, head_true and head_false, by whether the head of
+a card states nothing false. Exits with 1 when a case came out otherwise than declared.
 """
 
 from __future__ import annotations
