@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.leak_prices import found_leaks
+from trainwright.tools.gates.rows_moved import rows_since
 from trainwright.tools.gates.shown import certified_figure, gain
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.run.artifacts import FixedRows
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.rows_moved import Grown
     from trainwright.tools.gates.run_evidence import RunEvidence
 
 WEIGHTS = frozenset({".bin", ".ckpt", ".gguf", ".h5", ".npz", ".onnx", ".pt", ".pth", ".safetensors"})
@@ -39,7 +41,9 @@ def _scores_the_same(evidence: Evidence, run: RunEvidence) -> str:
     if not tested or look is None:
         return ""
     worse = min(gain(evidence.goal, end) for end in tested.get("interval", [tested["value"]]))
-    known = {"the same answer for every row": look.constant, "the nearest train row's target": look.nearest_neighbour}
+    most = max((look.classes or {"": 0}).values()) / max(look.size, 1)
+    constant = {name: max(value, most) if name == "accuracy" else value for name, value in look.constant.items()}
+    known = {"the same answer for every row": constant, "the nearest train row's target": look.nearest_neighbour}
     scores = {who: found[evidence.goal_metric] for who, found in known.items() if evidence.goal_metric in found}
     alike = [f"{who} {score:.4g}" for who, score in scores.items() if gain(evidence.goal, score) >= worse]
     return f"Not shown to be better on the test rows than {' and '.join(alike)}." if alike else ""
@@ -56,9 +60,19 @@ def _seed_chosen(evidence: Evidence, run: RunEvidence) -> str:  # noqa: ARG001 -
 
 
 def _left_out(evidence: Evidence, run: RunEvidence) -> str:  # noqa: ARG001
-    """Rows or files are in no split."""
-    skipped = evidence.smoke.data.skipped if evidence.smoke is not None else 0
-    return f"{skipped} rows without a target, or files that could not be read, are in no split." if skipped else ""
+    """Rows or files are in no split, or were in the release before and are gone."""
+    if evidence.smoke is None:
+        return ""
+    skipped, grown = evidence.smoke.data.skipped, rows_since(evidence, evidence.smoke)
+    told = f"{skipped} rows without a target, or files that could not be read, are in no split. " if skipped else ""
+    return (told + _gone(grown) if grown is not None else told).strip()
+
+
+def _gone(grown: Grown) -> str:
+    if not (grown.moved.gone and grown.was_planned) or grown.is_other:
+        return ""
+    about = "about " if grown.moved.estimated else ""
+    return f"Since {grown.since} {about}{grown.moved.gone} rows are gone: its figures are of other rows."
 
 
 def _began_from(evidence: Evidence, run: RunEvidence) -> str:

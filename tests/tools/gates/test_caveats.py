@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from trainwright.tools.gates.caveats import BEFORE_PLANNING, caveats
+from trainwright.tools.gates.rows_moved import Grown
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.run.artifacts import Array, FixedRows, FixedSplit
 from trainwright.trainer.run.evidence import Resolved
 from trainwright.trainer.run.looked_at import LookedAt, Opened, OpenedFile, SplitLook
+from trainwright.trainer.run.split_rows import RowsMoved
 from trainwright.trainer.run.validation import Report, Validation, Verdict
 
 pytestmark = pytest.mark.requirement("GATE-5", "GATE-6", "PHASE-6")
@@ -30,6 +32,7 @@ def project(
     sources: tuple[str, ...] = (),
     untrained: int = 0,
     leak: str = "",
+    classes: dict[str, int] | None = None,
 ) -> Any:
     """Return evidence of an exported project whose goal is an accuracy."""
     leaks = [Verdict(family="leaks", name=leak, severity="warning", passed=False, text="Rows come in clumps.")]
@@ -38,7 +41,7 @@ def project(
         FixedRows: FixedRows(splits={"test": FixedSplit(size=100, rows=100, inputs={"input": rows})}),
         Validation: Validation(report=Report(checks=leaks if leak else [])),
     }
-    look = LookedAt(splits={"test": SplitLook(size=100, constant={"accuracy": constant})})
+    look = LookedAt(splits={"test": SplitLook(size=100, classes=classes, constant={"accuracy": constant})})
     certified = {"test": {"accuracy": test}, "validation": {"accuracy": validation}}
     files = Opened(files={name: OpenedFile() for name in opened}, sources=list(sources))
     export = SimpleNamespace(
@@ -51,7 +54,8 @@ def project(
         goal_metric="accuracy",
         goal={"metric": "accuracy", "direction": "maximize", "target": target},
         reaches_goal=lambda value: value >= target,
-        smoke=SimpleNamespace(part=lambda kind: parts.get(kind, look), data=SimpleNamespace(skipped=skipped)),
+        smoke=SimpleNamespace(part=lambda kind: parts.get(kind, look), data=SimpleNamespace(skipped=skipped),
+                              split_rows=SimpleNamespace(kept=False)),
         config=SimpleNamespace(data=SimpleNamespace(split=SplitSection(seed=seed))),
     )  # fmt: skip
 
@@ -77,3 +81,13 @@ def test_each_of_them_is_told_by_itself(given: dict[str, Any], told: str) -> Non
     first, last = caveats(project(**given))
     assert first.startswith(told) or told in first
     assert last == BEFORE_PLANNING
+
+
+def test_rows_that_an_earlier_plan_had_and_one_class_to_tell_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    grown = Grown(
+        RowsMoved(new=0, gone=60, test_in_train=0, test_in_validation=0, estimated=False), "smoke-1", True, 600
+    )
+    monkeypatch.setattr("trainwright.tools.gates.caveats.rows_since", lambda *_: grown)
+    assert "Since smoke-1 60 rows are gone: its figures are of other rows." in caveats(project())
+    alone = project(test=1.0, interval=(0.95, 1.0), constant=0.0, classes={"ill": 100})
+    assert "Not shown to be better on the test rows than the same answer for every row 1." in caveats(alone)
