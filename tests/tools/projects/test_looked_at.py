@@ -13,9 +13,10 @@ from tests.worlds.flowers import CONFIG, GOAL, train
 
 from trainwright.tools import projects
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.reports.looked_at import configurations_beside, looked_at_values
+from trainwright.tools.reports.looked_at import configurations_beside, looked_at_values, opened_lines
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.looked_at import OpenedFile
 
 At = Callable[[str], Workspace]
 pytestmark = pytest.mark.requirement("GATE-6")
@@ -35,6 +36,12 @@ def test_the_manifest_shows_plain_scores_of_validation_and_of_test_its_size_alon
     assert "No train row resembles a held-out row more than chance explains" in found
     assert "opened no files but its code and its data's sources" in found
     assert "No other project of this workspace was planned on these rows." in found
+
+
+def test_many_opened_files_of_a_kind_are_one_line() -> None:
+    files = {f"imgs/{place}.png": OpenedFile(bytes=10, digest="d") for place in range(11)}
+    lines = opened_lines({"words.txt": OpenedFile(bytes=5, digest="w"), **files})
+    assert lines == {"words.txt": (1, 5, "w"), "imgs/*.png": (11, 110, "11 files")}
 
 
 @pytest.mark.slow
