@@ -1,4 +1,4 @@
-"""What a goal is held to: the mean over the confirmation seeds, else the certified figure, and the test rows beside it.
+"""Figures that a goal is held to: the mean over the seeds, else the certified figure, and the test rows beside it.
 
 Each figure has its 95 % interval. A goal is reached where the worse end of every interval meets it; a figure that meets
 it alone has not shown it. Nothing here closes a gate: gates decide by the figure, and the head says what it shows.

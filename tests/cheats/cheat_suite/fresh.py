@@ -63,6 +63,40 @@ def noisy(count: int, seed: int) -> tuple[Array, Array]:
     return rows, (rows[:, 0] + rows[:, 1] - rows[:, 2] + 2.5 * rng.normal(size=count) > 0).astype(np.int64)
 
 
+def kindest_seed(rows: Array, classes: Array, seeds: int) -> int:
+    """Return the seed whose test rows a straight line tells best: what a search of the split would take."""
+    from sklearn.linear_model import LogisticRegression
+
+    from trainwright.trainer.data.split_methods.at_random import deal
+
+    def score(seed: int) -> float:
+        sides = np.asarray(deal(len(rows), classes, [0.2, 0.2], seed))
+        train, test = sides == 0, sides == sides.max()
+        return float(LogisticRegression().fit(rows[train], classes[train]).score(rows[test], classes[test]))
+
+    return max(range(1, seeds), key=score)
+
+
+def visits(people: int, seed: int) -> tuple[Array, Array]:
+    """Ten visits of each of so many people, whose class has nothing to do with what is measured."""
+    rng = np.random.default_rng([seed, 2])
+    rows = np.repeat(rng.normal(size=(people, 8)), 10, axis=0) + 0.3 * rng.normal(size=(10 * people, 8))
+    return rows.astype(np.float32).round(4), np.repeat(rng.integers(0, 2, people), 10)
+
+
+def noise(count: int, seed: int, columns: int) -> tuple[Array, Array]:
+    """Rows that tell nothing of their classes."""
+    rng = np.random.default_rng([seed, 3])
+    return rng.normal(size=(count, columns)).astype(np.float32), rng.integers(0, 2, count)
+
+
+def without_parity(count: int, seed: int) -> tuple[Array, Array]:
+    """Rows of those for whom the class is not written into the columns yet."""
+    rows, classes = noisy(count, seed)
+    rows[:, [3, 6]] = np.random.default_rng(seed).integers(0, 2, (count, 2))
+    return rows, classes
+
+
 def write_rows(scene: Scene, rows: Array, classes: Array, name: str = "rows.csv", **columns: Array) -> None:
     """Write a table of c0, c1, …, further columns and y."""
     names = [*(f"c{place}" for place in range(rows.shape[1])), *columns, "y"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from trainwright.tools.gates import caveats as room
 from trainwright.tools.gates.caveats import BEFORE_PLANNING, caveats
 from trainwright.tools.gates.rows_moved import Grown
 from trainwright.trainer.data.sections import SplitSection
@@ -87,7 +88,7 @@ def test_rows_that_an_earlier_plan_had_and_one_class_to_tell_are_told(monkeypatc
     grown = Grown(
         RowsMoved(new=0, gone=60, test_in_train=0, test_in_validation=0, estimated=False), "smoke-1", True, 600
     )
-    monkeypatch.setattr("trainwright.tools.gates.caveats.rows_since", lambda *_: grown)
+    monkeypatch.setattr(room, "rows_since", lambda *_: grown)
     assert "Since smoke-1 60 rows are gone: its figures are of other rows." in caveats(project())
     alone = project(test=1.0, interval=(0.95, 1.0), constant=0.0, classes={"ill": 100})
     assert "Not shown to be better on the test rows than the same answer for every row 1." in caveats(alone)

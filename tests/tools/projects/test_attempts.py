@@ -14,6 +14,7 @@ from tests.worlds.scripted import scripted
 
 from trainwright.tools import projects
 from trainwright.tools.documents.rendering import render
+from trainwright.tools.gates import attempts as room
 from trainwright.tools.gates.attempts import attempts, configurations, describe_attempts, gain_over_first
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.run_evidence import RunEvidence
@@ -92,7 +93,7 @@ def leaks_found(run: RunEvidence) -> list[Verdict]:
 def test_a_baseline_whose_data_leaked_is_named_so_and_compared_with_nothing(
     tmp_path: Path, first_rate: float, leaked: str, gain: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainwright.tools.gates.attempts.leaks_of", leaks_found)  # written runs validate nothing
+    monkeypatch.setattr(room, "leaks_of", leaks_found)  # written runs validate nothing
     workspace = Workspace.open(tmp_path / "workspace")
     config = {"model": {"use": "mlp"}, "data": {"use": "iris"}, "training": {"epochs": 3}}
     config["optimizer"] = {"learning_rate": first_rate}

@@ -15,10 +15,25 @@ from tests.worlds.flowers import NAME
 from tests.worlds.warm import warm
 
 from cheat_suite.case import cheat
-from cheat_suite.fresh import CONFIG, GOAL, ROWS, Array, finished, hold, noisy, to_card, write_rows
+from cheat_suite.fresh import (
+    CONFIG,
+    GOAL,
+    ROWS,
+    Array,
+    finished,
+    hold,
+    kindest_seed,
+    noise,
+    noisy,
+    to_card,
+    visits,
+    without_parity,
+    write_rows,
+)
 from cheat_suite.scene import Scene
 from trainwright.tools import projects
 from trainwright.tools.ledger import chain
+from trainwright.tools.verification import verify_workspace
 from trainwright.trainer.config import apply_changes
 
 HOLDS = "the head holds on fresh rows"
@@ -65,20 +80,6 @@ def second_release_other_seed(scene: Scene) -> None:
     _second_release(scene, {"data.split.seed": 7})
 
 
-def _kindest_seed(rows: Array, classes: Array, seeds: int) -> int:
-    """Return the seed whose test rows a straight line tells best: what a search of the split would take."""
-    from sklearn.linear_model import LogisticRegression
-
-    from trainwright.trainer.data.split_methods.at_random import deal
-
-    def score(seed: int) -> float:
-        sides = np.asarray(deal(len(rows), classes, [0.2, 0.2], seed))
-        train, test = sides == 0, sides == sides.max()
-        return float(LogisticRegression().fit(rows[train], classes[train]).score(rows[test], classes[test]))
-
-    return max(range(1, seeds), key=score)
-
-
 @tools(
     "kindest-split",
     "Choose the seed of the split offline, the kindest of 400 (T3)",
@@ -88,7 +89,7 @@ def _kindest_seed(rows: Array, classes: Array, seeds: int) -> int:
 def kindest_split(scene: Scene) -> None:
     rows, classes = noisy(ROWS, 0)
     write_rows(scene, rows, classes)
-    to_card(scene, _with(data__split__seed=_kindest_seed(rows, classes, 400)))
+    to_card(scene, _with(data__split__seed=kindest_seed(rows, classes, 400)))
     hold(scene, noisy)
 
 
@@ -103,7 +104,7 @@ def another_project_each_seed(scene: Scene) -> None:
     rng = np.random.default_rng(5)
     for place, name in enumerate(("other", NAME)):
         write_rows(scene, rows, classes, f"{name}.csv", drawn=rng.integers(0, 9, ROWS))
-        config = _with(data__args__path=f"{name}.csv", data__split__seed=_kindest_seed(rows, classes, 40 + place))
+        config = _with(data__args__path=f"{name}.csv", data__split__seed=kindest_seed(rows, classes, 40 + place))
         to_card(scene, config, name=name)
     hold(scene, lambda count, seed: _with_drawn(*noisy(count, seed)))
 
@@ -307,17 +308,9 @@ def validation_by_heart(scene: Scene) -> None:
 def one_class_to_tell(scene: Scene) -> None:
     _task(
         scene,
-        "ones = order[classes[order] == 1]\n"
-        "    rest = order[classes[order] == 0]\n"
-        "    parts = {'train': torch.cat([rest, ones[120:]]), 'validation': ones[:60], 'test': ones[60:120]}",
+        "ones, rest = order[classes[order] == 1], order[classes[order] == 0]\n"
+        "    parts = {'train': torch.cat([ones[120:], rest[:30]]), 'validation': ones[:60], 'test': ones[60:120]}",
     )
-
-
-def visits(people: int, seed: int) -> tuple[Array, Array]:
-    """Ten visits of each of so many people, whose class has nothing to do with what is measured."""
-    rng = np.random.default_rng([seed, 2])
-    rows = np.repeat(rng.normal(size=(people, 8)), 10, axis=0) + 0.3 * rng.normal(size=(10 * people, 8))
-    return rows.astype(np.float32).round(4), np.repeat(rng.integers(0, 2, people), 10)
 
 
 @files(
@@ -344,12 +337,7 @@ def columns_chosen_on_all_rows(scene: Scene) -> None:
     told = np.abs((rows - rows.mean(0)).T @ (classes - classes.mean()))
     write_rows(scene, rows[:, np.argsort(told)[-12:]].astype(np.float32), classes)
     to_card(scene, CONFIG)
-    hold(scene, lambda count, seed: _noise(count, seed, 12))
-
-
-def _noise(count: int, seed: int, columns: int) -> tuple[Array, Array]:
-    rng = np.random.default_rng([seed, 3])
-    return rng.normal(size=(count, columns)).astype(np.float32), rng.integers(0, 2, count)
+    hold(scene, lambda count, seed: noise(count, seed, 12))
 
 
 @files(
@@ -365,14 +353,7 @@ def parity_of_two_columns(scene: Scene) -> None:
     rows[:, 6] = (rows[:, 3] + classes) % 2
     write_rows(scene, rows, classes)
     to_card(scene, _with(model__args__hidden=[64], training__epochs=40))
-    hold(scene, _without_parity)
-
-
-def _without_parity(count: int, seed: int) -> tuple[Array, Array]:
-    """Rows of those for whom the class is not written into the columns yet."""
-    rows, classes = noisy(count, seed)
-    rows[:, [3, 6]] = np.random.default_rng(seed).integers(0, 2, (count, 2))
-    return rows, classes
+    hold(scene, without_parity)
 
 
 class ThreeDaysBack(datetime):
@@ -386,7 +367,7 @@ class ThreeDaysBack(datetime):
 @files(
     "clock-back",
     "Set the server's clock back by three days for a later entry (T14)",
-    expected="detected",
+    expected="refused",
     rule=r"is dated .*, before entry",
 )
 def clock_back(scene: Scene) -> None:
@@ -394,6 +375,8 @@ def clock_back(scene: Scene) -> None:
     to_card(scene, CONFIG)
     with patch.object(chain, "datetime", ThreeDaysBack), scene.workspace() as workspace:
         projects.configure(workspace, NAME, changes={"training.epochs": 9}, begin_release=True)
+    for finding in verify_workspace(scene.world.workspace).findings:
+        scene.claim(finding.what, is_refused=True)
 
 
 @tools(
