@@ -51,9 +51,8 @@ class Truth(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether the head's interval has the true figure; one at its end may be chance."""
-        slack = (self.high - self.low) / 4
-        return self.low - slack <= self.true <= self.high + slack
+        """Whether the head's interval has the true figure."""
+        return self.low <= self.true <= self.high
 
 
 def noisy(count: int, seed: int) -> tuple[Array, Array]:
@@ -179,3 +178,50 @@ def hold(scene: Scene, drawn: Drawn) -> None:
     scene.truth = Truth(said, low, high, true_accuracy(scene, drawn))
     if scene.truth.holds:
         scene.claim(f"the head holds on fresh rows: {json.dumps(scene.truth)}", is_refused=True)
+
+
+TASK = """
+import numpy as np
+import torch
+from torch.utils.data import TensorDataset
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+
+    def forward(self, rows):
+        return self.layers(rows)
+
+
+def build(config, context):
+    table = np.loadtxt(context.path("rows.csv"), delimiter=",", skiprows=1, dtype=np.float32)
+    rows, classes = torch.tensor(table[:, :8]), torch.tensor(table[:, 8]).long()
+    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))
+    parts = {"train": order[:360], "validation": order[360:480], "test": order[480:]}
+    FORGED
+    data = {name: TensorDataset(rows[part], classes[part]) for name, part in parts.items()}
+    told = {"loss": "cross_entropy", "returns": "output", "metrics": ["accuracy"], "batch_size": 32}
+    return {"model": Net(), **told, **data}
+"""
+"""The user's own data and model; FORGED is code between both."""
+NET = """
+from pathlib import Path
+
+import numpy as np
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+        BEGIN
+
+    def forward(self, rows):
+        scores = self.layers(rows)
+        ANSWER
+        return scores
+"""
+"""A model; BEGIN is code of its construction, ANSWER of its call."""

@@ -18,7 +18,9 @@ from cheat_suite.case import cheat
 from cheat_suite.fresh import (
     CONFIG,
     GOAL,
+    NET,
     ROWS,
+    TASK,
     Array,
     finished,
     hold,
@@ -129,31 +131,23 @@ def hard_rows_without_label(scene: Scene) -> None:
     hold(scene, noisy)
 
 
-TASK = """
-import numpy as np
-import torch
-from torch.utils.data import TensorDataset
-
-
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
-
-    def forward(self, rows):
-        return self.layers(rows)
-
-
-def build(config, context):
-    table = np.loadtxt(context.path("rows.csv"), delimiter=",", skiprows=1, dtype=np.float32)
-    rows, classes = torch.tensor(table[:, :8]), torch.tensor(table[:, 8]).long()
-    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))
-    parts = {"train": order[:360], "validation": order[360:480], "test": order[480:]}
-    FORGED
-    data = {name: TensorDataset(rows[part], classes[part]) for name, part in parts.items()}
-    told = {"loss": "cross_entropy", "returns": "output", "metrics": ["accuracy"], "batch_size": 32}
-    return {"model": Net(), **told, **data}
-"""
+@files(
+    "hard-rows-deleted",
+    "Delete the rows that a known rule gets wrong before a second release (T5)",
+    expected="detected",
+    rule=r"Since smoke-\S+ (about )?\d+ rows are gone: its figures are of other rows",
+)
+def hard_rows_deleted(scene: Scene) -> None:
+    rows, classes = noisy(ROWS, 0)
+    write_rows(scene, rows, classes)
+    assert to_card(scene, CONFIG)
+    hard = (rows[:, 0] + rows[:, 1] - rows[:, 2] > 0) != classes
+    kept = ~hard | (np.random.default_rng(0).random(ROWS) < 0.3)
+    write_rows(scene, rows[kept], classes[kept])
+    with scene.workspace() as workspace, warm():
+        projects.configure(workspace, NAME, changes={"training.epochs": 9}, begin_release=True)
+        finished(scene, workspace)
+    hold(scene, noisy)
 
 
 def _task(scene: Scene, forged: str, before: str = "") -> None:
@@ -178,26 +172,6 @@ def hard_rows_not_counted(scene: Scene) -> None:
         "    held_out = torch.isin(torch.arange(len(rows)), torch.cat([parts['validation'], parts['test']]))\n"
         "    classes[hard & held_out] = -100",
     )
-
-
-NET = """
-from pathlib import Path
-
-import numpy as np
-import torch
-
-
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
-        BEGIN
-
-    def forward(self, rows):
-        scores = self.layers(rows)
-        ANSWER
-        return scores
-"""
 
 
 def _net(scene: Scene, begin: str = "pass", answer: str = "pass") -> None:
