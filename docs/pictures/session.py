@@ -22,7 +22,7 @@ SCENES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("tuning_status(", ("confirmation:",)),
     ("verify_reproducibility(", ("result:",)),
     ("export_model(", ("result:",)),
-    ("pass_gate(", ("Goal reached:",)),
+    ("pass_gate(", ("Goal ",)),
 )
 WIDE, MOST_LINES = 106, 2
 CELL, ROW, SIZE, EDGE, BAR = 7.85, 18.5, 13, 20, 38

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
@@ -11,6 +12,7 @@ from sqlalchemy import func, select
 
 from trainwright.tools.alerts.life import EXPECTED, GRAVEST, QUIET, life_of
 from trainwright.tools.dashboard.run_page import RunProgress, progress_of
+from trainwright.tools.gates.exits import worded
 from trainwright.tools.gates.phases import LOOKING, Phase
 from trainwright.tools.gates.releases import BEGUN
 from trainwright.tools.workspace.tables import LedgerEntry, Project, RaisedAlert, Run
@@ -51,7 +53,10 @@ class ProjectCard(BaseModel):
     """Phase to the outcome of its newest decision in the present release; without those that are not decided. Whether
     a passed gate is stale by now is on the project's page."""
     best: float | None
-    """Best validation value of the goal's metric among the completed runs, as reported."""
+    """Best validation value of the goal's metric among the completed runs of the configuration that ran last, as
+    reported: an earlier one may have had data that leaked."""
+    result: str | None = None
+    """How the goal stands by the newest decision that says it, with its interval; `release 2: …` of a finished one."""
     runs: dict[str, int]
     """State to the number of runs, as filed."""
     created_at: str
@@ -77,7 +82,7 @@ def overview(workspace: Workspace) -> Overview:
         projects, alerts = cards(session), standing_alerts(session)
         sequence = session.scalar(select(func.max(LedgerEntry.sequence))) or 0
     return Overview(
-        workspace=workspace.path.name,
+        workspace=path.parent.name if (path := workspace.path).name.startswith(".") else path.name,
         projects=projects,
         living=[progress_of(workspace, run) for run in living],
         alerts=alerts,
@@ -93,10 +98,13 @@ def living_runs(session: Session) -> list[Run]:
 def standing_alerts(session: Session) -> list[AlertCard]:
     """Return the alerts that are neither cleared nor fixed, the gravest and then the newest first.
 
-    Those of runs that repeat another on purpose belong to that one, and are left out.
+    Those of runs that repeat another on purpose belong to that one, and are left out. So are those of finished
+    projects: their cards name what was left open.
     """
+    finished = [name for name, decided in _decided(session, None).items() if decided.is_finished]
     stands = RaisedAlert.cleared_at.is_(None), RaisedAlert.fixed_by.is_(None), RaisedAlert.severity != QUIET
     query = select(RaisedAlert).join(Run, Run.id == RaisedAlert.run).where(*stands, Run.kind.not_in(EXPECTED))
+    query = query.where(RaisedAlert.project.not_in(finished))
     query = query.order_by(GRAVEST, RaisedAlert.raised_at.desc()).limit(MOST_ALERTS)
     return [
         AlertCard(
@@ -110,24 +118,27 @@ def standing_alerts(session: Session) -> list[AlertCard]:
 def cards(session: Session, names: Collection[str] | None = None) -> list[ProjectCard]:
     """Return the cards of these projects, or of all, the newest first, from the database alone."""
     query = select(Project).order_by(Project.created_at.desc(), Project.name)
-    counted = select(Run.project, Run.state, Run.kind, Run.summary)
+    counted = select(Run.project, Run.state, Run.kind, Run.base_config_digest, Run.summary).order_by(Run.created_at)
     if names is not None:
         query, counted = query.where(Project.name.in_(names)), counted.where(Run.project.in_(names))
     projects = session.scalars(query).all()
-    gates = _gates(session, names)
+    decided = _decided(session, names)
     runs: dict[str, Counter[str]] = {}
-    completed: dict[str, list[dict[str, Any]]] = {}
-    for project, state, kind, summary in session.execute(counted):
+    newest: dict[str, str] = {}
+    completed: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for project, state, kind, config, summary in session.execute(counted):
         runs.setdefault(project, Counter())[state] += 1
+        newest[project] = config
         if state == RunState.COMPLETED and kind not in LOOKING:
-            completed.setdefault(project, []).append(summary or {})
+            completed.setdefault((project, config), []).append(summary or {})
     return [
         ProjectCard(
             name=project.name,
             intent=project.intent,
             goal=goal_text(project.goal),
-            gates=gates.get(project.name, {}),
-            best=_best(project.goal, completed.get(project.name, [])),
+            gates=(own := decided.get(project.name, _Decided())).gates,
+            best=_best(project.goal, completed.get((project.name, newest.get(project.name, "")), [])),
+            result=own.result,
             runs=dict(runs.get(project.name, {})),
             created_at=project.created_at.isoformat(),
         )
@@ -140,22 +151,43 @@ def goal_text(goal: dict[str, Any]) -> str:
     return f"{goal['metric']} {'at least' if goal['direction'] == 'maximize' else 'at most'} {goal['target']:g}"
 
 
-def _gates(session: Session, names: Collection[str] | None) -> dict[str, dict[str, str]]:
-    """Return, by project, of these or of all, each phase's newest decision since the present release was begun."""
+@dataclass
+class _Decided:
+    """A project's newest decisions in the present release, and its result."""
+
+    gates: dict[str, str] = field(default_factory=dict)
+    """Phase to outcome."""
+    result: str | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        return self.gates.get(Phase.FINALIZATION, REFUSED) != REFUSED
+
+    def take(self, body: dict[str, Any]) -> None:
+        phase, outcome = body.get("phase"), body.get("outcome")
+        if phase not in set(Phase) or not isinstance(outcome, str):
+            return
+        if outcome != REFUSED or phase not in self.gates:
+            self.gates[phase] = outcome
+        end = body.get("ending")
+        if outcome != REFUSED and isinstance(end, dict) and {"goal", "reached", "met"} <= end.keys():
+            number = (body.get("release") or {}).get("number", "")
+            self.result = f"release {number}: {worded(end)}" if phase == Phase.FINALIZATION else worded(end)
+
+
+def _decided(session: Session, names: Collection[str] | None) -> dict[str, _Decided]:
+    """Return, by project, of these or of all, what was decided since the present release was begun."""
     query = select(LedgerEntry.project, LedgerEntry.kind, LedgerEntry.body)
     query = query.where(LedgerEntry.kind.in_(("gate", BEGUN))).order_by(LedgerEntry.sequence)
     if names is not None:
         query = query.where(LedgerEntry.project.in_(names))
-    found: dict[str, dict[str, str]] = {}
+    found: dict[str, _Decided] = {}
     for project, kind, text in session.execute(query):
-        gates = found.setdefault(str(project), {})
+        own = found.setdefault(str(project), _Decided())
         if kind == BEGUN:
-            gates.clear()
-            continue
-        body = _decision(text)
-        phase, outcome = body.get("phase"), body.get("outcome")
-        if phase in set(Phase) and isinstance(outcome, str) and (outcome != REFUSED or phase not in gates):
-            gates[phase] = outcome
+            own.gates.clear()  # the last release's result stands until there is another
+        else:
+            own.take(_decision(text))
     return found
 
 

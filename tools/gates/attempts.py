@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from trainwright.tools.gates.leak_prices import found_leaks, leaks_of
 from trainwright.tools.ledger import seal_differences
 from trainwright.trainer.run import RunKind, RunState
 
@@ -30,6 +31,8 @@ class Attempt(NamedTuple):
     value: float | None
     """The goal's metric at its best epoch; None unless it completed and its record is as it was sealed."""
     state: str
+    leaked: str = ""
+    """Leaks that planning found in its data, and that the present data have no more."""
 
     def __str__(self) -> str:
         """In a few words: `0.97 (seed 42)`."""
@@ -42,7 +45,43 @@ def attempts(evidence: Evidence) -> list[Attempt]:
     for number, version in sorted(evidence.facts.configurations.items()):
         versions.setdefault(version.digest, number)
     started = evidence.facts.started.values()
-    return [_attempt(evidence, start, versions) for start in started if start.kind in KINDS and start.study is None]
+    leaked = _leaks_since_taken_out(evidence)
+    return [
+        _attempt(evidence, start, versions)._replace(leaked=", ".join(leaked.get(start.base_config_digest, [])))
+        for start in started
+        if start.kind in KINDS and start.study is None
+    ]
+
+
+def gain_over_first(evidence: Evidence) -> str:
+    """Return how much better the final model is than the project's first baseline; empty where it is that one.
+
+    Against one whose data leaked, or on other validation rows, there is no such difference, and that is said.
+    """
+    first = next((one for one in attempts(evidence) if one.kind == KINDS[0] and one.value is not None), None)
+    final = evidence.final
+    value = final.best_value(evidence.goal_metric) if final is not None else None
+    if first is None or final is None or value is None or first.value is None or first.run == final.id:
+        return ""
+    if first.leaked:
+        return f"none told: {first.run} had {first.leaked} in its data, which was taken out since"
+    run = evidence.run(first.run)
+    splits = [one.data.splits.get("validation") for one in (run, final) if one is not None]
+    if len({one.fingerprint for one in splits if one is not None}) > 1:
+        return f"none told: {first.run} was evaluated on other rows"
+    return f"{value - first.value:+.4f} ({first.run} {first.value:.4g}, the final run {value:.4g})"
+
+
+def _leaks_since_taken_out(evidence: Evidence) -> dict[str, list[str]]:
+    """Return by configuration the leaks that its smoke run found and that the present one's did not."""
+    present = {check.place for check in found_leaks(evidence)}
+    found: dict[str, list[str]] = {}
+    for run_id, start in evidence.facts.started.items():
+        run = evidence.run(run_id) if start.kind == RunKind.SMOKE else None
+        if run is not None and run.is_complete:
+            gone = [check.place for check in leaks_of(run) if check.severity != "info" and check.place not in present]
+            found[start.base_config_digest] = gone
+    return found
 
 
 def configurations(evidence: Evidence) -> int:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates.leak_prices import found_leaks
+from trainwright.tools.gates.rows_moved import rows_since
+from trainwright.tools.gates.shown import certified_figure, gain
 from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.run.artifacts import FixedRows
 from trainwright.trainer.run.looked_at import LookedAt, Opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.rows_moved import Grown
     from trainwright.tools.gates.run_evidence import RunEvidence
 
 WEIGHTS = frozenset({".bin", ".ckpt", ".gguf", ".h5", ".npz", ".onnx", ".pt", ".pth", ".safetensors"})
@@ -28,36 +34,18 @@ def caveats(evidence: Evidence) -> list[str]:
     return [told for rule in RULES if (told := rule(evidence, run))]
 
 
-def _not_shown(evidence: Evidence, run: RunEvidence) -> str:
-    """The test value meets the goal, and its interval reaches below it."""
-    value, interval = _tested(evidence, run)
-    if value is None or interval is None or not evidence.reaches_goal(value):
-        return ""
-    if all(map(evidence.reaches_goal, interval)):
-        return ""
-    between = f"95 % interval {interval[0]:.3g} to {interval[1]:.3g}"
-    return f"The goal of {evidence.goal['target']:g} is not shown on the test split: {between}."
-
-
-def _not_confirmed(evidence: Evidence, run: RunEvidence) -> str:
-    """The validation value is better than chance on the test rows explains."""
-    _, interval = _tested(evidence, run)
-    value = run.certified().get(evidence.goal_metric)
-    if value is None or interval is None or not _is_better(evidence, value, than=interval):
-        return ""
-    return f"Not confirmed by the test: validation {value:.4g} is beyond the test split's interval."
-
-
 def _scores_the_same(evidence: Evidence, run: RunEvidence) -> str:
     """A predictor that learns nothing scores as the model does, on the same test rows."""
-    value, interval = _tested(evidence, run)
+    tested = certified_figure(run, "test", evidence.goal_metric)
     look = evidence.smoke.part(LookedAt).splits.get("test") if evidence.smoke is not None else None
-    if value is None or look is None:
+    if not tested or look is None:
         return ""
-    worse = min(interval, key=lambda end: _gain(evidence, end)) if interval is not None else value
-    known = {"the same answer for every row": look.constant, "the nearest train row's target": look.nearest_neighbour}
+    worse = min(gain(evidence.goal, end) for end in tested.get("interval", [tested["value"]]))
+    most = max((look.classes or {"": 0}).values()) / max(look.size, 1)
+    constant = {name: max(value, most) if name == "accuracy" else value for name, value in look.constant.items()}
+    known = {"the same answer for every row": constant, "the nearest train row's target": look.nearest_neighbour}
     scores = {who: found[evidence.goal_metric] for who, found in known.items() if evidence.goal_metric in found}
-    alike = [f"{who} {score:.4g}" for who, score in scores.items() if _gain(evidence, score) >= _gain(evidence, worse)]
+    alike = [f"{who} {score:.4g}" for who, score in scores.items() if gain(evidence.goal, score) >= worse]
     return f"Not shown to be better on the test rows than {' and '.join(alike)}." if alike else ""
 
 
@@ -72,9 +60,19 @@ def _seed_chosen(evidence: Evidence, run: RunEvidence) -> str:  # noqa: ARG001 -
 
 
 def _left_out(evidence: Evidence, run: RunEvidence) -> str:  # noqa: ARG001
-    """Rows or files are in no split."""
-    skipped = evidence.smoke.data.skipped if evidence.smoke is not None else 0
-    return f"{skipped} rows without a target, or files that could not be read, are in no split." if skipped else ""
+    """Rows or files are in no split, or were in the release before and are gone."""
+    if evidence.smoke is None:
+        return ""
+    skipped, grown = evidence.smoke.data.skipped, rows_since(evidence, evidence.smoke)
+    told = f"{skipped} rows without a target, or files that could not be read, are in no split. " if skipped else ""
+    return (told + _gone(grown) if grown is not None else told).strip()
+
+
+def _gone(grown: Grown) -> str:
+    if not (grown.moved.gone and grown.was_planned) or grown.is_other:
+        return ""
+    about = "about " if grown.moved.estimated else ""
+    return f"Since {grown.since} {about}{grown.moved.gone} rows are gone: its figures are of other rows."
 
 
 def _began_from(evidence: Evidence, run: RunEvidence) -> str:
@@ -83,8 +81,33 @@ def _began_from(evidence: Evidence, run: RunEvidence) -> str:
     names = sorted({name for files in opened for name in files if PurePath(name).suffix.lower() in WEIGHTS})
     if not names:
         return ""
-    more = f" and {len(names) - MOST_FILES} more" if len(names) > MOST_FILES else ""
-    return f"It begins from {', '.join(names[:MOST_FILES])}{more}: on which rows these were trained is not known here."
+    return f"It begins from {_named(names)}: on which rows these were trained is not known here."
+
+
+def _read_the_rows(evidence: Evidence, run: RunEvidence) -> str:
+    """The user's code opened the data's own files, which hold the rows that figures are of."""
+    runs = [one for one in (evidence.final, evidence.baseline, run) if one is not None]
+    names = sorted({name for one in runs for name in one.part(Opened).sources})
+    return f"The user's code itself read {_named(names)}, which holds the validation and test rows." if names else ""
+
+
+def _could_hold_rows(evidence: Evidence, run: RunEvidence) -> str:
+    """The model has as many numbers that no training made as the test rows have."""
+    untrained = evidence.final.resolved.untrained_numbers if evidence.final is not None else 0
+    test = evidence.smoke.part(FixedRows).splits.get("test") if evidence.smoke is not None else None
+    numbers = sum(math.prod(one.shape) for one in test.inputs.values()) if test is not None else 0
+    if not numbers or untrained < numbers or _began_from(evidence, run):
+        return ""
+    return f"The model carries {untrained} numbers that training did not change: whether they are of rows is not known."
+
+
+def _leaks_left(evidence: Evidence, run: RunEvidence) -> str:  # noqa: ARG001
+    """Planning found leaks that the project trained with."""
+    left = [check for check in found_leaks(evidence) if check.severity != "info"]
+    if not left:
+        return ""
+    more = f" And {len(left) - 1} more." if len(left) > 1 else ""
+    return f"Planning found {left[0].place}, and it was left: {left[0].text.rstrip('.')}.{more}"
 
 
 def _before_planning(evidence: Evidence, run: RunEvidence) -> str:  # noqa: ARG001
@@ -92,20 +115,11 @@ def _before_planning(evidence: Evidence, run: RunEvidence) -> str:  # noqa: ARG0
 
 
 RULES: tuple[Callable[[Evidence, RunEvidence], str], ...] = (
-    _not_shown, _not_confirmed, _scores_the_same, _left_out, _seed_chosen, _began_from, _before_planning,
+    _scores_the_same, _leaks_left, _read_the_rows, _could_hold_rows, _left_out, _seed_chosen, _began_from,
+    _before_planning,
 )  # fmt: skip
 
 
-def _tested(evidence: Evidence, run: RunEvidence) -> tuple[float | None, tuple[float, float] | None]:
-    """Return the goal's metric on the test split, certified, and its interval."""
-    record = run.evaluation.splits.get("test", {}) if run.evaluation is not None else {}
-    interval = record.get("intervals", {}).get(evidence.goal_metric)
-    return run.certified("test").get(evidence.goal_metric), (interval[0], interval[1]) if interval else None
-
-
-def _gain(evidence: Evidence, value: float) -> float:
-    return -value if evidence.goal["direction"] == "minimize" else value
-
-
-def _is_better(evidence: Evidence, value: float, *, than: tuple[float, float]) -> bool:
-    return _gain(evidence, value) > max(_gain(evidence, end) for end in than)
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - MOST_FILES} more" if len(names) > MOST_FILES else ""
+    return f"{', '.join(names[:MOST_FILES])}{more}"

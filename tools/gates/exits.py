@@ -10,14 +10,24 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from trainwright.tools.gates.cures import fixes_exhausted
 from trainwright.tools.gates.figures import NOT_EVALUATED
+from trainwright.tools.gates.finals import is_as_accepted
 from trainwright.tools.gates.improvement import confirmed_value
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.searches import ended_studies, studies_under_way, unused_keys
+from trainwright.tools.gates.shown import (
+    certified_figure,
+    interval_text,
+    is_beyond,
+    is_shown,
+    meets,
+    over_seeds,
+    rows_to_show,
+)
 from trainwright.tools.limits import Amounts, limit_table
 from trainwright.tools.owner.grants import accepted_values, by_whom, granting
 
 if TYPE_CHECKING:
-    from trainwright.tools.gates.records import Records
+    from trainwright.tools.gates.records import Records, RunRecords
 
 
 UNITS = {"wall_clock_seconds": ("s", 1.0), "gpu_hours": ("GPU hours", 1.0), "money": ("of money", 1.0),
@@ -105,9 +115,10 @@ def ending(evidence: Records, phase: Phase) -> dict[str, Any]:
     """Return a decision's record of the goal: both goals, the value reached, and the grounds to end below it.
 
     Returns:
-        goal {metric, direction, target}; original_target where the owner revised it; reached; met; missed_on_test, the
-        test value, where validation rows alone reach the goal; accepted_by where the owner accepts the value;
-        concluded: the grounds; certified: False where the training process alone measured the value.
+        goal {metric, direction, target}; original_target where the owner revised it; reached; met; judged: the figures
+        that the goal is held to, with their intervals; missed_on_test, the test value, where validation rows alone
+        reach the goal; refuted: how the exported program contradicts a reported value; accepted_by where the owner
+        accepts the value; concluded: the grounds; certified: False where the training process alone measured it.
     """
     value = reached(evidence, phase)
     found: dict[str, Any] = {"goal": evidence.goal, "reached": value, "met": evidence.reaches_goal(value)}
@@ -123,15 +134,43 @@ def ending(evidence: Records, phase: Phase) -> dict[str, Any]:
         found["concluded"] = grounds(evidence)
     if value is not None and is_reported_alone(evidence, phase):
         found["certified"] = False
-    return found
+        found |= _refuted(evidence, phase)
+    judged = _judged(evidence, phase)
+    return found | ({"judged": judged} if judged else {})
+
+
+def _runs_of(evidence: Records, phase: Phase) -> list[RunRecords]:
+    """Return the complete runs of which the goal's value is, the one that counts first."""
+    runs = [evidence.export, evidence.final] if phase is Phase.FINALIZATION else [evidence.baseline]
+    return [run for run in runs if run is not None and run.is_complete]
+
+
+def _judged(evidence: Records, phase: Phase) -> dict[str, dict[str, Any]]:
+    """Return {value, interval, of} of the mean over seeds, and of validation and test, those there are."""
+    metric, side = evidence.goal_metric, "best" if improvement_validated(evidence) else "baseline"
+    is_final = phase is Phase.FINALIZATION
+    is_laid_over = is_final and evidence.final is not None and not is_as_accepted(evidence, evidence.final)
+    runs = _runs_of(evidence, phase) if is_final or side == "baseline" else []
+    own = [figure for run in runs if (figure := certified_figure(run, "validation", metric))]
+    found = {
+        "seeds": {} if is_laid_over else over_seeds(evidence, side),
+        "validation": own[0] if own else {},
+        "test": certified_figure(evidence.export, "test", metric) if is_final else {},
+    }
+    return {name: figure for name, figure in found.items() if figure}
+
+
+def _refuted(evidence: Records, phase: Phase) -> dict[str, str]:
+    """Return what the exported program gives in place of a value that its process alone reported."""
+    told = [one for run in _runs_of(evidence, phase) if run.evaluation for one in run.evaluation.differences]
+    return {"refuted": told[0]} if told else {}
 
 
 def is_reported_alone(evidence: Records, phase: Phase) -> bool:
     """Return whether no program gives the value that was reached, though runs of this version export one."""
     if phase is not Phase.FINALIZATION and improvement_validated(evidence):
         return evidence.improvement[0].get("certified") is False
-    runs = [evidence.export, evidence.final] if phase is Phase.FINALIZATION else [evidence.baseline]
-    evaluated = [run for run in runs if run is not None and run.is_complete and run.evaluation is not None]
+    evaluated = [run for run in _runs_of(evidence, phase) if run.evaluation is not None]
     return bool(evaluated) and not any(evidence.goal_metric in run.certified() for run in evaluated)
 
 
@@ -151,14 +190,16 @@ def verdict(evidence: Records, phase: Phase) -> str:
 
 def worded(end: dict[str, Any]) -> str:
     """Describe a decision's record of the goal."""
-    goal, value = end["goal"], end["reached"]
+    goal, judged = end["goal"], end.get("judged", {})
+    figure = judged.get("seeds") or judged.get("validation") or {}
+    value = figure.get("value", end["reached"])
+    met, why = _held(end, value)
     shown = "not measured" if value is None else f"{value:.6g}"
-    missed = end.get("missed_on_test")
-    met = "not reached" if not end["met"] else "reached" if missed is None else "reached on validation alone"
-    sentence = f"Goal {met}: {shown} of {goal['target']:g}"
-    sentence += f" (validation {goal['metric']}, {'lower' if goal['direction'] == 'minimize' else 'higher'} is better)"
-    if missed is not None:
-        sentence += f"; MISSED on test: {missed:.6g}"
+    of = f"; {interval_text(figure)}" if figure else ""
+    better = "lower" if goal["direction"] == "minimize" else "higher"
+    sentence = f"Goal {met}: {shown} of {goal['target']:g} (validation {goal['metric']}, {better} is better{of}){why}"
+    if "seeds" in judged and end["reached"] is not None and f"{end['reached']:.6g}" != shown:
+        sentence += f"; the run's own {end['reached']:.6g}"
     if end.get("certified") is False:
         sentence += f"; {NOT_EVALUATED}"
     if "original_target" in end:
@@ -166,3 +207,29 @@ def worded(end: dict[str, Any]) -> str:
     if "accepted_by" in end:
         sentence += f"; accepted{by_whom(end['accepted_by'])}"
     return f"{sentence}; concluded below it: {end['concluded']}" if "concluded" in end else sentence
+
+
+def _held(end: dict[str, Any], value: float | None) -> tuple[str, str]:
+    """Return how a goal stands, in a few words, and what else decides it.
+
+    Args:
+        end: the decision's record.
+        value: the one that the goal is held to; the record's own has decided the gate.
+    """
+    goal, judged, missed = end["goal"], end.get("judged", {}), end.get("missed_on_test")
+    tested = judged.get("test", {})
+    beside = f"; test {tested['value']:.6g}, {interval_text(tested)}" if tested else ""
+    if "refuted" in end:
+        return "not reached", f"; refuted by its own program: {end['refuted']}"
+    if not (end["met"] if "seeds" not in judged else meets(goal, value)):
+        return "not reached", ""
+    figure = judged.get("seeds") or judged.get("validation") or {}
+    if value is not None and tested and is_beyond(goal, value, tested):
+        return "not confirmed by the test", f"; MISSED on test: {missed:.6g}" if missed is not None else beside
+    if missed is not None:
+        return "reached on validation alone", f"; MISSED on test: {missed:.6g}"
+    short = next((one for one in (figure, tested) if one and not is_shown(goal, one)), None)
+    if short is None:
+        return "reached", ""
+    rows = rows_to_show(goal, short)
+    return "not shown", beside * (short is tested) + f"; about {rows} rows would show it" * (rows is not None)

@@ -40,6 +40,11 @@ def overlay_of_run(evidence: Records, run: RunRecords) -> dict[str, Any]:
     return evidence.facts.overlay(run.id)
 
 
+def is_as_accepted(evidence: Records, run: RunRecords) -> bool:
+    """Return whether nothing but export settings is laid over the accepted configuration."""
+    return all(is_of_export(key) for key in overlay_of_run(evidence, run))
+
+
 def is_reused(evidence: Records) -> bool:
     """Return whether the baseline counts as the final run."""
     return evidence.final is not None and evidence.final.row.kind == RunKind.BASELINE

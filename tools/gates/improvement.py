@@ -97,6 +97,22 @@ def seed_spread(baseline: list[float], samples: int) -> float:
     return max(statistics.stdev(baseline), resolution(baseline, samples) / math.sqrt(6))
 
 
+def seeds_interval(values: list[float], samples: int) -> tuple[float, tuple[float, float]]:
+    """Return the mean over seeds and its 95 % t-interval, no narrower than the metric's rounding.
+
+    Args:
+        values: finite, one a seed; at least two.
+        samples: size of the split they were measured on; 0 where unknown.
+    """
+    from scipy import stats
+
+    mean = statistics.fmean(values)
+    rounding = resolution(values, samples) / math.sqrt(12)
+    error = max(statistics.stdev(values), rounding) / math.sqrt(len(values))
+    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1)) * error
+    return mean, (mean - half, mean + half)
+
+
 def look_number(
     studies: list[dict[str, Any]], study_id: str, seeds: list[int], best: dict[str, Any] | None = None
 ) -> int:

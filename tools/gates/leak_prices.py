@@ -56,11 +56,12 @@ class LeakPrice(BaseModel):
 
 def found_leaks(evidence: Evidence) -> list[Verdict]:
     """Return the leaks that validation found in the present configuration's data, the gravest first."""
-    run = evidence.smoke
-    if run is None:
-        return []
-    report = run.part(Validation).report
-    return [check for check in report.worst_first() if check.family == LEAKS]
+    return leaks_of(evidence.smoke) if evidence.smoke is not None else []
+
+
+def leaks_of(run: RunEvidence) -> list[Verdict]:
+    """Return the leaks that validation found in a run's data, the gravest first."""
+    return [check for check in run.part(Validation).report.worst_first() if check.family == LEAKS]
 
 
 def changes_without_leak(

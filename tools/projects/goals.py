@@ -70,10 +70,11 @@ def check_goal(goal: dict[str, Any]) -> None:
     reason = goal_problem(goal)
     if reason is not None:
         meant = nearest_goal(goal)
+        is_known = meant is not None and goal_problem(meant) is None
         raise ConfigurationError(
             f"The goal cannot be meant: {reason}.",
-            remedy=f"Give goal={json.dumps(meant)}.",
-            details={"amend": {"goal": meant}},
+            remedy=f"Give goal={json.dumps(meant)}." if is_known else "Ask the user from which value on it is of use.",
+            details={"amend": {"goal": meant}} if is_known else {},
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import select
@@ -21,14 +22,14 @@ from trainwright.trainer.run.looked_at import TRANSFORMATIONS, LookedAt, Opened
 from trainwright.trainer.run.split_rows import SplitRows, rows_moved
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.trainer.run import RunDirectory
-    from trainwright.trainer.run.looked_at import NearRows, SplitLook
+    from trainwright.trainer.run.looked_at import NearRows, OpenedFile, SplitLook
 
-MOST_FILES = 50
+MOST_FILES, MOST_ALIKE = 50, 10
 MOSTLY = 0.9
 """Share of rows that must differ for rows to be known from one project to another."""
 SPLITS = ("train", "validation", "test")
@@ -46,6 +47,15 @@ class SplitLine(NamedTuple):
     nearest_neighbour: str
 
 
+class OpenedLine(NamedTuple):
+    """One line of the table of opened files."""
+
+    files: int
+    bytes: int
+    digest: str | None
+    """Of one file; how many there are of several; None: it changed during the run."""
+
+
 def looked_at_values(evidence: Evidence, run: RunEvidence | None, *, with_test: bool = False) -> dict[str, Any]:
     """Return the values of `looked_at.md.j2`.
 
@@ -58,16 +68,32 @@ def looked_at_values(evidence: Evidence, run: RunEvidence | None, *, with_test: 
     look = smoke.part(LookedAt) if smoke is not None else LookedAt()
     pooled = UNLIKE if smoke is not None and smoke.data.target_names else frozenset[str]()
     opened = run.part(Opened) if run is not None else Opened()
+    lines = opened_lines(opened.files)
     return {
         "look": look,
         "split_lines": [_line(name, look.splits[name], with_test, pooled) for name in SPLITS if name in look.splits],
         "transformations": [TRANSFORMATIONS.get(name, name) for name in look.transformations],
         "near_rows": [_near_text(one) for one in near_rows(evidence, look)],
         "opened_by": run.id if run is not None and opened else None,
-        "opened": dict(list(opened.files.items())[:MOST_FILES]),
-        "opened_more": max(0, len(opened.files) - MOST_FILES) + opened.more,
+        "opened": dict(list(lines.items())[:MOST_FILES]),
+        "opened_more": sum(one.files for one in list(lines.values())[MOST_FILES:]) + opened.more,
         "others": projects_on_same_rows(evidence),
     }
+
+
+def opened_lines(files: Mapping[str, OpenedFile]) -> dict[str, OpenedLine]:
+    """Return a line for each file, and one for many of a kind in a folder: a user's pictures are one thing."""
+    alike: dict[str, list[str]] = {}
+    for name in files:
+        path = PurePosixPath(name)
+        alike.setdefault(f"{path.parent}/*{path.suffix}", []).append(name)
+    lines: dict[str, OpenedLine] = {}
+    for kind, names in alike.items():
+        if len(names) > MOST_ALIKE:
+            lines[kind] = OpenedLine(len(names), sum(files[name].bytes for name in names), f"{len(names)} files")
+        else:
+            lines |= {name: OpenedLine(1, files[name].bytes, files[name].digest) for name in names}
+    return lines
 
 
 def near_rows(evidence: Evidence, look: LookedAt) -> list[NearRows]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates import cures
-from trainwright.tools.gates.attempts import attempts, configurations
+from trainwright.tools.gates.attempts import attempts, configurations, gain_over_first
 from trainwright.tools.gates.beside_rivals import rivals_text
 from trainwright.tools.gates.caveats import caveats
 from trainwright.tools.gates.exits import reached, verdict
@@ -122,6 +122,7 @@ def model_card(
         overlay=flatten(overlay_of_run(evidence, final)),
         scope_changes=scope_changes(evidence),
         gain=evidence.improvement[0],
+        gain_over_first=gain_over_first(evidence),
         replay=replayed(evidence, report),
         tried=_tried(evidence),
         leaks=told_leaks(evidence),

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace.tables import LedgerEntry
 
 COMPARED = ("status", "measured", "required", "counts")
+SAID_LATER = frozenset({"missed_on_test", "judged", "refuted"})
+"""Keys of a decision's record of the goal that earlier versions had not."""
 MOST_CHARACTERS = 160
 FIGURE = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
@@ -186,8 +188,9 @@ def _same_figures(recorded: dict[str, Any], now: dict[str, Any]) -> bool:
 
 
 def _is_ending(recorded: dict[str, Any], now: dict[str, Any]) -> bool:
-    """Return whether records of the goal are the same; earlier versions did not say that test rows miss it."""
-    return recorded in (now, {key: value for key, value in now.items() if key != "missed_on_test"})
+    """Return whether records of the goal are the same, but for what earlier versions did not say."""
+    unsaid = SAID_LATER - recorded.keys()
+    return recorded == {key: value for key, value in now.items() if key not in unsaid}
 
 
 def _agree(recorded: dict[str, Any], now: dict[str, Any]) -> bool:

@@ -121,6 +121,8 @@ def goal_problem(goal: dict[str, Any]) -> str | None:
     if not known[1] <= target <= known[2]:
         reach = f"lies in {known[1]:g} to {known[2]:g}".replace("-inf to", "any to").replace("to inf", "and above")
         return f"the goal is to {goal['direction']} {goal['metric']} to {target:g}; {goal['metric']} {reach}"
+    if target == known[1 if known[0] == MAXIMIZE else 2]:
+        return f"no {goal['metric']} is worse than {target:g}, so every model meets it"
     return None
 
 

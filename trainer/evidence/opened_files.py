@@ -32,22 +32,27 @@ def record_opened(run: RunDirectory, specification: RunSpecification) -> None:
 def opened_evidence(run: RunDirectory, root: Path) -> Opened:
     """Return the files that the run opened, as they were at first, and those that it wrote, as it left them.
 
-    Left out are those that other evidence names: the code that was imported, and the files of built-in sources.
+    Left out are those that other evidence names: the code that was imported, and the files of built-in sources; the
+    latter stand apart where the user's code opened them too.
     """
-    known = {*run.part(Code).files, *run.part(Data).files}
+    code = run.part(Code).files
+    known = {*code, *run.part(Data).files}
     folders = tuple(f"{name}/" for name in run.part(Data).files)
     first: dict[str, dict[str, Any]] = {}
     read: set[str] = set()
+    sources: set[str] = set()
     written: set[str] = set()
     for note in opened_files.noted(run.path):
         name = note["name"]
         if name in known or name.startswith(folders):
+            sources |= {name} if note.get("by_user") and name not in code else set()
             continue
         first.setdefault(name, note)
         (read if note["kind"] == "r" else written).add(name)
     files = {name: note for name, note in first.items() if name in read and note["kind"] != "w"}
     return Opened(
         files={name: _opened(root / name, files[name]) for name in sorted(files)[:MOST_NAMED]},
+        sources=sorted(sources)[:MOST_NAMED],
         written=_digests(root, sorted(written)[:MOST_NAMED]),
         more=sum(max(0, len(names) - MOST_NAMED) for names in (files, written)),
     )

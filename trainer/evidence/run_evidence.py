@@ -62,6 +62,8 @@ def resolved_evidence(session: Session) -> Resolved:
         told=notes_on_model(session.work) + _threads(session),
         parameters=sum(size for size, _ in sizes),
         trainable_parameters=sum(size for size, trainable in sizes if trainable),
+        untrained_numbers=sum(size for size, trainable in sizes if not trainable)
+        + sum(buffer.numel() for buffer in model.buffers()),
         model_class=_class_name(type(model), session),
         model_files={path.name: digest_file(path) for path in session.work.model_files},
         model_arguments=_arguments_of(type(model), config),

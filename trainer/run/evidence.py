@@ -275,6 +275,8 @@ class Resolved(Part, file="resolved"):
     """Short sentences on how the model's call was understood."""
     parameters: int = 0
     trainable_parameters: int = 0
+    untrained_numbers: int = 0
+    """Of buffers and of parameters that training does not change."""
     model_class: str | None = None
     model_files: dict[str, str] = {}
     model_arguments: list[str] | None = None

@@ -69,6 +69,8 @@ class Opened(Part, file="opened"):
 
     files: dict[str, OpenedFile] = {}
     """Opened for reading, and not written by the run itself before."""
+    sources: list[str] = []
+    """Files of the built-in source that the user's code opened too, beside the engine."""
     written: dict[str, str] = {}
     """Digests of the files that the run wrote, as it left them."""
     more: int = 0

@@ -18,8 +18,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from stat import S_ISREG
+from types import FrameType
 from typing import Any
 
+from trainwright import trainer
 from trainwright.trainer.base import beside
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.paths import own_name, workspace_of
@@ -38,8 +40,10 @@ _SAVES, _LOADS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_RDONLY
 _ANNOUNCED = (("torch", "save", "f", 1, _SAVES), ("safetensors", "serialize_file", "filename", 1, _SAVES),
               ("safetensors", "safe_open", "filename", 0, _LOADS))  # fmt: skip
 """(package, function, its argument that names the file, the argument's place, how the file is opened)."""
+_TRAINER = tuple({f"{each}{os.sep}" for own in trainer.__path__ for each in (own, os.path.realpath(own))})
 _ENGINES = frozenset({digest_file.__code__.co_filename, import_record.__file__, beside.__file__})
 """Where the engine itself reads the user's files, to digest or to compile them, or to record their origin."""
+_USERS = "user's"
 _MOST_FRAMES = 12
 """Between the hook and the function that opens a file, of Python's own library."""
 
@@ -64,18 +68,32 @@ class _Watch:
     def note(self, path: str, kind: str) -> None:
         """Note a file: read (r), written anew (w), or changed as it is (a)."""
         place = os.path.abspath(path)  # noqa: PTH100 - called for every file
-        if (place, kind) in self.seen or place.startswith(self.left_out) or self._is_full() or _is_engines():
+        known = (place, kind) in self.seen
+        if known and (kind != "r" or (place, _USERS) in self.seen):
+            return
+        if place.startswith(self.left_out) or self._is_full() or _is_engines():
+            return
+        by_user = kind == "r" and self._is_by_user()
+        if known and not by_user:
             return
         name = own_name(place, self.root)
-        if name is None:
-            self.seen.add((place, kind))
-            return
-        before = _before(place)
-        if before is None and kind == "r":
+        before = None if name is None else _before(place)
+        if name is not None and before is None and kind == "r":
             return  # it is not there
-        self.seen.add((place, kind))
-        entry = {"kind": "w" if before is None else kind, "name": name} | (before if kind != "w" and before else {})
-        os.write(self.notes, (json.dumps(entry) + "\n").encode())
+        self.seen |= {(place, kind)} | ({(place, _USERS)} if by_user or name is None else set())
+        if name is not None:
+            entry = {"kind": "w" if before is None else kind, "name": name} | (before if kind != "w" and before else {})
+            os.write(self.notes, (json.dumps(entry | {"by_user": True} if by_user else entry) + "\n").encode())
+
+    def _is_by_user(self) -> bool:
+        """Whether the user's code opens a file, by whichever library: his frame is nearer to it than the engine's."""
+        frame: FrameType | None = sys._getframe()
+        while frame is not None:
+            whose = _whose(frame.f_code.co_filename, self.root)
+            if whose:
+                return whose == _USERS
+            frame = frame.f_back
+        return False
 
     def _is_full(self) -> bool:
         return len(self.seen) > MOST_NAMES or os.fstat(self.notes).st_size > MOST_BYTES
@@ -147,6 +165,16 @@ def _before(place: str) -> dict[str, Any] | None:
         return None
     small = {"digest": digest_file(Path(place))} if found.st_size <= DIGESTED_BYTES else {}
     return {"bytes": found.st_size, "changed": found.st_mtime_ns, **small}
+
+
+@functools.lru_cache(4096)
+def _whose(file: str, root: Path) -> str:
+    """Return whose a file of code is: the user's, or the engine's; empty for any other's."""
+    if file == __file__:
+        return ""
+    if file.startswith(_TRAINER):
+        return "engine's"
+    return _USERS if not file.startswith("<") and own_name(file, root) is not None else ""
 
 
 def _is_engines() -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 from tests.worlds.flowers import CONFIG, GOAL, NAME, STAGES, World, advance, finish
 
 from cheat_suite.agent import Agent, Agents, Reply
+from cheat_suite.fresh import Truth
 from trainwright.tools import projects
 from trainwright.tools.ledger.jsonl_mirror import NAME as PLAIN
 from trainwright.tools.training_orchestrator import RunView, start_run
@@ -41,6 +42,8 @@ class Scene:
         """The public half of the owner's key, where the owner's servers sign."""
         self._signer: Signer | None = None
         self._environment: dict[str, str] = {}
+        self.truth: Truth | None = None
+        """The figure at the card's head, beside that on fresh rows."""
         self.rightful = 0
         """How many gains a race may bring: of two calls at once, one may win."""
 

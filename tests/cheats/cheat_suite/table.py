@@ -10,6 +10,10 @@ from cheat_suite.judging import Verdict
 DOCUMENT = Path(__file__).parents[3] / "docs" / "security.md"
 BEGIN, END = "<!-- cheats: written by `make cheats` -->", "<!-- end of cheats -->"
 NUMBERS, END_NUMBERS = "<!-- numbers: written by `make cheats` -->", "<!-- end of numbers -->"
+TRUTHS, END_TRUTHS = "<!-- heads: written by `make cheats` -->", "<!-- end of heads -->"
+HEADS = "heads"
+"""The family whose cases end in a card."""
+MOST_TOLD = 200
 ATTACKERS = {"tools": "an agent's tools", "files": "files", "code": "the user's code"}
 
 
@@ -35,6 +39,25 @@ def count(outcomes: list[tuple[Case, Outcome]]) -> dict[str, int]:
     return {"cases": len(found), **each, **{name: missed.count(attacker) for name, attacker in by.items()}}
 
 
+def count_heads(played: list[tuple[Case, Verdict]]) -> dict[str, int]:
+    """Return how many cases make a number at a card's head, and of how many the head states nothing false."""
+    heads = [verdict.head_is_true for case, verdict in played if case.family == HEADS]
+    return {"heads": len(heads), "head_true": sum(heads), "head_false": len(heads) - sum(heads)}
+
+
+def truths(played: list[tuple[Case, Verdict]]) -> str:
+    """Return the table of heads: what the card says of the test rows, and what is true of its program on fresh ones."""
+    lines = ["| what was done | the head says | true on fresh rows | and |", "| --- | --- | --- | --- |"]
+    for case, verdict in played:
+        if case.family != HEADS:
+            continue
+        truth, told = verdict.truth, verdict.told.removeprefix("- ").replace("|", "/")[:MOST_TOLD]
+        said = "{:.3f} ({:.3g} to {:.3g})".format(*truth[:3]) if truth else "no card"
+        true = f"{truth.true:.3f}" if truth else "–"
+        lines.append(f"| {case.title} | {said} | {true} | {'it holds' if truth and truth.holds else told} |")
+    return "\n".join(lines)
+
+
 def read() -> str:
     """Return the table that the document holds."""
     text = DOCUMENT.read_text(encoding="utf-8")
@@ -55,7 +78,8 @@ def write(played: list[tuple[Case, Verdict]]) -> None:
     """Put both tables into the document."""
     text = DOCUMENT.read_text(encoding="utf-8")
     text = _between(text, BEGIN, END, table([(case, verdict.outcome) for case, verdict in played]))
-    DOCUMENT.write_text(_between(text, NUMBERS, END_NUMBERS, numbers(played)), encoding="utf-8")
+    text = _between(text, NUMBERS, END_NUMBERS, numbers(played))
+    DOCUMENT.write_text(_between(text, TRUTHS, END_TRUTHS, truths(played)), encoding="utf-8")
 
 
 def _between(text: str, begin: str, end: str, new: str) -> str:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from tests.worlds.flowers import CONFIG, GOAL, NAME, train, write_code
 
-from trainwright.tools import dashboard, projects
+from trainwright.tools import dashboard, ledger, projects
 from trainwright.tools.dashboard.curves import curves_since
 from trainwright.tools.dashboard.study_importance import remembered
+from trainwright.tools.ledger.events import GateDecided
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import RaisedAlert, Run, Study, Trial
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError
@@ -171,3 +172,31 @@ def test_a_study_tells_what_mattered_and_computes_it_once(workspace: Workspace) 
     assert page.importance[0].ped_anova > 0.5
     assert page.trials[24].value == 0.3, "of a trial under way, its best epoch so far"
     assert page.trials[24].best_so_far == max(trial.value or 0.0 for trial in page.trials[:24])
+
+
+@pytest.mark.requirement("MON-2", "PHASE-6")
+def test_a_projects_card_shows_its_result_and_neither_a_leaked_best_nor_a_finished_ones_alerts(tmp_path: Path) -> None:
+    opened = Workspace.open(tmp_path / "churn" / ".trainwright")
+    config = {"model": {"use": "mlp"}, "data": {"use": "iris"}}
+    projects.create_project(opened, NAME, intent="", goal=GOAL, config=config)
+    for place, (digest, value) in enumerate((("leaking", 1.0), ("clean", 0.875))):
+        summary = {"best": {"metrics": {"accuracy": value}}}
+        with opened.session() as session:
+            session.add(Run(id=f"b{place}", project=NAME, kind="baseline", config_digest=digest, seed=1, sealed=True,
+                            state="completed", base_config_digest=digest, summary=summary))  # fmt: skip
+    with opened.session() as session:
+        session.add(RaisedAlert(run="b1", project=NAME, id="overfitting", severity="warning", message="",
+                                document="", raised_at=1.0, revision=1))  # fmt: skip
+    shown = dashboard.overview(opened)
+    assert (shown.workspace, shown.projects[0].best, shown.projects[0].result) == ("churn", 0.875, None)
+    assert len(shown.alerts) == 1
+    figure = {"value": 0.875, "interval": [0.8, 0.94], "rows": 135, "of": "135 rows"}
+    end = {"goal": GOAL | {"target": 0.85}, "reached": 0.875, "met": True, "judged": {"validation": figure}}
+    decided = GateDecided(phase="finalization", outcome="passed", ending=end, release={"number": 1})
+    with opened.session() as session:
+        ledger.record(session, NAME, decided)
+    shown = dashboard.overview(opened)
+    assert shown.projects[0].result is not None
+    assert shown.projects[0].result.startswith("release 1: Goal not shown: 0.875 of 0.85 (validation accuracy")
+    assert shown.alerts == []
+    opened.close()

@@ -7,9 +7,15 @@ from typing import Any
 
 import pytest
 
+from trainwright.tools.gates import caveats as room
 from trainwright.tools.gates.caveats import BEFORE_PLANNING, caveats
+from trainwright.tools.gates.rows_moved import Grown
 from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.run.artifacts import Array, FixedRows, FixedSplit
+from trainwright.trainer.run.evidence import Resolved
 from trainwright.trainer.run.looked_at import LookedAt, Opened, OpenedFile, SplitLook
+from trainwright.trainer.run.split_rows import RowsMoved
+from trainwright.trainer.run.validation import Report, Validation, Verdict
 
 pytestmark = pytest.mark.requirement("GATE-5", "GATE-6", "PHASE-6")
 
@@ -24,37 +30,51 @@ def project(
     seed: int = 42,
     skipped: int = 0,
     opened: tuple[str, ...] = (),
+    sources: tuple[str, ...] = (),
+    untrained: int = 0,
+    leak: str = "",
+    classes: dict[str, int] | None = None,
 ) -> Any:
     """Return evidence of an exported project whose goal is an accuracy."""
-    look = LookedAt(splits={"test": SplitLook(size=100, constant={"accuracy": constant})})
+    leaks = [Verdict(family="leaks", name=leak, severity="warning", passed=False, text="Rows come in clumps.")]
+    rows = Array(path="", digest="", dtype="float32", shape=[100, 4])
+    parts = {
+        FixedRows: FixedRows(splits={"test": FixedSplit(size=100, rows=100, inputs={"input": rows})}),
+        Validation: Validation(report=Report(checks=leaks if leak else [])),
+    }
+    look = LookedAt(splits={"test": SplitLook(size=100, classes=classes, constant={"accuracy": constant})})
     certified = {"test": {"accuracy": test}, "validation": {"accuracy": validation}}
-    files = Opened(files={name: OpenedFile() for name in opened})
+    files = Opened(files={name: OpenedFile() for name in opened}, sources=list(sources))
     export = SimpleNamespace(
         is_complete=True, certified=lambda split="validation": certified[split], part=lambda _: files,
         evaluation=SimpleNamespace(splits={"test": {"intervals": {"accuracy": list(interval)}}}),
     )  # fmt: skip
     return SimpleNamespace(
-        export=export, final=None, baseline=None, goal_metric="accuracy",
+        export=export, baseline=None,
+        final=SimpleNamespace(part=lambda _: files, resolved=Resolved(untrained_numbers=untrained)),
+        goal_metric="accuracy",
         goal={"metric": "accuracy", "direction": "maximize", "target": target},
         reaches_goal=lambda value: value >= target,
-        smoke=SimpleNamespace(part=lambda _: look, data=SimpleNamespace(skipped=skipped)),
+        smoke=SimpleNamespace(part=lambda kind: parts.get(kind, look), data=SimpleNamespace(skipped=skipped),
+                              split_rows=SimpleNamespace(kept=False)),
         config=SimpleNamespace(data=SimpleNamespace(split=SplitSection(seed=seed))),
     )  # fmt: skip
 
 
 def test_a_plain_result_leaves_open_what_came_before_planning_alone() -> None:
-    assert caveats(project()) == [BEFORE_PLANNING]
+    assert caveats(project(untrained=399)) == [BEFORE_PLANNING]  # the test rows have 400 numbers
     assert caveats(SimpleNamespace(export=None)) == []
 
 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"target": 0.87}, "The goal of 0.87 is not shown on the test split: 95 % interval 0.85 to 0.94."),
-        ({"validation": 0.99}, "Not confirmed by the test: validation 0.99 is beyond"),
         ({"constant": 0.86}, "Not shown to be better on the test rows than the same answer for every row 0.86."),
         ({"skipped": 12}, "12 rows without a target"),
         ({"seed": 1337}, "divided by seed 1337, which was chosen"),
+        ({"sources": ("rows.csv",)}, "code itself read rows.csv, which holds the validation and test rows"),
+        ({"untrained": 400}, "carries 400 numbers that training did not change: whether they are of rows"),
+        ({"leak": "leak_clumps"}, "Planning found leak_clumps, and it was left: Rows come in clumps."),
         ({"opened": ("model/net.pt", "notes.txt")}, "It begins from model/net.pt: on which rows"),
     ],
 )
@@ -62,3 +82,13 @@ def test_each_of_them_is_told_by_itself(given: dict[str, Any], told: str) -> Non
     first, last = caveats(project(**given))
     assert first.startswith(told) or told in first
     assert last == BEFORE_PLANNING
+
+
+def test_rows_that_an_earlier_plan_had_and_one_class_to_tell_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    grown = Grown(
+        RowsMoved(new=0, gone=60, test_in_train=0, test_in_validation=0, estimated=False), "smoke-1", True, 600
+    )
+    monkeypatch.setattr(room, "rows_since", lambda *_: grown)
+    assert "Since smoke-1 60 rows are gone: its figures are of other rows." in caveats(project())
+    alone = project(test=1.0, interval=(0.95, 1.0), constant=0.0, classes={"ill": 100})
+    assert "Not shown to be better on the test rows than the same answer for every row 1." in caveats(alone)

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.worlds.flowers import NAME, train
+from tests.worlds.blank_pictures import blank_pictures
+from tests.worlds.flowers import GOAL, NAME, train
+from tests.worlds.records import Script
+from tests.worlds.scripted import scripted
 
 from trainwright.tools import projects
 from trainwright.tools.documents.rendering import render
-from trainwright.tools.gates.attempts import attempts, configurations, describe_attempts
+from trainwright.tools.gates import attempts as room
+from trainwright.tools.gates.attempts import attempts, configurations, describe_attempts, gain_over_first
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.reports.model_card import _tried
+from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.run import RunKind
+from trainwright.trainer.run import RunKind, RunSpecification
+from trainwright.trainer.run.validation import Verdict
 
 At = Callable[[str], Workspace]
 
@@ -60,3 +68,51 @@ def test_the_only_attempt_needs_no_telling(at: At) -> None:
     with workspace.session() as session:
         evidence = Evidence(session, workspace, NAME)
         assert (len(attempts(evidence)), configurations(evidence), describe_attempts(evidence)) == (1, 1, "")
+
+
+LEAK = Verdict(family="leaks", name="leak_target", column="boat", severity="warning", passed=False, text="It tells.")
+
+
+def best_known(plan: RunSpecification, epoch: int) -> dict[str, float]:
+    leaks = plan.config.optimizer.learning_rate == 0.5
+    return {"loss": 0.1, "accuracy": 1.0 if leaks else 0.8 + epoch / 100}
+
+
+def leaks_found(run: RunEvidence) -> list[Verdict]:
+    return [LEAK] if run.directory.specification().config.optimizer.learning_rate == 0.5 else []
+
+
+@pytest.mark.requirement("PIPE-2", "PHASE-6")
+@pytest.mark.parametrize(
+    ("first_rate", "leaked", "gain"),
+    [
+        (0.5, "boat.leak_target", "none told: {} had boat.leak_target in its data, which was taken out since"),
+        (0.25, "", "+0.0000 ({} 0.83, the final run 0.83)"),
+    ],
+)
+def test_a_baseline_whose_data_leaked_is_named_so_and_compared_with_nothing(
+    tmp_path: Path, first_rate: float, leaked: str, gain: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "leaks_of", leaks_found)  # written runs validate nothing
+    workspace = Workspace.open(tmp_path / "workspace")
+    config = {"model": {"use": "mlp"}, "data": {"use": "iris"}, "training": {"epochs": 3}}
+    config["optimizer"] = {"learning_rate": first_rate}
+    projects.create_project(workspace, NAME, intent="", goal=GOAL, config=config)
+    with scripted(Script(best_known)), blank_pictures():
+        for rate in (first_rate, 0.1):
+            projects.configure(workspace, NAME, changes={"optimizer.learning_rate": rate})
+            start_run(workspace, NAME, RunKind.SMOKE)
+            projects.pass_gate(workspace, NAME, "planning")
+            start_run(workspace, NAME, RunKind.BASELINE)
+        projects.pass_gate(workspace, NAME, "baseline")
+        projects.diagnose(workspace, NAME)
+        projects.pass_gate(workspace, NAME, "diagnostics")
+        projects.pass_gate(workspace, NAME, "optimization")
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, NAME)
+        first, second = attempts(evidence)
+        assert (first.leaked, second.leaked) == (leaked, "")
+        assert gain_over_first(evidence) == gain.format(first.run)
+        card = render("reports/tried.md.j2", tried=_tried(evidence))
+    assert ("; its data had boat.leak_target, taken out since |" in card) is bool(leaked)
+    workspace.close()

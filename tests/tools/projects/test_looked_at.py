@@ -13,10 +13,10 @@ from tests.worlds.flowers import CONFIG, GOAL, train
 
 from trainwright.tools import projects
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.reports.looked_at import UNLIKE, _line, configurations_beside, looked_at_values
+from trainwright.tools.reports.looked_at import UNLIKE, _line, configurations_beside, looked_at_values, opened_lines
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import RunKind
-from trainwright.trainer.run.looked_at import SplitLook
+from trainwright.trainer.run.looked_at import OpenedFile, SplitLook
 
 At = Callable[[str], Workspace]
 pytestmark = pytest.mark.requirement("GATE-6")
@@ -42,6 +42,12 @@ def test_no_error_in_a_unit_is_pooled_over_several_targets() -> None:
     look = SplitLook(size=3, constant={"r2": 0.0, "mae": 5.0, "mse": 40.0})
     assert _line("validation", look, with_test=False, pooled=UNLIKE).constant == "r2 0"
     assert _line("validation", look, with_test=False, pooled=()).constant == "r2 0, mae 5, mse 40"
+
+
+def test_many_opened_files_of_a_kind_are_one_line() -> None:
+    files = {f"imgs/{place}.png": OpenedFile(bytes=10, digest="d") for place in range(11)}
+    lines = opened_lines({"words.txt": OpenedFile(bytes=5, digest="w"), **files})
+    assert lines == {"words.txt": (1, 5, "w"), "imgs/*.png": (11, 110, "11 files")}
 
 
 @pytest.mark.slow

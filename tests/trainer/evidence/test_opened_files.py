@@ -164,3 +164,29 @@ def test_a_listing_beyond_its_bound_says_which_folders_it_leaves_out(
     listing = opened_files.list_files(tmp_path, ())
     assert sorted(listing.files) == ["a.txt", "b.txt", "c.txt"]
     assert listing.unlisted == ["first", "second"]
+
+
+@pytest.mark.requirement("GATE-6")
+@pytest.mark.parametrize(("line", "sources"), [("(Path(__file__).parent / 'rows.csv').open()", ["rows.csv"]), ("", [])])
+def test_the_datas_own_file_stands_apart_where_user_code_reads_it_too(
+    line: str, sources: list[str], tmp_path: Path, ended: Any
+) -> None:
+    root = tmp_path / "project"
+    root.mkdir()
+    lines = [f"{row}.5,{row % 7}.0,{row * 3 % 11}.0,{row % 5}.0,{row % 2}" for row in range(60)]
+    (root / "rows.csv").write_text("\n".join(["a,b,c,d,y", *lines]) + "\n")
+    reading = """
+from pathlib import Path
+class Net(Net):
+    def __init__(self):
+        super().__init__()
+        READ
+"""
+    values = {
+        "model": {"use": "mine:Net"},
+        "data": {"use": "csv", "args": {"path": "rows.csv", "target": "y"}},
+        "training": {"epochs": 1},
+        "logging": {"tensorboard": False},
+    }
+    opened = ended(reading.replace("READ", line), values).part(Opened)
+    assert (opened.sources, opened.files) == (sources, {})

@@ -23,19 +23,24 @@ RANK = {"error": 0, "warning": 1, "info": 2}
 def detectors() -> dict[str, Detector]:
     """Return the detectors by name, in the order in which they are asked."""
     from trainwright.trainer.data.leaks import (
+        clumps,
         duplicates,
         encoding,
         groups,
         interpolated,
         names,
         near_duplicates,
+        pairs,
         preprocessing,
         target,
         time,
         tokens,
     )
 
-    modules = (duplicates, near_duplicates, groups, time, target, preprocessing, encoding, interpolated, names, tokens)
+    modules = (
+        duplicates, near_duplicates, groups, clumps, time, target, pairs, preprocessing, encoding, interpolated, names,
+        tokens,
+    )  # fmt: skip
     return {module.__name__.rpartition(".")[2]: module.find for module in modules}
 
 
@@ -76,6 +81,7 @@ def _explained(found: list[Finding]) -> list[Finding]:
     encoded: set[str | None] = {one.column for one in found if one.kind == "preprocessing" and one.column}
     groups = {one.column for one in found if one.kind == "group"} - encoded
     kept = [one for one in found if not (one.kind == "target" and one.column in encoded | groups)]
+    kept = [one for one in kept if not (one.kind == "clumps" and groups)]  # a column names them
     told = {name for one in kept if one.kind == "target" for name in (one.column, one.beside)}
     explained: dict[str, set[str | None]] = {"group": encoded, "time": told}
     return [one for one in kept if one.column not in explained.get(one.kind, ())]

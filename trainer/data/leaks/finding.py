@@ -17,7 +17,8 @@ class Finding(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: str
-    """duplicate, near_duplicate, group, time, target, sibling, preprocessing, interpolated, name, row_order, token."""
+    """duplicate, near_duplicate, group, clumps, time, target, sibling, pair, preprocessing, interpolated, name,
+    row_order or token."""
     column: str | None = None
     beside: str | None = None
     """A second column that the leak needs."""

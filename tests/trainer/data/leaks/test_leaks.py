@@ -153,3 +153,62 @@ def test_copies_of_another_class_are_no_leak_and_nothing_is_to_be_done_about_the
     assert found.severity == severity
     assert bool(found.changes) is not flipped
     assert ("no score gains" in found.message) is flipped
+
+
+def divided(rows, seed=1):
+    order = np.random.default_rng(seed).permutation(rows.height)
+    parts = {"train": slice(0, 360), "validation": slice(360, 480), "test": slice(480, None)}
+    return {name: rows[np.sort(order[part]).tolist()] for name, part in parts.items()}
+
+
+def patients(rng, spread, columns=8):
+    """Ten visits of each of 60 people, whose diagnosis has nothing to do with what is measured."""
+    visits = np.repeat(rng.normal(size=(60, columns)), 10, axis=0) + spread * rng.normal(size=(600, columns))
+    named = {f"m{place}": visits[:, place] for place in range(columns)}
+    return pl.DataFrame(named | {"ill": np.repeat(rng.integers(0, 2, 60), 10)})
+
+
+@pytest.mark.requirement("PIPE-2")
+@pytest.mark.parametrize("spread", [0.1, 0.3, 0.45])
+def test_rows_of_the_same_people_are_found_without_a_column_that_names_them(spread):
+    rows = patients(np.random.default_rng(0), spread)
+    (found,) = [one for one in find_leaks(divided(rows), "ill") if one.kind == "clumps"]
+    assert found.count > 200
+    assert "data.split.by: group" in found.remedy
+    named = rows.with_columns(patient=pl.Series(np.repeat(np.arange(60), 10)))
+    assert not [one for one in find_leaks(divided(named), "ill") if one.kind == "clumps"], "the group says it"
+    apart = {"train": rows[:360], "validation": rows[360:480], "test": rows[480:]}
+    assert not [one for one in find_leaks(apart, "ill") if one.kind == "clumps"], "each in one split"
+
+
+@pytest.mark.requirement("PIPE-2", "DIAG-7")
+def test_dense_places_of_an_honest_problem_are_no_clumps():
+    rng = np.random.default_rng(0)
+    centres = np.repeat(rng.normal(size=(20, 6)) * 4, 30, axis=0)
+    rows = centres + rng.normal(size=(600, 6))
+    drawn = {f"m{place}": rows[:, place] for place in range(6)}
+    labels = {
+        "by place": (rows[:, 0] > 0).astype(int),
+        "its own class": np.repeat(np.arange(20), 30),
+    }
+    for what, label in labels.items():
+        found = find_leaks(divided(pl.DataFrame(drawn | {"ill": label})), "ill")
+        assert not [one for one in found if one.kind == "clumps"], what
+
+
+@pytest.mark.requirement("PIPE-2")
+@pytest.mark.parametrize("kind", ["digits", "large whole numbers", "signs"])
+def test_two_columns_that_tell_the_target_together_are_found(kind):
+    rng = np.random.default_rng(0)
+    values = {
+        "digits": lambda: rng.integers(0, 10, 600),
+        "large whole numbers": lambda: rng.integers(0, 10_000, 600),
+        "signs": lambda: rng.normal(size=600),
+    }[kind]
+    drawn = {f"c{place}": values() for place in range(6)}
+    first, second = drawn["c1"], drawn["c4"]
+    target = (first > 0) ^ (second > 0) if kind == "signs" else (first + second) % 2
+    (found,) = find_leaks(divided(pl.DataFrame(drawn | {"y": target.astype(int)})), "y")
+    assert (found.kind, found.column, found.beside) == ("pair", "c1", "c4")
+    alone = divided(pl.DataFrame(drawn | {"y": rng.integers(0, 2, 600)}))
+    assert find_leaks(alone, "y") == []

@@ -1,0 +1,83 @@
+"""A goal is reached where the worse end of every interval meets it; else the head says what is missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trainwright.tools.gates.exits import worded
+from trainwright.tools.gates.improvement import seeds_interval
+
+pytestmark = pytest.mark.requirement("GATE-5", "PHASE-6", "PHASE-12")
+AT_LEAST = {"metric": "accuracy", "direction": "maximize", "target": 0.85}
+
+
+def figure(value: float, low: float, high: float, rows: int = 135) -> dict[str, Any]:
+    return {"value": value, "interval": [low, high], "rows": rows, "of": f"{rows} rows"}
+
+
+def seeds(value: float, low: float, high: float) -> dict[str, Any]:
+    return {"value": value, "interval": [low, high], "of": "4 seeds"}
+
+
+def end(reached: float, goal: dict[str, Any] = AT_LEAST, **more: Any) -> dict[str, Any]:
+    judged = {name: more.pop(name) for name in ("seeds", "validation", "test") if name in more}
+    met = reached >= goal["target"] if goal["direction"] == "maximize" else reached <= goal["target"]
+    return {"goal": goal, "reached": reached, "met": met, **({"judged": judged} if judged else {}), **more}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "told"),
+    [
+        (
+            end(0.9, validation=figure(0.9, 0.86, 0.94)),
+            "Goal reached: 0.9 of 0.85 (validation accuracy, higher is better; 95 % interval 0.86 to 0.94 on 135 rows)",
+        ),
+        (
+            end(0.876, validation=figure(0.876, 0.80, 0.94)),
+            "Goal not shown: 0.876 of 0.85 (validation accuracy, higher is better; 95 % interval 0.8 to 0.94 on 135 "
+            "rows); about 1200 rows would show it",
+        ),
+        (
+            end(0.9, validation=figure(0.9, 0.86, 0.94), test=figure(0.87, 0.82, 0.92)),
+            "Goal not shown: 0.9 of 0.85 (validation accuracy, higher is better; 95 % interval 0.86 to 0.94 on 135 "
+            "rows); test 0.87, 95 % interval 0.82 to 0.92 on 135 rows; about 840 rows would show it",
+        ),
+        (
+            end(0.984, AT_LEAST | {"target": 0.98}, seeds=seeds(0.979, 0.975, 0.983)),
+            "Goal not reached: 0.979 of 0.98 (validation accuracy, higher is better; mean of 4 seeds, 95 % interval "
+            "0.975 to 0.983); the run's own 0.984",
+        ),
+        (
+            end(1.0, missed_on_test=0.633, test=figure(0.633, 0.55, 0.72), validation=figure(1.0, 0.98, 1.0)),
+            "Goal not confirmed by the test: 1 of 0.85 (validation accuracy, higher is better; 95 % interval 0.98 to 1 "
+            "on 135 rows); MISSED on test: 0.633",
+        ),
+        (
+            end(0.9, missed_on_test=0.84, test=figure(0.84, 0.78, 0.91), validation=figure(0.9, 0.86, 0.94)),
+            "Goal reached on validation alone: 0.9 of 0.85 (validation accuracy, higher is better; 95 % interval 0.86 "
+            "to 0.94 on 135 rows); MISSED on test: 0.84",
+        ),
+        (
+            end(1.0, certified=False, refuted="validation accuracy: 1 reported, 0.633 by the exported program"),
+            "Goal not reached: 1 of 0.85 (validation accuracy, higher is better); refuted by its own program: "
+            "validation accuracy: 1 reported, 0.633 by the exported program; not independently evaluated",
+        ),
+        (
+            end(0.09, {"metric": "mae", "direction": "minimize", "target": 0.1}, validation=figure(0.09, 0.08, 0.11)),
+            "Goal not shown: 0.09 of 0.1 (validation mae, lower is better; 95 % interval 0.08 to 0.11 on 135 rows); "
+            "about 540 rows would show it",
+        ),
+        (end(0.9), "Goal reached: 0.9 of 0.85 (validation accuracy, higher is better)"),  # of an earlier version
+    ],
+)
+def test_the_head_says_how_far_a_goal_is_shown(recorded: dict[str, Any], told: str) -> None:
+    assert worded(recorded) == told
+
+
+def test_the_interval_over_seeds_is_students_and_never_narrower_than_the_metrics_rounding() -> None:
+    mean, (low, high) = seeds_interval([0.97, 0.98, 0.99], 0)
+    assert (round(mean, 6), round(low, 4), round(high, 4)) == (0.98, 0.9552, 1.0048)  # 4.3027 * 0.01 / sqrt(3)
+    _, (low, high) = seeds_interval([0.9, 0.9, 0.9], 100)
+    assert 0.005 < high - low < 0.02

@@ -1,0 +1,86 @@
+"""Figures that a goal is held to: the mean over the seeds, else the certified figure, and the test rows beside it.
+
+Each figure has its 95 % interval. A goal is reached where the worse end of every interval meets it; a figure that meets
+it alone has not shown it. Nothing here closes a gate: gates decide by the figure, and the head says what it shows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.gates.improvement import seeds_interval
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.records import Records, RunRecords
+
+MOST_TIMES = 1000.0
+"""As many rows as it would take to show a goal are told up to so many times those that there are."""
+TWO_DIGITS = 2
+
+
+def certified_figure(run: RunRecords | None, split: str, metric: str) -> dict[str, Any]:
+    """Return {value, interval, rows, of} of a metric that the clean room computed; empty where there is none."""
+    value = run.certified(split).get(metric) if run is not None and run.is_complete else None
+    if run is None or run.evaluation is None or value is None:
+        return {}
+    record = run.evaluation.splits.get(split, {})
+    rows, groups = int(record.get("rows", 0)), record.get("groups")
+    found = {"value": value, "rows": rows, "of": f"{rows} rows" + (f" of {groups} groups" if groups else "")}
+    interval = record.get("intervals", {}).get(metric)
+    return found | ({"interval": [float(end) for end in interval]} if interval else {})
+
+
+def over_seeds(evidence: Records, side: str) -> dict[str, Any]:
+    """Return {value, interval, of} of a configuration's mean over the confirmation seeds; empty where there are none.
+
+    Args:
+        side: `best` for the configuration that a study found, `baseline` for the project's.
+    """
+    found = evidence.improvement[0]
+    values = found.get(side, [])
+    if len(values) < TWO_DIGITS or found.get("certified") is False:
+        return {}
+    samples = evidence.smoke.data.sizes.get("validation", 0) if evidence.smoke is not None else 0
+    mean, interval = seeds_interval(values, samples)
+    return {"value": mean, "interval": list(interval), "of": f"{len(values)} seeds"}
+
+
+def meets(goal: dict[str, Any], value: float | None) -> bool:
+    """Return whether a value meets the goal {metric, direction, target}."""
+    return value is not None and gain(goal, value) >= gain(goal, float(goal["target"]))
+
+
+def gain(goal: dict[str, Any], value: float) -> float:
+    """Return a value so that more is better, whichever way the goal points."""
+    return -value if goal["direction"] == "minimize" else value
+
+
+def is_shown(goal: dict[str, Any], figure: dict[str, Any]) -> bool:
+    """Return whether a figure meets the goal at the worse end of its interval; one without an interval by itself."""
+    return all(meets(goal, end) for end in figure.get("interval", [figure.get("value")]))
+
+
+def is_beyond(goal: dict[str, Any], value: float, figure: dict[str, Any]) -> bool:
+    """Return whether a value is better than the better end of another figure's interval."""
+    return bool(figure.get("interval")) and gain(goal, value) > max(gain(goal, end) for end in figure["interval"])
+
+
+def interval_text(figure: dict[str, Any]) -> str:
+    """Return `95 % interval 0.8 to 0.94 on 135 rows`; of several seeds their number first."""
+    ends = "95 % interval {:.3g} to {:.3g}".format(*figure["interval"]) if figure.get("interval") else ""
+    if "rows" not in figure:
+        return f"mean of {figure['of']}, {ends}"
+    return f"{ends} on {figure['of']}" if ends else f"on {figure['of']}"
+
+
+def rows_to_show(goal: dict[str, Any], figure: dict[str, Any]) -> int | None:
+    """Return about how many rows would show a goal that the value alone meets, by the interval's shrinking.
+
+    None where the figure has no rows, or where no number of rows near those there are would.
+    """
+    value, target = gain(goal, figure["value"]), gain(goal, float(goal["target"]))
+    if not figure.get("rows") or not figure.get("interval") or value <= target:
+        return None
+    times = ((value - min(gain(goal, end) for end in figure["interval"])) / (value - target)) ** 2
+    rows = times * int(figure["rows"])
+    return int(round(rows, TWO_DIGITS - len(str(int(rows))))) if 1.0 < times < MOST_TIMES else None
