@@ -1,4 +1,4 @@
-"""Playing one case: its model is trained and exported, and a folder that holds only `final_model/` answers raw inputs."""
+"""Playing one case: its model is trained and exported, and a folder with `final_model/` alone answers raw inputs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from cases import Case
 
 from trainwright.tools.evaluation import Sealed, evaluate_program
@@ -49,7 +50,8 @@ class Played:
     def line(self) -> str:
         """One line of the table."""
         state = "equal" if self.is_equal else "other"
-        return f"{self.name:28} {self.answered:4} answers  {self.certified:9.4f} {self.of_answers:9.4f}  {state}  {self.problem}"
+        figures = f"{self.certified:9.4f} {self.of_answers:9.4f}"
+        return f"{self.name:28} {self.answered:4} answers  {figures}  {state}  {self.problem}"
 
 
 def prepare() -> None:
@@ -69,6 +71,10 @@ def play(case: Case) -> Played:
         arguments, truth = case.write(code)
         try:
             export, certified = _exported(case, Path(place), code)
+            if not arguments:
+                rows = Path(place) / "rows" / "artifacts" / "rows" / "test"
+                arguments, targets = [str(rows / "input.npy")], np.load(rows / "target.npy")
+                truth = [str(one) for one in targets] if targets.dtype.kind == "i" else list(targets)
             answers = answers_of(export.artifacts / "final_model", Path(place) / "alone", arguments)
         except RuntimeError as error:
             return Played(case.name, problem=str(error))

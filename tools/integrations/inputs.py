@@ -121,7 +121,7 @@ def _text(model: FinalModel) -> Inputs:
         raise ConfigurationError(
             f"The model of {model.project} is of another kind ({model.data.get('use')}) than those that the templates "
             "answer for: a class or a number of a text, or what comes after it.",
-            remedy="Serve it with the code of the model card (README.md, 'Files and use').",
+            remedy="Serve it with the code of the model card (README.md, 'Use').",
         )
     if text is None or "predict.py" not in model.digests:
         raise _missing(model, "it has no predict.py and schema.json for its texts, as exports of early versions")
@@ -156,7 +156,7 @@ def _array(model: FinalModel) -> Inputs:
     if len(shapes) != 1:
         raise ConfigurationError(
             f"The model of {model.project} takes {len(shapes)} inputs; the templates give it one array a row.",
-            remedy="Serve it with the code of the model card (README.md, 'Files and use').",
+            remedy="Serve it with the code of the model card (README.md, 'Use').",
         )
     return Inputs(kind="array", shape=shapes[0])
 

@@ -47,6 +47,11 @@ ANSWERS = {
 }
 
 
+def use_of(given: str) -> str:
+    """Return the command that answers an input of a kind."""
+    return f"python {PREDICT} {INPUTS[given].example}"
+
+
 def assembled(given: str, answer: str, about: str) -> str:
     """Return the text of predict.py.
 

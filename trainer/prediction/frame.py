@@ -22,6 +22,8 @@ TYPES = {
     "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(int16)": np.int16, "tensor(int8)": np.int8,
     "tensor(uint8)": np.uint8,
 }  # fmt: skip
+MOST_SCORES = 20
+"""Classes whose probabilities are answered, the likeliest first."""
 Option = tuple[str, type, Any, str]
 """Name, kind, default and meaning of an option of the command line."""
 
@@ -148,6 +150,22 @@ def finite(outputs: Array, samples: Sequence[Sample]) -> Array:
                 f"{named(sample)}: the model gives no finite number for it.", "Look for absurd values in this input."
             )
     return found
+
+
+def probabilities(scores: Array, classes: int) -> Array:
+    """Return probabilities (rows, classes) of scores (rows, classes), or of one score a row between two classes."""
+    scores = scores.reshape(len(scores), -1)
+    if scores.shape[1] == 1 and classes == 2:
+        scores = np.concatenate([np.zeros_like(scores), scores], axis=1)
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def chosen(shares: Sequence[float], classes: Sequence[str]) -> dict[str, Any]:
+    """Return the likeliest class with its probability, and those of the likeliest ones, of (classes,)."""
+    order = sorted(range(len(shares)), key=lambda place: -shares[place])[:MOST_SCORES]
+    scores = {classes[place]: shares[place] for place in order}
+    return {"label": classes[order[0]], "probability": shares[order[0]], "scores": scores}
 
 
 def named(sample: Sample) -> str:

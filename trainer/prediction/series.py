@@ -75,6 +75,8 @@ def times_after(times: Sequence[Any], count: int) -> list[Any]:
     if len(known) < 2 or None in known:
         return nothing
     last, apart = known[-1], {b - a for a, b in pairwise(known)}
+    if len(set(known)) < len(known):
+        return nothing
     if len(apart) == 1:
         later = [last + (n + 1) * next(iter(apart)) for n in range(count)]
     elif isinstance(last, float) or {one.day for one in known} != {1}:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from trainwright.trainer.data.images.samples import ImageSamples
 from trainwright.trainer.data.preprocessing import Table as TablePreprocessing
 from trainwright.trainer.data.sections import targets_of
 from trainwright.trainer.data.table.schema import Column, TableSchema
+from trainwright.trainer.data.table.transform import EPOCH
 from trainwright.trainer.data.tensors import TensorSamples, known_targets
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.export.inputs import Inputs
@@ -22,13 +25,19 @@ from trainwright.trainer.jobs.export.parity import part, wanted_of
 from trainwright.trainer.jobs.export.program import FILES, lengths
 from trainwright.trainer.jobs.export.served import Served
 from trainwright.trainer.jobs.export.texts import TOKENIZER, tokenization
-from trainwright.trainer.prediction.assembly import ANSWERS, INPUTS, PREDICT, assembled
+from trainwright.trainer.prediction.assembly import ANSWERS, INPUTS, PREDICT, assembled, use_of
 
 SCHEMA = "schema.json"
 LOOKED_AT = 8
 """Rows whose outputs say what an answer is."""
 SUMS = 1e-4
 """By which a sum of probabilities may differ from 1."""
+WRITTEN = {
+    "year-month-day": "%Y-%m-%d", "day.month.year": "%d.%m.%Y", "day/month/year": "%d/%m/%Y", "year-day": "%Y-%j",
+    "month/day/year": "%m/%d/%Y", "day month year": "%d %b %Y", "month day, year": "%b %d, %Y", "year-week": "%G-W%V",
+    "yearmonthday": "%Y%m%d",
+}  # fmt: skip
+"""How a date of each form is written."""
 Schema = dict[str, Any]
 
 
@@ -46,6 +55,7 @@ def ship_predict(session: Session, served: Served, folder: Path) -> Schema | Non
     needs = ["numpy", "onnxruntime" if programs[0].endswith(".onnx") else "torch", *(one.needs for one in kinds)]
     needs += ["tokenizers"] if (folder / TOKENIZER).is_file() else []
     schema["needs"] = " ".join(dict.fromkeys(filter(None, needs)))
+    schema["use"] = use_lines(schema)
     (folder / SCHEMA).write_text(json.dumps(schema, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     (folder / PREDICT).write_text(predict_text(schema), encoding="utf-8")
     return schema
@@ -54,11 +64,46 @@ def ship_predict(session: Session, served: Served, folder: Path) -> Schema | Non
 def predict_text(schema: Schema) -> str:
     """Return the text of predict.py for a schema."""
     kind, answer, needs = schema["kind"], schema["answer"]["kind"], schema["needs"]
-    example, target = INPUTS[kind].example, one_line(str(schema["answer"]["target"])).replace('"', "'")
+    use, target = use_of(kind), one_line(str(schema["answer"]["target"])).replace('"', "'").replace("\\", "/")
     about = f"Predictions of {target} from raw inputs, by this folder alone. Needs Python 3.11 and {needs}."
-    return assembled(
-        kind, answer, f"{about}\n\n    python {PREDICT} {example}\n    python {PREDICT} --json {example}\n"
-    )
+    return assembled(kind, answer, f"{about}\n\n    {use}\n    {use} --json\n")
+
+
+def use_lines(schema: Schema) -> list[str]:
+    """Return lines that answer a made-up input as they stand, in the folder: middle values, first choices, zeros."""
+    kind = schema["kind"]
+    if kind in {"table", "series"}:
+        row = {column["name"]: _example(column) for column in schema["columns"]}
+        if kind == "table":
+            return [f"python {PREDICT} --json {shlex.quote(json.dumps(row, ensure_ascii=False))}"]
+        rows = f"[{row!r}] * {schema['series']['window']}"
+        return [_python(f"import json; json.dump({rows}, open('rows.json', 'w'))"), f"python {PREDICT} rows.json"]
+    if kind == "picture":
+        height, width = schema["pictures"]["size"]
+        made = f"from PIL import Image; Image.new('RGB', ({width}, {height}), 'grey').save('grey.png')"
+        return [_python(made), f"python {PREDICT} grey.png"]
+    if kind == "array":
+        arrays = ", ".join(
+            f"{name!r}: numpy.zeros({(1, *(size or 2 for size in one['shape']))}, {one['dtype']!r})"
+            for name, one in schema["arrays"].items()
+        )
+        return [_python(f"import numpy; numpy.savez('samples.npz', **{{{arrays}}})"), f"python {PREDICT} samples.npz"]
+    return [f"{use_of(kind)} --json"]
+
+
+def _python(code: str) -> str:
+    return f"python -c {shlex.quote(code)}"
+
+
+def _example(column: dict[str, Any]) -> Any:
+    """Return a value of a column: the middle of its range, the first category."""
+    low, high = column.get("range") or (0.0, 0.0)
+    if column["kind"] == "date":
+        day = date.fromordinal(int((low + high) / 2) + EPOCH).strftime(WRITTEN[column["format"]])
+        return f"{day} 12:00" if column["width"] > 1 else day
+    if column["kind"] == "category":
+        return next(iter(column["values"]), "")
+    return {"number": float(f"{(low + high) / 2:.4g}"), "boolean": True}.get(column["kind"], "some words")
 
 
 def _inputs(session: Session, served: Served, first: Inputs, program: Path) -> Schema:
