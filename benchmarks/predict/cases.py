@@ -249,6 +249,49 @@ def _of_texts(tokenizer: str) -> dict[str, Any]:
     return {"use": "csv", "args": MOOD | {"tokenizer": tokenizer}, "split": GIVEN}
 
 
+DATA = """\
+import torch
+from serve import prepare
+
+
+class Sentences(torch.utils.data.Dataset):
+    def __init__(self, split):
+        self.raw_inputs = [f"{split} {'ab'[n % 2] * (3 + n % 5)} {n}" for n in range(40)]
+
+    def __len__(self):
+        return len(self.raw_inputs)
+
+    def __getitem__(self, place):
+        text = self.raw_inputs[place]
+        return torch.from_numpy(prepare(text)), torch.tensor([float(text.count("a"))])
+
+
+def load():
+    return {split: Sentences(split) for split in ("train", "validation", "test")}
+"""
+SERVE = """\
+import numpy
+from letters import LETTERS
+
+
+def prepare(text):
+    return numpy.array([text.count(letter) for letter in LETTERS], dtype=numpy.float32)
+
+
+def present(output):
+    return {"value": float(output[0])}
+"""
+
+
+def _own(folder: Path) -> tuple[list[str], Sequence[Any]]:
+    """Write a data set of the user's, with the functions that serve it."""
+    for name, text in (("data.py", DATA), ("serve.py", SERVE), ("letters.py", 'LETTERS = "abt"\n')):
+        (folder / name).write_text(text)
+    sentences = [f"test {'ab'[n % 2] * (3 + n % 5)} {n}" for n in range(40)]
+    return sentences, [float(text.count("a")) for text in sentences]
+
+
+OWN = {"use": "data.py:load", "prepare": "serve.py:prepare", "present": "serve.py:present"}
 NPZ = {"use": "npz", "args": {"path": "samples.npz"}}
 MASKS = {"path": "photos", "masks": "masks", "classes": {"dark": 0, "light": 255}, "size": 8}
 UNET = {"use": "unet", "args": {"depth": 1, "width": 4}}
@@ -274,6 +317,7 @@ CASES = [
     Case("a series", _series(), _of_series("sold"), "mae", mae, {"use": "dlinear"}, SCALED),
     Case("two series, two targets", _series("shop"), _of_series(["sold", "returned"], group="shop"), "mae", mae,
          further=SCALED),
+    Case("data code of the user's own", _own, OWN, "mae", mae, further={"loss": "mse"}),
     Case("npz classes", _arrays("classes"), NPZ, "accuracy", accuracy),
     Case("npz, a number", _arrays("number"), NPZ, "mae", mae, further=SCALED),
 ]  # fmt: skip

@@ -35,6 +35,7 @@ INPUTS = {
     "text": Part("TextRows", (TEXT, f"{HERE}.texts"), example='"some words"'),
     "series": Part("SeriesRows", (TABLE, f"{HERE}.tables", f"{HERE}.series"), example="rows.csv"),
     "prompt": Part("PromptRows", (TEXT, f"{HERE}.prompts"), example='"some words"'),
+    "own": Part("OwnRows", (f"{HERE}.own",), example="INPUT"),
     "array": Part("ArrayRows", (f"{HERE}.arrays",), example="samples.npy"),
 }
 ANSWERS = {
@@ -43,6 +44,7 @@ ANSWERS = {
     "numbers": Part("NumberAnswers", (f"{HERE}.numbers",)),
     "forecast": Part("ForecastAnswers", (f"{HERE}.forecasts",)),
     "written": Part("WrittenAnswers", (f"{HERE}.prompts",)),
+    "own": Part("OwnAnswers", (f"{HERE}.own",)),
     "mask": Part("MaskAnswers", (f"{HERE}.masks",), "pillow"),
 }
 

@@ -152,9 +152,9 @@ def export_tried(evidence: Evidence, line: CheckLine) -> Outcome:
 
 def _without_preprocessing(config: TrainingConfig) -> str:
     """Return what it will mean that rows come from the user's code; empty where the source is built in."""
-    is_built_in = config.data is not None and ":" not in config.data.use
+    is_shipped = config.data is not None and (":" not in config.data.use or config.data.prepare is not None)
     alone = "; final_model/ will take samples as your code gives them: no preprocessing of raw inputs is shipped"
-    return "" if is_built_in else alone
+    return "" if is_shipped else alone
 
 
 def _way_out(evidence: Evidence, found: ExportProbe) -> NextCall:

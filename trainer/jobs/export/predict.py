@@ -21,6 +21,7 @@ from trainwright.trainer.data.table.transform import EPOCH
 from trainwright.trainer.data.tensors import TensorSamples, known_targets
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.export.inputs import Inputs
+from trainwright.trainer.jobs.export.own_functions import ship_function
 from trainwright.trainer.jobs.export.parity import part, wanted_of
 from trainwright.trainer.jobs.export.program import FILES, lengths
 from trainwright.trainer.jobs.export.served import Served
@@ -47,9 +48,10 @@ def ship_predict(session: Session, served: Served, folder: Path) -> Schema | Non
     if not programs:
         return None
     first = next(served.rows.batches())
-    schema = _inputs(session, served, first, folder / programs[0])
+    own = _own_functions(session, folder)
+    schema = own.get("prepare") or _inputs(session, served, first, folder / programs[0])
     (output, *_) = wanted_of(served.serving, part(first, 0, LOOKED_AT))
-    schema["answer"] = _answer(session, schema, output)
+    schema["answer"] = _answer(session, schema, output) | own.get("present", {})
     schema["program"] = {"file": programs[0], "inputs": list(first)}
     kinds = INPUTS[schema["kind"]], ANSWERS[schema["answer"]["kind"]]
     needs = ["numpy", "onnxruntime" if programs[0].endswith(".onnx") else "torch", *(one.needs for one in kinds)]
@@ -59,6 +61,17 @@ def ship_predict(session: Session, served: Served, folder: Path) -> Schema | Non
     (folder / SCHEMA).write_text(json.dumps(schema, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     (folder / PREDICT).write_text(predict_text(schema), encoding="utf-8")
     return schema
+
+
+def _own_functions(session: Session, folder: Path) -> dict[str, Schema]:
+    """Ship the user's functions that turn raw inputs into samples, and outputs into answers; return what calls them."""
+    data, root, found = session.config.data, session.context.code_root, dict[str, Schema]()
+    if data is not None and data.prepare is not None:
+        entry = ship_function(data.prepare, "data.prepare", root, folder)
+        found["prepare"] = {"kind": "own", "own": {"prepare": entry}}
+    if data is not None and data.present is not None:
+        found["present"] = {"kind": "own", "present": ship_function(data.present, "data.present", root, folder)}
+    return found
 
 
 def predict_text(schema: Schema) -> str:
@@ -88,7 +101,7 @@ def use_lines(schema: Schema) -> list[str]:
             for name, one in schema["arrays"].items()
         )
         return [_python(f"import numpy; numpy.savez('samples.npz', **{{{arrays}}})"), f"python {PREDICT} samples.npz"]
-    return [f"{use_of(kind)} --json"]
+    return [f"{use_of(kind)}{' --json' * (kind != 'own')}"]
 
 
 def _python(code: str) -> str:

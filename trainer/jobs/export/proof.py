@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainwright.trainer.base.errors import IntegrityError
+from trainwright.trainer.base.errors import ConfigurationError, IntegrityError
 from trainwright.trainer.data.images.samples import ImageSamples
 from trainwright.trainer.data.sources import open_source
 from trainwright.trainer.data.sources.reading import Reading
@@ -32,7 +32,7 @@ from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.data.text.blocks import TokenRows
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.export.inputs import Inputs
-from trainwright.trainer.jobs.export.parity import difference, part, wanted_of
+from trainwright.trainer.jobs.export.parity import difference, length, part, wanted_of
 from trainwright.trainer.jobs.export.predict import Schema
 from trainwright.trainer.jobs.export.served import Served
 from trainwright.trainer.prediction.assembly import PREDICT
@@ -219,9 +219,9 @@ def _texts(session: Session, served: Served, schema: Schema, place: Path) -> Giv
         return None
     source = _source(session)
     texts = Reading(source, source.files(session.context.code_root)).cells().column(schema["text"]["column"])
-    rows = [{schema["text"]["column"]: texts[row]} for row in samples.places[:FEW].tolist()]
-    file = _written(rows, schema, place / "texts", as_text=False)
-    return Given([str(file)], _alone(served, FEW))
+    wanted = _alone(served, FEW)
+    rows = [{schema["text"]["column"]: texts[row]} for row in samples.places[: len(wanted)].tolist()]
+    return Given([str(_written(rows, schema, place / "texts", as_text=False))], wanted)
 
 
 def _prompts(session: Session, served: Served, schema: Schema, place: Path) -> Given | None:  # noqa: ARG001
@@ -251,15 +251,40 @@ def _arrays(session: Session, served: Served, schema: Schema, place: Path) -> Gi
     return Given([str(place / "samples.npz")], wanted_of(served.serving, rows[0])[0])
 
 
+def _own(session: Session, served: Served, schema: Schema, place: Path) -> Given | None:  # noqa: ARG001
+    raw = raw_inputs_of(_held_out(session))
+    if raw is None:
+        raise ConfigurationError(
+            "`data.prepare` is named, and nothing says what the held-out samples were raw: it cannot be proven.",
+            remedy="Give the validation data set an attribute `raw_inputs`: of each sample the text (a path, a "
+            "sentence) that prepare takes; or leave data.prepare out.",
+        )
+    wanted = _alone(served, FEW)
+    return Given([str(one) for one in raw[: len(wanted)]], wanted)
+
+
+def raw_inputs_of(samples: Any) -> list[Any] | None:
+    """Return what the user's samples were before they were prepared, one of each; None where nothing says it."""
+    if hasattr(samples, "raw_inputs"):
+        return list(samples.raw_inputs)
+    inner, places = getattr(samples, "dataset", None), getattr(samples, "indices", None)
+    if inner is None or places is None:
+        return None
+    whole = raw_inputs_of(inner)
+    return None if whole is None else [whole[place] for place in places]
+
+
 KINDS: dict[str, Callable[[Session, Served, Schema, Path], Given | None]] = {
     "table": _table, "series": _series, "picture": _pictures, "text": _texts, "prompt": _prompts, "array": _arrays,
+    "own": _own,
 }  # fmt: skip
 
 
 def _alone(served: Served, count: int) -> Tensor:
-    """Return the model's outputs, (rows, ...), for the first texts, each alone."""
+    """Return the model's outputs, (rows, ...), for the first rows of the first batch, each alone."""
+    first = next(served.rows.batches())
     singles: list[Inputs] = served.rows.singles(count) or [
-        part(next(served.rows.batches()), row, row + 1) for row in range(count)
+        part(first, row, row + 1) for row in range(min(count, length(first)))
     ]
     return torch.cat([wanted_of(served.serving, one)[0] for one in singles])
 
