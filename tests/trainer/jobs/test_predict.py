@@ -259,7 +259,8 @@ def test_the_users_functions_are_shipped_with_what_they_import_and_answer(tmp_pa
     (root / "parts" / "letters.py").write_text('LETTERS = "ab"')
     (root / "unused.py").touch()
     (root / "serve.py").write_text(
-        "import numpy\nfrom parts import letters\n\n\ndef prepare(text):\n    if not text:\n        raise ValueError('no text')\n"
+        "import numpy\nfrom parts import letters\n\n\n"
+        "def prepare(text):\n    if not text:\n        raise ValueError('no text')\n"
         "    return numpy.array([text.count(one) for one in letters.LETTERS], dtype='float32')\n\n\n"
         "def present(output):\n    return 'more a' if output[0] > output[1] else 'more b'\n"
     )
