@@ -13,8 +13,9 @@ import argparse
 import json
 import sys
 
+import torch
 from cases import CASES
-from play import play, prepare
+from play import play
 
 
 def main() -> int:
@@ -23,7 +24,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="parts of names, separated by commas")
     asked = parser.parse_args()
     chosen = [case for case in CASES if any(part in case.name for part in asked.only.split(","))]
-    prepare()
+    torch.set_num_threads(1)  # a pool of threads would not survive a fork
     found = []
     for case in chosen:
         found.append(play(case))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 import os
@@ -21,6 +20,8 @@ from trainwright.tools.evaluation import Sealed, evaluate_program
 from trainwright.trainer import worker
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.config import config_digest, parse_config
+from trainwright.trainer.jobs import data_worker, train  # noqa: F401 - which forks of this process then have
+from trainwright.trainer.jobs.export import work  # noqa: F401 - likewise
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
 from trainwright.trainer.run.environment import launch_environment
 from trainwright.trainer.user_code.guard import exit_now
@@ -54,15 +55,6 @@ class Played:
         return f"{self.name:28} {self.answered:4} answers  {figures}  {state}  {self.problem}"
 
 
-def prepare() -> None:
-    """Import what runs need, which their forks then have."""
-    import torch
-
-    torch.set_num_threads(1)  # a pool of threads would not survive a fork
-    for name in ("train", "export.work", "data_worker"):
-        importlib.import_module(f"trainwright.trainer.jobs.{name}")
-
-
 def play(case: Case) -> Played:
     """Train, export, evaluate apart, and answer; never raises."""
     with tempfile.TemporaryDirectory(prefix="predict-") as place:
@@ -89,7 +81,8 @@ def answers_of(model: Path, alone: Path, arguments: list[str]) -> list[dict[str,
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=alone, env={"HOME": str(alone)})
     if done.returncode:
         raise RuntimeError(done.stderr.strip()[-400:])
-    return [json.loads(line)["answer"] for line in done.stdout.splitlines()]
+    found = [json.loads(line)["answer"] for line in done.stdout.splitlines()]
+    return [one | ({"mask": str(alone / one["mask"])} if "mask" in one else {}) for one in found]
 
 
 def _exported(case: Case, place: Path, code: Path) -> tuple[RunDirectory, float]:

@@ -1,4 +1,4 @@
-"""What a final model's folder answers raw inputs with: `predict.py`, and `schema.json` with all that it has to know."""
+"""Answers of a final model's folder to raw inputs: `predict.py`, and `schema.json` with all that it has to know."""
 
 from __future__ import annotations
 
