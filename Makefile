@@ -30,7 +30,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-search bench-session bench-resume bench-engine bench-soak data-faults monitor-faults cheats clean-room walks agent-tasks model-test bench-gate-kills bench-study-kills mutations pictures decisions examples format clean bench-tuner secrets-test integrations gpu-kit inputs fuzz
+.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-search bench-session bench-resume bench-engine bench-soak data-faults monitor-faults cheats clean-room predict walks agent-tasks model-test bench-gate-kills bench-study-kills mutations pictures decisions examples format clean bench-tuner secrets-test integrations gpu-kit inputs fuzz
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -143,6 +143,9 @@ secrets-test: install  ## 200 planted secrets and 1,000 innocent strings held to
 
 examples: install  ## Every example project from a fresh copy through all gates to its model (QUICK=1, OPTIONS="churn --seeds 1,2,3")
 	$(BIN)/python -P benchmarks/examples $(if $(QUICK),--quick) $(OPTIONS)
+
+predict: install  ## Final models of every built-in source and task answer raw inputs with the certified values (ONLY=part of a name)
+	$(BIN)/python -P benchmarks/predict $(if $(ONLY),--only '$(ONLY)')
 
 walks: install  ## Honest projects of all kinds, played by `next` and remedies alone, from text and from data (QUICK=1, ONLY=name)
 	$(BIN)/python benchmarks/walks $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))

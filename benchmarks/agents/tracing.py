@@ -32,7 +32,7 @@ class Traced:
 def traced(rows: HeldBack, truth: Sequence[Array], table: Path | None, model: Path) -> Traced:
     """Find the rows of a split among the user's.
 
-    By the released transform: the user's table goes through `transform.py`, a held-back row is found by its inputs, and
+    By the released transform: the user's table goes through `predict.py`, a held-back row is found by its inputs, and
     has that row's target, classes under any numbers. Else by targets alone: each is one of the user's, no more often.
 
     Args:
@@ -47,7 +47,7 @@ def traced(rows: HeldBack, truth: Sequence[Array], table: Path | None, model: Pa
     wide, own = (int(np.prod(each.shape[1:])) for each in (rows.targets, truth[0]))
     if wide != own:
         raise ValueError(f"a held-back row has {wide} targets, and one of the user's has {own}")
-    if table is not None and (model / "transform.py").is_file():
+    if table is not None and (model / "predict.py").is_file():
         inputs = _transformed(table, model)
         given = next(iter(rows.inputs.values()))
         if inputs is not None and len(inputs) == len(truth[0]) and inputs.shape[1:] == given.shape[1:]:
@@ -70,9 +70,10 @@ def _transformed(table: Path, model: Path) -> Array | None:
     """Return what the released transform makes of the user's table; None where it refuses it."""
     with tempfile.TemporaryDirectory(prefix="transformed-") as folder:
         copy = Path(shutil.copy(table, folder))
-        command = [sys.executable, "-B", str(model / "transform.py"), str(copy)]
+        made = Path(folder) / "inputs.npz"
+        command = [sys.executable, "-B", str(model / "predict.py"), "--inputs", str(made), str(copy)]
         done = subprocess.run(command, capture_output=True, check=False)
-        return np.load(copy.with_suffix(".npy")) if done.returncode == 0 else None
+        return np.load(made)["input"] if done.returncode == 0 else None
 
 
 def _places(given: Array, inputs: Array) -> list[list[int]]:

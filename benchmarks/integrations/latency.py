@@ -131,6 +131,6 @@ def _seconds(call: Callable[[], Any]) -> float:
 
 
 def _prepared(folder: Path, row: dict[str, Any]) -> Any:
-    shipped = runpy.run_path(str(folder / "model" / "transform.py"))
+    shipped = runpy.run_path(str(folder / "model" / "predict.py"))
     schema = json.loads((folder / "model" / "schema.json").read_text(encoding="utf-8"))
     return shipped["encode_rows"]([row], schema)

@@ -81,16 +81,16 @@ def test_the_comparison_knows_the_most_frequent_class_and_words() -> None:
 
 
 def test_the_prediction_reads_a_text_as_training_did(tmp_path: Path) -> None:
-    from trainwright.trainer.data.text import transform
     from trainwright.trainer.data.text.trained import TrainedTokenizer
+    from trainwright.trainer.prediction.assembly import assembled
 
     texts = ["A fine film, a fine day!", "It was not fine :( at all", "Schöne Grüße & 100 % 🙂", "fine " * 100]
     trained = TrainedTokenizer.fit(texts, 320)
     schema = {"max_length": 64, "padding": trained.padding, "tokenizer": {"name": "bpe"}}
-    (tmp_path / "transform.py").write_bytes(Path(transform.__file__).read_bytes())
+    (tmp_path / "predict.py").write_text(assembled("text", "classes", ""))
     (tmp_path / "schema.json").write_text(json.dumps({"text": schema}))
     (tmp_path / "tokenizer.json").write_text(trained.inner.backend_tokenizer.to_str())
     inputs = script("sentiment", "predict").inputs_of(tmp_path, texts)
     for text, tokens, mask in zip(texts, inputs["input_ids"], inputs["attention_mask"], strict=True):
         assert tokens[mask == 1].tolist() == trained.encode_whole(text, 64).tolist()
-    assert {path.name for path in tmp_path.iterdir()} == {"transform.py", "schema.json", "tokenizer.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {"predict.py", "schema.json", "tokenizer.json"}

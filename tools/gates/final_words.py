@@ -12,6 +12,7 @@ from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.test_set_access import project_accesses
 from trainwright.trainer.metrics.built_in import WORST
+from trainwright.trainer.prediction.assembly import use_of
 from trainwright.trainer.run.results import ROWS
 
 if TYPE_CHECKING:
@@ -100,11 +101,10 @@ def _figure(name: str, value: float, rows: int, interval: Sequence[float] | None
 
 
 def _served(found: Export) -> str:
+    if found.skew is not None:
+        return f"`{use_of(found.skew.kind)}` in final_model/ answers raw inputs; README.md has the rest."
     if found.onnx is None:
         return "model.safetensors has the weights; README.md says how they are loaded."
-    if found.skew is not None:
-        use = "`python transform.py rows.csv model.onnx` gives the outputs for rows of the table as they are"
-        return f"{use}; README.md has the rest."
     outputs = [name for name in found.onnx.shapes if name not in found.onnx.inputs]
     names = f"{', '.join(found.onnx.inputs)} to {', '.join(outputs) or 'the output'}"
     call = "`onnxruntime.InferenceSession('model.onnx').run(None, inputs)`"

@@ -16,7 +16,7 @@ from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, 
 FOLDER, STATEMENT, EARLIER, LEDGER = "final_model", "final_model.intoto.json", "releases", "ledger.jsonl"
 PROGRAM = "model.onnx"
 NEEDED = ("resolved.json", "metrics.json", "config.yaml", "README.md")
-SERVED = (PROGRAM, f"{PROGRAM}.data", "schema.json", "transform.py", "tokenizer.json", "README.md")
+SERVED = (PROGRAM, f"{PROGRAM}.data", "schema.json", "predict.py", "tokenizer.json", "README.md")
 """Files that a service takes along, where they are there."""
 RELEASED = "pass_gate(project=…, phase='finalization') makes final_model/ once export_model(project=…) has run."
 

@@ -1,6 +1,6 @@
 """Inputs of a released model: the columns of a table, a picture, a text, a prompt, or numbers as they are.
 
-What training did with them must lie in `final_model/` (schema.json, transform.py, tokenizer.json, or inside the
+What training did with them must lie in `final_model/` (schema.json, predict.py, tokenizer.json, or inside the
 program); where it does not, nothing is generated.
 """
 
@@ -72,13 +72,18 @@ def inputs_of(model: FinalModel, *, as_samples: bool) -> Inputs:
         )
     if resolved.get("text") is not None:
         return _text(model)
-    if schema and "transform.py" not in model.digests:
-        raise _missing(model, "it has schema.json and no transform.py")
+    if "predict.py" not in model.digests:
+        raise _missing(model, "it has no predict.py, as exports of early versions")
     if "pictures" in schema:
         pictures = schema["pictures"]
         return Inputs(kind="picture", size=pictures["size"], channels=pictures["channels"], statistics=_bright(model))
-    if "columns" in schema:
+    if schema.get("kind") == "table":
         return _table(model)
+    if schema.get("kind") == "series":
+        raise ConfigurationError(
+            f"The model of {model.project} forecasts from the last rows of a series; the templates give it one row.",
+            remedy="`python predict.py rows.csv` in final_model/ prints the forecast.",
+        )
     return _array(model)
 
 
@@ -116,10 +121,10 @@ def _text(model: FinalModel) -> Inputs:
         raise ConfigurationError(
             f"The model of {model.project} is of another kind ({model.data.get('use')}) than those that the templates "
             "answer for: a class or a number of a text, or what comes after it.",
-            remedy="Serve it with the code of the model card (README.md, 'Files and use').",
+            remedy="Serve it with the code of the model card (README.md, 'Use').",
         )
-    if text is None or "transform.py" not in model.digests:
-        raise _missing(model, "it has no transform.py and schema.json for its texts, as exports of early versions")
+    if text is None or "predict.py" not in model.digests:
+        raise _missing(model, "it has no predict.py and schema.json for its texts, as exports of early versions")
     name = text["tokenizer"]["name"]
     if name in LEARNED and "tokenizer.json" not in model.digests:
         raise _missing(model, f"its tokenizer ({name}) is not there: no tokenizer.json")
@@ -147,11 +152,11 @@ def _flat(values: Any) -> list[float]:
 def _array(model: FinalModel) -> Inputs:
     shapes = model.resolved.get("input_shapes") or []
     if model.resolved.get("feature_names") or model.data.get("use") == "images":
-        raise _missing(model, "it has no schema.json and transform.py for its raw rows")
+        raise _missing(model, "it has no schema.json for its raw rows")
     if len(shapes) != 1:
         raise ConfigurationError(
             f"The model of {model.project} takes {len(shapes)} inputs; the templates give it one array a row.",
-            remedy="Serve it with the code of the model card (README.md, 'Files and use').",
+            remedy="Serve it with the code of the model card (README.md, 'Use').",
         )
     return Inputs(kind="array", shape=shapes[0])
 

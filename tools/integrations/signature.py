@@ -165,6 +165,6 @@ def _no_form(
     return ConfigurationError(
         f"The model of {model.project} gives an output of {sizes or 'no size'} "
         f"for {len(names) or 'no'} classes; {rule}.",
-        remedy="Serve it with the code of the model card (README.md, 'Files and use'); "
+        remedy="Serve it with the code of the model card (README.md, 'Use'); "
         "its evaluate.py shows how its rows are fed.",
     )

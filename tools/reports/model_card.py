@@ -54,6 +54,8 @@ INPUTS = {
     "excel": "tabular",
     "images": "image",
 }
+OF_ARRAYS = {"npz", "digits"}
+"""Sources whose samples are arrays as the user has them."""
 OF_SOURCES = {
     "text": "text-generation",
     "chat": "text-generation",
@@ -96,7 +98,9 @@ def model_card(
     assert evidence.export is not None  # noqa: S101 - the gate's checks have shown it
     assert evidence.final is not None  # noqa: S101 - the gate's checks have shown it
     final, found = evidence.final, evidence.export.exported
-    served = evidence.export.directory.artifacts / "final_model" / "resolved.json"
+    folder = evidence.export.directory.artifacts / "final_model"
+    schema = folder / "schema.json"
+    prediction = json.loads(schema.read_text(encoding="utf-8")) if "predict.py" in files else {}
     reported = reported_by_export(found)
     label = partial(metric_label, resolved=final.resolved)
     columns, rows = table(evidence.export, reported, label)
@@ -130,8 +134,9 @@ def model_card(
         adapter=found.adapter,
         onnx=found.onnx,
         skew=found.skew,
-        usage=_usage(list(found.onnx.inputs)) if found.onnx else "",
-        served=json.loads(served.read_text(encoding="utf-8")),
+        prediction=prediction,
+        is_raw=prediction.get("kind") not in {None, "array"} or final.data.source in OF_ARRAYS,
+        served=json.loads((folder / "resolved.json").read_text(encoding="utf-8")),
         checkable=checkable,
         signature_command=COMMAND,
         configurations=configurations_beside(evidence) if evidence.improvement[0].get("validated") else [],
@@ -198,13 +203,6 @@ def _head(export: RunEvidence, data: Data, label: Callable[[str], str], name: st
         eval_results=results or None,
     )
     return str(card.to_yaml())
-
-
-def _usage(inputs: list[str]) -> str:
-    """Return the lines of Python that run model.onnx."""
-    given = ", ".join(f"{name!r}: {name if name.isidentifier() else 'value'}" for name in inputs)
-    session = 'session = onnxruntime.InferenceSession("model.onnx")'
-    return f"import onnxruntime\n\n{session}\noutput = session.run(None, {{{given}}})[0]"
 
 
 def replayed(evidence: Evidence, report: GateReport) -> str:

@@ -53,6 +53,9 @@ class CompileSection(Section):
     """One kernel for every size of batch, instead of one for each."""
 
 
+FUNCTION = r"^[^:]+\.py:[A-Za-z_]\w*$"
+
+
 class DataSection(Entry):
     """Where the samples come from (tier 0/1), and how they are split."""
 
@@ -61,6 +64,10 @@ class DataSection(Entry):
     """A file of expectations under the code root, or what it would hold; None: the default checks alone."""
     licence: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     """Of the data, for its card; left out: what a card beside the data's files says."""
+    prepare: Annotated[str, Field(pattern=FUNCTION)] | None = None
+    """`path/file.py:callable` from a raw input, as people have it, to a sample's inputs; shipped with a final model."""
+    present: Annotated[str, Field(pattern=FUNCTION)] | None = None
+    """`path/file.py:callable` from a sample's output to its answer, as JSON; shipped likewise."""
 
 
 class LoaderSection(Section):

@@ -60,8 +60,12 @@ class Onnx(Parity):
 
 
 class Skew(Recorded):
-    """Raw rows through the shipped transform and program, compared with what training gave the model."""
+    """Raw inputs through the shipped predict.py, compared with what training gave the model."""
 
+    kind: str = "table"
+    """Of input."""
+    answer: str = ""
+    """Kind of it; empty of earlier versions, which compared outputs alone."""
     rows_compared: int = 0
     max_abs_difference: float = 0.0
     tolerance: float = 0.0
@@ -123,7 +127,7 @@ class Export(Part, file="export"):
     adapter: AdapterExport | None = None
     onnx: Onnx | None = None
     skew: Skew | None = None
-    """Of a table, whose raw rows the folder's transform.py takes."""
+    """Of the folder's predict.py; None: it was not there, or there was no raw input to compare."""
     latency_ms: dict[str, float] | None = None
     files: dict[str, dict[str, Any]] = {}
     """{bytes, digest} by name in the folder."""

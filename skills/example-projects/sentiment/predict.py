@@ -4,7 +4,7 @@
     python predict.py "A fine film." "I would not buy it again."
     python predict.py --model final_model "…"
 
-Tokens are made by the model's own transform.py, the code of training, from its schema.json and tokenizer.json.
+Tokens are made by the model's own predict.py, the code of training, from its schema.json and tokenizer.json.
 A line of JSON for each text.
 """
 
@@ -21,8 +21,8 @@ import numpy as np
 
 
 def inputs_of(model: Path, texts: list[str]) -> dict[str, Any]:
-    """Return the program's inputs by name, each (texts, tokens of the longest), as the model's transform makes them."""
-    transform = runpy.run_path(str(model / "transform.py"))  # and leaves no file beside it
+    """Return the program's inputs by name, each (texts, tokens of the longest), as its own predict.py makes them."""
+    transform = runpy.run_path(str(model / "predict.py"))  # and leaves no file beside it
     schema = json.loads((model / "schema.json").read_text(encoding="utf-8"))["text"]
     made: dict[str, Any] = transform["encode_texts"](texts, transform["encoder"](schema, model), schema["padding"])
     return made

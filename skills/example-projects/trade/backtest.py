@@ -17,6 +17,7 @@ import csv
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -84,13 +85,15 @@ def auc_interval(rises: Values, scores: Values, seed: int = 0) -> list[float]:
 
 
 def model_scores(model: Path, rows: Path) -> Values:
-    """Return the released model's score of each row, (rows,): by its own transform.py and model.onnx."""
-    command = [sys.executable, str(model / "transform.py"), str(rows), str(model / "model.onnx")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"The model in {model} gives no scores: {done.stderr.strip()}")
-    outputs = np.array([json.loads(line) for line in done.stdout.splitlines()])
-    return outputs[:, 1] - outputs[:, 0] if outputs.shape[1] > 1 else outputs[:, 0]
+    """Return the released model's score of each row, (rows,): by its own predict.py."""
+    with tempfile.TemporaryDirectory() as folder:
+        outputs = Path(folder) / "outputs.npy"
+        command = [sys.executable, str(model / "predict.py"), "--outputs", str(outputs), str(rows)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(f"The model in {model} gives no scores: {done.stderr.strip()}")
+        scores: Values = np.load(outputs)
+    return np.asarray(scores[:, 1] - scores[:, 0] if scores.shape[1] > 1 else scores[:, 0])
 
 
 def shuffled(rows: dict[str, Any], returns: Values, cost: float) -> dict[str, float]:

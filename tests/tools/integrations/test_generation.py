@@ -27,6 +27,7 @@ from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.data.text import transform
 from trainwright.trainer.data.text.tokenizers import ByteTokenizer, CharacterTokenizer
 from trainwright.trainer.data.text.trained import TrainedTokenizer
+from trainwright.trainer.prediction.assembly import assembled
 
 pytestmark = pytest.mark.requirement("SKILL-5")
 
@@ -56,7 +57,7 @@ def write_model(folder: Path, resolved: dict[str, Any], data: dict[str, Any], wi
     )
     (folder / "config.yaml").write_text(yaml.safe_dump({"data": data}))
     (folder / "README.md").write_text("# shop\n")
-    for name, text in files.items():
+    for name, text in ({"predict_py": assembled("array", "numbers", "")} | files).items():
         (folder / name.replace("_", ".")).write_text(text)
     return folder
 
@@ -74,19 +75,19 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str, st
         {"preprocessing": {"kind": "standardize"}}, NPZ, {}, "preprocessing is not inside model.onnx", "export_model(",
     ),
     "rows of the user's code": ({}, {"use": "data.py:rows"}, {}, r"your code \(data.py:rows\)", "--as-samples"),
-    "a table without its transform": (
-        {"feature_names": ["a", "b"]}, {"use": "csv"}, {}, "no schema.json and transform.py", "begin_release=True",
+    "a table without its schema": (
+        {"feature_names": ["a", "b"]}, {"use": "csv"}, {}, "no schema.json", "begin_release=True",
     ),
-    "pictures without their decoding": ({}, {"use": "images"}, {}, "no schema.json and transform.py", "export_model("),
-    "an early export of texts": ({"text": TOKENS}, TEXT, {}, "no transform.py and schema.json for", "export_model("),
+    "pictures without their decoding": ({}, {"use": "images"}, {}, "no schema.json", "export_model("),
+    "an early export of texts": ({"text": TOKENS}, TEXT, {}, "no predict.py and schema.json", "export_model("),
     "a learned tokenizer that is not there": (
-        {"text": TOKENS}, TEXT, {"schema_json": SCHEMA, "transform_py": ""}, r"tokenizer \(bpe\)", "export_model(",
+        {"text": TOKENS}, TEXT, {"schema_json": SCHEMA, "predict_py": ""}, r"tokenizer \(bpe\)", "export_model(",
     ),
     "an early export of a model that writes": (
-        {"text": TOKENS | {"block_size": 32}}, WRITING, {}, "no transform.py and schema.json for", "export_model(",
+        {"text": TOKENS | {"block_size": 32}}, WRITING, {}, "no predict.py and schema.json", "export_model(",
     ),
     "a program of one length": (
-        {"text": TOKENS | {"block_size": 32}}, WRITING, {"schema_json": WRITES, "transform_py": ""}, "any length the n",
+        {"text": TOKENS | {"block_size": 32}}, WRITING, {"schema_json": WRITES, "predict_py": ""}, "any length the n",
         "model card",
     ),
     "a model that fills gaps": (
@@ -183,9 +184,9 @@ def attest(folder: Path, *, signed: bool = False) -> None:
 
 
 @pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize("name", ["model.onnx", "schema.json", "transform.py", "tokenizer.json", "resolved.json"])
+@pytest.mark.parametrize("name", ["model.onnx", "schema.json", "predict.py", "tokenizer.json", "resolved.json"])
 def test_a_file_that_is_not_the_attested_one_is_refused(name: str, signed: bool, tmp_path: Path) -> None:
-    given = {"schema_json": SCHEMA, "transform_py": "", "tokenizer_json": "{}"}
+    given = {"schema_json": SCHEMA, "predict_py": "", "tokenizer_json": "{}"}
     model = write_model(tmp_path / "final_model", {"text": TOKENS}, TEXT, **given)
     attest(model, signed=signed)
     assert is_attested(model)
@@ -206,8 +207,8 @@ def test_a_file_that_was_added_and_provenance_that_says_nothing_are_refused(tmp_
     model = write_model(tmp_path / "final_model", {}, NPZ)
     assert not is_attested(model)
     attest(model)
-    (model / "transform.py").write_text("import os")
-    with pytest.raises(TrainwrightError, match=r"transform\.py is not the released one: .* has no such file"):
+    (model / "tokenizer.json").write_text("{}")
+    with pytest.raises(TrainwrightError, match=r"tokenizer\.json is not the released one: .* has no such file"):
         read_signature(model)
     for text in ("{", "{}", '{"subject": [{"name": "x"}]}', '{"payload": "*"}', "[]", "null"):
         (tmp_path / "final_model.intoto.json").write_text(text)

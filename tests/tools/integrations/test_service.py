@@ -307,7 +307,7 @@ def test_a_stop_answers_what_is_under_way_and_writes_the_drift_log(limited: Serv
 
 def test_a_file_that_is_not_the_released_one_starts_no_service(model_of: Any, tmp_path: Path) -> None:
     deploy(model_of("table")[0], tmp_path / "parts", ["service"])
-    for name in ("model.onnx", "schema.json", "transform.py"):
+    for name in ("model.onnx", "schema.json", "predict.py"):
         folder = tmp_path / name / "service"
         shutil.copytree(tmp_path / "parts" / "service", folder)
         with (folder / "model" / name).open("ab") as file:

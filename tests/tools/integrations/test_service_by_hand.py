@@ -19,7 +19,7 @@ from tests.tools.integrations.conftest import serving
 from tests.tools.integrations.test_generation import NPZ, TEXT, TOKENS, write_model
 
 from trainwright.tools.integrations import deploy
-from trainwright.trainer.data.text import transform
+from trainwright.trainer.prediction.assembly import assembled
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("SKILL-5")]
 
@@ -30,7 +30,7 @@ def text_model(folder: Path) -> Path:
     """Write a model of texts whose program counts tokens."""
     write_model(
         folder, {"text": TOKENS}, TEXT, schema_json=json.dumps(SCHEMA),
-        transform_py=Path(transform.__file__).read_text(encoding="utf-8"),
+        predict_py=assembled("text", "classes", ""),
     )  # fmt: skip
     given = [
         helper.make_tensor_value_info(n, TensorProto.INT64, ["rows", "at"]) for n in ("input_ids", "attention_mask")

@@ -22,8 +22,9 @@ from tests.tools.integrations.test_service import predicted, require_lock
 from tests.variants import variants
 
 from trainwright.tools.integrations import deploy
-from trainwright.trainer.data.text import transform
 from trainwright.trainer.data.text.transform import BOUNDARY
+from trainwright.trainer.prediction.assembly import assembled
+from trainwright.trainer.prediction.prompts import chosen_token
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("SKILL-5")]
 
@@ -126,7 +127,7 @@ def follows(pairs: dict[int, int], size: int = BOUNDARY + 1) -> Any:
 @pytest.fixture
 def by_hand(tmp_path: Path) -> Iterator[Service]:
     """A service of bytes by hand: after a comes b, after b the end, x goes on for ever, z has no token after it."""
-    files = {"schema_json": WRITES, "transform_py": Path(transform.__file__).read_text()}
+    files = {"schema_json": WRITES, "predict_py": assembled("prompt", "written", "")}
     model = write_model(tmp_path / "final_model", {"text": {"block_size": 32}}, WRITING, **files)
     pairs = {ord("a"): ord("b"), ord("b"): BOUNDARY, ord("x"): ord("x"), ord("z"): BOUNDARY + 4}
     onnx.save(follows(pairs, BOUNDARY + 5), model / "model.onnx")
@@ -162,7 +163,7 @@ def slowed(model: Any, size: int = 700) -> Any:
 
 def test_the_end_of_the_service_ends_what_is_being_written(tmp_path: Path) -> None:
     """Sixteen rows of a slow program would go on until the request's 25 seconds are over."""
-    files = {"schema_json": WRITES, "transform_py": Path(transform.__file__).read_text()}
+    files = {"schema_json": WRITES, "predict_py": assembled("prompt", "written", "")}
     model = write_model(tmp_path / "final_model", {"text": {"block_size": 32}}, WRITING, **files)
     onnx.save(slowed(follows({ord("x"): ord("x")})), model / "model.onnx")
     deploy(model, tmp_path / "parts", ["service"])
@@ -223,22 +224,11 @@ def test_more_prompts_than_are_written_at_once_are_refused(service_of: Callable[
     assert answer.json()["errors"][0]["field"] == "rows"
 
 
-def test_tokens_are_drawn_by_their_scores(model_of: Any, tmp_path: Path) -> None:
+def test_tokens_are_drawn_by_their_scores() -> None:
     """The function that draws, by itself: four thousand draws have the shares of the softmax."""
-    import importlib
-    import sys
-
-    deploy(model_of("writing")[0], tmp_path, ["service"])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(tmp_path / "service"))
-        patch.delitem(sys.modules, "predictor", raising=False)
-        patch.delitem(sys.modules, "answers", raising=False)
-        chosen = importlib.import_module("answers").chosen
-        for name in ("predictor", "answers"):
-            sys.modules.pop(name)
     draw, scores = np.random.default_rng(0), np.log(np.array([0.7, 0.2, 0.1]))
-    counts = np.bincount([chosen(scores, 1.0, draw) for _ in range(4000)], minlength=3) / 4000
+    counts = np.bincount([chosen_token(scores, 1.0, draw) for _ in range(4000)], minlength=3) / 4000
     np.testing.assert_allclose(counts, [0.7, 0.2, 0.1], atol=0.03)
-    assert {chosen(scores, temperature, draw) for _ in range(5) for temperature in (0, 1e-300)} == {0}
-    hot = np.bincount([chosen(scores, 10.0, draw) for _ in range(4000)], minlength=3) / 4000
+    assert {chosen_token(scores, temperature, draw) for _ in range(5) for temperature in (0, 1e-300)} == {0}
+    hot = np.bincount([chosen_token(scores, 10.0, draw) for _ in range(4000)], minlength=3) / 4000
     assert hot.max() < 0.42

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -339,3 +345,23 @@ def test_figures_written_by_hand_are_found_by_evaluating_again(at: At, rewrite: 
     assert not any("evaluated again" in problem for problem in verify_workspace(workspace.path).problems)
     problems = verify_workspace(workspace.path, evaluates=True).problems
     assert any("validation loss recorded" in problem and "evaluated again" in problem for problem in problems)
+
+
+@pytest.mark.requirement("CKPT-5", "PRED-1")
+def test_a_release_answers_the_users_own_rows_with_the_certified_value_by_its_folder_alone(
+    at: At, tmp_path: Path
+) -> None:
+    project = at("finished").project_folder(NAME)
+    folder = Path(shutil.copytree(project / "final_model", tmp_path / "final_model"))
+    lines = (project.parents[2] / "code" / "iris.csv").read_text().splitlines()
+    tested = [lines[1 + int(place)] for place in (folder / "test_rows.txt").read_text().split()]
+    (tmp_path / "rows.csv").write_text("\n".join([lines[0], *tested]))
+    (use,) = re.findall(r"^python predict\.py .*", (folder / "README.md").read_text(), re.MULTILINE)
+    for line in (use, "python predict.py --json ../rows.csv"):
+        told = [*shlex.split(line.replace("python", f"{sys.executable} -I -B", 1))]
+        done = subprocess.run(told, capture_output=True, text=True, check=True, cwd=folder)
+        answers = [json.loads(one) for one in done.stdout.splitlines()]
+        assert all(set(one["answer"]) == {"label", "probability", "scores"} for one in answers)
+    right = [one["answer"]["label"] == one["input"]["species"] for one in answers]
+    certified = json.loads((folder / "evaluation.json").read_text())["certified"]["test"]
+    assert sum(right) / len(right) == pytest.approx(certified["accuracy"])

@@ -75,9 +75,9 @@ def test_three_numbers_of_a_table_go_from_a_sentence_to_a_release_with_each_ones
     inputs, wanted = (np.load(place / "rows" / "test" / f"{part}.npy") for part in ("input", "target"))
     cells = [dict(zip(("cement", "water", "warmth"), row, strict=True)) for row in inputs.tolist()]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, cells)))
-    command = [sys.executable, str(folder / "transform.py"), str(tmp_path / "rows.jsonl"), str(folder / "model.onnx")]
+    command = [sys.executable, "-I", "-B", str(folder / "predict.py"), "--json", str(tmp_path / "rows.jsonl")]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    outputs = np.array([[json.loads(line)[one] for one in TARGETS] for line in told])
+    outputs = np.array([[json.loads(line)["answer"]["values"][one] for one in TARGETS] for line in told])
     scores = r2_score(wanted, outputs, multioutput="raw_values")
     assert certified["r2"] == pytest.approx(scores.mean(), rel=1e-4)
     for one, score in zip(TARGETS, scores.tolist(), strict=True):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.checklist import CheckLine
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.run_evidence import RunEvidence
+    from trainwright.trainer.config import TrainingConfig
 
 GIB = 2**30
 OF_BATCHES = ("per_device_train_batch_size", "batch_size")
@@ -146,7 +147,14 @@ def export_tried(evidence: Evidence, line: CheckLine) -> Outcome:
     told = f"ONNX differs by {apart:.1e}"
     if (found.problem and found.difference is None) or not apart <= tolerance:  # nan is no number within it
         return failed((found.problem or told).rstrip("."), required, _way_out(evidence, found))
-    return passed(told, required)
+    return passed(told + _without_preprocessing(evidence.config), required)
+
+
+def _without_preprocessing(config: TrainingConfig) -> str:
+    """Return what it will mean that rows come from the user's code; empty where the source is built in."""
+    is_shipped = config.data is not None and (":" not in config.data.use or config.data.prepare is not None)
+    alone = "; final_model/ will take samples as your code gives them: no preprocessing of raw inputs is shipped"
+    return "" if is_shipped else alone
 
 
 def _way_out(evidence: Evidence, found: ExportProbe) -> NextCall:

@@ -1,14 +1,8 @@
-"""Decoding of one picture to the numbers that a model takes.
-
-This file also works alone, beside a final model, where it is `transform.py`: serving and training decode by one code.
-"""
+"""Decoding of one picture to the numbers that a model takes. Needs Pillow: it is a part of `predict.py`."""
 
 from __future__ import annotations
 
-import io
-import json
 import struct
-import sys
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -122,17 +116,3 @@ def in_words(error: Exception) -> PictureError:
     if isinstance(error, Image.UnidentifiedImageError):
         return PictureError("it is no picture of a known format")
     return PictureError(str(error)[:160] or type(error).__name__)
-
-
-def main() -> None:
-    """Write the numbers that the program takes, (pictures, channels, height, width) of uint8, to standard output."""
-    options = json.loads((Path(__file__).parent / "schema.json").read_text(encoding="utf-8"))["pictures"]
-    size = tuple(options["size"])
-    rows = np.stack([decode(path, size=size, channels=options["channels"]) for path in sys.argv[1:]])
-    found = io.BytesIO()
-    np.save(found, rows)
-    sys.stdout.buffer.write(found.getvalue())
-
-
-if __name__ == "__main__":
-    main()

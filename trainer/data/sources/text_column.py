@@ -82,7 +82,13 @@ def _classified(table: Texts, cells: Cells, split: SplitSection, key: Key, token
     chosen = {name: found for name, found in indices.items() if len(found)}
     made = build_tokenizer(tokenizer, (texts[row] for row in chosen["train"]))
     samples = {
-        name: tokenize_rows([texts[row] for row in rows], torch.from_numpy(targets[rows]), made, table.max_length)
+        name: tokenize_rows(
+            [texts[row] for row in rows],
+            torch.from_numpy(targets[rows]),
+            made,
+            table.max_length,
+            torch.from_numpy(rows),
+        )
         for name, rows in chosen.items()
     }
     record = TextRecord(

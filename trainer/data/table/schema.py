@@ -75,7 +75,7 @@ class TableSchema:
         return [{"name": one.name, "kind": one.kind, "reason": one.reason} for one in self.columns]
 
     def shipped(self, known: Mapping[str, set[int]]) -> dict[str, Any]:
-        """Return what `transform.py` needs, as JSON; of categories those that the train split had."""
+        """Return what `predict.py` needs, as JSON; of categories those that the train split had."""
         plans = [column.plan() for column in self.features]
         for plan in plans:
             met = known.get(plan["name"], set())

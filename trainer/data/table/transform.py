@@ -1,10 +1,4 @@
-"""Transform of a table's raw rows into the inputs of the exported program. Needs Python and NumPy, and nothing else.
-
-It lies beside `schema.json`, and gives the very numbers that training was given:
-
-    python transform.py rows.csv            # or .jsonl; writes rows.npy, (rows, inputs) of float32
-    python transform.py rows.csv model.onnx # with onnxruntime installed: prints each row's outputs as JSON
-"""
+"""Transform of a table's raw rows into a model's inputs. Needs Python and NumPy: it is a part of `predict.py`."""
 
 from __future__ import annotations
 
@@ -16,7 +10,6 @@ import json
 import lzma
 import math
 import re
-import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -221,10 +214,11 @@ def encode(cell: Any, column: Row) -> list[float]:
     return KINDS[column["kind"]](text, column)
 
 
-def encode_rows(rows: Iterable[Row], schema: Row) -> np.ndarray[Any, np.dtype[np.float32]]:
+def encode_rows(rows: Iterable[Row], schema: Row, first: int = 1) -> np.ndarray[Any, np.dtype[np.float32]]:
     """Return the program's inputs, (rows, inputs) of float32, for rows given as dicts by column name.
 
-    Raises ValueError for a cell of another kind, a column that is not there, or a hole where training had none.
+    `first` is the number of the first row. Raises ValueError for a cell of another kind, a column that is not there, or
+    a hole where training had none.
     """
     import numpy as np
 
@@ -234,7 +228,7 @@ def encode_rows(rows: Iterable[Row], schema: Row) -> np.ndarray[Any, np.dtype[np
             there = ", ".join(map(str, rows[0]))
             raise ValueError(f"no row has the column {column['name']!r}; the first row has: {there}")
     found = []
-    for place, row in enumerate(rows, start=1):
+    for place, row in enumerate(rows, start=first):
         numbers: list[float] = []
         for column in schema["columns"]:
             try:
@@ -365,36 +359,3 @@ def _read_objects(path: Path) -> Iterator[Row]:
             if not isinstance(row, dict):
                 raise ValueError(f"line {place} is no object of columns")
             yield row
-
-
-def main(given: str, program: str | None = None) -> None:
-    """Transform a file, and let the program predict where one is given. Raises as `encode_rows` and `read_rows`."""
-    schema = json.loads(Path(__file__).with_name("schema.json").read_text(encoding="utf-8"))
-    inputs = encode_rows(read_rows(given, schema), schema)
-    if not len(inputs):
-        raise ValueError("it has no rows")
-    if program is None:
-        import numpy as np
-
-        np.save(Path(given).with_suffix(".npy"), inputs)
-        sys.stdout.write(f"{Path(given).stem}.npy: {inputs.shape[0]} rows of {inputs.shape[1]} inputs\n")
-        return
-    if not Path(program).is_file():
-        raise ValueError(f"there is no program {program}")
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(program, providers=["CPUExecutionProvider"])
-    names = schema["targets"]
-    for row in session.run(None, {session.get_inputs()[0].name: inputs})[0].tolist():
-        sys.stdout.write(json.dumps(dict(zip(names, row, strict=True)) if len(names) > 1 else row) + "\n")
-
-
-if __name__ == "__main__":
-    if len(sys.argv) not in {2, 3}:
-        sys.exit("usage: python transform.py rows.csv [model.onnx]")
-    try:
-        main(*sys.argv[1:])
-    except UnicodeDecodeError as problem:
-        sys.exit(f"{sys.argv[1]}: it is no text in {problem.encoding}; CSV or JSON lines are read ({problem.reason})")
-    except (OSError, ValueError, ImportError, csv.Error, *TORN) as problem:
-        sys.exit(f"{sys.argv[1]}: {problem}")

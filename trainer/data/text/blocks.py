@@ -114,6 +114,8 @@ class TokenRows(InMemory):
     targets: Tensor
     """(texts,): class numbers, or numbers to predict."""
     padding: int
+    places: Tensor | None = None
+    """Row of each text in the table, (texts,)."""
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -137,7 +139,9 @@ class TokenRows(InMemory):
         return {"input_ids": input_ids, "attention_mask": mask, "labels": self.targets[rows]}
 
 
-def tokenize_rows(texts: Sequence[str], targets: Tensor, tokenizer: Tokenizer, max_length: int) -> TokenRows:
+def tokenize_rows(
+    texts: Sequence[str], targets: Tensor, tokenizer: Tokenizer, max_length: int, places: Tensor | None = None
+) -> TokenRows:
     """Return texts, targets (texts,), as tokens, each cut to `max_length`, with the tokenizer's marks around a text."""
     found = tokenized(texts, tokenizer, whole=max_length)
-    return TokenRows(found.tokens, found.edges.tolist(), targets, tokenizer.padding)
+    return TokenRows(found.tokens, found.edges.tolist(), targets, tokenizer.padding, places)

@@ -1,14 +1,7 @@
-"""Transform of texts into the exported program's inputs. Needs Python and NumPy; a learned tokenizer: `tokenizers`.
-
-It lies beside `schema.json` (and a learned `tokenizer.json`), and gives the very tokens that training was given:
-
-    python transform.py texts.txt            # a text a line; prints each one's tokens as JSON
-"""
+"""Transform of texts into a model's tokens: it is a part of `predict.py`. A learned tokenizer needs `tokenizers`."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -90,21 +83,3 @@ def encode_texts(texts: Sequence[str], encode: Encode, padding: int) -> dict[str
         found["input_ids"][row, : len(one)] = one
         found["attention_mask"][row, : len(one)] = 1
     return found
-
-
-def main(given: str) -> None:
-    """Print the tokens of each line of a file. Raises as `encoder`."""
-    folder = Path(__file__).parent
-    schema = json.loads((folder / "schema.json").read_text(encoding="utf-8"))["text"]
-    encode = encoder(schema, folder)
-    for line in Path(given).read_text(encoding="utf-8").splitlines():
-        sys.stdout.write(json.dumps(encode(line)) + "\n")
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python transform.py texts.txt")
-    try:
-        main(sys.argv[1])
-    except (OSError, ValueError, ImportError) as problem:
-        sys.exit(f"{sys.argv[1]}: {problem}")

@@ -285,15 +285,15 @@ def write_program(serving: Serving, rows: Rows, folder: Path, order: Sequence[st
 
 def _attempts(serving: Serving, rows: Rows, first: Inputs, order: Sequence[str]) -> Iterator[tuple[str, Free]]:
     """Yield exporters with the dimensions to leave free: lengths too where rows have several, or may have."""
-    lengths = _lengths(rows, first) or _shorter(serving, first, rows.vocabulary)
+    free = lengths(rows, first) or _shorter(serving, first, rows.vocabulary)
     for exporter in order:
-        if lengths:
-            yield exporter, Free(lengths)
-        if not rows.ragged or not lengths:
+        if free:
+            yield exporter, Free(free)
+        if not rows.ragged or not free:
             yield exporter, Free({})
 
 
-def _lengths(rows: Rows, first: Inputs) -> dict[str, tuple[int, ...]]:
+def lengths(rows: Rows, first: Inputs) -> dict[str, tuple[int, ...]]:
     """Return the dimensions behind the first whose size varies among ragged rows."""
     found: dict[str, set[int]] = {}
     for batch in rows.singles(LENGTHS_MEASURED):

@@ -1,8 +1,7 @@
-"""Tokenization of texts, as it is shipped with a final model: the transform, its options, the tokenizer."""
+"""Tokenization of texts, as it is shipped with a final model: its options, and a learned tokenizer."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,25 +9,24 @@ from trainwright.trainer.base.paths import confine_folder
 from trainwright.trainer.data.sources import open_source
 from trainwright.trainer.data.sources.tables import Texts
 from trainwright.trainer.data.sources.text_files import Text
-from trainwright.trainer.data.text import transform
 from trainwright.trainer.data.text.tokenizers import BOUNDARY, LibraryTokenizer
 
 if TYPE_CHECKING:
     from trainwright.trainer.data.text.language import TextRecord
     from trainwright.trainer.engine.session import Session
 
-TRANSFORM, SCHEMA, TOKENIZER = "transform.py", "schema.json", "tokenizer.json"
+TOKENIZER = "tokenizer.json"
 
 
-def ship_tokenization(session: Session, folder: Path) -> bool:
-    """Write transform.py, schema.json and a learned tokenizer into the folder; return whether texts are the model's.
+def tokenization(session: Session, folder: Path) -> dict[str, Any] | None:
+    """Return how texts become tokens, and write a learned tokenizer into the folder; None where no text is a sample.
 
     They are where each sample is a text, and where the model writes on: says the next token of a text.
     A tokenizer that the Transformers library holds in Python alone has no file to ship, and gets none.
     """
     section, text = session.config.data, session.work.splits.text
     if text is None or section is None:
-        return False
+        return None
     source = open_source(section.use, section.args)
     schema: dict[str, Any]
     if isinstance(source, Texts) and source.target is not None:
@@ -36,17 +34,14 @@ def ship_tokenization(session: Session, folder: Path) -> bool:
     elif isinstance(source, Text | Texts) and source.masked is None:
         schema = {"block_size": source.block_size}
     else:
-        return False
+        return None
     made = _library_tokenizer(session, text)
     if "block_size" in schema:
         schema |= _marks(made)
     tokenizer = {key: value for key, value in text.tokenizer.items() if key in {"name", "characters"}}
-    schema |= {"padding": text.padding, "tokenizer": tokenizer}
-    (folder / TRANSFORM).write_bytes(Path(transform.__file__).read_bytes())
-    (folder / SCHEMA).write_text(json.dumps({"text": schema}, indent=2, ensure_ascii=False), encoding="utf-8")
     if (learned := getattr(getattr(made, "inner", None), "backend_tokenizer", None)) is not None:
         (folder / TOKENIZER).write_text(str(learned.to_str(pretty=True)), encoding="utf-8")
-    return True
+    return schema | {"padding": text.padding, "tokenizer": tokenizer}
 
 
 def _marks(made: LibraryTokenizer | None) -> dict[str, Any]:

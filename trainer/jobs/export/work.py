@@ -20,8 +20,6 @@ from trainwright.trainer.base.tensor_files import save_tensors
 from trainwright.trainer.checkpoints.store import LoadedCheckpoint, store_of
 from trainwright.trainer.config import dump_yaml
 from trainwright.trainer.data.fingerprint import EMPTY, MAX_SAMPLES_READ
-from trainwright.trainer.data.images.samples import ImageSamples
-from trainwright.trainer.data.images.shipped import ship_decoding
 from trainwright.trainer.data.marks import places_of
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.engine.evaluation import evaluate_split
@@ -33,11 +31,11 @@ from trainwright.trainer.jobs.export.adapters import export_adapter
 from trainwright.trainer.jobs.export.exporters import DYNAMO, FAST, PROGRAM, onnx_evidence
 from trainwright.trainer.jobs.export.library import FOLDER as LIBRARY
 from trainwright.trainer.jobs.export.library import write_library_folder
+from trainwright.trainer.jobs.export.predict import ship_predict
 from trainwright.trainer.jobs.export.program import best_checkpoint, load_deployed, write_program
-from trainwright.trainer.jobs.export.raw_rows import measure_skew, ship_transform
+from trainwright.trainer.jobs.export.proof import prove as prove_answers
 from trainwright.trainer.jobs.export.served import Served, rows_to_call_with, served_of
 from trainwright.trainer.jobs.export.serving import Serving
-from trainwright.trainer.jobs.export.texts import ship_tokenization
 from trainwright.trainer.run import RunDirectory, RunSpecification, RunState, write_atomically, write_report
 from trainwright.trainer.run.artifacts import Program
 from trainwright.trainer.run.evidence import Code, Data, Resolved
@@ -154,8 +152,8 @@ def _write(
         served = served_of(session, rows, are_real=are_real)
         evidence["library"] = write_library_folder(session, rows, folder / LIBRARY)
         evidence["onnx"] = _write_program(session, served, checkpoint, folder)
-        if ship_transform(session, folder):
-            evidence["skew"] = measure_skew(session, folder, served.serving)
+        if (schema := ship_predict(session, served, folder)) is not None:
+            evidence["skew"] = prove_answers(session, folder, served, schema)
         evidence["latency_ms"] = _latency_ms(served.serving, rows)
     else:
         session.run.write_evidence(Program(problem=uncalled.message, remedy=uncalled.remedy))
@@ -172,9 +170,6 @@ def _write(
     metrics = {split: found.as_dict() for split, found in measured.items()} | {"latency_ms": evidence["latency_ms"]}
     for name, value in (("metrics.json", metrics), ("resolved.json", described)):
         write_report(folder / name, json.dumps(value, indent=2, sort_keys=True), keeps_random=True)
-    if isinstance(splits.samples["train"], ImageSamples):
-        ship_decoding(splits.samples["train"], folder)
-    ship_tokenization(session, folder)
     _ship_rows(splits, folder)
     write_report(folder / "config.yaml", dump_yaml(config.model_dump(mode="json")), keeps_random=True)
     return evidence

@@ -16,7 +16,7 @@ from drift import Drift
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from guard import Guard, problem
-from predictor import NotFiniteError, Predictor, read_signature
+from predictor import NotFiniteError, program, read_signature
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import ConfigDict, Field, create_model, model_validator
 from rows import Rows
@@ -38,7 +38,7 @@ def create_app(folder: Path, settings: Settings) -> FastAPI:
     """Return the application. Raises NotTheModelError where a file of the model is not the released one."""
     signature = read_signature(folder)
     rows = Rows(signature, folder / "model")
-    answers = Answers(Predictor(folder, settings.threads), signature, folder / "model")
+    answers = Answers(program(folder / "model", settings.threads), signature, folder / "model")
     answers(rows.example())  # not ready before it has run once
     drift = Drift(Path(settings.drift_log) if settings.drift_log else None)
     number, name = signature["release"]["number"], signature["release"]["name"]

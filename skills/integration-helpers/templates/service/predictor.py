@@ -1,20 +1,15 @@
-"""The model: files that are compared with their digests, then run by ONNX Runtime. No torch, no user code."""
+"""The model: files that are compared with their digests, and its own predict.py, which runs the program."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import runpy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
-
-TYPES = {
-    "tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16,
-    "tensor(uint8)": np.uint8, "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(bool)": np.bool_,
-}  # fmt: skip
 
 
 class NotTheModelError(SystemExit):
@@ -39,39 +34,15 @@ class NotFiniteError(Exception):
     """The program gave an output that is no finite number."""
 
 
-class Predictor:
-    """Runs the program on prepared inputs.
+@cache
+def shipped(model: Path) -> dict[str, Any]:
+    """Return what predict.py defines, which prepares inputs, runs the program and words its answers."""
+    return runpy.run_path(str(model / "predict.py"))
 
-    Args:
-        folder: of the service.
-        threads: of one run.
-    """
 
-    def __init__(self, folder: Path, threads: int) -> None:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = threads
-        program = str(folder / "model" / "model.onnx")
-        self.session = onnxruntime.InferenceSession(program, options, providers=["CPUExecutionProvider"])
-        self.inputs = {given.name: TYPES[given.type] for given in self.session.get_inputs()}
-        self.output = self.session.get_outputs()[0].name
-        first = [given.shape[0] for given in self.session.get_inputs() if given.shape]
-        self.batch = next((size for size in first if isinstance(size, int)), None)
-        """How many rows the program takes at a time; None: any number."""
-
-    def outputs(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-        """Return the program's first output, (rows, ...), for inputs (rows, ...) by name or in the program's order."""
-        named = inputs if set(self.inputs) <= inputs.keys() else dict(zip(self.inputs, inputs.values(), strict=False))
-        feed: dict[str, Any] = {
-            name: np.ascontiguousarray(named[name], dtype=kind) for name, kind in self.inputs.items()
-        }
-        count = len(next(iter(feed.values())))
-        size = self.batch or count
-        parts = []
-        for at in range(0, count, size):
-            part = {name: _filled(value[at : at + size], size) for name, value in feed.items()}
-            parts.append(self.session.run([self.output], part)[0])
-        found: np.ndarray[Any, Any] = (parts[0] if len(parts) == 1 else np.concatenate(parts))[:count]
-        return found
+def program(model: Path, threads: int) -> Any:
+    """Return the program: its first output, (rows, ...), for inputs (rows, ...) by name. `threads` are of one run."""
+    return shipped(model)["Program"](model / "model.onnx", (), threads)
 
 
 def finite(outputs: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -80,8 +51,3 @@ def finite(outputs: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     if not np.isfinite(found).all():
         raise NotFiniteError("the model gave no finite number for this row")
     return found
-
-
-def _filled(rows: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, Any]:
-    """Return rows repeated up to the number that the program takes."""
-    return rows if len(rows) == size else np.resize(rows, (size, *rows.shape[1:]))

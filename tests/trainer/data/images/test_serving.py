@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import sys
@@ -51,8 +50,10 @@ def test_files_give_the_very_rows_and_figures_of_training_by_the_final_folder_al
 
     validation = build_data(parse_config(VALUES), root).samples["validation"]
     files = [validation.pictures.files[row] for row in validation.rows]
-    done = subprocess.run([sys.executable, "-I", folder / "transform.py", *files], capture_output=True, check=True)
-    rows = np.load(io.BytesIO(done.stdout))
+    made = tmp_path / "rows.npz"
+    command = [sys.executable, "-I", folder / "predict.py", "--json", "--inputs", made, *files]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    rows = np.load(made)["input"]
     assert rows.dtype == np.uint8
     assert np.array_equal(rows, np.stack([validation.raw[row][0].numpy() for row in range(len(validation))]))
 
@@ -62,4 +63,8 @@ def test_files_give_the_very_rows_and_figures_of_training_by_the_final_folder_al
     assert session.get_inputs()[0].type == "tensor(uint8)"
     (logits,) = session.run(None, {"input": rows})
     accuracy = float((logits.argmax(1) == validation.targets.numpy()).mean())
+    names = json.loads((folder / "resolved.json").read_text())["class_names"]
+    labels = [json.loads(line)["answer"]["label"] for line in done.stdout.splitlines()]
+    assert labels == [names[place] for place in logits.argmax(1)]
+    assert run.part(Export).skew.kind == "picture"
     assert accuracy == pytest.approx(run.part(Export).validation.metrics["accuracy"])

@@ -1,17 +1,17 @@
-"""Rows of pictures: files in base64, decoded by transform.py, the very code that decoded for training."""
+"""Rows of pictures: files in base64, decoded by predict.py, the very code that decoded for training."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import io
-import runpy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 from drift import FAR, Drift
+from predictor import shipped
 from pydantic import AfterValidator, BaseModel, ConfigDict, create_model
 
 Inputs = dict[str, np.ndarray[Any, Any]]
@@ -22,14 +22,14 @@ class Rows:
 
     Args:
         signature: of the model.
-        folder: with transform.py.
+        folder: with predict.py.
     """
 
     def __init__(self, signature: dict[str, Any], folder: Path) -> None:
         given = signature["inputs"]
         self.size, self.channels = tuple(given["size"]), given["channels"]
         self.known = given["statistics"].get("brightness")
-        decode = runpy.run_path(str(folder / "transform.py"))["decode"]
+        decode = shipped(folder)["decode"]
 
         def read(text: str) -> np.ndarray[Any, Any]:
             try:

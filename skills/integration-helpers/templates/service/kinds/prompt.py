@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import runpy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from drift import Drift
+from predictor import shipped
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
 CHARACTERS_PER_TOKEN = 100
@@ -30,14 +30,14 @@ class Rows:
 
     Args:
         signature: of the model.
-        folder: with transform.py, schema.json and a learned tokenizer.
+        folder: with predict.py, schema.json and a learned tokenizer.
     """
 
     def __init__(self, signature: dict[str, Any], folder: Path) -> None:
         self.seen, most = signature["inputs"]["most_tokens"], signature["inputs"]["most_new_tokens"]
-        shipped = runpy.run_path(str(folder / "transform.py"))
+        ours = shipped(folder)
         schema = json.loads((folder / "schema.json").read_text(encoding="utf-8"))["text"]
-        self.encode, needs_words = shipped["encoder"](schema, folder), schema["boundary"] is None
+        self.encode, needs_words = ours["encoder"](schema, folder), schema["boundary"] is None
 
         def check(text: str) -> str:
             try:

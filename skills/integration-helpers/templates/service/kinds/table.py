@@ -1,9 +1,9 @@
-"""Rows of a table: one value for each column, prepared by transform.py, the very code that training shipped."""
+"""Rows of a table: one value for each column, prepared by predict.py, the very code that training shipped."""
 
 from __future__ import annotations
 
+import json
 import math
-import runpy
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from drift import FAR, Drift
+from predictor import shipped
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema, create_model
 
 Inputs = dict[str, np.ndarray[Any, Any]]
@@ -22,19 +23,19 @@ class Rows:
 
     Args:
         signature: of the model.
-        folder: with transform.py and schema.json.
+        folder: with predict.py and schema.json.
     """
 
     def __init__(self, signature: dict[str, Any], folder: Path) -> None:
         self.fields = signature["inputs"]["fields"]
         self.statistics = signature["inputs"]["statistics"]
-        shipped = runpy.run_path(str(folder / "transform.py"))
-        schema = shipped["json"].loads((folder / "schema.json").read_text(encoding="utf-8"))
+        ours = shipped(folder)
+        schema = json.loads((folder / "schema.json").read_text(encoding="utf-8"))
         columns = {column["name"]: column for column in schema["columns"]}
         self.width = sum(column["width"] for column in schema["columns"])
         self.keys = [f"column_{place}" for place in range(len(self.fields))]
         cells: dict[str, Any] = {
-            key: (_cell(field, columns[field["name"]], shipped["encode"]), Field(alias=field["name"]))
+            key: (_cell(field, columns[field["name"]], ours["encode"]), Field(alias=field["name"]))
             for key, field in zip(self.keys, self.fields, strict=True)
         }
         self.Row: type[BaseModel] = create_model("Row", __config__=ConfigDict(extra="forbid"), **cells)

@@ -1,14 +1,15 @@
-"""Rows of texts, turned into tokens by transform.py and the tokenizer that training shipped."""
+"""Rows of texts, turned into tokens by predict.py and the tokenizer that training shipped."""
 
 from __future__ import annotations
 
-import runpy
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 from drift import Drift
+from predictor import shipped
 from pydantic import AfterValidator, BaseModel, ConfigDict, create_model
 
 Inputs = dict[str, np.ndarray[Any, Any]]
@@ -19,13 +20,13 @@ class Rows:
 
     Args:
         signature: of the model.
-        folder: with transform.py, schema.json and a learned tokenizer.
+        folder: with predict.py, schema.json and a learned tokenizer.
     """
 
     def __init__(self, signature: dict[str, Any], folder: Path) -> None:
         self.most = signature["inputs"]["most_tokens"]
-        self.shipped = runpy.run_path(str(folder / "transform.py"))
-        schema = self.shipped["json"].loads((folder / "schema.json").read_text(encoding="utf-8"))["text"]
+        self.shipped = shipped(folder)
+        schema = json.loads((folder / "schema.json").read_text(encoding="utf-8"))["text"]
         self.encode, self.padding = self.shipped["encoder"](schema, folder), schema["padding"]
 
         def check(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import runpy
 import threading
 import time
 from collections.abc import Sequence
@@ -11,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from predictor import Predictor, finite
+from predictor import finite, shipped
 
 MOST_SECONDS = 25.0
 """Of one request: less than its callers wait."""
-KEPT = 16
-"""Tokens of the prompt that are decoded again with what follows: some decoders join what stands side by side."""
 
 
 class Answers:
@@ -25,17 +22,18 @@ class Answers:
     Every token runs the program over all that it sees: nothing is kept between them.
 
     Args:
-        predictor: runs the program.
+        program: gives outputs for inputs.
         signature: of the model.
-        folder: with transform.py, schema.json and a learned tokenizer.
+        folder: with predict.py, schema.json and a learned tokenizer.
     """
 
     runs_per_row = 100
 
-    def __init__(self, predictor: Predictor, signature: dict[str, Any], folder: Path) -> None:
+    def __init__(self, program: Any, signature: dict[str, Any], folder: Path) -> None:
         schema = json.loads((folder / "schema.json").read_text(encoding="utf-8"))["text"]
-        self.predictor, self.seen, self.ends = predictor, signature["inputs"]["most_tokens"], set(schema["ends"])
-        self.decode = runpy.run_path(str(folder / "transform.py"))["decoder"](schema, folder)
+        self.program, self.seen, self.ends = program, signature["inputs"]["most_tokens"], set(schema["ends"])
+        self.shipped = shipped(folder)
+        self.decode = self.shipped["decoder"](schema, folder)
         self.one_at_a_time = threading.Lock()
 
     def __call__(self, inputs: Sequence[Any]) -> list[dict[str, Any]]:
@@ -49,38 +47,20 @@ class Answers:
             return [self._written(one, until) for one in inputs]
 
     def _written(self, prompt: Any, until: float) -> dict[str, Any]:
-        draw, seen, kept = np.random.default_rng(prompt.seed), prompt.tokens[-self.seen :], prompt.tokens[-KEPT:]
-        written: list[int] = []
-        begun, text, ended = len(self.decode(kept)), "", "most_tokens"
-        while len(written) < prompt.most_tokens:
+        draw, ours = np.random.default_rng(prompt.seed), self.shipped
+
+        def following(tokens: list[int]) -> int:
+            scores = finite(ours["next_scores"](self.program, tokens, self.seen))
+            token: int = ours["chosen_token"](scores, prompt.temperature, draw)
+            return token
+
+        def stop(written: list[int]) -> str | None:
             if time.monotonic() > until:
-                ended = "time"
-                break
-            token = chosen(self._scores(seen + written), prompt.temperature, draw)
-            if token in self.ends:
-                ended = "document"
-                break
-            written.append(token)
-            if prompt.stop and prompt.stop in (text := self.decode(kept + written)[begun:]):
-                ended = "stop"
-                break
-        text = self.decode(kept + written)[begun:]
+                return "time"
+            is_there = prompt.stop and prompt.stop in ours["text_after"](self.decode, prompt.tokens, written)
+            return "stop" if is_there else None
+
+        written, ended = ours["write_on"](following, prompt.tokens, self.ends, prompt.most_tokens, stop)
+        text = ours["text_after"](self.decode, prompt.tokens, written)
         text = text.partition(prompt.stop)[0] if ended == "stop" else text.removesuffix("\ufffd")  # half a character
         return {"text": text, "tokens": len(written), "ended": ended, "seed": prompt.seed}
-
-    def _scores(self, tokens: Sequence[int]) -> np.ndarray[Any, Any]:
-        """Return the program's score of each next token, (vocabulary,), after the last that it sees."""
-        seen = np.array([tokens[-self.seen :]], dtype=np.int64)
-        places = np.arange(seen.shape[1], dtype=np.int64)[None]
-        given = {"input_ids": seen, "attention_mask": np.ones_like(seen), "position_ids": places}
-        scores: np.ndarray[Any, Any] = finite(self.predictor.outputs(given)[0, -1])
-        return scores
-
-
-def chosen(scores: np.ndarray[Any, Any], temperature: float, draw: np.random.Generator) -> int:
-    """Return a token drawn by its score over the temperature; of temperature 0 the likeliest."""
-    if temperature == 0:
-        return int(scores.argmax())
-    with np.errstate(over="ignore"):  # of a temperature near 0 all but the likeliest are infinitely far
-        shares = np.exp((scores - scores.max()) / temperature)
-    return int(np.searchsorted(np.cumsum(shares), draw.random() * shares.sum(), side="right").clip(max=len(scores) - 1))

@@ -1,0 +1,234 @@
+"""Answers of a final model's folder to raw inputs: `predict.py`, and `schema.json` with all that it has to know."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trainwright.trainer.base.text import one_line
+from trainwright.trainer.data import rows as row_pieces
+from trainwright.trainer.data.images.samples import ImageSamples
+from trainwright.trainer.data.preprocessing import Table as TablePreprocessing
+from trainwright.trainer.data.sections import targets_of
+from trainwright.trainer.data.table.schema import Column, TableSchema
+from trainwright.trainer.data.table.transform import EPOCH
+from trainwright.trainer.data.tensors import TensorSamples, known_targets
+from trainwright.trainer.engine.session import Session
+from trainwright.trainer.jobs.export.inputs import Inputs
+from trainwright.trainer.jobs.export.own_functions import ship_function
+from trainwright.trainer.jobs.export.parity import part, wanted_of
+from trainwright.trainer.jobs.export.program import FILES, lengths
+from trainwright.trainer.jobs.export.served import Served
+from trainwright.trainer.jobs.export.texts import TOKENIZER, tokenization
+from trainwright.trainer.prediction.assembly import ANSWERS, INPUTS, PREDICT, assembled, use_of
+
+SCHEMA = "schema.json"
+LOOKED_AT = 8
+"""Rows whose outputs say what an answer is."""
+SUMS = 1e-4
+"""By which a sum of probabilities may differ from 1."""
+WRITTEN = {
+    "year-month-day": "%Y-%m-%d", "day.month.year": "%d.%m.%Y", "day/month/year": "%d/%m/%Y", "year-day": "%Y-%j",
+    "month/day/year": "%m/%d/%Y", "day month year": "%d %b %Y", "month day, year": "%b %d, %Y", "year-week": "%G-W%V",
+    "yearmonthday": "%Y%m%d",
+}  # fmt: skip
+"""How a date of each form is written."""
+Schema = dict[str, Any]
+
+
+def ship_predict(session: Session, served: Served, folder: Path) -> Schema | None:
+    """Write predict.py and schema.json beside the program; return the schema, None where there is no program."""
+    programs = [name for name in FILES.values() if (folder / name).is_file()]
+    if not programs:
+        return None
+    first = next(served.rows.batches())
+    own = _own_functions(session, folder)
+    schema = own.get("prepare") or _inputs(session, served, first, folder / programs[0])
+    (output, *_) = wanted_of(served.serving, part(first, 0, LOOKED_AT))
+    schema["answer"] = _answer(session, schema, output) | own.get("present", {})
+    schema["program"] = {"file": programs[0], "inputs": list(first)}
+    kinds = INPUTS[schema["kind"]], ANSWERS[schema["answer"]["kind"]]
+    needs = ["numpy", "onnxruntime" if programs[0].endswith(".onnx") else "torch", *(one.needs for one in kinds)]
+    needs += ["tokenizers"] if (folder / TOKENIZER).is_file() else []
+    schema["needs"] = " ".join(dict.fromkeys(filter(None, needs)))
+    schema["use"] = use_lines(schema)
+    (folder / SCHEMA).write_text(json.dumps(schema, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / PREDICT).write_text(predict_text(schema), encoding="utf-8")
+    return schema
+
+
+def _own_functions(session: Session, folder: Path) -> dict[str, Schema]:
+    """Ship the user's functions that turn raw inputs into samples, and outputs into answers; return what calls them."""
+    data, root, found = session.config.data, session.context.code_root, dict[str, Schema]()
+    if data is not None and data.prepare is not None:
+        entry = ship_function(data.prepare, "data.prepare", root, folder)
+        found["prepare"] = {"kind": "own", "own": {"prepare": entry}}
+    if data is not None and data.present is not None:
+        found["present"] = {"kind": "own", "present": ship_function(data.present, "data.present", root, folder)}
+    return found
+
+
+def predict_text(schema: Schema) -> str:
+    """Return the text of predict.py for a schema."""
+    kind, answer, needs = schema["kind"], schema["answer"]["kind"], schema["needs"]
+    use, target = use_of(kind), one_line(str(schema["answer"]["target"])).replace('"', "'").replace("\\", "/")
+    about = f"Predictions of {target} from raw inputs, by this folder alone. Needs Python 3.11 and {needs}."
+    return assembled(kind, answer, f"{about}\n\n    {use}\n    {use} --json\n")
+
+
+def use_lines(schema: Schema) -> list[str]:
+    """Return lines that answer a made-up input as they stand, in the folder: middle values, first choices, zeros."""
+    kind = schema["kind"]
+    if kind in {"table", "series"}:
+        row = {column["name"]: _example(column) for column in schema["columns"]}
+        if kind == "table":
+            return [f"python {PREDICT} --json {shlex.quote(json.dumps(row, ensure_ascii=False))}"]
+        rows = f"[{row!r}] * {schema['series']['window']}"
+        return [_python(f"import json; json.dump({rows}, open('rows.json', 'w'))"), f"python {PREDICT} rows.json"]
+    if kind == "picture":
+        height, width = schema["pictures"]["size"]
+        made = f"from PIL import Image; Image.new('RGB', ({width}, {height}), 'grey').save('grey.png')"
+        return [_python(made), f"python {PREDICT} grey.png"]
+    if kind == "array":
+        arrays = ", ".join(
+            f"{name!r}: numpy.zeros({(1, *(size or 2 for size in one['shape']))}, {one['dtype']!r})"
+            for name, one in schema["arrays"].items()
+        )
+        return [_python(f"import numpy; numpy.savez('samples.npz', **{{{arrays}}})"), f"python {PREDICT} samples.npz"]
+    return [f"{use_of(kind)}{' --json' * (kind != 'own')}"]
+
+
+def _python(code: str) -> str:
+    return f"python -c {shlex.quote(code)}"
+
+
+def _example(column: dict[str, Any]) -> Any:
+    """Return a value of a column: the middle of its range, the first category."""
+    low, high = column.get("range") or (0.0, 0.0)
+    if column["kind"] == "date":
+        day = date.fromordinal(int((low + high) / 2) + EPOCH).strftime(WRITTEN[column["format"]])
+        return f"{day} 12:00" if column["width"] > 1 else day
+    if column["kind"] == "category":
+        return next(iter(column["values"]), "")
+    return {"number": float(f"{(low + high) / 2:.4g}"), "boolean": True}.get(column["kind"], "some words")
+
+
+def _inputs(session: Session, served: Served, first: Inputs, program: Path) -> Schema:
+    """Return what the user gives, and how it becomes the program's inputs."""
+    splits = session.work.splits
+    train = splits.samples["train"]
+    if splits.schema is not None:
+        found = splits.schema.shipped(known_categories(splits.preprocessing))
+        _add_ranges(found["columns"], train)
+        if (series := splits.series) is None:
+            return {"kind": "table", **found}
+        data = session.config.data
+        assert data is not None, "a series is of a table"  # noqa: S101
+        options = {"window": series.window, "horizon": series.horizon, "time": data.split.time}
+        return {"kind": "series", **found, "series": {**options, "group": data.args["series"].get("group")}}
+    if isinstance(train, ImageSamples):
+        pictures = train.pictures
+        picture: Schema = {"size": list(pictures.size), "channels": pictures.channels, "dtype": "uint8"}
+        return {"kind": "picture", "pictures": picture}
+    text = tokenization(session, program.parent)
+    if text is not None:
+        is_prompt = "block_size" in text
+        if _has_free_lengths(program) and (is_prompt or "max_length" in text):
+            return {"kind": "prompt" if is_prompt else "text", "text": text}
+    elif splits.feature_names and type(train) is TensorSamples and train.base[0].dim() == 2:
+        columns = [Column(name, "number", "as published") for name in splits.feature_names]
+        found = TableSchema(columns, []).shipped({})
+        _add_ranges(found["columns"], train)
+        return {"kind": "table", **found}
+    return {"kind": "array", "arrays": _arrays(served, first, train)}
+
+
+def known_categories(preprocessing: Any) -> dict[str, set[int]]:
+    """Return the codes of the categories that the train split has, by column."""
+    if not isinstance(preprocessing, TablePreprocessing):
+        return {}
+    return {one["name"]: set(one["known"]) for one in preprocessing.columns if one["kind"] == "category"}
+
+
+def _add_ranges(columns: list[dict[str, Any]], train: Any) -> None:
+    """Note the least and the largest number of each column of numbers or dates in the train rows."""
+    if not isinstance(train, TensorSamples):
+        return
+    low, high = _range(train)
+    at = 0
+    for column in columns:
+        if column["kind"] in {"number", "date"} and bool(torch.isfinite(low[at] + high[at])):
+            column["range"] = [low[at].item(), high[at].item()]
+        at += column["width"]
+
+
+def _range(train: TensorSamples) -> tuple[Tensor, Tensor]:
+    """Return the least and the largest value of each input of the train samples as the source has them, (inputs,)."""
+    width = train.base[0].shape[-1]
+    low, high = torch.full((width,), torch.inf, dtype=torch.float64), torch.full((width,), -torch.inf).double()
+    for _, (piece, *_) in row_pieces.pieces(TensorSamples(train.base[0], rows=train.rows)):
+        values = piece.reshape(-1, width).double()
+        low = torch.minimum(low, torch.nan_to_num(values, nan=torch.inf).amin(0))
+        high = torch.maximum(high, torch.nan_to_num(values, nan=-torch.inf).amax(0))
+    return low, high
+
+
+def _has_free_lengths(program: Path) -> bool:
+    """Return whether the program takes texts of any length: its inputs' second size is no number."""
+    if program.suffix != ".onnx":
+        return True
+    import onnx
+
+    given = onnx.load(str(program), load_external_data=False).graph.input
+    shapes = [one.type.tensor_type.shape.dim for one in given]
+    return all(len(shape) > 1 and not shape[1].HasField("dim_value") for shape in shapes)
+
+
+def _arrays(served: Served, first: Inputs, train: Any) -> dict[str, Any]:
+    free = lengths(served.rows, first)
+    found: dict[str, dict[str, Any]] = {}
+    for name, value in first.items():
+        shape: list[int | None] = [
+            None if place in free.get(name, ()) else size for place, size in enumerate(value.shape)
+        ][1:]
+        found[name] = {"shape": shape, "dtype": str(value.dtype).removeprefix("torch.")}
+    is_of_floats = type(train) is TensorSamples and train.base[0].is_floating_point() and train.base[0].dim() > 1
+    if len(found) == 1 and is_of_floats:
+        low, high = _range(train)
+        next(iter(found.values()))["range"] = [low.amin().item(), high.amax().item()]
+    return found
+
+
+def _answer(session: Session, schema: Schema, output: Tensor) -> Schema:
+    """Return what the outputs, (rows, ...), of some rows mean."""
+    splits, data = session.work.splits, session.config.data
+    names, kind, train = splits.class_names or [], schema["kind"], splits.samples["train"]
+    given = schema.get("targets") or targets_of(schema.get("text") or (data.args if data else {}))
+    found: Schema = {"target": ", ".join(given) or ("class" if names else "value")}
+    if kind in {"series", "prompt"}:
+        return found | {"kind": "forecast" if kind == "series" else "written"}
+    if isinstance(train, ImageSamples) and (coding := train.pictures.coding) is not None:
+        codes = {place: code for code, place in sorted(coding.classes.items(), reverse=True)}
+        values = [codes[place] for place in range(len(coding.names))]
+        return found | {"kind": "mask", "classes": coding.names, "codes": values, "of_colors": coding.of_colors}
+    width = output.shape[-1] if output.dim() == 2 else 1 if output.dim() == 1 else None
+    loss, targets = session.work.loss, known_targets(train)
+    task = loss.task if loss is not None else None
+    if width == len(names) > 1 and (task == "binary" or (targets is not None and targets.dim() > 1)):
+        return found | {"kind": "labels", "classes": names}
+    if task != "regression" and len(names) > 1 and width in {len(names), 1 if len(names) == 2 else -1}:
+        is_shares = loss is not None and loss.user_defined and width == len(names) and _are_shares(output.double())
+        return found | {"kind": "classes", "classes": names, "are_probabilities": is_shares}
+    columns = splits.target_names if width == len(splits.target_names or []) else None
+    return found | {"kind": "numbers", "names": columns}
+
+
+def _are_shares(output: Tensor) -> bool:
+    """Return whether each row, (rows, classes), sums to 1 without a negative number: a loss of the user's took them."""
+    return bool((output >= 0).all()) and bool(((output.sum(1) - 1).abs() < SUMS).all())

@@ -1,0 +1,108 @@
+"""Assembly of `predict.py`: the frame, one file for the kind of input and one for the kind of answer, in one text.
+
+What reads raw inputs is the source of the modules that read them for training, so that both are one code.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+PREDICT = "predict.py"
+HERE = "trainwright.trainer.prediction"
+DATA = "trainwright.trainer.data"
+TABLE, PICTURE, TEXT = f"{DATA}.table.transform", f"{DATA}.images.decoding", f"{DATA}.text.transform"
+
+
+class Part(NamedTuple):
+    """A kind of input or of answer."""
+
+    kind: str
+    """Its class."""
+    modules: tuple[str, ...]
+    needs: str = ""
+    """Packages beside numpy."""
+    example: str = ""
+    """An argument, for the lines of use."""
+
+
+INPUTS = {
+    "table": Part("TableRows", (TABLE, f"{HERE}.tables"), example="rows.csv"),
+    "picture": Part("PictureRows", (PICTURE, f"{HERE}.pictures"), "pillow", "picture.png"),
+    "text": Part("TextRows", (TEXT, f"{HERE}.texts"), example='"some words"'),
+    "series": Part("SeriesRows", (TABLE, f"{HERE}.tables", f"{HERE}.series"), example="rows.csv"),
+    "prompt": Part("PromptRows", (TEXT, f"{HERE}.prompts"), example='"some words"'),
+    "own": Part("OwnRows", (f"{HERE}.own",), example="INPUT"),
+    "array": Part("ArrayRows", (f"{HERE}.arrays",), example="samples.npy"),
+}
+ANSWERS = {
+    "classes": Part("ClassAnswers", (f"{HERE}.classes",)),
+    "labels": Part("LabelAnswers", (f"{HERE}.labels",)),
+    "numbers": Part("NumberAnswers", (f"{HERE}.numbers",)),
+    "forecast": Part("ForecastAnswers", (f"{HERE}.forecasts",)),
+    "written": Part("WrittenAnswers", (f"{HERE}.prompts",)),
+    "own": Part("OwnAnswers", (f"{HERE}.own",)),
+    "mask": Part("MaskAnswers", (f"{HERE}.masks",), "pillow"),
+}
+
+
+def use_of(given: str) -> str:
+    """Return the command that answers an input of a kind."""
+    return f"python {PREDICT} {INPUTS[given].example}"
+
+
+def assembled(given: str, answer: str, about: str) -> str:
+    """Return the text of predict.py.
+
+    Args:
+        given: kind of input, of INPUTS.
+        answer: kind of answer, of ANSWERS.
+        about: what it says of itself, for the head and the help.
+    """
+    rows, answers = INPUTS[given], ANSWERS[answer]
+    names = [f"{HERE}.frame", *rows.modules, *answers.modules]
+    texts = [_source(name) for name in dict.fromkeys(names)]
+    trees = [ast.parse(text) for text in texts]
+    bodies = "\n\n\n".join(_body(*one) for one in zip(texts, trees, strict=True))
+    tail = f'    sys.exit(main({rows.kind}, {answers.kind}, __doc__ or "", sys.argv[1:]))'
+    head = f'"""{about}"""\n\nfrom __future__ import annotations\n\n{_imports(trees)}'
+    return f'{head}\n\n{bodies}\n\n\nif __name__ == "__main__":\n{tail}\n'
+
+
+def _source(module: str) -> str:
+    spec = find_spec(module)
+    assert spec is not None, module  # noqa: S101 - it is ours
+    assert spec.origin is not None, module  # noqa: S101 - it is a file
+    return Path(spec.origin).read_text(encoding="utf-8")
+
+
+def _is_import(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def _imports(trees: Iterable[ast.Module]) -> str:
+    """Return the imports of all modules, each once; none of ours."""
+    lines: set[str] = set()
+    named: dict[str, set[str]] = {}
+    for node in (node for tree in trees for node in tree.body):
+        if isinstance(node, ast.Import):
+            lines |= {f"import {ast.unparse(alias)}" for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not (node.module or "").startswith(("trainwright", "__future__")):
+            named.setdefault(node.module or "", set()).update(map(ast.unparse, node.names))
+    found = sorted(lines) + [
+        f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(named.items())
+    ]
+    return "\n".join(found)
+
+
+def _body(text: str, tree: ast.Module) -> str:
+    """Return a module's text without its docstring, its imports and what stands there for typing alone."""
+    left_out: set[int] = set()
+    for place, node in enumerate(tree.body):
+        is_docstring = place == 0 and isinstance(node, ast.Expr)
+        if is_docstring or _is_import(node) or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            left_out.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return "\n".join(line for n, line in enumerate(text.splitlines(), 1) if n not in left_out).strip()

@@ -1,0 +1,257 @@
+"""Frame of `predict.py`: its command line, the model's program, and how answers are printed."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Inputs = dict[str, Array]
+SCHEMA, WRONG_INPUT = "schema.json", 2
+TYPES = {
+    "tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16, "tensor(bool)": np.bool_,
+    "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(int16)": np.int16, "tensor(int8)": np.int8,
+    "tensor(uint8)": np.uint8,
+}  # fmt: skip
+MOST_SCORES = 20
+"""Classes whose probabilities are answered, the likeliest first."""
+Option = tuple[str, type, Any, str]
+"""Name, kind, default and meaning of an option of the command line."""
+
+
+class WrongInputError(Exception):
+    """An input is not what the model takes: the value, the rule, and what to do."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(what)
+        self.remedy = remedy
+
+
+@dataclass
+class Sample:
+    """What is known of one input beside its numbers."""
+
+    place: dict[str, Any]
+    """What names it among the answers: its row and further columns, its file, its text."""
+    notes: list[str] = field(default_factory=list)
+    """What a reader of its answer should know."""
+    details: dict[str, Any] = field(default_factory=dict)
+    """What its answer needs: the picture's own size, the times of a series."""
+
+
+Batch = tuple[list[Sample], Inputs]
+"""Inputs that are predicted together, by name, (samples, ...) each."""
+
+
+class Rows(Protocol):
+    """What a user has, as the program's inputs."""
+
+    takes: ClassVar[str]
+    """What is given, for the help."""
+
+    def __init__(self, schema: dict[str, Any], folder: Path) -> None: ...
+
+    def batches(self, given: Sequence[str]) -> Iterator[Batch]:
+        """Yield the inputs that arguments name. Raises WrongInputError."""
+        ...
+
+
+class Answers(Protocol):
+    """What a user wants, of the program's outputs."""
+
+    options: ClassVar[tuple[Option, ...]]
+
+    def __init__(self, schema: dict[str, Any], folder: Path, options: Mapping[str, Any]) -> None: ...
+
+    def __call__(self, program: Program, batch: Batch) -> tuple[list[dict[str, Any]], Array]:
+        """Return each sample's answer, as JSON, and the outputs, (samples, ...)."""
+        ...
+
+    def flat(self, answer: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return an answer as lines of a table: one, or several."""
+        ...
+
+
+class Program:
+    """The model's program: run by ONNX Runtime, or by torch where it is a `.pt2`.
+
+    Args:
+        path: its file.
+        names: of its inputs, in the order in which torch takes them.
+        threads: of one run; None: as many as the library takes.
+
+    Attributes:
+        batch: how many rows it takes at a time; None: any number.
+    """
+
+    def __init__(self, path: Path, names: Sequence[str] = (), threads: int | None = None) -> None:
+        self.batch: int | None = None
+        self.types: dict[str, Any] = dict.fromkeys(names)
+        if path.suffix != ".onnx":
+            os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"  # numbers alone are read
+            import torch
+
+            self.torch: Any = torch
+            self.module: Any = torch.export.load(path).module(check_guards=False)
+            return
+        import onnxruntime
+
+        onnxruntime.set_default_logger_severity(3)
+        options = onnxruntime.SessionOptions()
+        if threads is not None:
+            options.intra_op_num_threads = options.inter_op_num_threads = threads
+        self.torch = None
+        self.session: Any = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        self.types = {given.name: TYPES[given.type] for given in self.session.get_inputs()}
+        first = [given.shape[0] for given in self.session.get_inputs() if given.shape]
+        self.batch = next((size for size in first if isinstance(size, int)), None)
+
+    def __call__(self, inputs: Mapping[str, Array]) -> Array:
+        """Return the first output, (rows, ...), for inputs (rows, ...) by name, or in the program's order."""
+        named = inputs if set(self.types) <= inputs.keys() else dict(zip(self.types, inputs.values(), strict=False))
+        feed = {name: np.ascontiguousarray(named[name], dtype=kind) for name, kind in self.types.items()}
+        count = len(next(iter(feed.values())))
+        size = self.batch or max(count, 1)
+        parts = [
+            self._run({name: _filled(value[at : at + size], size) for name, value in feed.items()})
+            for at in range(0, count, size)
+        ]
+        return (parts[0] if len(parts) == 1 else np.concatenate(parts))[:count]
+
+    def _run(self, feed: Inputs) -> Array:
+        if self.torch is None:
+            return np.asarray(self.session.run([self.session.get_outputs()[0].name], feed)[0])
+        with self.torch.no_grad():
+            found = self.module(*(self.torch.from_numpy(value) for value in feed.values()))
+        first = found if isinstance(found, self.torch.Tensor) else found[0]
+        return np.asarray((first.float() if first.dtype == self.torch.bfloat16 else first).numpy())
+
+
+def _filled(rows: Array, size: int) -> Array:
+    """Return rows repeated up to the number that the program takes."""
+    return rows if len(rows) == size else np.resize(rows, (size, *rows.shape[1:]))
+
+
+def finite(outputs: Array, samples: Sequence[Sample]) -> Array:
+    """Return outputs (samples, ...) as float64. Raises WrongInputError for a sample with one that is not finite."""
+    found = np.asarray(outputs, dtype=np.float64)
+    for sample, one in zip(samples, found, strict=True):
+        if not np.isfinite(one).all():
+            raise WrongInputError(
+                f"{named(sample)}: the model gives no finite number for it.", "Look for absurd values in this input."
+            )
+    return found
+
+
+def probabilities(scores: Array, classes: int) -> Array:
+    """Return probabilities (rows, classes) of scores (rows, classes), or of one score a row between two classes."""
+    scores = scores.reshape(len(scores), -1)
+    if scores.shape[1] == 1 and classes == 2:
+        scores = np.concatenate([np.zeros_like(scores), scores], axis=1)
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def chosen(shares: Sequence[float], classes: Sequence[str]) -> dict[str, Any]:
+    """Return the likeliest class with its probability, and those of the likeliest ones, of (classes,)."""
+    order = sorted(range(len(shares)), key=lambda place: -shares[place])[:MOST_SCORES]
+    scores = {classes[place]: shares[place] for place in order}
+    return {"label": classes[order[0]], "probability": shares[order[0]], "scores": scores}
+
+
+def named(sample: Sample) -> str:
+    """Return what an input is called in a message."""
+    return next((f"{key} {value}" if key == "row" else str(value)[:60] for key, value in sample.place.items()), "input")
+
+
+def parser_of(rows: type[Rows], answers: type[Answers], about: str) -> argparse.ArgumentParser:
+    """Return the command line."""
+    parser = argparse.ArgumentParser(
+        prog="predict.py", description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("input", nargs="+", metavar="INPUT", help=rows.takes)
+    parser.add_argument("--json", action="store_true", help="print a JSON object for each input; else a CSV table")
+    parser.add_argument("--outputs", type=Path, metavar="FILE.npy", help="write the program's outputs too")
+    parser.add_argument("--inputs", type=Path, metavar="FILE.npz", help="write what the program is given too")
+    for name, kind, default, meaning in answers.options:
+        parser.add_argument(f"--{name}", type=kind, default=default, help=f"{meaning} (default: {default})")
+    return parser
+
+
+def main(rows: type[Rows], answers: type[Answers], about: str, arguments: Sequence[str]) -> int:
+    """Print the answers; return the exit status: 0, or 2 where an input is not what the model takes."""
+    given = parser_of(rows, answers, about).parse_args(arguments)
+    folder = Path(__file__).resolve().parent
+    schema = json.loads((folder / SCHEMA).read_text(encoding="utf-8"))
+    try:
+        program = Program(folder / schema["program"]["file"], schema["program"]["inputs"])
+        answer, printer = answers(schema, folder, vars(given)), Printer(as_json=given.json)
+        kept = [_answered(program, answer, printer, batch) for batch in rows(schema, folder).batches(given.input)]
+        if not kept:
+            raise WrongInputError("There is nothing to predict.", rows.takes)
+        for path, values in ((given.outputs, [one for _, one in kept]), (given.inputs, [one for one, _ in kept])):
+            if path is not None:
+                _write(path, values)
+    except WrongInputError as problem:
+        sys.stderr.write(f"{problem}\n{problem.remedy}\n")
+        return WRONG_INPUT
+    except ImportError as problem:
+        sys.stderr.write(f"{problem}. predict.py needs {schema['needs']}.\npip install {schema['needs']}\n")
+        return WRONG_INPUT
+    return 0
+
+
+def _answered(program: Program, answers: Answers, printer: Printer, batch: Batch) -> tuple[Inputs, Array]:
+    found, outputs = answers(program, batch)
+    for sample, answer in zip(batch[0], found, strict=True):
+        printer.show(sample, answer, answers.flat(answer))
+    return batch[1], outputs
+
+
+def _write(path: Path, values: Iterable[Any]) -> None:
+    """Write arrays of all batches: outputs as .npy, inputs by name as .npz; those of other shapes filled with zeros."""
+    values = list(values)
+    if not isinstance(values[0], dict):
+        np.save(path, _joined(values))
+        return
+    arrays: dict[str, Any] = {name: _joined([one[name] for one in values]) for name in values[0]}
+    np.savez(path, **arrays)
+
+
+def _joined(arrays: Sequence[Array]) -> Array:
+    sizes = np.max([one.shape[1:] for one in arrays], axis=0, initial=0)
+    wide = [np.pad(one, [(0, 0), *((0, int(most) - have) for most, have in zip(sizes, one.shape[1:], strict=True))])
+            for one in arrays]  # fmt: skip
+    return np.concatenate(wide)
+
+
+class Printer:
+    """Prints answers as they come: a table, or a JSON object in each line; notes of a table go to standard error."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
+        self.table: csv.DictWriter[str] | None = None
+
+    def show(self, sample: Sample, answer: dict[str, Any], lines: Sequence[dict[str, Any]]) -> None:
+        """Print an answer."""
+        if self.as_json:
+            one = {"input": sample.place, "answer": answer, **({"notes": sample.notes} if sample.notes else {})}
+            sys.stdout.write(json.dumps(one, ensure_ascii=False, allow_nan=False, default=str) + "\n")
+            return
+        for note in sample.notes:
+            sys.stderr.write(f"{named(sample)}: {note}\n")
+        for line in lines:
+            cells = {**sample.place, **line}
+            if self.table is None:
+                self.table = csv.DictWriter(sys.stdout, list(cells), restval="", extrasaction="ignore")
+                self.table.writeheader()
+            self.table.writerow(cells)

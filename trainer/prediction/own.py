@@ -1,0 +1,72 @@
+"""Raw inputs and answers by functions of the user's, which are shipped as source beside this file."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from trainwright.trainer.prediction.frame import Array, Batch, Inputs, Option, Program, Sample, WrongInputError, finite
+
+
+def shipped_function(entry: str, folder: Path) -> Any:
+    """Return the function that `file.py:name` names below a folder, whose files it may import."""
+    place, _, name = entry.partition(":")
+    sys.path.insert(0, str((folder / place).parent))
+    spec = importlib.util.spec_from_file_location(Path(place).stem, folder / place)
+    if spec is None or spec.loader is None:
+        raise WrongInputError(f"{place} is no file of Python.", "Take the folder as it was released.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
+class OwnRows:
+    """Inputs that the user's `prepare` turns into a sample each."""
+
+    takes: ClassVar[str] = "inputs as the user's prepare takes them: each argument is one"
+
+    def __init__(self, schema: dict[str, Any], folder: Path) -> None:
+        self.names = schema["program"]["inputs"]
+        self.prepare = shipped_function(schema["own"]["prepare"], folder)
+
+    def batches(self, given: Sequence[str]) -> Iterator[Batch]:
+        """Yield samples one by one, by the names of the model's inputs. Raises WrongInputError for what it refuses."""
+        for argument in given:
+            try:
+                made = self.prepare(argument)
+            except Exception as problem:
+                raise WrongInputError(
+                    f"{argument[:60]}: {problem or type(problem).__name__}",
+                    "The folder's code says what prepare takes.",
+                ) from problem
+            yield [Sample({"input": argument})], self._named(made)
+
+    def _named(self, made: Any) -> Inputs:
+        listed = made if isinstance(made, tuple | list) and len(self.names) > 1 else (made,)
+        named = made if isinstance(made, Mapping) else dict(zip(self.names, listed, strict=True))
+        return {name: np.asarray(named[name])[None] for name in self.names}
+
+
+class OwnAnswers:
+    """What the user's `present` makes of each output."""
+
+    options: ClassVar[tuple[Option, ...]] = ()
+
+    def __init__(self, schema: dict[str, Any], folder: Path, options: Mapping[str, Any]) -> None:  # noqa: ARG002
+        self.present = shipped_function(schema["answer"]["present"], folder)
+
+    def __call__(self, program: Program, batch: Batch) -> tuple[list[dict[str, Any]], Array]:
+        """Return each sample's answer as `present` gives it, and the outputs."""
+        outputs = program(batch[1])
+        found = [self.present(one) for one in finite(outputs, batch[0])]
+        return [one if isinstance(one, dict) else {"value": one} for one in found], outputs
+
+    def flat(self, answer: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the answer."""
+        return [answer]

@@ -1,0 +1,108 @@
+"""Rows of a table, as the user has them: a CSV file, JSON lines, or one row as JSON."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+from trainwright.trainer.data.table.transform import EPOCH, TORN, Row, begun, encode_rows, opened, read_rows
+from trainwright.trainer.prediction.frame import Batch, Sample, WrongInputError
+
+AT_ONCE = 1024
+DELIMITERS = (",", ";", "\t", "|")
+
+
+class TableRows:
+    """Rows of a table. Columns that the model does not take name the row among the answers."""
+
+    takes: ClassVar[str] = "a file of rows (CSV with any delimiter, .jsonl, .json), or one row as JSON"
+
+    def __init__(self, schema: dict[str, Any], folder: Path) -> None:  # noqa: ARG002 - as of the others
+        self.schema, self.columns = schema, schema["columns"]
+        self.names = [column["name"] for column in self.columns]
+
+    def batches(self, given: Sequence[str]) -> Iterator[Batch]:
+        """Yield rows. Raises WrongInputError."""
+        for argument in given:
+            file, first, rows = {"file": argument} if len(given) > 1 else {}, 1, read_any(argument, self.schema)
+            while True:
+                with guarded(argument, self.schema):
+                    some = list(islice(rows, AT_ONCE))
+                    inputs = encode_rows(some, self.schema, first)
+                if not some:
+                    break
+                samples = [self._sample(row, {"row": first + place, **file}) for place, row in enumerate(some)]
+                for sample, row, numbers in zip(samples, some, inputs.tolist(), strict=True):
+                    sample.notes += odd_values(row, numbers, self.columns)
+                yield samples, {"input": inputs}
+                first += len(some)
+
+    def _sample(self, row: Row, place: dict[str, Any]) -> Sample:
+        return Sample(place | {name: cell for name, cell in row.items() if name not in self.names})
+
+
+@contextmanager
+def guarded(argument: str, schema: dict[str, Any]) -> Iterator[None]:
+    """Raise WrongInputError for what is no file of the model's rows."""
+    columns = ", ".join(column["name"] for column in schema["columns"])
+    try:
+        yield
+        return
+    except UnicodeDecodeError as problem:
+        what, remedy = f"it is no text in {problem.encoding} ({problem.reason})", "Save it as CSV in UTF-8."
+    except OSError as problem:
+        what, remedy = problem.strerror or str(problem), "Name a file of rows, or give one row as JSON."
+    except (ValueError, csv.Error, *TORN) as problem:
+        what, remedy = str(problem), f"Correct it; the model takes the columns {columns}."
+    raise WrongInputError(f"{argument[:60]}: {what}.", remedy)
+
+
+def read_any(argument: str, schema: dict[str, Any]) -> Iterator[Row]:
+    """Yield the rows of a file, or of JSON in the argument itself. Raises errors of these."""
+    path, text = Path(argument), argument.lstrip()
+    if text.startswith(("{", "[")) or path.suffix == ".json":
+        found = json.loads(path.read_text(encoding="utf-8-sig") if path.suffix == ".json" else text)
+        rows = found if isinstance(found, list) else [found]
+        if not all(isinstance(row, dict) for row in rows):
+            raise ValueError("it is no object of columns, and no list of them")
+        yield from rows
+    elif path.suffix in {".jsonl", ".ndjson"}:
+        yield from read_rows(path, schema)
+    else:
+        yield from read_rows(path, schema | {"delimiter": delimiter_of(path, schema)})
+
+
+def delimiter_of(path: Path, schema: dict[str, Any]) -> str:
+    """Return the delimiter under which a file has most of the model's columns; that of training where it is one."""
+    usual, wanted = schema.get("delimiter") or ",", {column["name"] for column in schema["columns"]}
+    names = schema.get("names") if not schema.get("header") else None
+    found: dict[str, int] = {}
+    for delimiter in dict.fromkeys((usual, *DELIMITERS)):
+        with opened(path, schema.get("encoding") or "utf-8-sig") as file:
+            cells: list[str] = next((one for one in begun(file, schema | {"delimiter": delimiter})[1] if one), [])
+        has = {cell.strip() for cell in cells}
+        found[delimiter] = len(has & wanted) if names is None else -abs(len(cells) - len(names))
+    return max(found, key=lambda one: found[one])
+
+
+def odd_values(row: Row, numbers: Sequence[float], columns: Sequence[dict[str, Any]]) -> list[str]:
+    """Return a note for each value that training did not meet: a new category, a number beyond its range."""
+    found, at = [], 0
+    for column in columns:
+        value, cell = numbers[at], row.get(column["name"])
+        at += column["width"]
+        if column["kind"] == "category" and value < 0:
+            found.append(f"{column['name']}: {str(cell)[:40]!r} is not in the training data")
+        low, high = column.get("range") or (-math.inf, math.inf)
+        if not math.isnan(value) and not low <= value <= high:
+            reach = [date.fromordinal(int(one) + EPOCH).isoformat() if column["kind"] == "date" else f"{one:.7g}"
+                     for one in (low, high)]  # fmt: skip
+            found.append(f"{column['name']}: {str(cell)[:40]} is beyond the training data ({reach[0]} to {reach[1]})")
+    return found
