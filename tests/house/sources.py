@@ -19,6 +19,18 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Return all nodes of a file's syntax tree: walking one takes as long as parsing it."""
+    return tuple(ast.walk(parsed(path)))
+
+
+def called(node: ast.AST) -> str:
+    """Return the last name of what a node calls; empty for what is no call by a name."""
+    function = node.func if isinstance(node, ast.Call) else None
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
 def tracked(*places: str) -> list[Path]:
     """Return the tracked files, or those under some places; skip where git knows of none."""
     listed = subprocess.run(["git", "ls-files", "-z", *places], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -10,8 +10,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from tests.house.sources import ROOT, nodes_of
 
-ROOT = Path(__file__).parent.parent.parent
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
 LAYERS = ("trainer", "tools")
 TYPED = [("tools", "tools.gates", True)]
@@ -24,9 +24,9 @@ def imports_of(layer: str, *, typing: bool) -> Iterator[Import]:
     """Yield every import of one module of a layer by another."""
     modules = {_module(path): path for path in (ROOT / layer).rglob("*.py")}
     for module, path in modules.items():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        left_out = set() if typing else {id(node) for block in _typing_blocks(tree) for node in ast.walk(block)}
-        for node in ast.walk(tree):
+        nodes = [node for node in nodes_of(path) if isinstance(node, ast.Import | ast.ImportFrom | ast.If)]
+        left_out = set() if typing else {id(node) for block in _typing_blocks(nodes) for node in ast.walk(block)}
+        for node in nodes:
             if id(node) in left_out:
                 continue
             for name in _named(node):
@@ -40,8 +40,8 @@ def _module(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _typing_blocks(tree: ast.AST) -> Iterator[ast.If]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+def _typing_blocks(nodes: list[ast.AST]) -> Iterator[ast.If]:
+    return (node for node in nodes if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING")
 
 
 def _named(node: ast.AST) -> list[str]:

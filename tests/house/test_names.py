@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import LONGEST_FIRST
-from tests.house.sources import ROOT, named, parsed, sources
+from tests.house.sources import ROOT, named, nodes_of, parsed, sources
 
 import trainwright
 from trainwright.server.surface import TOOLS
@@ -44,7 +44,7 @@ def test_no_string_names_a_module_of_the_package():
         f"{named(path)}:{node.lineno}: {node.value[:60]!r}"
         for path in FILES
         if not path.as_posix().endswith(ALONE)
-        for node in ast.walk(parsed(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and MODULE.search(node.value)
     ]
     assert not named
@@ -78,10 +78,9 @@ def test_the_files_that_begin_first_are_there():
 
 def _patched(path: Path) -> Iterator[tuple[int, str, str]]:
     """Yield line, module and name wherever a file replaces what a module of the package holds."""
-    tree = parsed(path)
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    imports = [node for node in nodes_of(path) if isinstance(node, ast.ImportFrom)]
     modules = {alias.asname or alias.name: f"{node.module}.{alias.name}" for node in imports for alias in node.names}
-    for node in ast.walk(tree):
+    for node in nodes_of(path):
         match node:
             case (
                 ast.Call(func=ast.Attribute(attr="setattr"), args=[ast.Name(id=place), ast.Constant(value=name), *_])
@@ -94,7 +93,7 @@ def _patched(path: Path) -> Iterator[tuple[int, str, str]]:
 def _imported(path: Path) -> Iterator[tuple[int, str, str]]:
     """Yield line, module and name of every import from the package."""
     own = f"{trainwright.__name__}."
-    for node in ast.walk(parsed(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(own):
             yield from ((node.lineno, str(node.module), alias.name) for alias in node.names)
         elif isinstance(node, ast.Import):
@@ -112,11 +111,11 @@ def _names(module: str) -> frozenset[str]:
     modules = {path.stem for path in base.glob("*") if path.suffix == ".py" or path.is_dir()}
     if not file.exists():
         return frozenset(modules)
-    return frozenset(modules | set(_bound(parsed(file).body)))
+    return frozenset(modules | set(_bound(file)))
 
 
-def _bound(statements: list[ast.stmt]) -> Iterator[str]:
-    for node in (node for statement in statements for node in ast.walk(statement)):
+def _bound(path: Path) -> Iterator[str]:
+    for node in nodes_of(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.Import | ast.ImportFrom):
@@ -131,7 +130,7 @@ def nodes():
     return [
         (f"{named(path)}:{node.lineno}", node)
         for path in sources()
-        for node in ast.walk(parsed(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.keyword | ast.Call)
     ]
 

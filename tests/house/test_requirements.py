@@ -58,23 +58,33 @@ def suite(pytester, monkeypatch):
 SHOWS_ONE = "@pytest.mark.requirement('ONE-1')\ndef test_a(): pass\ndef test_b(): pass"
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["in one process", "in two"])
-def test_a_due_requirement_is_shown_by_a_test_that_ran(suite, workers):
-    assert suite(SHOWS_ONE, *workers).ret == pytest.ExitCode.OK
+def test_a_due_requirement_is_shown_by_a_test_that_ran(suite):
+    assert suite(SHOWS_ONE).ret == pytest.ExitCode.OK
     for body, more in (
         ("def test_b(): pass", []),
         (SHOWS_ONE, ["-k", "test_b"]),
         ("@pytest.mark.skip(reason='no')\n" + SHOWS_ONE, []),
         ("@pytest.mark.companions('no_such')\n" + SHOWS_ONE, []),
     ):
-        result = suite(body, *workers, *more)
+        result = suite(body, *more)
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.assert_outcomes(passed=1, skipped="skip" in body or "companions" in body)
         result.stdout.fnmatch_lines("*requirements of done issues: ONE-1.*")
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["in one process", "in two"])
-def test_a_deselected_test_shows_it_for_a_week_after_the_nightly_has_passed_it(suite, pytester, workers):
+def written(pytester, day):
+    part = {"commit_date": day.isoformat(), "shown": ["tests/test_a.py::test_a"]}
+    (pytester.path / "tests" / "nightly.json").write_text(json.dumps({"parts": {"long": part}}))
+
+
+def test_what_the_tests_of_two_processes_and_the_nightly_have_shown_is_added_up(suite, pytester):
+    assert suite(SHOWS_ONE, "-n", "2").ret == pytest.ExitCode.OK
+    assert suite(SHOWS_ONE, "-n", "2", "-k", "test_b").ret == pytest.ExitCode.TESTS_FAILED
+    written(pytester, dt.datetime.now(tz=dt.UTC))
+    assert suite(SHOWS_ONE, "-n", "2", "-k", "test_b").ret == pytest.ExitCode.OK
+
+
+def test_a_deselected_test_shows_it_for_a_week_after_the_nightly_has_passed_it(suite, pytester):
     """The week ends with the date of the commit at hand, so that an old checkout passes as it did."""
     day = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
     dated = {"GIT_COMMITTER_DATE": day.isoformat(), "GIT_AUTHOR_DATE": day.isoformat()}
@@ -83,12 +93,11 @@ def test_a_deselected_test_shows_it_for_a_week_after_the_nightly_has_passed_it(s
         subprocess.run(["git", *words], cwd=pytester.path, env=os.environ | dated, check=True)
     ended = {}
     for days in (0, 7, 8):
-        part = {"commit_date": (day - dt.timedelta(days=days)).isoformat(), "shown": ["tests/test_a.py::test_a"]}
-        (pytester.path / "tests" / "nightly.json").write_text(json.dumps({"parts": {"long": part}}))
-        ended[days] = suite(SHOWS_ONE, *workers, "-k", "test_b").ret
+        written(pytester, day - dt.timedelta(days=days))
+        ended[days] = suite(SHOWS_ONE, "-k", "test_b").ret
     assert ended == {0: pytest.ExitCode.OK, 7: pytest.ExitCode.OK, 8: pytest.ExitCode.TESTS_FAILED}
     shutil.rmtree(pytester.path / ".git")
-    assert suite(SHOWS_ONE, *workers, "-k", "test_b").ret == pytest.ExitCode.TESTS_FAILED, "without git it is today"
+    assert suite(SHOWS_ONE, "-k", "test_b").ret == pytest.ExitCode.TESTS_FAILED, "without git it is today"
 
 
 def test_an_unknown_id_fails_the_collection(suite):

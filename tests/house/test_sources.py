@@ -12,7 +12,7 @@ from collections import Counter
 
 import pytest
 import yaml
-from tests.house.sources import ROOT, named, parsed, sources, tracked
+from tests.house.sources import ROOT, called, named, nodes_of, parsed, sources, tracked
 
 from trainwright.trainer.base.secret_scan import found_secrets
 
@@ -85,9 +85,9 @@ def test_what_is_written_for_the_user_is_scanned():
     """Server and tools write by `write_generated`, `write_report` or `masked`; listed are the files with records."""
     found = set()
     for path in sources("tools", "server"):
-        for node in ast.walk(parsed(path)):
-            called = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
-            if called in {"write_text", "write_bytes", "write_atomically"} and "masked(" not in ast.unparse(node):
+        for node in nodes_of(path):
+            writes = called(node) in {"write_text", "write_bytes", "write_atomically"}
+            if writes and "masked(" not in ast.unparse(node):
                 found.add(named(path))
     assert found == RECORDS
 
@@ -109,12 +109,12 @@ def test_environment_files_are_ignored_and_examples_are_not():
 
 def test_nothing_reads_or_writes_pickles():
     for path in sources():
-        for node in ast.walk(parsed(path)):
+        for node in nodes_of(path):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
             module = getattr(node, "module", None) or ""
             assert not {"pickle", "cloudpickle", "dill", "joblib"} & {module, *names}, path
-            called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-            assert called not in {"torch.load", "torch.save"}, f"{path}: {called}"
+            dotted = ast.unparse(node.func) if called(node) in {"load", "save"} else ""
+            assert dotted not in {"torch.load", "torch.save"}, f"{path}: {dotted}"
 
 
 def test_files_can_be_read_in_one_go():
@@ -178,6 +178,7 @@ def test_the_light_modules_of_the_engine_need_neither_torch_nor_the_server_side(
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_importing_all_of_the_engine_leaves_the_server_side_out():
     loaded = _loaded_after_importing(_modules("trainer"))
     assert not loaded & {"mcp", "sqlalchemy", "alembic"}

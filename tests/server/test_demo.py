@@ -7,6 +7,8 @@ import sys
 import pytest
 
 from trainwright.server import cli
+from trainwright.server.commands.demo import DemoAgent
+from trainwright.server.commands.transcript import Transcript
 from trainwright.tools.projects import create_project
 from trainwright.tools.workspace import Workspace
 
@@ -28,6 +30,26 @@ ARTIFACTS = {
 }
 
 
+class Halting(DemoAgent):
+    """The demonstration's agent, who stops where the server says how to go on: `next` is followed in the walks."""
+
+    async def follow(self, answer):
+        self.proposed = answer["next"]
+
+
+@pytest.mark.requirement("GATE-2")
+async def test_it_takes_a_free_name_and_is_refused_what_the_gates_forbid(in_memory, capsys):
+    async with in_memory() as agent:
+        await agent.project("digits")
+        demo = Halting(agent.client, Transcript())
+        assert await demo.run() == "digits-2"
+    assert demo.proposed["tool"] == "advance"
+    shown = capsys.readouterr().out
+    assert shown.count("<- REFUSED ") == 3
+    assert "planning.smoke_run_passed: measured no smoke run" in shown
+
+
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.requirement("PHASE-1", "PHASE-2", "PHASE-3", "PHASE-4", "PHASE-5", "PHASE-6", "GATE-2", "REPRO-5", "MCP-2")
 def test_the_demonstration_takes_digits_through_all_phases_in_a_workspace_that_is_in_use(workspace, iris):

@@ -20,8 +20,8 @@ HEAVY = ("torch", "transformers", "accelerate", "tensorflow", "lightning", "hugg
 
 @pytest.mark.parametrize("mode", ["legacy", "auto", "2026-07-28"])
 @pytest.mark.requirement("MCP-1")
-async def test_old_and_new_protocol_serve_the_same(over_stdio, mode):
-    async with over_stdio(mode=mode) as agent:
+async def test_old_and_new_protocol_serve_the_same(warm_stdio, mode):
+    async with warm_stdio(mode=mode) as agent:
         assert len((await agent.client.list_tools()).tools) == len(TOOLS)
         assert (await agent.get("project_status"))["projects"] == []
         said = await agent.refusal("run_status", run_id="nope")
@@ -57,22 +57,22 @@ def test_mcp_dev_leaves_the_environment_as_it_was_installed():
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["uv"]["managed"] is False
 
 
-async def test_the_workspace_is_not_made_before_a_call_needs_it(over_stdio, workspace):
+async def test_a_server_makes_its_workspace_when_a_call_needs_it_never_loads_torch_and_ends_with_its_client(
+    over_stdio, server_process, workspace
+):
     async with over_stdio() as agent:
         await agent.client.list_tools()
         await agent.read("read_document")
         assert not workspace.exists()
         await agent.get("project_status")
         assert workspace.is_dir()
-
-
-async def test_the_server_process_never_loads_the_heavy_libraries(over_stdio, server_process):
-    async with over_stdio() as agent:
         await agent.project()
         await agent.refusal("start_training", project="iris", kind="baseline")
         await agent.get("project_status", project="iris")
-        mapped = {Path(region.path).name for region in server_process().memory_maps()}
+        process = server_process()
+        mapped = {Path(region.path).name for region in process.memory_maps()}
     assert not [name for name in mapped if name.startswith("libtorch")]
+    assert psutil.wait_procs([process], timeout=20)[0]
 
 
 def test_importing_the_whole_server_leaves_the_heavy_libraries_and_the_database_alone():
@@ -118,10 +118,3 @@ def test_nothing_but_the_protocol_reaches_stdout(serve_command):
 
 def initialize():
     return {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-
-
-async def test_the_server_ends_with_its_client(over_stdio, server_process):
-    async with over_stdio() as agent:
-        await agent.get("project_status")
-        process = server_process()
-    assert psutil.wait_procs([process], timeout=20)[0]

@@ -90,8 +90,8 @@ async def test_a_cancelled_wait_reports_progress_and_leaves_the_run_going(in_mem
 
 
 @pytest.mark.requirement("MCP-3", "TRAIN-10")
-async def test_a_server_killed_during_training_loses_nothing(over_stdio, server_process, iris):
-    async with over_stdio() as agent:
+async def test_a_server_killed_during_training_loses_nothing(warm_stdio, server_process, iris):
+    async with warm_stdio() as agent:
         await agent.project(config={**iris, "training": LONG, "early_stopping": {"enabled": False}})
         view = await agent.get("start_training", project="iris", kind="smoke", max_steps=10**9)
         run_id = view["run_id"]
@@ -99,7 +99,7 @@ async def test_a_server_killed_during_training_loses_nothing(over_stdio, server_
         process = server_process()
         process.kill()
         psutil.wait_procs([process], timeout=20)
-    async with over_stdio() as agent:
+    async with warm_stdio() as agent:
         status = await agent.get("project_status", project="iris")
         assert [(run["run_id"], run["state"]) for run in status["runs"]] == [(run_id, "running")]
         after = await past(agent, run_id, before["step"])

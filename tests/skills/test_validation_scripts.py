@@ -97,7 +97,7 @@ def test_good_weights_are_good_with_and_without_numpy(tmp_path: Path) -> None:
 def test_broken_weights_are_named(tmp_path: Path, break_it: Callable[[Path], None], check: str, word: str) -> None:
     folder = weights(tmp_path / "model")
     break_it(folder)
-    for options in (("-P",), ("-S", "-P")):
+    for options in (None, ("-S", "-P")):
         code, answer = run("checkpoint", folder, options=options)
         assert (code, answer["checks_found"]) == (FOUND, [check]), answer
         assert word in answer["findings"][0]["found"]

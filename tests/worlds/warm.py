@@ -32,7 +32,8 @@ from typing import Any, NoReturn
 from trainwright.tools.launchers.warm import WarmProcesses
 
 ASKING = Path(__file__).with_name("asking.py")
-BEFORE_THE_START = ("OMP_", "MKL_", "OPENBLAS_", "CUBLAS_", "CUDA", "LD_", "PYTHONPATH", "TF_")
+BEFORE_THE_START = ("OMP_", "MKL_", "OPENBLAS_", "CUDA", "LD_", "PYTHONPATH")
+"""Of cuBLAS and TensorFlow nothing: they read theirs when they begin, and no process that waits has begun with them."""
 MOST_BYTES = 1 << 16
 is_fork = False
 places: dict[str, str] = {}
@@ -56,25 +57,19 @@ def import_for_worker() -> None:
     read_ahead()
 
 
-def _import_for_conductor() -> None:
+def _import_for_server() -> None:
+    """Import what servers and conductors do: most of it is the same."""
     import optuna
 
-    from trainwright.tools import cures, hyperparameter_tuner
-
-    assert all((optuna, cures, hyperparameter_tuner))
-
-
-def _import_for_server() -> None:
     from trainwright.server import app, cli, stdio
     from trainwright.tools import cures, hyperparameter_tuner, projects, training_orchestrator, verification
 
-    assert all((app, cli, stdio, cures, hyperparameter_tuner, projects, training_orchestrator, verification))
+    assert all((optuna, app, cli, stdio, cures, hyperparameter_tuner, projects, training_orchestrator, verification))
 
 
 WORKERS = frozenset({"handover", "worker", "jobs.generation", "jobs.inspection", "jobs.validate"})
 """Modules of the engine that are started as processes."""
-IMPORTS = {"worker": import_for_worker, "conductor": _import_for_conductor, "server": _import_for_server}
-STARTS_OTHERS = frozenset({"conductor", "server"})
+IMPORTS = {"worker": import_for_worker, "server": _import_for_server}
 
 
 class Nobody(WarmProcesses):
@@ -183,7 +178,7 @@ def _role(module: str) -> str | None:
     if module.removeprefix(f"{trainer.__name__}.") in WORKERS:
         return "worker"
     conductors = {conductor.__name__, f"{cures.__name__}.conductor"}
-    return "conductor" if module in conductors else None
+    return "server" if module in conductors else None
 
 
 def _name(role: str, env: Mapping[str, str]) -> str:
@@ -191,7 +186,14 @@ def _name(role: str, env: Mapping[str, str]) -> str:
 
 
 def _fixed(env: Mapping[str, str]) -> dict[str, str]:
-    return {name: env[name] for name in sorted(env) if name.startswith(BEFORE_THE_START)}
+    """Return what stands before the start. Where nothing else is said, the other two use as many threads as OpenMP."""
+    told = {name: env[name] for name in sorted(env) if name.startswith(BEFORE_THE_START)}
+    same = told.get("OMP_NUM_THREADS")
+    return {
+        name: told[name]
+        for name in told
+        if name not in {"MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"} or told[name] != same
+    }
 
 
 def _start(role: str, env: Mapping[str, str]) -> str | None:
@@ -201,7 +203,7 @@ def _start(role: str, env: Mapping[str, str]) -> str | None:
 
     if is_fork:
         return None
-    if role in STARTS_OTHERS:  # what it starts is started warm too
+    if role == "server":  # what it starts is started warm too
         usual = worker_environment(parse_config({"model": {"use": "mlp"}, "data": {"use": "iris"}}))
         if _name("worker", usual) not in places:
             _start("worker", usual)
@@ -277,7 +279,7 @@ def _become(role: str, wanted: dict[str, Any], files: list[int], asked: socket.s
     try:
         os.chdir(wanted["cwd"])  # a folder that is gone ends the fork below: finalizing all its libraries can hang
         warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")  # that it is imported already
-        with warm() if role in STARTS_OTHERS else nullcontext():
+        with warm() if role == "server" else nullcontext():
             runpy.run_module(wanted["module"], run_name="__main__", alter_sys=True)
         code = 0
     except SystemExit as ended:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from trainwright.tools.documents import SKILL
 from trainwright.tools.training_architect.hardware import Device, accelerators, named_device
 from trainwright.trainer.base.errors import ConfigurationError, folded, near
+from trainwright.trainer.base.unchanged import while_unchanged
 from trainwright.trainer.config import load_yaml
 
 if TYPE_CHECKING:
@@ -57,6 +58,10 @@ class Gpu:
 
 def gpu_table() -> GpuTable:
     """Return the closed list. Raises ConfigurationError for a file that does not fit."""
+    return while_unchanged(GpuTable, [str(TABLE)], _read_table)
+
+
+def _read_table() -> GpuTable:
     try:
         return GpuTable.model_validate(load_yaml(TABLE.read_text(encoding="utf-8"), source=TABLE.name))
     except ValidationError as error:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from trainwright.tools.training_architect.documents import DOCUMENTS
 from trainwright.trainer.base.errors import ConfigurationError, near
+from trainwright.trainer.base.unchanged import while_unchanged
 from trainwright.trainer.config import load_yaml
 from trainwright.trainer.estimation.hardware import Accelerator
 
@@ -105,6 +106,10 @@ def accelerators(owners: Path | None = None) -> tuple[dict[str, dict[str, Any]],
 
 
 def _read(path: Path) -> Table:
+    return while_unchanged((Table, str(path)), [str(path)], lambda: _read_anew(path))
+
+
+def _read_anew(path: Path) -> Table:
     try:
         return Table.model_validate(load_yaml(path.read_text(encoding="utf-8"), source=path.name))
     except ValidationError as error:

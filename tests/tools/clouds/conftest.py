@@ -11,12 +11,22 @@ from trainwright.tools import projects
 from trainwright.tools.workspace import Workspace
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Workspace:
-    write_code(tmp_path / "code")
-    workspace = Workspace.open(tmp_path / "workspace")
+def _home(folder: Path) -> Workspace:
+    write_code(folder / "code")
+    workspace = Workspace.open(folder / "workspace")
     projects.create_project(workspace, NAME, intent="tell irises apart", goal=GOAL, config=CONFIG)
     return workspace
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Workspace:
+    return _home(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def left_alone(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """The same for all tests of a file: for what writes nothing into the project."""
+    return _home(tmp_path_factory.mktemp("home"))
 
 
 @pytest.fixture

@@ -78,12 +78,12 @@ COMMON = {"entry.sh", "trainwright.yaml", "settings.yaml", "requirements.txt", "
     ],
 )
 def test_what_the_platforms_would_accept_and_fail_at_later_is_refused_with_the_nearest(
-    home: Workspace, without_programs: None, given: dict[str, Any], what: str, nearest: str
+    left_alone: Workspace, without_programs: None, tmp_path: Path, *, given: dict[str, Any], what: str, nearest: str
 ) -> None:
-    folder = home.path.parent / "job"
+    folder = tmp_path / "job"
     options = {"platform": "modal", "gpu": "H100", **given}
     with pytest.raises(TrainwrightError) as refused:
-        render_cloud(home, read_cloud_request(project=NAME, **options), folder)
+        render_cloud(left_alone, read_cloud_request(project=NAME, **options), folder)
     assert what in refused.value.message
     assert nearest in refused.value.remedy
     assert not folder.exists(), "nothing is written before all is checked"
@@ -106,9 +106,10 @@ def test_every_gpu_of_the_list_is_an_accelerator_that_is_known() -> None:
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_each_platforms_files_hold_the_project_its_limits_and_no_secret(
-    home: Workspace, without_programs: None, platform: str
+    left_alone: Workspace, without_programs: None, tmp_path: Path, platform: str
 ) -> None:
-    texts = rendered(home, platform, home.path.parent / "job", hours=2)
+    """And its README says that nothing is reserved, and what the time-out spans."""
+    texts = rendered(left_alone, platform, tmp_path / "job", hours=2)
     assert set(texts) == COMMON | {FILES[platform]} | CLUSTERS.get(platform, set())
     definition = yaml.safe_load(texts["trainwright.yaml"])
     assert (definition["project"], definition["goal"]) == (NAME, GOAL)
@@ -127,6 +128,14 @@ def test_each_platforms_files_hold_the_project_its_limits_and_no_secret(
         assert secret in own
     assert "not made" in texts["README.md"], "checks that were not made are named"
     compile_shell(texts["entry.sh"])
+    readme = " ".join(texts["README.md"].split())
+    assert "nothing is reserved by writing a job" in readme
+    spans_all = platform in CLUSTERS
+    assert ("All starts together end 2 hours after the first" in readme) == spans_all
+    assert ("Each start ends after 2 hours at the latest" in readme) != spans_all
+    has_idle = platform in {"modal", "lambda", "runpod", "skypilot"}
+    assert ("given back after 10 minutes" in readme) == has_idle
+    assert ("has no idle time-out" in readme) != has_idle
 
 
 def test_what_the_limits_leave_goes_with_the_job_and_no_more(home: Workspace, without_programs: None) -> None:
@@ -158,21 +167,6 @@ def test_a_price_of_the_owners_file_counts_the_money_on_that_platform(home: Work
     texts = rendered(home, "runpod", home.path.parent / "lasting", spot=False)
     assert yaml.safe_load(texts["settings.yaml"])["price_per_gpu_hour"] == 0.5
     assert "money is not counted" not in texts["README.md"]
-
-
-@pytest.mark.parametrize("platform", PLATFORMS)
-def test_the_readme_says_that_nothing_is_reserved_and_what_the_time_out_spans(
-    home: Workspace, without_programs: None, platform: str
-) -> None:
-    texts = rendered(home, platform, home.path.parent / "job", hours=2)
-    readme = " ".join(texts["README.md"].split())
-    assert "nothing is reserved by writing a job" in readme
-    spans_all = platform in CLUSTERS
-    assert ("All starts together end 2 hours after the first" in readme) == spans_all
-    assert ("Each start ends after 2 hours at the latest" in readme) != spans_all
-    has_idle = platform in {"modal", "lambda", "runpod", "skypilot"}
-    assert ("given back after 10 minutes" in readme) == has_idle
-    assert ("has no idle time-out" in readme) != has_idle
 
 
 def test_git_is_where_the_owner_wants_the_code_in_a_repository(home: Workspace, without_programs: None) -> None:
@@ -265,11 +259,13 @@ def test_an_owner_who_lets_no_data_come_from_elsewhere_lets_none_there_either(
     workspace.close()
 
 
-def test_a_machine_that_keeps_nothing_is_not_said_to_resume(home: Workspace, without_programs: None) -> None:
+def test_a_machine_that_keeps_nothing_is_not_said_to_resume(
+    left_alone: Workspace, without_programs: None, tmp_path: Path
+) -> None:
     request = {"platform": "skypilot", "gpu": "L4", "spot": False}
-    kept = rendered(home, folder=home.path.parent / "kept", **request)["README.md"]
-    folder = home.path.parent / "bare"
-    bare = render_cloud(home, read_cloud_request(project=NAME, platform="skypilot", gpu="L4"), folder)
+    kept = rendered(left_alone, folder=tmp_path / "kept", **request)["README.md"]
+    folder = tmp_path / "bare"
+    bare = render_cloud(left_alone, read_cloud_request(project=NAME, platform="skypilot", gpu="L4"), folder)
     told = (folder / "README.md").read_text()
     assert "Nothing keeps the workspace" not in kept
     assert "the bits that an undisturbed run has" in kept

@@ -20,7 +20,7 @@ READ = 5_000
 """Rows whose texts are read: the first ones."""
 LEAST_SHARE = 0.01
 LEAST_CELLS = 2
-MAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]*[a-z]{2,}", re.IGNORECASE)
+MAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+\.[\w.-]*[a-z]{2,}", re.IGNORECASE)
 PHONE = re.compile(r"(?<![\w.])(?:\+\d{1,3}[ /.-]?|\(?0\d{1,4}\)?[ /.-])(?:\d[ /.-]?){6,12}(?![\w.])")
 ACCOUNT = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}\b")
 CARD = re.compile(r"(?<!\d)(?:\d[ -]?){13,19}(?!\d)")
