@@ -283,6 +283,8 @@ def dump_yaml(value: dict[str, Any]) -> str:
 
 SINCE_FIRST = ("evaluation_gate",)
 """Sections, absent by default, that configurations of earlier versions do not know."""
+KEYS_SINCE_FIRST = {"data": ("expectations", "prepare", "present"), "evaluation_gate": ("reference",)}
+"""Keys of older sections, likewise."""
 
 
 NOT_OF_A_RUN: dict[str, Any] = {
@@ -317,10 +319,9 @@ def _without_export(config: TrainingConfig) -> TrainingConfig:
 def _digest_of_all(config: TrainingConfig) -> str:
     later = {name for name in SINCE_FIRST if getattr(config, name) is None}
     left_out: dict[str, Any] = dict.fromkeys(("search", "monitoring", *later), True)
-    if config.data is not None and config.data.expectations is None:
-        left_out["data"] = {"expectations"}
-    if config.evaluation_gate is not None and config.evaluation_gate.reference is None:
-        left_out["evaluation_gate"] = {"reference"}
+    for name, keys in KEYS_SINCE_FIRST.items():
+        if (section := getattr(config, name)) is not None:
+            left_out[name] = {key for key in keys if getattr(section, key) is None}
     return digest_json(config.model_dump(mode="json", exclude=left_out | NOT_OF_A_RUN))
 
 

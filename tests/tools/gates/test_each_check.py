@@ -72,6 +72,9 @@ class Of(SimpleNamespace):
     def next_call(self) -> NextCall:
         return self.call("run_status", "")
 
+    def run(self, run_id: str) -> Any:
+        return next((one for one in vars(self).values() if isinstance(one, Of) and vars(one).get("id") == run_id), None)
+
     def part(self, kind: Any) -> Any:
         return self.parts.get(kind, kind())
 
@@ -163,7 +166,11 @@ def evidence_of(folder: Path) -> Any:
     runs = {name: run_of(name, checkpoints(folder / name)) for name in kinds}
     assessment = {"epochs": 10, "fit": "good", "recommendation": "deploy", "best_value": 0.95}
     diagnosis = {"run_id": "baseline", "artifacts": {"report.md": "a"}, "assessment": assessment, "alerts": []}
-    started = {"smoke": SimpleNamespace(rows_key="key", kind="smoke", source_run=None)}
+    started = {
+        "smoke": SimpleNamespace(
+            rows_key="key", kind="smoke", source_run=None, run_id="smoke", base_config_digest="config"
+        )
+    }
     return Of(
         name="p", goal=GOAL, goal_metric="accuracy", goal_text="accuracy >= 0.9", grants=[], settings=Settings(),
         project=SimpleNamespace(goal=GOAL, limits={}, code_root=str(folder)), config=CONFIG, config_digest="config",

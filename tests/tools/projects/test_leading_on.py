@@ -69,7 +69,7 @@ def test_the_last_answer_of_advance_has_goal_figures_and_use_and_counts_apart_wh
     listed = (workspace.project_folder(NAME) / "final_model" / "rows.csv").read_text().splitlines()
     assert (len(listed), listed[0]) == (len(set(listed)), "row,split")
     assert {line.partition(",")[2] for line in listed[1:]} == {"train", "validation", "test"}
-    assert "model.onnx" in use
+    assert use.startswith("`python predict.py rows.csv` in final_model/")
     assert " not applicable (" in answer.steps[-1], answer.steps
     assert advance(workspace, NAME).result == answer.result, "also where it was finished before"
     with workspace.session() as session:
