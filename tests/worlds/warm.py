@@ -40,13 +40,18 @@ places: dict[str, str] = {}
 
 
 IMPORTED_BY_WORKERS = (
-    "cleanlab.filter", "onnx", "onnxruntime", "safetensors.torch", "scipy.spatial", "sklearn.datasets",
-    "sklearn.ensemble", "tensorboard", "torch._dynamo",
+    "cleanlab.filter", "cryptography.hazmat.primitives.asymmetric.ed25519", "onnx", "onnxruntime",
+    "onnxscript.function_libs.torch_lib.ops", "safetensors.torch", "scipy.spatial", "sklearn.datasets",
+    "sklearn.ensemble", "sympy.tensor.tensor", "tensorboard", "torch._dynamo", "torch.export._trace",
+    "torch.onnx._internal.exporter._compat", "torch.onnx._internal.torchscript_exporter.symbolic_opset18",
+    "trainwright.trainer.data.sources.tabular", "trainwright.trainer.jobs.data_worker",
+    "trainwright.trainer.jobs.export.work", "trainwright.trainer.jobs.export_probe",
+    "trainwright.trainer.jobs.probe.rates", "trainwright.trainer.worker",
 )  # fmt: skip
 
 
 def import_for_worker() -> None:
-    """Import what every run does, and validation: three seconds in each smoke run and baseline. Read what all read."""
+    """Import what every run does, validation, and exporting: up to three seconds in each run. Read what all read."""
     from trainwright.trainer.jobs import train
     from trainwright.trainer.warm import read_ahead
 
