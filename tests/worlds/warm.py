@@ -33,6 +33,7 @@ from trainwright.tools.launchers.warm import WarmProcesses
 
 ASKING = Path(__file__).with_name("asking.py")
 BEFORE_THE_START = ("OMP_", "MKL_", "OPENBLAS_", "CUBLAS_", "CUDA", "LD_", "PYTHONPATH", "TF_")
+USUAL_PATH = os.environ.get("PYTHONPATH")
 MOST_BYTES = 1 << 16
 is_fork = False
 places: dict[str, str] = {}
@@ -204,7 +205,7 @@ def _start(role: str, env: Mapping[str, str]) -> str | None:
     from trainwright.tools.launchers.environment import inherited_environment, worker_environment
     from trainwright.trainer.config import parse_config
 
-    if is_fork:
+    if is_fork or env.get("PYTHONPATH") != USUAL_PATH:  # of one test alone: its run or two cost less cold
         return None
     if role in STARTS_OTHERS:  # what it starts is started warm too
         usual = worker_environment(parse_config({"model": {"use": "mlp"}, "data": {"use": "iris"}}))

@@ -25,7 +25,11 @@ from trainwright.trainer.config.schema import DeploymentSection
 from trainwright.trainer.run import RunKind
 
 NAME = "p"
-CONFIG: dict[str, Any] = {"model": {"use": "mlp"}, "data": {"use": "iris"}, "training": {"epochs": 3}}
+CONFIG: dict[str, Any] = {
+    "model": {"use": "mlp"},
+    "data": {"use": "iris", "expectations": {"without": ["label_errors", "leaks"]}},
+    "training": {"epochs": 3},
+}
 WEIGHTS = {"deployment.formats": ["safetensors"]}
 NET = """
 import torch
