@@ -28,7 +28,7 @@ def test_few_rows_advise_folds_at_the_smoke_run(at: Callable[[str], Workspace]) 
 def test_folds_give_mean_and_deviation_over_one_test_split(at: Callable[[str], Workspace]) -> None:
     workspace = at("created")
     projects.configure(workspace, NAME, changes={"data.split.folds": 3})
-    for stage in ("smoked", "planned", "trained"):
+    for stage in ("smoked", "planned", "trained", "based"):
         advance(workspace, stage)
     view = finish(workspace, start_run(workspace, NAME, RunKind.ABLATION, changes={"data.split.fold": 1}).run_id)
     assert view.state == "completed", view.failure
