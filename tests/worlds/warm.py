@@ -45,18 +45,19 @@ IMPORTED_BY_WORKERS = (
     "onnxscript.function_libs.torch_lib.ops", "safetensors.torch", "scipy.spatial", "sklearn.datasets",
     "sklearn.ensemble", "sympy.tensor.tensor", "tensorboard", "torch._dynamo", "torch.export._trace",
     "torch.onnx._internal.exporter._compat", "torch.onnx._internal.torchscript_exporter.symbolic_opset18",
-    "trainwright.trainer.data.sources.tabular", "trainwright.trainer.jobs.data_worker",
-    "trainwright.trainer.jobs.export.work", "trainwright.trainer.jobs.export_probe",
-    "trainwright.trainer.jobs.probe.rates", "trainwright.trainer.worker",
 )  # fmt: skip
 
 
 def import_for_worker() -> None:
     """Import what every run does, validation, and exporting: up to three seconds in each run. Read what all read."""
-    from trainwright.trainer.jobs import train
+    from trainwright.trainer import worker
+    from trainwright.trainer.data.sources import tabular
+    from trainwright.trainer.jobs import data_worker, export_probe, train
+    from trainwright.trainer.jobs.export import work
+    from trainwright.trainer.jobs.probe import rates
     from trainwright.trainer.warm import read_ahead
 
-    assert train
+    assert all((worker, tabular, data_worker, export_probe, train, work, rates))
     for name in IMPORTED_BY_WORKERS:
         importlib.import_module(name)
     read_ahead()
