@@ -40,14 +40,14 @@ WITHOUT_SOURCE = {"own", "SupervisedSection"}
 
 def test_no_string_names_a_module_of_the_package():
     """`worker.__name__`, `function.__module__`, and for the code of another process `function_text.body_of`."""
-    named = [
+    found = [
         f"{named(path)}:{node.lineno}: {node.value[:60]!r}"
         for path in FILES
         if not path.as_posix().endswith(ALONE)
         for node in nodes_of(path)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and MODULE.search(node.value)
     ]
-    assert not named
+    assert not found
 
 
 def test_everything_that_is_imported_from_the_package_is_there():

@@ -42,6 +42,7 @@ CONFIG: dict[str, Any] = {
         "use": "csv",
         "args": {"path": "iris.csv", "target": "species"},
         "split": {"validation": 0.2, "test": 0.2},
+        "expectations": {"without": ["label_errors", "leaks"]},  # which are most of a smoke run here
     },
     "optimizer": {"learning_rate": 0.02},
     "loader": {"prefetch_factor": 4},

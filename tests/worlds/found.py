@@ -14,6 +14,7 @@ import numpy as np
 import trainwright
 from trainwright.trainer.base.canonical import digest_bytes, digest_file, digest_json
 from trainwright.trainer.base.paths import ENGINE
+from trainwright.trainer.data.validation.expectations import read_expectations
 from trainwright.trainer.evidence.environment import environment_evidence
 from trainwright.trainer.run import RunDirectory, RunSpecification
 from trainwright.trainer.run.artifacts import Array, FixedRows, FixedSplit
@@ -204,11 +205,11 @@ def _resolved(plan: RunSpecification, data: Data) -> Resolved:
     )
 
 
-def fix_rows(run: RunDirectory, sizes: Mapping[str, int]) -> None:
+def fix_rows(run: RunDirectory, plan: RunSpecification, sizes: Mapping[str, int]) -> None:
     """Write validation's verdicts and the fixed rows, and sign them with the key that is forgotten then."""
-    verdicts = Validation(
-        report=Report(checks=[VERDICT], rows=sum(sizes.values()), rows_read=sum(sizes.values())), day=None
-    )
+    expected = read_expectations(plan.config.data.expectations if plan.config.data else None, Path(plan.code_root))
+    rows, told = sum(sizes.values()), {"expectations": expected.values(), "expectations_digest": expected.digest()}
+    verdicts = Validation(report=Report(checks=[VERDICT], rows=rows, rows_read=rows, **told), day=None)
     run.write_evidence(verdicts)
     splits = {name: _fixed_split(run, name, sizes[name]) for name in ("validation", "test")}
     record = FixedRows(splits=splits, seconds=0.1, target_scaling=None, train_counts=[], validation=verdicts.digest())

@@ -101,7 +101,7 @@ def write_run(run: RunDirectory, script: Script) -> None:
         run.append_event("started", attempt=status.attempt, pid=NOBODY.pid)
         found = seen(run, plan)
         if plan.kind is RunKind.SMOKE:
-            fix_rows(run, found.data.sizes)
+            fix_rows(run, plan, found.data.sizes)
         for part in _before_training(run, plan, found):
             _write(run, plan, script, part)
         trained = _train(run, plan, script, before.epoch, found.steps_per_epoch, death=death)

@@ -34,6 +34,7 @@ from trainwright.tools.launchers.warm import WarmProcesses
 ASKING = Path(__file__).with_name("asking.py")
 BEFORE_THE_START = ("OMP_", "MKL_", "OPENBLAS_", "CUDA", "LD_", "PYTHONPATH")
 """Of cuBLAS and TensorFlow nothing: they read theirs when they begin, and no process that waits has begun with them."""
+USUAL_PATH = os.environ.get("PYTHONPATH")
 MOST_BYTES = 1 << 16
 is_fork = False
 places: dict[str, str] = {}
@@ -41,17 +42,23 @@ places: dict[str, str] = {}
 
 
 IMPORTED_BY_WORKERS = (
-    "cleanlab.filter", "onnx", "onnxruntime", "safetensors.torch", "scipy.spatial", "sklearn.datasets",
-    "sklearn.ensemble", "tensorboard", "torch._dynamo",
+    "cleanlab.filter", "cryptography.hazmat.primitives.asymmetric.ed25519", "onnx", "onnxruntime",
+    "onnxscript.function_libs.torch_lib.ops", "safetensors.torch", "scipy.spatial", "sklearn.datasets",
+    "sklearn.ensemble", "sympy.tensor.tensor", "tensorboard", "torch._dynamo", "torch.export._trace",
+    "torch.onnx._internal.exporter._compat", "torch.onnx._internal.torchscript_exporter.symbolic_opset18",
 )  # fmt: skip
 
 
 def import_for_worker() -> None:
-    """Import what every run does, and validation: three seconds in each smoke run and baseline. Read what all read."""
-    from trainwright.trainer.jobs import train
+    """Import what every run does, validation, and exporting: up to three seconds in each run. Read what all read."""
+    from trainwright.trainer import worker
+    from trainwright.trainer.data.sources import tabular
+    from trainwright.trainer.jobs import data_worker, export_probe, train
+    from trainwright.trainer.jobs.export import work
+    from trainwright.trainer.jobs.probe import rates
     from trainwright.trainer.warm import read_ahead
 
-    assert train
+    assert all((worker, tabular, data_worker, export_probe, train, work, rates))
     for name in IMPORTED_BY_WORKERS:
         importlib.import_module(name)
     read_ahead()
@@ -201,7 +208,7 @@ def _start(role: str, env: Mapping[str, str]) -> str | None:
     from trainwright.tools.launchers.environment import inherited_environment, worker_environment
     from trainwright.trainer.config import parse_config
 
-    if is_fork:
+    if is_fork or env.get("PYTHONPATH") != USUAL_PATH:  # of one test alone: its run or two cost less cold
         return None
     if role == "server":  # what it starts is started warm too
         usual = worker_environment(parse_config({"model": {"use": "mlp"}, "data": {"use": "iris"}}))

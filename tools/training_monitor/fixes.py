@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -139,8 +140,14 @@ def _taken_out(rule: FixRule, values: dict[str, Any], keys: Sequence[str]) -> Fi
 
 
 def _is_valid(values: dict[str, Any], changes: dict[str, Any]) -> bool:
+    return _merges(json.dumps(values), json.dumps(changes))
+
+
+@lru_cache(maxsize=256)
+def _merges(values: str, changes: str) -> bool:
+    """Return whether the schema takes the changes; every look at a run asks it of the same fixes."""
     try:
-        merge_changes(changes, values, argument="changes")
+        merge_changes(json.loads(changes), json.loads(values), argument="changes")
     except ConfigurationError:
         return False
     return True

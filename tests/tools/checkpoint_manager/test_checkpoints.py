@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 CONFIG: dict[str, Any] = {
     "model": {"use": "mlp", "args": {"hidden": [16]}},
-    "data": {"use": "digits"},
+    "data": {"use": "digits", "expectations": {"without": ["label_errors", "leaks"]}},
     "training": {"epochs": 3},
     "checkpoints": {"checkpoint_every_n_epochs": 1},
     "metrics": ["accuracy"],

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.worlds.records import Script
+from tests.worlds.scripted import scripted
 
 from trainwright.tools.gates.decide import evaluate
 from trainwright.tools.gates.evidence import Evidence
@@ -22,8 +22,6 @@ from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.supervision.gpus import by_gpu, of_gpus, visible_gpus
 
-pytestmark = pytest.mark.slow
-
 CONFIG: dict[str, Any] = {
     "model": {"use": "mlp", "args": {"hidden": [8]}}, "data": {"use": "iris"}, "training": {"epochs": 1},
     "logging": {"tensorboard": False},
@@ -33,7 +31,7 @@ GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
 
 @pytest.fixture(scope="module")
 def based(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., CheckResult]]:
-    """Judge a real baseline whose own evidence tells of GPUs, under these limits of the project."""
+    """Judge a baseline whose own evidence tells of GPUs, under these limits of the project."""
     workspace = Workspace.open(tmp_path_factory.mktemp("gpu") / "workspace")
 
     def judge(name: str, limits: dict[str, Any], resolved: dict[str, Any], **summary: Any) -> CheckResult:
@@ -44,22 +42,14 @@ def based(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Ch
                          "runs": []}  # fmt: skip
             body = {"phase": "planning", "outcome": "passed", "checks": [], "rested_on": rested_on, "artifacts": {}}
             append(session, name, "gate", body)
-        run_id = start_run(workspace, name, RunKind.BASELINE).run_id
-        while not wait_for_run(workspace, run_id).is_ended:
-            pass
-        artifacts = workspace.run_directory(name, run_id).artifacts
-        for part, changed in (("resolved", resolved), ("summary", summary)):
-            _lay_over(artifacts / f"{part}.json", changed)
+        with scripted(Script(parts={"resolved": resolved, "summary": summary})):
+            wait_for_run(workspace, start_run(workspace, name, RunKind.BASELINE).run_id)
         with workspace.session() as session:
             report = evaluate(Evidence(session, workspace, name), Phase.BASELINE)
         return next(check for check in report.checks if check.id == "baseline.gpu_utilisation")
 
     yield judge
     workspace.close()
-
-
-def _lay_over(path: Path, changed: dict[str, Any]) -> None:
-    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
 
 
 @pytest.mark.requirement("PHASE-3", "DIAG-5", "PHASE-10")

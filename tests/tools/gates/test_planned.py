@@ -55,7 +55,11 @@ class Net(nn.Module):
 
 
 def config_of(**sections: Any) -> dict[str, Any]:
-    plain = {"model": {"use": "mlp", "args": {"hidden": [8]}}, "data": {"use": "iris"}, "loader": {"batch_size": 16}}
+    plain = {
+        "model": {"use": "mlp", "args": {"hidden": [8]}},
+        "data": {"use": "iris", "expectations": {"without": ["label_errors", "leaks"]}},
+        "loader": {"batch_size": 16},
+    }
     return plain | {"training": {"epochs": 2}, "logging": {"tensorboard": False}} | sections
 
 

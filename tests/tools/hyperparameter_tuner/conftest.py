@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CONFIG: dict[str, Any] = {
     "model": {"use": "mlp", "args": {"hidden": [16]}},
-    "data": {"use": "digits"},
+    "data": {"use": "digits", "expectations": {"without": ["label_errors", "leaks"]}},
     "training": {"epochs": 3},
     "optimizer": {"learning_rate": 1e-6},
     "metrics": ["accuracy"],

@@ -106,7 +106,7 @@ def study_of(method: str, width: int) -> tuple[TrialRecord, ...]:
 
 
 @pytest.mark.requirement("TUNE-1", "TUNE-3", "TUNE-7")
-@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("width", [pytest.param(1, marks=pytest.mark.long), 3])
 @pytest.mark.parametrize("method", ALL)
 def test_a_study_in_parts_and_in_any_order_within_a_wave_has_the_same_trials(method: str, width: int) -> None:
     trials, whole = FEW.get(method, 20), study_of(method, width)

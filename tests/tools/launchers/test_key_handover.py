@@ -26,7 +26,7 @@ from trainwright.trainer import handover
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing hides a process's memory")
 LONG = {
     "model": {"use": "mlp"},
-    "data": {"use": "iris"},
+    "data": {"use": "iris", "expectations": {"without": ["label_errors", "leaks"]}},
     "training": {"epochs": 100_000, "validate_every_n_epochs": 1000},
     "early_stopping": {"enabled": False},
     "checkpoints": {"checkpoint_every_n_epochs": 1000},

@@ -215,7 +215,8 @@ def test_a_run_whose_folder_is_removed_leaves_no_waiting_thread(own: Local, tmp_
 
 
 @pytest.mark.requirement("TRAIN-10")
-@pytest.mark.parametrize("number", [signal.SIGSTOP, pytest.param(signal.SIGKILL, marks=pytest.mark.long)])
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+@pytest.mark.long
 def test_a_warm_process_that_does_not_answer_costs_a_cold_start_and_no_second_worker(
     number: signal.Signals, own: Local, tmp_path: Path
 ) -> None:

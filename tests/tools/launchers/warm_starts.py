@@ -22,7 +22,7 @@ from trainwright.trainer.run import RunDirectory, RunKey
 PATIENCE_SECONDS = 120
 SHORT: dict[str, Any] = {
     "model": {"use": "mlp"},
-    "data": {"use": "iris"},
+    "data": {"use": "iris", "expectations": {"without": ["label_errors", "leaks"]}},
     "training": {"epochs": 2},
     "logging": {"tensorboard": False},
 }

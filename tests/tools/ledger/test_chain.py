@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DatabaseError
-from tests.function_text import body_of
 
 from trainwright.tools.ledger import append, broken_links, entries
 from trainwright.tools.ledger.chain import digest_of
@@ -19,19 +16,6 @@ from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.errors import NotFoundError
-
-
-def append_entries() -> None:
-    import sys
-    from pathlib import Path
-
-    from trainwright.tools.ledger import append
-    from trainwright.tools.workspace import Workspace
-
-    workspace = Workspace.open(Path(sys.argv[1]))
-    for number in range(25):
-        with workspace.session() as session:
-            append(session, None, "test", {"writer": sys.argv[2], "number": number})
 
 
 @pytest.fixture
@@ -92,16 +76,6 @@ def test_a_recomputed_entry_breaks_the_next_link(workspace: Workspace) -> None:
     forge(workspace, f"UPDATE ledger SET body = '{entry.body}', digest = '{digest}' WHERE sequence = 3")
     with workspace.session() as session:
         assert broken_links(session) == ["ledger entry 4 does not continue the entry before it"]
-
-
-@pytest.mark.requirement("GATE-3")
-def test_two_servers_append_to_one_chain_without_a_gap(workspace: Workspace) -> None:
-    command = [sys.executable, "-P", "-c", body_of(append_entries), str(workspace.path)]
-    writers = [subprocess.Popen([*command, name]) for name in ("a", "b")]
-    assert [writer.wait(60) for writer in writers] == [0, 0]
-    with workspace.session() as session:
-        assert broken_links(session) == []
-        assert len(entries(session, kind="test")) == 56
 
 
 @pytest.mark.requirement("GATE-3")

@@ -217,7 +217,7 @@ def test_a_copy_that_cannot_be_written_undoes_no_decision_and_is_continued_later
 
 
 @pytest.mark.requirement("GATE-3")
-def test_two_servers_continue_one_copy_in_order(workspace: Workspace) -> None:
+def test_two_servers_append_to_one_chain_and_continue_one_copy_in_order(workspace: Workspace) -> None:
     command = [sys.executable, "-P", "-c", body_of(append_entries), str(workspace.path)]
     writers = [subprocess.Popen([*command, name]) for name in ("a", "b")]
     assert [writer.wait(60) for writer in writers] == [0, 0]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
 CONFIG: dict[str, Any] = {
     "model": {"use": "mlp"},
-    "data": {"use": "iris"},
+    "data": {"use": "iris", "expectations": {"without": ["label_errors", "leaks"]}},
     "training": {"device": "cuda"},
     "distributed": {"launcher": "outer", "processes": 4},
 }

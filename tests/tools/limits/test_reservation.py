@@ -260,7 +260,7 @@ def test_two_servers_racing_for_the_last_share_get_one_of_it(
     workspace: Workspace, settings: Callable[..., None], another: Callable[[str], None]
 ) -> None:
     settings(project_wall_clock_seconds=4 * HOUR, runs_at_once=5, workspace_runs_at_once=50)
-    projects = [f"race{number}" for number in range(6)]
+    projects = [f"race{number}" for number in range(3)]
     for name in projects:
         another(name)
     command = [sys.executable, "-P", "-c", body_of(start_runs_as_told), str(workspace.path)]

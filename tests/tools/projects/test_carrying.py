@@ -159,7 +159,12 @@ class Net(torch.nn.Module):
     def forward(self, rows):
         return self.layer(rows) * scaled.FACTOR
 """
-CONFIG = {"model": {"use": "net.py:Net"}, "data": {"use": "iris"}, "training": {"epochs": 2}, "code_root": "code"}
+CONFIG = {
+    "model": {"use": "net.py:Net"},
+    "data": {"use": "iris", "expectations": {"without": ["label_errors", "leaks"]}},
+    "training": {"epochs": 2},
+    "code_root": "code",
+}
 
 
 def publish(library: Path, version: str, factor: float) -> None:

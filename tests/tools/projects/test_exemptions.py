@@ -62,7 +62,11 @@ def test_planning_passes_with_the_owners_exemptions_and_says_so_in_its_report(tm
     settings.write_text(settings.read_text().replace("require_git: false", "require_git: true"))
     workspace.refreshed()
     goal = {"metric": "accuracy", "direction": "maximize", "target": 0.6}
-    config = {"model": {"use": "net.py:Net"}, "data": {"use": "iris"}, "training": {"epochs": 1}}
+    config = {
+        "model": {"use": "net.py:Net"},
+        "data": {"use": "iris", "expectations": {"without": ["label_errors", "leaks"]}},
+        "training": {"epochs": 1},
+    }
     create_project(workspace, "p", intent="t", goal=goal, config=config)
     refused = smoke(workspace)
     assert refused.failure is not None

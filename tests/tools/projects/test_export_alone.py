@@ -75,7 +75,8 @@ def to_finalization(workspace: Workspace, run: Any = finish) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("GATE-1", "GATE-2", "PHASE-6")
 def test_what_cannot_be_exported_closes_planning_and_its_change_needs_no_other_smoke_run(tmp_path: Path) -> None:
-    workspace = workspace_of(tmp_path, seen=1)
+    data = {"use": "iris", "expectations": {"without": ["label_errors", "leaks"]}}
+    workspace = workspace_of(tmp_path, seen=1, data=data)
     finish(workspace, start_run(workspace, NAME, RunKind.SMOKE).run_id)
     found = status(workspace)
     (check,) = [check for check in found.checks if check.id == "planning.export_tried"]

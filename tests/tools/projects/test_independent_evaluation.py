@@ -192,8 +192,8 @@ def test_an_export_that_learned_the_test_rows_by_heart_differs_from_the_program_
 
 
 @pytest.mark.requirement("GATE-6")
-def test_a_server_killed_while_it_evaluates_leaves_the_run_to_the_next_one(planned: Callable[..., Workspace]) -> None:
-    workspace = planned(MODEL)
+def test_a_server_killed_while_it_evaluates_leaves_the_run_to_the_next_one(at: At) -> None:
+    workspace = at("planned")
     run_id = start_run(workspace, NAME, RunKind.BASELINE).run_id
     directory = workspace.run_directory(NAME, run_id)
     while directory.status().state is not RunState.COMPLETED or directory.is_locked():

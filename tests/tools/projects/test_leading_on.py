@@ -147,7 +147,11 @@ def test_advance_tells_a_failure_on_unchanged_files_and_does_not_repeat_it(tmp_p
     (tmp_path / "net.py").write_text(BROKEN)
     workspace = Workspace.open(tmp_path / "workspace")
     goal = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
-    config = {"code_root": str(tmp_path), "model": {"use": "net.py:Net"}, "data": {"use": "iris"}}
+    config = {
+        "code_root": str(tmp_path),
+        "model": {"use": "net.py:Net"},
+        "data": {"use": "iris", "expectations": {"without": ["label_errors", "leaks"]}},
+    }
     projects.create_project(workspace, "iris", intent="", goal=goal, config=config)
     first, again = (advance(workspace, "iris") for _ in range(2))
     assert (first.ended, again.ended) == ("failure", "decision")

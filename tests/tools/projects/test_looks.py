@@ -87,6 +87,38 @@ def test_rows_keep_their_sides_when_a_column_is_left_out_after_a_release_and_bef
     assert projects.pass_gate(workspace, NAME, "planning").outcome == "passed"
 
 
+@pytest.mark.requirement("PHASE-6", "PHASE-8", "GATE-5")
+def test_a_project_on_the_same_rows_is_told_of_looks_whose_records_and_whose_project_are_gone(at: At) -> None:
+    workspace = at("finished")
+    projects.create_project(workspace, "fresh", intent="the same flowers", goal=GOAL, config=CONFIG)
+    with workspace.session() as session:
+        export = Evidence(session, workspace, NAME).export
+        assert export is not None
+        same = export.test_access
+
+    def told() -> list[tuple[str, str, int]]:
+        with workspace.session() as session:
+            found = accesses_by_others(Evidence(session, workspace, "fresh"), same)
+        return [(one.run, one.project, one.shared) for one in found]
+
+    assert told() == (looks := [(export.id, NAME, same.size)])
+    for name in ("test_look.json", "export.json"):
+        (workspace.run_directory(NAME, export.id).artifacts / name).unlink()
+    assert told() == looks, "its records are gone, its fingerprint is not"
+    delete(workspace)
+    assert told() == looks, "of a project that was deleted"
+
+
+def delete(workspace: Workspace) -> None:
+    """Delete the project, which the owner has to grant."""
+    with pytest.raises(ApprovalNeededError) as caught:
+        projects.delete_project(workspace, NAME)
+    named = caught.value.details["requests"][0]["request"]
+    owner.decide(workspace, named, granted=True, by=owner.Grantor.here("terminal", asked=False))
+    projects.delete_project(workspace, NAME)
+
+
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("PHASE-6", "PHASE-8", "GATE-5")
 def test_looks_are_remembered_over_new_gates_deleted_records_and_projects_and_other_draws_of_the_split(at: At) -> None:
@@ -112,11 +144,7 @@ def test_looks_are_remembered_over_new_gates_deleted_records_and_projects_and_ot
     assert f"project {NAME}, {whole} of its samples" in card
     problems = verify_workspace(workspace.path).problems
     assert any(f"{first}: artifacts/test_look.json was removed" in problem for problem in problems), problems
-    with pytest.raises(ApprovalNeededError) as caught:
-        projects.delete_project(workspace, NAME)
-    named = caught.value.details["requests"][0]["request"]
-    owner.decide(workspace, named, granted=True, by=owner.Grantor.here("terminal", asked=False))
-    projects.delete_project(workspace, NAME)
+    delete(workspace)
     with workspace.session() as session:
         evidence = Evidence(session, workspace, "fresh")
         assert evidence.export is not None

@@ -67,7 +67,11 @@ def call_it(workspace: Workspace, call: NextCall) -> NextCall | None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.requirement("GATE-7", "PHASE-10")
-@pytest.mark.parametrize("harm", [break_the_code, leave_few_rows, spoil_a_cell], ids=lambda harm: harm.__name__)
+@pytest.mark.parametrize(
+    "harm",
+    [break_the_code, pytest.param(leave_few_rows, marks=pytest.mark.long), spoil_a_cell],
+    ids=lambda harm: harm.__name__,
+)
 def test_following_next_never_makes_a_call_twice_on_the_same_digests(at: At, harm: Callable[[Path], None]) -> None:
     workspace = at("created")
     code = workspace.path.parent / "code"

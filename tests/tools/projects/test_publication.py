@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.tools.killed_server import call_and_die, die
+from tests.variants import variants
 
 from trainwright.server.context import AppContext
 from trainwright.tools import projects
@@ -78,7 +79,7 @@ def decisions(workspace: Workspace, phase: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.requirement("PHASE-1", "GATE-3")
-@pytest.mark.parametrize("stage", GATES)
+@pytest.mark.parametrize("stage", variants(GATES, quick=["smoked", "diagnosed"]))
 @pytest.mark.parametrize("where", [before_the_record, before_the_commit])
 def test_a_server_killed_before_its_commit_has_decided_nothing(
     at: At, stage: str, where: Callable[[pytest.MonkeyPatch], None]
@@ -96,7 +97,7 @@ def test_a_server_killed_before_its_commit_has_decided_nothing(
 
 @pytest.mark.requirement("PHASE-1", "GATE-3")
 @pytest.mark.parametrize("first", ["a server", "verify"])
-@pytest.mark.parametrize("stage", GATES)
+@pytest.mark.parametrize("stage", variants(GATES, quick=["trained", "exported"]))
 @pytest.mark.parametrize("where", [after_the_commit, while_publishing])
 def test_a_server_killed_after_its_commit_has_decided_all(
     at: At, stage: str, where: Callable[[pytest.MonkeyPatch], None], first: str

@@ -49,7 +49,8 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "net.py").write_text(NET)
     opened = Workspace.open(tmp_path / "workspace")
-    config = {"code_root": "code", "model": {"use": "net.py:Net"}, "data": {"use": "iris"}, "training": {"epochs": 3},
+    data = {"use": "iris", "expectations": {"without": ["label_errors", "leaks"]}}
+    config = {"code_root": "code", "model": {"use": "net.py:Net"}, "data": data, "training": {"epochs": 3},
               "optimizer": {"learning_rate": 0.05}}  # fmt: skip
     projects.create_project(opened, "p", intent="", goal=GOAL | {"target": 0.3}, config=config)
     for kind, phase in ((RunKind.SMOKE, "planning"), (RunKind.BASELINE, "baseline")):

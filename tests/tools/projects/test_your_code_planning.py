@@ -48,6 +48,7 @@ def examples() -> list[tuple[str, str, dict[str, Any]]]:
 
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("PHASE-10", "PHASE-3", "TRAIN-1")
+@pytest.mark.long
 def test_the_printed_examples_pass_planning_as_they_are_printed(tmp_path: Path) -> None:
     """All in one workspace, a few at a time: each is a project with a smoke run of its own."""
     workspace = Workspace.open(tmp_path / "workspace")

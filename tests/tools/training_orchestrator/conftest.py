@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.worlds.warm import warm
 
 from trainwright.tools import ledger
 from trainwright.tools.launchers import Launch, write_launch
@@ -50,6 +51,13 @@ def make_project(workspace: Workspace, name: str = PROJECT, **config: Any) -> No
 @pytest.fixture(scope="module", autouse=True)
 def warm_runs() -> None:
     """Not here: these tests are about how runs start, live and end."""
+
+
+@pytest.fixture
+def warm_start() -> Iterator[None]:
+    """Start as forks: for tests of what becomes of a run, however it was started."""
+    with warm():
+        yield
 
 
 @pytest.fixture

@@ -86,6 +86,7 @@ def test_training_survives_the_server_and_a_new_server_follows_it(workspace: Wor
 
 
 @pytest.mark.requirement("TRAIN-10", "CKPT-1", "MCP-3")
+@pytest.mark.usefixtures("warm_start")
 def test_a_run_that_was_stopped_then_killed_goes_on_to_its_end(workspace: Workspace, entries_of: Entries) -> None:
     changes = {"training.epochs": 25, "early_stopping.enabled": False}
     run_id = start_run(workspace, "digits", RunKind.BASELINE, changes=changes).run_id
@@ -128,6 +129,7 @@ def test_a_run_that_was_stopped_then_killed_goes_on_to_its_end(workspace: Worksp
 
 
 @pytest.mark.requirement("MCP-3")
+@pytest.mark.usefixtures("warm_start")
 def test_code_that_kills_its_own_process_is_told_with_what_it_printed_last(
     workspace: Workspace, make_user_project: Callable[[str, str], None]
 ) -> None:
@@ -141,6 +143,7 @@ def test_code_that_kills_its_own_process_is_told_with_what_it_printed_last(
     assert view.failure.last_lines[-1] == "last words"
 
 
+@pytest.mark.usefixtures("warm_start")
 def test_code_that_raises_is_told_with_its_line(
     workspace: Workspace, make_user_project: Callable[[str, str], None]
 ) -> None:
@@ -161,6 +164,7 @@ def test_code_that_raises_is_told_with_its_line(
 
 @pytest.mark.long
 @pytest.mark.requirement("TRAIN-10")
+@pytest.mark.usefixtures("warm_start")
 def test_code_that_holds_the_interpreter_is_ended_by_the_server_and_the_answer_says_so(
     workspace: Workspace, make_user_project: Callable[[str, str], None]
 ) -> None:

@@ -22,6 +22,7 @@ PROJECT = "moving"
 
 
 @pytest.mark.requirement("TRAIN-10")
+@pytest.mark.usefixtures("warm_start")
 def test_a_run_whose_code_has_moved_starts_no_worker_where_nothing_is(workspace: Workspace) -> None:
     code = workspace.path.parent / "code"
     code.mkdir()

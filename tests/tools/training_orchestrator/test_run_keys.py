@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.variants import variants
 from tests.worlds.warm import warm
 
 from trainwright.tools import ledger
@@ -71,7 +72,7 @@ def made_keys(monkeypatch: pytest.MonkeyPatch) -> list[RunKey]:
 
 
 @pytest.mark.requirement("GATE-3", "GATE-5")
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_the_seal_is_what_the_worker_signed_and_its_key_stands_nowhere(
     workspace: Workspace, entries_of: Entries, made_keys: list[RunKey], processes: int
 ) -> None:
@@ -224,7 +225,7 @@ def test_what_is_no_signature_or_no_key_has_signed_nothing(public: str, signatur
 
 
 @pytest.mark.requirement("GATE-3", "GATE-4", "GATE-5")
-@pytest.mark.parametrize("name", ["status.json", "artifacts/environment.json"])
+@pytest.mark.parametrize("name", variants(["status.json", "artifacts/environment.json"], quick=["status.json"]))
 def test_a_record_of_time_and_devices_that_its_worker_did_not_sign_counts_as_all_that_was_reserved(
     workspace: Workspace, entries_of: Entries, name: str
 ) -> None:

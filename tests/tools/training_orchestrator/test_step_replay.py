@@ -112,7 +112,7 @@ def test_a_run_that_was_stopped_and_resumed_commits_in_both_attempts(workspace: 
 
 @pytest.mark.slow
 @pytest.mark.requirement("REPRO-5", "GATE-3")
-@pytest.mark.parametrize("edit", ["digest", "draw", "nothing left"])
+@pytest.mark.parametrize("edit", variants(["digest", "draw", "nothing left"], quick=["digest", "draw"]))
 def test_commitments_that_were_edited_and_signed_anew_are_found(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, edit: str
 ) -> None:

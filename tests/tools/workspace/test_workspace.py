@@ -85,8 +85,8 @@ def open_workspace() -> None:
 
 def test_several_processes_may_make_one_workspace_at_the_same_time(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-c", body_of(open_workspace), str(tmp_path / "w")]
-    makers = [subprocess.Popen(command) for _ in range(4)]
-    assert [maker.wait(60) for maker in makers] == [0, 0, 0, 0]
+    makers = [subprocess.Popen(command) for _ in range(3)]
+    assert [maker.wait(60) for maker in makers] == [0, 0, 0]
 
 
 def test_the_owners_settings_are_never_seen_half_written(tmp_path: Path) -> None:
