@@ -210,7 +210,7 @@ BOUNDED: dict[str, Any] = {
 
 
 @pytest.mark.requirement("REPRO-6", "CKPT-1", "CKPT-2")
-@pytest.mark.parametrize("place", variants(BOUND_KILLS, quick=["recorded, not judged", "saved, not tagged"]))
+@pytest.mark.parametrize("place", variants(BOUND_KILLS, quick=["recorded, not judged"]))
 def test_a_run_killed_between_its_last_steps_records_and_checkpoints_has_each_value_once(  # noqa: PLR0917 - fixtures
     place: str, tmp_path: Path, bounded: RunDirectory, make_run: Any, work: Any, recorded: Any
 ) -> None:
@@ -271,7 +271,7 @@ def build(config, context):
 
 
 @pytest.mark.requirement("REPRO-6", "TRAIN-1")
-@pytest.mark.parametrize("way", OWN_WAYS)
+@pytest.mark.parametrize("way", variants(OWN_WAYS, quick=["collate draws", "gradients gathered over calls"]))
 def test_what_user_code_does_in_its_own_way_is_resumed(
     way: str, tmp_path: Path, mine: str, assert_halted_ends_the_same: Any
 ) -> None:
@@ -286,6 +286,7 @@ def test_what_user_code_does_in_its_own_way_is_resumed(
     assert_halted_ends_the_same(values, 9)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("REPRO-6")
 def test_loader_workers_change_nothing(
     tmp_path: Path, uninterrupted: RunDirectory, make_run: Any, work: Any, recorded: Any
@@ -322,6 +323,7 @@ def test_a_damaged_checkpoint_is_found_and_an_older_whole_one_is_taken(
     assert (loaded.name, [entry["name"] for entry in skipped]) == (older.name, [newest.name])
 
 
+@pytest.mark.long
 @pytest.mark.requirement("CKPT-2", "REPRO-6")
 def test_a_run_whose_newest_checkpoint_is_damaged_falls_back_and_ends_the_same(
     tmp_path: Path, uninterrupted: RunDirectory, make_run: Any, work: Any, recorded: Any

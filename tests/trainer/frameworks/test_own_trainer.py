@@ -61,6 +61,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, root: Path, make_run: Any, w
     return run
 
 
+@pytest.mark.long
 def test_its_steps_are_the_runs_records(whole: RunDirectory) -> None:
     summary = whole.evidence("summary")
     assert summary is not None

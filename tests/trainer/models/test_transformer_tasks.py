@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.releases import needs, param
+from tests.releases import needs
 from tests.trainer.models.tasks import (
     BERT,
     CASES,
@@ -65,7 +65,7 @@ def test_each_task_learns_and_is_read_back(case: Case, root: Path, make_run: Any
 
 
 @pytest.mark.requirement("ARCH-5", "TRAIN-1", "REPRO-6")
-@pytest.mark.parametrize("task", [param(task, NEWER.get(task)) for task in CASES])
+@pytest.mark.parametrize("task", variants(CASES, quick=["token_classification"], newer=NEWER))
 def test_each_task_goes_on_from_a_checkpoint_with_the_same_bits(
     task: str, root: Path, assert_resumes_exactly: Any
 ) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from tests.releases import needs
-from tests.variants import variants
 
 from trainwright.trainer.base import releases
 from trainwright.trainer.run import RunDirectory
@@ -113,8 +112,9 @@ def killed_group(tmp_path: Path, make_run: Any, group_work: Any, at_step: Any) -
     return train
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-5", "TRAIN-6", "REPRO-6")
-@pytest.mark.parametrize("case", variants(ALONE, quick=["distillation with learned maps, EMA"]))
+@pytest.mark.parametrize("case", ALONE)
 def test_two_processes_train_and_resume_what_one_accumulates_bit_for_bit(  # noqa: PLR0917 - fixtures
     case: str, tmp_path: Path, killed_group: Any, make_run: Any, work: Any, recorded: Any
 ) -> None:

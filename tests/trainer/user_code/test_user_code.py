@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.trainer.users import PARTS, TASK
+from tests.variants import variants
 
 from trainwright.trainer.run import Limits, RunState
 
@@ -53,7 +54,10 @@ BAD_CODE = {
 
 
 @pytest.mark.requirement("TRAIN-1")
-@pytest.mark.parametrize("fault", BAD_CODE)
+@pytest.mark.parametrize(
+    "fault",
+    variants(BAD_CODE, quick=["has a syntax error", "exits hard at import", "raises from itself", "raises late"]),
+)
 def test_bad_user_code_is_a_classified_failure_with_its_own_traceback(fault: str, ended: Any, tmp_path: Path) -> None:
     code, told, last_lines = BAD_CODE[fault]
     (tmp_path / "project").mkdir()
