@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sqlite3
 from contextlib import closing
@@ -295,32 +294,6 @@ def test_loader_workers_change_nothing(
     run = make_run(tmp_path / "workers", values, code_root=str(PROJECTS))
     assert work(run) == 0, run.log.read_text()
     assert recorded(run, *KEYS) == recorded(uninterrupted, *KEYS)
-
-
-@pytest.mark.requirement("CKPT-2")
-@pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"])
-@pytest.mark.parametrize("damage", ["cut", "changed", "missing"])
-def test_a_damaged_checkpoint_is_found_and_an_older_whole_one_is_taken(
-    file: str, damage: str, tmp_path: Path, uninterrupted: RunDirectory
-) -> None:
-    folder = tmp_path / "checkpoints"
-    shutil.copytree(uninterrupted.checkpoints, folder)
-    newest, older = sorted(folder.glob("step-*"))[:-3:-1]
-    target = newest / file
-    if damage == "missing":
-        target.unlink()
-    elif damage == "cut":
-        target.write_bytes(target.read_bytes()[:-7])
-    else:
-        data = bytearray(target.read_bytes())
-        data[len(data) // 2] ^= 1
-        target.write_bytes(bytes(data))
-    assert verify_checkpoint(newest) != []
-    loaded, skipped = newest_whole(
-        DirectoryStore(RunDirectory(tmp_path)), config_digest=uninterrupted.specification().config_digest
-    )
-    assert loaded is not None
-    assert (loaded.name, [entry["name"] for entry in skipped]) == (older.name, [newest.name])
 
 
 @pytest.mark.long

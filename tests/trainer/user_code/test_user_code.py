@@ -175,7 +175,9 @@ def test_a_wrong_entry_names_its_key_the_place_and_what_is_near(
 
 
 @pytest.mark.requirement("TRAIN-1", "PIPE-2")
-@pytest.mark.parametrize("folder", ["code", "json", "test/code"])
+@pytest.mark.parametrize(
+    "folder", ["json", *(pytest.param(name, marks=pytest.mark.long) for name in ("code", "test/code"))]
+)
 def test_a_folder_named_like_a_library_is_trained_from_all_the_same(
     folder: str, ended: Any, tmp_path: Path, mine: str
 ) -> None:
