@@ -128,9 +128,11 @@ def test_dropout_and_uneven_blocks_resume_to_the_bit(manual: Path, assert_resume
     assert_resumes_exactly(values)
 
 
-MORE_MISFITS: list[tuple[Any, str]] = [
+MORE_MISFITS: list[tuple[dict[str, Any], str]] = [
     ({"loss": "cross_entropy", "metrics": ["perplexity"]}, "loss next_token"),
     ({"data": {"use": "iris"}, "metrics": []}, "gpt predicts the next token"),
+    ({"metrics": ["accuracy"]}, "accuracy is for classification or binary, and the loss is for language_model"),
+    ({"model": {"use": "mlp"}, "optimizer": {"name": "adamw"}}, "does not fit loss next_token"),
 ]
 
 
@@ -139,18 +141,8 @@ MORE_MISFITS: list[tuple[Any, str]] = [
     ("changes", "told"),
     [
         ({"loss": "cross_entropy", "metrics": []}, "needs inputs .* and loss next_token, not cross_entropy"),
-        pytest.param(
-            {"metrics": ["accuracy"]},
-            "accuracy is for classification or binary, and the loss is for language_model",
-            marks=pytest.mark.long,
-        ),
         ({"model": {"use": "gpt", "args": {"width": 10, "heads": 3}}}, "width must be a multiple of heads"),
         ({"model": {"use": "gpt", "args": {"context": 8}}}, "context 8 is shorter than the data's blocks of 16"),
-        pytest.param(
-            {"model": {"use": "mlp"}, "optimizer": {"name": "adamw"}},
-            "does not fit loss next_token",
-            marks=pytest.mark.long,
-        ),
         *(pytest.param(*each, marks=pytest.mark.long) for each in MORE_MISFITS),
     ],
 )
