@@ -64,14 +64,6 @@ def test_each_task_learns_and_is_read_back(case: Case, root: Path, make_run: Any
     assert end < start / 1.5 if case.falls else end > start + 0.2
 
 
-@pytest.mark.requirement("ARCH-5", "TRAIN-1", "REPRO-6")
-@pytest.mark.parametrize("task", variants(CASES, quick=["token_classification"], newer=NEWER))
-def test_each_task_goes_on_from_a_checkpoint_with_the_same_bits(
-    task: str, root: Path, assert_resumes_exactly: Any
-) -> None:
-    assert_resumes_exactly(CASES[task].values(root), before=2, after=2)
-
-
 @pytest.mark.requirement("ARCH-5")
 def test_the_first_piece_of_a_word_has_its_label_and_no_other(root: Path, open_session: Any) -> None:
     case = CASES["token_classification"]

@@ -85,17 +85,6 @@ def test_with_adapters_only_they_and_the_head_are_trained(
     assert evaluate_split(session, session.validation_loader)["loss"] < 0.95 * start, "they learn"
 
 
-@pytest.mark.requirement("REPRO-6", "TRAIN-5")
-@pytest.mark.parametrize(
-    "adapter",
-    [pytest.param(None, marks=pytest.mark.long), {"rank": 4, "dropout": 0.2, "targets": ["*.query", "*.value"]}],
-)
-def test_dropout_and_adapters_resume_to_the_bit(
-    adapter: dict[str, Any] | None, saved: dict[str, Any], assert_resumes_exactly: Any
-) -> None:
-    assert_resumes_exactly({**saved, "adapter": adapter})
-
-
 @pytest.mark.requirement("TRAIN-1")
 def test_a_causal_one_models_text_with_its_tokenizer(project: Path, open_session: Any, take_steps: Any) -> None:
     values: dict[str, Any] = {
