@@ -39,41 +39,30 @@ class Two(nn.Module):
 """
 
 
+OWN: dict[str, Any] = {
+    "model": {"use": "mine:Two"}, "data": {"use": "mine:data"}, "metrics": ["accuracy"], "training": {"epochs": 1},
+}  # fmt: skip
+"""The user's data set `data`, and a model that takes it."""
+
+
 @pytest.fixture
-def smoke(ended: Any, own_configuration: dict[str, Any]) -> Smoke:
+def smoke(ended: Any) -> Smoke:
     """`smoke(code, values)` works on a smoke run of the user's code and returns its directory."""
-
-    def run_it(code: str, values: dict[str, Any] | None = None, **fields: Any) -> RunDirectory:
-        fields = {"kind": RunKind.SMOKE, "max_steps": 2, **fields}
-        run: RunDirectory = ended(NET + code, own_configuration | (values or {}), **fields)
-        return run
-
-    return run_it
+    bound = {"kind": RunKind.SMOKE, "max_steps": 2}
+    return lambda code, values=None, **fields: ended(NET + code, OWN | (values or {}), **{**bound, **fields})
 
 
 @pytest.fixture
-def fixed(prepared: Any, own_configuration: dict[str, Any]) -> Smoke:
+def fixed(prepared: Any) -> Smoke:
     """`fixed(code, values)` lets a smoke run's data worker fix the rows, and nothing be trained."""
 
     def run_it(code: str, values: dict[str, Any] | None = None, **fields: Any) -> RunDirectory:
-        values = own_configuration | (values or {})
-        run: RunDirectory = prepared(NET + code, values, **{"kind": RunKind.SMOKE, **fields})
+        run: RunDirectory = prepared(NET + code, OWN | (values or {}), **{"kind": RunKind.SMOKE, **fields})
         with suppress(DataError):  # rows that cannot be fixed: their record says so
             fix_rows(run, run.specification(), 1, StopRequest(run.stop_reason))
         return run
 
     return run_it
-
-
-@pytest.fixture
-def own_configuration() -> dict[str, Any]:
-    """The user's data set `data`, and a model that takes it."""
-    return {
-        "model": {"use": "mine:Two"},
-        "data": {"use": "mine:data"},
-        "metrics": ["accuracy"],
-        "training": {"epochs": 1},
-    }
 
 
 def values_of(run: RunDirectory, array: Array | None) -> np.ndarray[Any, Any]:
@@ -295,13 +284,13 @@ def data():
 
 
 def test_a_run_that_is_asked_to_stop_while_the_rows_are_read_stops(
-    tmp_path: Path, make_run: Any, begin: Any, own_configuration: dict[str, Any], mine: str
+    tmp_path: Path, make_run: Any, begin: Any, mine: str
 ) -> None:
     root = tmp_path / "project"
     root.mkdir()
     waiting = "import time, pathlib\ndef data():\n    pathlib.Path('here').touch()\n    time.sleep(600)\n"
     (root / "mine.py").write_text(mine + NET + waiting.replace("'here'", repr(str(tmp_path / "here"))))
-    run = make_run(tmp_path / "run", own_configuration, code_root=str(root), kind=RunKind.SMOKE)
+    run = make_run(tmp_path / "run", OWN, code_root=str(root), kind=RunKind.SMOKE)
     pid = begin(run)
     while not (tmp_path / "here").exists():
         time.sleep(0.01)
