@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import Dataset, IterableDataset
 
 from trainwright.trainer.base import seeding
-from trainwright.trainer.data import assemble, rows
+from trainwright.trainer.data import assemble, fingerprint, rows
 from trainwright.trainer.data.assemble import from_user
 from trainwright.trainer.data.fingerprint import SplitRecord, record_split, sample_digest
 from trainwright.trainer.data.loader import BatchLoader
@@ -120,7 +120,8 @@ def test_an_epoch_of_millions_of_samples_begins_without_an_object_for_each(worke
 
 @pytest.mark.requirement("TRAIN-10", "PIPE-2")
 def test_a_large_data_set_is_split_by_arrays_and_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assemble, "MAX_SAMPLES_READ", 2_000)
+    for module in (assemble, fingerprint):
+        monkeypatch.setattr(module, "MAX_SAMPLES_READ", 2_000)
     data = Far(200_000)
     splits = from_user(data, SplitSection(validation=0.1, test=0.1), source="own", seed=1)
     assert data.asked <= 6_004  # twice the first of it, and the last
