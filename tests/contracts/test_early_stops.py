@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.releases import param
+from tests.variants import variants
 
 from trainwright.tools.ledger.summaries import summary_problem
 from trainwright.trainer.base import releases
@@ -18,7 +18,9 @@ SCRIPTS = Path(__file__).parent / "own_trainers"
 @pytest.mark.forks
 @pytest.mark.slow
 @pytest.mark.requirement("TRAIN-7", "GATE-3")
-@pytest.mark.parametrize("library", [param("transformers", releases.TRAINER), "lightning"])
+@pytest.mark.parametrize(
+    "library", variants(["transformers", "lightning"], quick=["lightning"], newer={"transformers": releases.TRAINER})
+)
 def test_a_stop_inside_an_epoch_leaves_a_summary_that_follows_from_the_series(
     library: str, tmp_path: Path, make_run: Any, work: Any
 ) -> None:

@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 import psutil
 import pytest
+from tests.variants import variants
 from tests.worlds import warm
 
 from trainwright.tools.launchers import LAUNCHERS, Launch, Launcher, may_begin, read_launch, recorded_launcher
@@ -101,7 +102,7 @@ LONG = {
 }
 
 
-@pytest.fixture(params=IMPLEMENTATIONS)
+@pytest.fixture(params=variants(IMPLEMENTATIONS, quick=set(IMPLEMENTATIONS) - {"warm"}))  # the tests' own
 def launcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Launcher:
     """Each launcher, in the registry under the name that it records."""
     found = IMPLEMENTATIONS[request.param]

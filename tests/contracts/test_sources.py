@@ -18,6 +18,7 @@ import pytest
 from PIL import Image
 from pyarrow import csv, ipc, orc, parquet
 from tests.trainer.data.spreadsheets import write_xlsx
+from tests.variants import variants
 
 from trainwright.trainer.assembly.build import build_data
 from trainwright.trainer.base import seeding
@@ -194,6 +195,8 @@ def example(request: pytest.FixtureRequest, tmp_path: Path) -> Example:
     return found
 
 
+FIXED_OFTEN = ["sql", "iris", "csv", "text", "chat", "images of an archive", "multiple_choice"]
+"""Sources whose rows every suite fixes, of unlike kinds: it takes a fork and a validation."""
 of_files = pytest.mark.parametrize("example", OF_FILES, indirect=True)
 
 
@@ -236,6 +239,7 @@ def test_the_seed_of_the_split_decides_what_is_in_each_and_nothing_else(example:
 
 @pytest.mark.forks
 @pytest.mark.requirement("GATE-6")
+@pytest.mark.parametrize("example", variants(EXAMPLES, quick=FIXED_OFTEN), indirect=True)
 def test_planning_fixes_its_rows_in_the_units_of_the_source(example: Example, tmp_path: Path) -> None:
     """What training standardises is written as the file has it: an exported model takes such inputs."""
     data = {"use": example.use, "args": example.values()}

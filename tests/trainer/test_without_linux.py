@@ -20,7 +20,7 @@ def be_without() -> None:
 
 
 @pytest.mark.requirement("TRAIN-1")
-@pytest.mark.parametrize("kind", [RunKind.SMOKE, RunKind.BASELINE])
+@pytest.mark.parametrize("kind", [RunKind.SMOKE, pytest.param(RunKind.BASELINE, marks=pytest.mark.long)])
 def test_a_run_is_trained_without_what_linux_alone_has(
     kind: RunKind, tmp_path: Path, work: Any, make_run: Any, digits: dict[str, Any]
 ) -> None:

@@ -56,6 +56,7 @@ def train_uncompiled_and_compiled() -> None:
     print("whole")
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-2")
 def test_an_uncompiled_run_leaves_the_compiler_out_and_a_compiled_one_gets_it_whole() -> None:
     command = [sys.executable, "-P", "-c", body_of(train_uncompiled_and_compiled)]

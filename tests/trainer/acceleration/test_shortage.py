@@ -10,6 +10,7 @@ from typing import Any
 import psutil
 import pytest
 import torch
+from tests.variants import variants
 
 from trainwright.trainer.engine.memory import free_bytes
 from trainwright.trainer.run import RunKind, RunState
@@ -111,7 +112,7 @@ TOO_WIDE = {
 
 
 @pytest.mark.requirement("TRAIN-8", "CONF-1")
-@pytest.mark.parametrize("size", TOO_WIDE)
+@pytest.mark.parametrize("size", variants(TOO_WIDE, quick=["model.args.hidden"]))
 def test_a_built_in_model_beyond_memory_is_refused_with_sizes_that_train(
     size: str, tmp_path: Path, make_run: Any, work: Any
 ) -> None:
@@ -133,7 +134,7 @@ def test_a_built_in_model_beyond_memory_is_refused_with_sizes_that_train(
 @pytest.mark.requirement("TRAIN-8", "TRAIN-6")
 @pytest.mark.parametrize(
     "width",
-    [4100, pytest.param(4600, marks=pytest.mark.long), 5100],
+    [4100, *(pytest.param(width, marks=pytest.mark.long) for width in (4600, 5100))],
     ids=["in the update", "between", "in the backward pass"],
 )
 def test_a_model_that_can_be_built_and_not_trained_is_told_what_keeps_less(

@@ -72,7 +72,7 @@ def streams():
 
 
 @pytest.mark.requirement("REPRO-6", "CONF-1")
-@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("workers", [2, *(pytest.param(workers, marks=pytest.mark.long) for workers in (0, 1))])
 def test_training_on_a_stream_resumes_to_the_bit(
     workers: int, tmp_path: Path, mine: str, assert_resumes_exactly: Any
 ) -> None:

@@ -26,16 +26,22 @@ class Net(Net):
 """
 
 
+ALGORITHMS = "torch.use_deterministic_algorithms"
+MORE = [
+    (f"{ALGORITHMS}(True, warn_only=True)", "warns_only is True, it was False"),
+    ("torch.backends.cudnn.deterministic = False", "cudnn_deterministic is False, it was True"),
+    ("torch.backends.cudnn.benchmark = True", "cudnn_benchmark is True, it was False"),
+    (f"{ALGORITHMS}(self.training)", "deterministic_algorithms is False, it was True"),
+]
+
+
 @pytest.mark.parametrize(
     ("call", "named"),
     [
-        ("torch.use_deterministic_algorithms(False)", "deterministic_algorithms is False, it was True"),
-        ("torch.use_deterministic_algorithms(True, warn_only=True)", "warns_only is True, it was False"),
-        ("torch.backends.cudnn.deterministic = False", "cudnn_deterministic is False, it was True"),
-        ("torch.backends.cudnn.benchmark = True", "cudnn_benchmark is True, it was False"),
+        (f"{ALGORITHMS}(False)", "deterministic_algorithms is False, it was True"),
         ("torch.set_num_threads(2)", "threads is 2, it was 1"),
-        ("torch.use_deterministic_algorithms(not self.training)", "deterministic_algorithms is False, it was True"),
-        ("torch.use_deterministic_algorithms(self.training)", "deterministic_algorithms is False, it was True"),
+        (f"{ALGORITHMS}(not self.training)", "deterministic_algorithms is False, it was True"),
+        *(pytest.param(*each, marks=pytest.mark.long) for each in MORE),
     ],
 )
 def test_a_setting_that_training_switches_fails_the_run_before_its_epoch_counts(

@@ -95,7 +95,7 @@ def test_no_best_ever_holds_a_weight_that_is_not_finite(ended_here: Any) -> None
 
 
 @pytest.mark.requirement("TRAIN-10", "TRAIN-1")
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.long), 2])
 def test_data_that_raises_in_the_middle_is_told_with_the_users_own_line(workers: int, ended: Any) -> None:
     code = """
     class Broken(torch.utils.data.Dataset):

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from trainwright.trainer.clean_room.rows import open_split
+from trainwright.trainer.jobs.data_worker import fix_rows
 from trainwright.trainer.run import RunDirectory, RunKind
 from trainwright.trainer.run.artifacts import Array, FixedRows
+from trainwright.trainer.supervision.stop import StopRequest
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("GATE-6")]
 
@@ -22,13 +24,13 @@ def values_of(run: RunDirectory, array: Array | None) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.parametrize("split", [{"by": "group", "group": "machine"}, {}])
-def test_rows_that_are_split_by_groups_keep_the_number_of_theirs(ended: Any, tmp_path: Path, split: Any) -> None:
+def test_rows_that_are_split_by_groups_keep_the_number_of_theirs(prepared: Any, tmp_path: Path, split: Any) -> None:
     rows = "".join(f"m{row // 10:02},{row}.5,{row % 10}.5,{row % 2}\n" for row in range(300))
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "rows.csv").write_text(f"machine,x,z,y\n{rows}")
     data = {"use": "csv", "args": {"path": "rows.csv", "target": "y", "features": ["x", "z"]}, "split": split}
-    fields = {"kind": RunKind.SMOKE, "max_steps": 2}
-    run: RunDirectory = ended("", {"model": {"use": "mlp"}, "data": data, "metrics": ["accuracy"]}, **fields)
+    run: RunDirectory = prepared("", {"model": {"use": "mlp"}, "data": data}, kind=RunKind.SMOKE)
+    fix_rows(run, run.specification(), 1, StopRequest(run.stop_reason))
     found = run.part(FixedRows).splits["validation"]
     if not split:
         assert found.groups is None

@@ -77,7 +77,7 @@ ALTERED: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
 
 
 @pytest.mark.requirement("GATE-6", "REPRO-4")
-@pytest.mark.parametrize("pictures", [digits, photos])
+@pytest.mark.parametrize("pictures", [digits, pytest.param(photos, marks=pytest.mark.long)])
 @pytest.mark.parametrize("alteration", ALTERED)
 def test_altered_copies_of_test_rows_in_training_are_reported(pictures: Any, alteration: str) -> None:
     name, alter = ALTERED[alteration]

@@ -28,7 +28,11 @@ def build(config): return {"model": Two(), "train": Rows(), "validation": Rows()
 
 @pytest.mark.requirement("REPRO-4")
 @pytest.mark.parametrize(
-    "parts", [{"task": {"use": "mine:build"}}, {"model": {"use": "mine:Two"}, "data": {"use": "mine:data"}}]
+    "parts",
+    [
+        pytest.param({"task": {"use": "mine:build"}}, marks=pytest.mark.long),
+        {"model": {"use": "mine:Two"}, "data": {"use": "mine:data"}},
+    ],
 )
 @pytest.mark.parametrize("seed", ["0", ""])
 def test_an_order_drawn_without_a_seed_is_told_at_the_smoke_run(ended: Any, parts: dict[str, Any], seed: str) -> None:

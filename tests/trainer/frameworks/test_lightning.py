@@ -10,21 +10,14 @@ from typing import Any
 
 import pytest
 import torch
-from tests.trainer.killing import kill_at_call
 
 from trainwright.tools.documents import SKILL
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
-from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.frameworks.lightning import settings
 from trainwright.trainer.run import RunDirectory, RunState
 
 pytestmark = [pytest.mark.requirement("TRAIN-7"), pytest.mark.slow, pytest.mark.forks]
 
-KEYS = (
-    "train/loss", "train/gradient_norm", "train/learning_rate", "train/epoch_loss", "validation/loss",
-    "validation/accuracy", "epoch", "train/train_loss_epoch", "train/train_accuracy",
-)  # fmt: skip
 VALUES: dict[str, Any] = {
     "trainer": {"use": "lit.py:make_trainer", "args": {"learning_rate": 0.01}},
     "selection": {"metric": "accuracy", "direction": "maximize"},
@@ -69,26 +62,6 @@ def test_its_steps_are_the_runs_records(whole: RunDirectory) -> None:
     assert sizes == {"train": 192, "validation": 64, "test": 64}
     notes = " ".join(event.data["text"] for event in whole.events() if event.kind == "note")
     assert "ModelCheckpoint is left out" in notes
-
-
-@pytest.mark.long  # the contract kills one run of each library
-@pytest.mark.parametrize("step", [4, 9])
-def test_a_run_killed_within_an_epoch_ends_with_the_same_bits(  # noqa: PLR0917 - fixtures
-    step: int, whole: RunDirectory, tmp_path: Path, root: Path, make_run: Any, work: Any, recorded: Any
-) -> None:
-    run = make_run(tmp_path / "whole", VALUES, code_root=str(root))
-    assert work(run, kill_at_call(Recorder.step, step)) == -9
-    assert work(run) == 0, run.log.read_text()
-    (resumed,) = [event.data["step"] for event in run.events() if event.kind == "resumed"]
-    assert resumed % 6 != 0, "in the middle of an epoch"
-    assert recorded(run, *KEYS) == recorded(whole, *KEYS)
-    ours, theirs = run.evidence("summary"), whole.evidence("summary")
-    assert ours["weights_digest"] == theirs["weights_digest"]
-    assert ours["best"] == theirs["best"]
-    for one, other in zip(list_checkpoints(run), list_checkpoints(whole), strict=True):
-        assert verify_checkpoint(one.path) == []
-        for name in ("model.safetensors", "optimizer.safetensors"):
-            assert (one.path / name).read_bytes() == (other.path / name).read_bytes(), (one.name, name)
 
 
 @pytest.mark.parametrize(

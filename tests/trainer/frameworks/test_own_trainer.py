@@ -14,7 +14,6 @@ from tests.trainer.killing import kill_at_call
 from trainwright.tools.documents import SKILL
 from trainwright.trainer.base import releases
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.frameworks.positioned import PositionedLoader
@@ -23,10 +22,6 @@ from trainwright.trainer.run import RunDirectory, RunState
 pytestmark = [pytest.mark.requirement("TRAIN-7"), pytest.mark.slow, pytest.mark.forks, needs(releases.TRAINER)]
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks" / "resume"
-KEYS = (
-    "train/loss", "train/gradient_norm", "train/learning_rate", "train/epoch_loss", "validation/loss",
-    "validation/accuracy", "epoch",
-)  # fmt: skip
 VALUES: dict[str, Any] = {
     "trainer": {"use": "train.py:make_trainer", "args": {"learning_rate": 0.003, "epochs": 2}},
     "selection": {"metric": "accuracy", "direction": "maximize"},
@@ -61,6 +56,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, root: Path, make_run: Any, w
     return run
 
 
+@pytest.mark.long
 def test_its_steps_are_the_runs_records(whole: RunDirectory) -> None:
     summary = whole.evidence("summary")
     assert summary is not None
@@ -76,26 +72,6 @@ def test_its_steps_are_the_runs_records(whole: RunDirectory) -> None:
         "train": 240, "validation": 80, "test": 80,
     }  # fmt: skip
     assert not list(Path(whole.path).rglob("checkpoint-*")), "its own checkpoints are not written"
-
-
-@pytest.mark.long  # the contract kills one run of each library
-@pytest.mark.parametrize("step", [6, 22])
-def test_a_run_killed_within_an_epoch_ends_with_the_same_bits(  # noqa: PLR0917 - fixtures
-    step: int, whole: RunDirectory, tmp_path: Path, root: Path, make_run: Any, work: Any, recorded: Any
-) -> None:
-    run = make_run(tmp_path / "whole", VALUES, code_root=str(root))
-    assert work(run, kill_at_call(Recorder.step, step)) == -9
-    assert work(run) == 0, run.log.read_text()
-    (resumed,) = [event.data["step"] for event in run.events() if event.kind == "resumed"]
-    assert resumed % 15 != 0, "in the middle of an epoch"
-    assert recorded(run, *KEYS) == recorded(whole, *KEYS)
-    ours, theirs = run.evidence("summary"), whole.evidence("summary")
-    assert ours["weights_digest"] == theirs["weights_digest"]
-    assert ours["best"] == theirs["best"]
-    for one, other in zip(list_checkpoints(run), list_checkpoints(whole), strict=True):
-        assert verify_checkpoint(one.path) == []
-        for name in ("model.safetensors", "optimizer.safetensors"):
-            assert (one.path / name).read_bytes() == (other.path / name).read_bytes(), (one.name, name)
 
 
 @pytest.mark.long

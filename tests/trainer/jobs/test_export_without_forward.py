@@ -28,6 +28,7 @@ def step(model, batch, context):
 """
 
 
+@pytest.mark.long
 @pytest.mark.requirement("CKPT-5", "PHASE-10")
 def test_a_model_without_forward_is_exported_as_weights(tmp_path: Path, make_run: Any, work: Any) -> None:
     (tmp_path / "own.py").write_text(TASK)

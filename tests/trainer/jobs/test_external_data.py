@@ -18,6 +18,7 @@ from trainwright.trainer.jobs.export.program import AT_THE_END, prepared, write_
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.long
 @pytest.mark.requirement("CKPT-5", "GATE-6")
 def test_a_large_program_keeps_its_weights_in_a_file_beside_it(
     open_session: Any, monkeypatch: pytest.MonkeyPatch

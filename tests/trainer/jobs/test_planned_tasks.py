@@ -105,7 +105,7 @@ def smoke(root: Path, config: dict[str, Any], make_run: Any, work: Any) -> None:
 
 
 @pytest.mark.requirement("ARCH-1", "ARCH-5")
-@pytest.mark.parametrize("task", variants(CASES, quick=["token_classification", "language_model"]))
+@pytest.mark.parametrize("task", variants(CASES, quick=["token_classification"]))
 def test_a_task_is_recognised_by_its_rows_and_its_plan_is_taken_and_runs(task, root, make_run, work):
     write, config, auto, source, metrics = CASES[task]
     rows = write(random.Random(1))
@@ -124,6 +124,7 @@ def test_a_task_is_recognised_by_its_rows_and_its_plan_is_taken_and_runs(task, r
     smoke(root, plan.config, make_run, work)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("ARCH-1", "ARCH-5")
 def test_pictures_are_planned_in_the_size_that_their_model_was_made_for(root, make_run, work):
     from PIL import Image

@@ -13,9 +13,8 @@ from tests.trainer.jobs.test_evidence_and_replay import UNSEEDED
 
 from trainwright.trainer.jobs.replay import fact_differences
 from trainwright.trainer.jobs.replay_causes import causes_of
-from trainwright.trainer.run import RunDirectory, RunKind
+from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.evidence import Environment
-from trainwright.trainer.run.results import Comparison
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("REPRO-5")]
 BLAMED = "the user's code draws on something that is not seeded"
@@ -31,7 +30,7 @@ Alter = Callable[[dict[str, Any]], None]
 
 @pytest.fixture(scope="module")
 def unlike(tmp_path_factory: pytest.TempPathFactory, make_run: Any, work: Any, digits: dict[str, Any]) -> RunDirectory:
-    """A completed run of code that ends otherwise each time."""
+    """A completed run, whose record of its machine is altered."""
     root = tmp_path_factory.mktemp("unlike")
     (root / "unseeded.py").write_text(UNSEEDED)
     values = {**digits, "model": {"use": "unseeded:Net"}, "training": {"epochs": 1}}
@@ -55,24 +54,6 @@ def as_from(unlike: RunDirectory) -> Callable[[Path, Alter], RunDirectory]:
     return copied
 
 
-@pytest.fixture
-def replayed(unlike: RunDirectory, make_run: Any, work: Any) -> Callable[[RunDirectory], Comparison]:
-    """`replayed(source)` replays it on this machine, and returns the comparison."""
-
-    def compare(source: RunDirectory) -> Comparison:
-        values = source.specification().config.model_dump(mode="json", exclude_defaults=True)
-        root = str(unlike.path.parent)
-        replay = make_run(
-            source.path.parent / "replay", values, kind=RunKind.REPLAY, source_run=str(source.path), code_root=root
-        )
-        assert work(replay) == 0, replay.log.read_text()
-        found: Comparison = replay.part(Comparison)
-        assert found.identical is False
-        return found
-
-    return compare
-
-
 def on_another_cpu(values: dict[str, Any]) -> None:
     values["hardware"]["cpu"] = values["fingerprint_basis"]["cpu"] = "Intel(R) Xeon(R) Platinum 8480+"
 
@@ -93,48 +74,43 @@ def on_gpus(values: dict[str, Any], **changes: Any) -> None:
         values[name] = {**values[name], **more}
 
 
+def compared(
+    folder: Path, as_from: Any, source: Alter, replay: Alter = lambda values: None
+) -> tuple[set[str], list[str]]:
+    """Return the facts that differ, and the causes that are named of weights that differ from the first step on."""
+    first, second = as_from(folder / "source", source), as_from(folder / "replay", replay)
+    found = fact_differences(second, first)
+    return set(found), causes_of(second.specification(), first, found, 1)
+
+
 def test_another_processor_is_named_first_with_what_it_means_and_the_code_is_not_blamed(
-    tmp_path: Path, as_from: Any, replayed: Any
+    tmp_path: Path, as_from: Any
 ) -> None:
-    found = replayed(as_from(tmp_path / "source", on_another_cpu))
-    first = found.causes[0]
-    assert first.startswith("It is another kind of processor: CPU Intel(R) Xeon(R) Platinum 8480+ -> ")
-    assert "on the same kind only" in first
-    assert "within a tolerance" in first
-    assert not [cause for cause in found.causes if BLAMED in cause]
-    assert set(found.fingerprint_differences) == {"environment.cpu"}
+    facts, causes = compared(tmp_path, as_from, on_another_cpu)
+    assert facts == {"environment.cpu"}
+    assert causes[0].startswith("It is another kind of processor: CPU Intel(R) Xeon(R) Platinum 8480+ -> ")
+    assert "on the same kind only" in causes[0]
+    assert "within a tolerance" in causes[0]
+    assert not [cause for cause in causes if BLAMED in cause]
 
 
-@pytest.mark.long
-def test_on_the_same_machine_the_code_is_blamed_for_the_same_difference(
-    tmp_path: Path, as_from: Any, replayed: Any
-) -> None:
-    found = replayed(as_from(tmp_path / "source", lambda values: None))
-    assert found.fingerprint_differences == {}
-    [cause] = found.causes
-    assert BLAMED in cause
-    assert "not recorded" not in cause
-
-
-@pytest.mark.long
+@pytest.mark.parametrize(
+    ("alter", "facts", "said"),
+    [
+        (lambda values: None, set(), BLAMED),
+        (by_an_earlier_version, set(), BLAMED),
+        (lambda values: (on_another_cpu(values), by_an_earlier_version(values)), {"environment.cpu"}, "another kind"),
+        (without_a_machine, set(), "(of the source's machine, CPU was not recorded)"),
+    ],
+    ids=["the same", "an earlier version", "another CPU, by an earlier version", "no machine"],
+)
 def test_what_an_earlier_version_did_not_record_is_no_difference_and_what_it_did_is_compared(
-    tmp_path: Path, as_from: Any, replayed: Any
+    alter: Alter, facts: set[str], said: str, tmp_path: Path, as_from: Any
 ) -> None:
-    old = as_from(tmp_path / "old" / "source", by_an_earlier_version)
-    found = replayed(old)
-    assert found.fingerprint_differences == {}
-    assert "not recorded" not in found.causes[0], "its CPU stands among its hardware"
-    elsewhere = as_from(
-        tmp_path / "elsewhere" / "source", lambda values: (on_another_cpu(values), by_an_earlier_version(values))
-    )
-    assert set(replayed(elsewhere).fingerprint_differences) == {"environment.cpu"}
-
-
-@pytest.mark.long
-def test_where_the_source_names_no_machine_the_blame_says_so(tmp_path: Path, as_from: Any, replayed: Any) -> None:
-    found = replayed(as_from(tmp_path / "source", without_a_machine))
-    assert found.fingerprint_differences == {}
-    assert "(of the source's machine, CPU was not recorded)" in found.causes[0]
+    found, causes = compared(tmp_path, as_from, alter)
+    assert found == facts
+    assert said in causes[0]
+    assert ("not recorded" in causes[0]) is ("not recorded" in said), "an old record's CPU stands among its hardware"
 
 
 @pytest.mark.parametrize(
@@ -165,19 +141,15 @@ def test_where_the_source_names_no_machine_the_blame_says_so(tmp_path: Path, as_
 def test_of_gpus_those_in_use_their_driver_and_their_libraries_are_compared(
     changed: dict[str, Any], facts: set[str], said: str, tmp_path: Path, as_from: Any
 ) -> None:
-    source = as_from(tmp_path / "source", on_gpus)
-    replay = as_from(tmp_path / "replay", lambda values: on_gpus(values, **changed))
-    found = fact_differences(replay, source)
-    assert set(found) == {f"environment.{fact}" for fact in facts}
-    causes = causes_of(replay.specification(), source, found, 1)
+    found, causes = compared(tmp_path, as_from, on_gpus, lambda values: on_gpus(values, **changed))
+    assert found == {f"environment.{fact}" for fact in facts}
     assert said in causes[0]
     assert any(BLAMED in cause for cause in causes) is (not facts)
 
 
 def test_a_run_on_the_cpu_is_compared_by_no_gpu(tmp_path: Path, as_from: Any) -> None:
-    source = as_from(tmp_path / "source", lambda values: values["hardware"].update(gpus=[H100], driver="580"))
-    replay = as_from(tmp_path / "replay", lambda values: None)
-    assert fact_differences(replay, source) == {}
+    facts, _ = compared(tmp_path, as_from, lambda values: values["hardware"].update(gpus=[H100], driver="580"))
+    assert facts == set()
 
 
 def test_a_run_records_the_processor_that_it_computes_on(unlike: RunDirectory) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.trainer.users import MINE, PARTS, TASK
+from tests.variants import variants
 
 from trainwright.trainer.run import RunDirectory, RunKind
 
@@ -49,6 +50,18 @@ def keeping(model, batch, context):
 def build(config): return {"model": MODEL(), "train": data(), "validation": data(16), KEY: STEP}
 """
 )
+LOST: dict[str, dict[str, Any]] = {
+    "a module's variable": {"step": "counting"},
+    "an attribute": {"model": "Scaled"},
+    "a generator of its own": {"step": "drawing"},
+    "lost as it is loaded": {"model": "Forgetting"},
+}
+SAVED: dict[str, dict[str, Any]] = {
+    "context": {"step": "keeping"},
+    "buffer": {"model": "Counted"},
+    "averages": {"weight_averaging": {"name": "ema"}},
+    "averages on the way": {"optimizer": {"name": "schedule_free_adamw"}, "schedule": {"name": "constant"}},
+}
 
 
 def smoke(ended: Any, model: str = "Net", step: str = "", **more: Any) -> RunDirectory:
@@ -61,31 +74,18 @@ def smoke(ended: Any, model: str = "Net", step: str = "", **more: Any) -> RunDir
 
 
 @pytest.mark.requirement("REPRO-6", "CKPT-2", "GATE-1")
-@pytest.mark.parametrize(
-    "parts",
-    [{"step": "counting"}, {"model": "Scaled"}, {"step": "drawing"}, {"model": "Forgetting"}],
-    ids=["a module's variable", "an attribute", "a generator of its own", "lost as it is loaded"],
-)
-def test_state_that_no_checkpoint_has_is_named_by_the_smoke_run(ended: Any, parts: dict[str, str]) -> None:
-    failure = smoke(ended, **parts).status().failure
+@pytest.mark.parametrize("kept", variants(LOST, quick=["an attribute"]))
+def test_state_that_no_checkpoint_has_is_named_by_the_smoke_run(ended: Any, kept: str) -> None:
+    failure = smoke(ended, **LOST[kept]).status().failure
     assert failure is not None
     assert "a fresh process loaded the checkpoint of step 4" in failure.message
     assert "context.state" in failure.remedy
 
 
 @pytest.mark.requirement("REPRO-6", "GATE-1")
-@pytest.mark.parametrize(
-    "parts",
-    [
-        {"step": "keeping"},
-        {"model": "Counted"},
-        {"weight_averaging": {"name": "ema"}},
-        {"optimizer": {"name": "schedule_free_adamw"}, "schedule": {"name": "constant"}},
-    ],
-    ids=["context", "buffer", "averages", "averages on the way"],
-)
-def test_what_the_checkpoint_has_is_resumed_exactly_and_said(ended: Any, parts: dict[str, Any]) -> None:
-    run = smoke(ended, **parts)
+@pytest.mark.parametrize("kept", variants(SAVED, quick=["context"]))
+def test_what_the_checkpoint_has_is_resumed_exactly_and_said(ended: Any, kept: str) -> None:
+    run = smoke(ended, **SAVED[kept])
     assert run.status().failure is None
     [event] = [event for event in run.events() if event.kind == "resume_probe"]
     assert event.data == {"from_step": 4, "steps": 3, "difference": None}

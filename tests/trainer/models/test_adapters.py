@@ -9,6 +9,7 @@ import pytest
 import torch
 from tests.releases import param
 from tests.trainer.saving import checkpoint_of
+from tests.variants import variants
 
 from trainwright.trainer.base import releases
 from trainwright.trainer.base.errors import ConfigurationError
@@ -124,7 +125,7 @@ def test_adapters_of_two_runs_stand_on_one_base(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("REPRO-6", "TRAIN-5", "CKPT-5")
-@pytest.mark.parametrize("form", ["dora", "ia3", param("prompt", NEWER["prompt"]), "projected prefix"])
+@pytest.mark.parametrize("form", variants(["dora", "ia3", "prompt", "projected prefix"], quick=["ia3"], newer=NEWER))
 def test_every_kind_resumes_to_the_bit_and_another_run_starts_from_it(
     form: str, saved: dict[str, Any], project: Path, assert_resumes_exactly: Any, open_session: Any
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from tests.trainer.saving import checkpoint_of
+from tests.variants import variants
 
 from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
@@ -30,7 +31,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.requirement("CKPT-1", "CKPT-5", "REPRO-6")
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", variants(WAYS, quick=["freezing"]))
 def test_a_checkpoint_holds_what_changes_and_resumes_to_the_bit(
     way: str, saved: dict[str, Any], assert_resumes_exactly: Any
 ) -> None:

@@ -128,17 +128,22 @@ def test_dropout_and_uneven_blocks_resume_to_the_bit(manual: Path, assert_resume
     assert_resumes_exactly(values)
 
 
+MORE_MISFITS: list[tuple[dict[str, Any], str]] = [
+    ({"loss": "cross_entropy", "metrics": ["perplexity"]}, "loss next_token"),
+    ({"data": {"use": "iris"}, "metrics": []}, "gpt predicts the next token"),
+    ({"metrics": ["accuracy"]}, "accuracy is for classification or binary, and the loss is for language_model"),
+    ({"model": {"use": "mlp"}, "optimizer": {"name": "adamw"}}, "does not fit loss next_token"),
+]
+
+
 @pytest.mark.requirement("TRAIN-1", "CONF-1")
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
         ({"loss": "cross_entropy", "metrics": []}, "needs inputs .* and loss next_token, not cross_entropy"),
-        ({"loss": "cross_entropy", "metrics": ["perplexity"]}, "loss next_token"),
-        ({"data": {"use": "iris"}, "metrics": []}, "gpt predicts the next token"),
-        ({"metrics": ["accuracy"]}, "accuracy is for classification or binary, and the loss is for language_model"),
         ({"model": {"use": "gpt", "args": {"width": 10, "heads": 3}}}, "width must be a multiple of heads"),
         ({"model": {"use": "gpt", "args": {"context": 8}}}, "context 8 is shorter than the data's blocks of 16"),
-        ({"model": {"use": "mlp"}, "optimizer": {"name": "adamw"}}, "does not fit loss next_token"),
+        *(pytest.param(*each, marks=pytest.mark.long) for each in MORE_MISFITS),
     ],
 )
 def test_what_does_not_fit_is_refused_before_training(

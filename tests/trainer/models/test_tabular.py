@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 from tests.trainer.models.test_exports import exported
-from tests.variants import variants
 from torch import nn
 
 from trainwright.trainer.base.errors import ConfigurationError
@@ -61,9 +60,10 @@ def test_arguments_and_inputs_that_do_not_fit_are_refused() -> None:
         MODELS["tabular_resnet"]().require_input("tabular_resnet", torch.zeros(1, 8, 8), None)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.requirement("CKPT-5", "TRAIN-1")
-@pytest.mark.parametrize("kind", variants(KINDS, quick=["tabular_resnet"]))
+@pytest.mark.parametrize("kind", KINDS)
 def test_they_train_and_are_written_as_onnx(kind: str, project: Path, make_run: Any, work: Any) -> None:
     values = {"model": {"use": kind, "args": SMALL}, "data": {"use": "wine"}, "metrics": ["accuracy"]}
     evidence = exported(values, project, make_run, work).evidence("export")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.releases import needs, param
+from tests.releases import needs
 from tests.trainer.models.tasks import (
     BERT,
     CASES,
@@ -62,14 +62,6 @@ def test_each_task_learns_and_is_read_back(case: Case, root: Path, make_run: Any
     start = evaluate_split(session, session.validation_loader)[case.metric]
     end = whole.metrics().series(f"validation/{case.metric}")[-1].value
     assert end < start / 1.5 if case.falls else end > start + 0.2
-
-
-@pytest.mark.requirement("ARCH-5", "TRAIN-1", "REPRO-6")
-@pytest.mark.parametrize("task", [param(task, NEWER.get(task)) for task in CASES])
-def test_each_task_goes_on_from_a_checkpoint_with_the_same_bits(
-    task: str, root: Path, assert_resumes_exactly: Any
-) -> None:
-    assert_resumes_exactly(CASES[task].values(root), before=2, after=2)
 
 
 @pytest.mark.requirement("ARCH-5")

@@ -25,7 +25,9 @@ def typed(values: dict[str, Any], **args: Any) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("TRAIN-1", "REPRO-6")
-@pytest.mark.parametrize("adapter", [None, {"rank": 2}], ids=["full", "adapter"])
+@pytest.mark.parametrize(
+    "adapter", [pytest.param(None, id="full", marks=pytest.mark.long), pytest.param({"rank": 2}, id="adapter")]
+)
 def test_weights_in_bfloat16_say_their_master_precision_and_resume_to_the_bit(
     adapter: dict[str, Any] | None, saved: dict[str, Any], assert_resumes_exactly: Any
 ) -> None:

@@ -34,12 +34,6 @@ def assert_same_end(run: RunDirectory, other: RunDirectory) -> None:
             assert (run.checkpoints / path.name / file).read_bytes() == (path / file).read_bytes()
 
 
-@pytest.mark.requirement("REPRO-6", "TRAIN-5")
-@pytest.mark.parametrize("name", OBJECTIVES)
-def test_a_run_halted_in_mid_epoch_ends_with_the_same_bits(name: str, assert_halted_ends_the_same: Any) -> None:
-    assert_halted_ends_the_same({**CLASSES, "objective": OBJECTIVES[name]}, 2 * 6 + 4)
-
-
 TWO_TARGETS = """
 import torch
 def two():

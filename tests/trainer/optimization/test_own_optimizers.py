@@ -82,14 +82,6 @@ def by(name: str, **section: Any) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("TRAIN-12", "REPRO-6")
-@pytest.mark.parametrize("name", ["sgd", "fixed", "lbfgs", "divided", "sharp"])
-def test_an_own_optimizer_saved_loaded_and_continued_is_never_interrupted(
-    name: str, own: dict[str, Any], assert_resumes_exactly: Any
-) -> None:
-    assert_resumes_exactly({**own, **by(name)})
-
-
-@pytest.mark.requirement("TRAIN-12", "REPRO-6")
 @pytest.mark.parametrize("name", ["lbfgs", "sharp"])
 def test_a_run_halted_under_an_own_optimizer_ends_with_the_same_bits(
     name: str, own: dict[str, Any], assert_halted_ends_the_same: Any

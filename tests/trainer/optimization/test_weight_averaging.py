@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from tests.trainer.saving import checkpoint_of
 from torch.optim.swa_utils import AveragedModel, get_swa_multi_avg_fn, update_bn
 
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.checkpoints.packing import pack
 from trainwright.trainer.checkpoints.store import store_of
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.engine.evaluation import average_epoch, evaluate_split
@@ -131,48 +129,6 @@ def test_the_rate_goes_over_to_the_constant_one(iris: dict[str, Any], open_sessi
 def test_what_cannot_be_is_refused_with_what_to_set(values: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         parse_config({"model": {"use": "mlp"}, "data": {"use": "digits"}, **values})
-
-
-def bits_of(session: Any) -> tuple[Any, dict[str, bytes]]:
-    """Return the whole state as plain values and bytes."""
-    tensors: dict[str, torch.Tensor] = {}
-    model, state, _ = session.state()
-    whole = {
-        "model": session.model.state_dict(),
-        "judged": model,
-        "averaging": session.components["averaging"].state_dict(),
-        "optimizers": {name: optimizer.state_dict() for name, optimizer in session.optimizers.items()},
-    }
-    return (pack(whole, "all", tensors), state["generators"]), {n: t.numpy().tobytes() for n, t in tensors.items()}
-
-
-@pytest.mark.requirement("REPRO-6")
-@pytest.mark.parametrize("section", [EMA, SWA], ids=["ema", "swa"])
-def test_saved_in_mid_epoch_and_continued_is_never_interrupted(
-    section: dict[str, Any], iris: dict[str, Any], open_session: Any, take_steps: Any
-) -> None:
-    values = {**iris, "model": WITH_STATISTICS, "weight_averaging": section}
-
-    def part(session: Any) -> None:
-        an_epoch(session)
-        an_epoch(session)
-        take_steps(session, 5)
-
-    whole, first, resumed = (open_session(values, name) for name in ("whole", "first", "resumed"))
-    seeding.seed_everything(7)
-    part(whole)
-    seeding.seed_everything(7)
-    part(first)
-    checkpoint = checkpoint_of(first)
-    between = seeding.capture()
-    an_epoch(whole)
-    wanted = bits_of(whole)
-    seeding.restore(between)
-    resumed.load(checkpoint)
-    assert bits_of(resumed) == bits_of(first)
-    an_epoch(resumed)
-    ours = bits_of(resumed)
-    assert ours == wanted
 
 
 @pytest.mark.requirement("REPRO-6", "CKPT-1")

@@ -171,6 +171,7 @@ class Slow(torch.utils.data.Dataset):
 """
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-8")
 def test_slow_data_is_named_as_the_bottleneck_with_what_helps(tmp_path: Path, make_run: Any, work: Any) -> None:
     (tmp_path / "slow.py").write_text(SLOW)

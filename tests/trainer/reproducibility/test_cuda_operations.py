@@ -32,13 +32,8 @@ from trainwright.trainer.run import RunDirectory, RunKind, RunState
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("REPRO-2")]
 REPOSITORY = Path(__file__).parents[3]
 PARTS = configurations.every()
-OFTEN = [part for part in PARTS if part.startswith("model ")] + [
-    "loss cross_entropy of pixels, with options", "loss dice_cross_entropy of pixels", "loss focal, with options",
-    "loss bce_with_logits, with options", "loss huber", "optimizer muon", "optimizer adafactor",
-    "objective distillation", "objective adversarial on pixels", "objective contrastive", "objective multi_task",
-    "mixing mixup_cutmix", "adapter dora", "run probe", "weight_averaging ema", "precision fp16", "recomputation",
-]  # fmt: skip
-"""Parts that every suite runs; the others are among the long tests."""
+OFTEN = ["model gpt", "model resnet", "optimizer muon", "objective adversarial on pixels", "precision fp16"]
+"""Parts that every suite runs, of unlike operations; the others are among the long tests."""
 
 LIST = yaml.safe_load(guard.LIST.read_text(encoding="utf-8"))
 

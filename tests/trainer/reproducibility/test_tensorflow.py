@@ -142,6 +142,7 @@ def seed_twice() -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.skipif(importlib.util.find_spec("tensorflow") is not None, reason="TensorFlow is installed")
 def test_where_it_is_not_installed_the_record_says_so_and_a_stand_in_is_not_called_seeded() -> None:
     done = subprocess.run([sys.executable, "-P", "-c", body_of(seed_twice)], capture_output=True, text=True, check=True)

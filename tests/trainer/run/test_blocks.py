@@ -42,7 +42,7 @@ def assert_equal(found: list[tuple[int, float, float, float]], wanted: list[tupl
 
 
 @pytest.mark.requirement("MON-4")
-@pytest.mark.parametrize("count", [1, 7, 200, 2000])
+@pytest.mark.parametrize("count", [7, *(pytest.param(count, marks=pytest.mark.long) for count in (1, 200, 2000))])
 def test_a_series_that_grows_between_looks_reads_as_all_of_it_at_once(tmp_path: Path, count: int) -> None:
     path, draw = tmp_path / "metrics.sqlite", random.Random(count)
     with MetricStore(path, writer=True) as store:

@@ -171,6 +171,7 @@ def test_without_the_package_the_run_fails_at_its_start_and_says_what_to_install
     assert run.evidence("data") is None  # before the user's code
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-6")
 def test_other_strategies_do_without_the_package(tmp_path: Path, iris: Any, make_run: Any, group_work: Any) -> None:
     run = make_run(tmp_path / "run", {**iris, "training": {"epochs": 1}})

@@ -45,6 +45,7 @@ def assert_the_same(run: RunDirectory, own: RunDirectory) -> None:
     assert [event.kind for event in run.events()] == [event.kind for event in own.events()]
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-6")
 def test_two_processes_that_find_each_other_by_a_launchers_variables_make_the_same_run(
     tmp_path: Path, own: RunDirectory, iris: Any, make_run: Any, begin: Any

@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
+from tests.variants import variants
 
 from trainwright.tools.training_orchestrator.observation import observe
 from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
@@ -103,7 +104,7 @@ def at_work(tmp_path: Path, make_run: Any, begin: Any, work: Any, mine: str) -> 
 
 
 @pytest.mark.requirement("TRAIN-10")
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", variants(STAGES, quick=["building, and it swallows what is raised", "validating"]))
 def test_a_stop_is_heard_at_every_stage_and_leaves_no_process(stage: str, at_work: Any) -> None:
     code, expected = STAGES[stage]
     run, process = at_work(stage, code)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.trainer.users import PARTS, TASK
+from tests.variants import variants
 
 from trainwright.trainer.run import Limits, RunState
 
@@ -53,7 +54,10 @@ BAD_CODE = {
 
 
 @pytest.mark.requirement("TRAIN-1")
-@pytest.mark.parametrize("fault", BAD_CODE)
+@pytest.mark.parametrize(
+    "fault",
+    variants(BAD_CODE, quick=["has a syntax error", "exits hard at import", "raises from itself", "raises late"]),
+)
 def test_bad_user_code_is_a_classified_failure_with_its_own_traceback(fault: str, ended: Any, tmp_path: Path) -> None:
     code, told, last_lines = BAD_CODE[fault]
     (tmp_path / "project").mkdir()
@@ -171,7 +175,9 @@ def test_a_wrong_entry_names_its_key_the_place_and_what_is_near(
 
 
 @pytest.mark.requirement("TRAIN-1", "PIPE-2")
-@pytest.mark.parametrize("folder", ["code", "json", "test/code"])
+@pytest.mark.parametrize(
+    "folder", ["json", *(pytest.param(name, marks=pytest.mark.long) for name in ("code", "test/code"))]
+)
 def test_a_folder_named_like_a_library_is_trained_from_all_the_same(
     folder: str, ended: Any, tmp_path: Path, mine: str
 ) -> None:

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import pytest
+from tests.variants import variants
 
 from trainwright.trainer.run import Limits, RunState
 from trainwright.trainer.user_code.clock import Clock
@@ -23,7 +24,7 @@ HANGS = {
 
 
 @pytest.mark.requirement("GATE-4")
-@pytest.mark.parametrize("where", HANGS)
+@pytest.mark.parametrize("where", variants(HANGS, quick=["computes", "import"]))
 def test_code_that_hangs_is_ended_at_its_limit_and_shown_where(where: str, ended: Any) -> None:
     """What computes is held to its processor time; what waits uses none and has five times as long."""
     code, what, function = HANGS[where]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.variants import variants
 
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.paths import own_name, users_name
@@ -214,7 +215,9 @@ class Late(torch.utils.data.Dataset):
 
 
 @pytest.mark.requirement("GATE-1", "GATE-5", "REPRO-3")
-@pytest.mark.parametrize("how", ["an import", "by hand", "in a loader worker", "another content"])
+@pytest.mark.parametrize(
+    "how", variants(["an import", "by hand", "in a loader worker", "another content"], quick=["an import", "by hand"])
+)
 def test_code_that_comes_after_the_record_fails_the_run_by_name(how: str, root: Path, ended: Any) -> None:
     (root / "late.py").write_text("FACTOR = 2\n")
     late = {

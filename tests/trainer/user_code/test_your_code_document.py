@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.trainer.whole_runs import train_here
 
 from trainwright.tools.documents import SKILL
 from trainwright.trainer.config import load_yaml
@@ -41,7 +42,10 @@ def test_an_example_trains_as_it_is_printed(example: Any, tmp_path: Path, make_r
     values = {"logging": {"tensorboard": False}, **load_yaml(configuration)}
     values = values if "trainer" in values else {"training": {"epochs": 2}, **values}
     run = make_run(tmp_path / "run-1", values, max_steps=12)
-    assert work(run) == 0, run.log.read_text()
+    if "task" in values:
+        train_here(run)
+    else:  # a library's trainer, or data of ours
+        assert work(run) == 0, run.log.read_text()
     status = run.status()
     assert status.state is RunState.COMPLETED
     assert status.step > 0

@@ -47,6 +47,7 @@ def test_a_trainer_of_another_library_makes_the_same_steps(
     assert all(point.value > 0 for point in norms), "of this step, not of the one before"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("strategy", variants(["ddp", "fsdp2"], quick=["ddp"], newer={"fsdp2": releases.FSDP2}))
 def test_a_group_of_processes_makes_the_same_steps(
     strategy: str, tmp_path: Path, make_run: Any, group_work: Any, recorded: Any

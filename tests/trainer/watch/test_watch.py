@@ -106,7 +106,7 @@ def test_a_critical_alert_fails_the_run_with_its_document(
 
 
 @pytest.mark.requirement("DIAG-11")
-@pytest.mark.parametrize("policy", ["checkpoint", "tell"])
+@pytest.mark.parametrize("policy", ["checkpoint", pytest.param("tell", marks=pytest.mark.long)])
 def test_an_alert_saves_and_stops_or_only_tells(
     tmp_path: Path, make_run: Any, work: Any, digits: dict[str, Any], policy: str
 ) -> None:

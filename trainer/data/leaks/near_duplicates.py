@@ -87,10 +87,11 @@ def _beyond_chance(alike: int, near: int, first: int, second: int) -> bool:
 
 
 def _near_texts(table: LeakTable, column: Column) -> list[Finding]:
-    from datasketch import MinHashLSH
+    from datasketch import MinHash, MinHashLSH
 
     train, others = (np.flatnonzero(which)[:MOST_TEXTS] for which in (table.train, table.held_out))
-    marks = {int(row): _mark(str(column.cells[row])) for row in [*train.tolist(), *others.tolist()]}
+    empty = MinHash(num_perm=PERMUTATIONS, seed=1)  # one for all: to draw the permutations takes longer than a text
+    marks = {int(row): _mark(str(column.cells[row]), empty) for row in [*train.tolist(), *others.tolist()]}
     index = MinHashLSH(threshold=SIMILAR, num_perm=PERMUTATIONS)
     for row in train.tolist():
         if marks[row] is not None:
@@ -103,13 +104,11 @@ def _near_texts(table: LeakTable, column: Column) -> list[Finding]:
     return [_finding(table, np.array(alike), len(others), f"in the words of {column.name!r}", column.name)]
 
 
-def _mark(text: str) -> Any:
-    from datasketch import MinHash
-
+def _mark(text: str, empty: Any) -> Any:
     words = text.casefold().split()
     if len(words) < FEWEST_WORDS:
         return None
-    found = MinHash(num_perm=PERMUTATIONS, seed=1)
+    found = empty.copy()
     found.update_batch([" ".join(words[n : n + SHINGLE]).encode() for n in range(len(words) - SHINGLE + 1)])
     return found
 

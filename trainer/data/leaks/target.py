@@ -59,23 +59,18 @@ def find(table: LeakTable, asked: Collection[str] | None = None) -> list[Finding
 def _values(table: LeakTable, target: Target, asked: Collection[str] | None = None) -> Iterator[Finding]:
     usable = [column for column in table.columns if not is_key(column) and column.kind != "text"]
     lags = {column.name for column in usable if _shift(table, target, column) < 0}
+    alone = {column.name: predicted_alone(column, target) for column in usable if column.distinct > 1}
+    powers = {name: power_of(predicted, target) for name, predicted in alone.items()}
     for column in usable:
-        if column.distinct < 2 or column.name in lags or (asked is not None and column.name not in asked):
+        power = powers.get(column.name, 0.0)
+        if power < SUSPECT or column.name in lags or (asked is not None and column.name not in asked):
             continue
-        predicted = predicted_alone(column, target)
-        power = power_of(predicted, target)
-        if power < SUSPECT:
-            continue
-        rest = [other for other in usable if other is not column and not _same(other, column, target)]
+        # another column that says nearly everything leaks the same, and is no rival
+        rest = [other for other in usable if other is not column and powers.get(other.name, 0.0) < PERFECT]
         rest = rest if asked is None else [other for other in rest if other.name not in asked]
-        beaten = _beats(predicted, rest, target)
+        beaten = _beats(alone[column.name], rest, target)
         if power >= PERFECT or beaten:
             yield _finding(column.name, power, "" if not beaten else ", far more than all other columns do")
-
-
-def _same(other: Column, column: Column, target: Target) -> bool:
-    """Return whether a second column leaks the same: it too says nearly everything."""
-    return other.distinct > 1 and power_of(predicted_alone(other, target), target) >= PERFECT and other is not column
 
 
 def _beats(predicted: Array, rest: list[Column], target: Target) -> bool:

@@ -44,6 +44,7 @@ def test_an_augmented_run_halted_in_mid_epoch_ends_with_the_bits_of_one_with_oth
     assert_same_end(run, whole)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.requirement("TRAIN-1", "TRAIN-6")
 def test_a_unet_learns_masks_and_leaves_a_program(tmp_path: Path, make_run: Any, work: Any) -> None:

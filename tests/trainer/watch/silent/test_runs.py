@@ -22,7 +22,7 @@ silent_faults = importlib.util.module_from_spec(_spec)
 sys.modules[_spec.name] = silent_faults  # its data classes look for it there
 _spec.loader.exec_module(silent_faults)
 FAULTS = {fault.kind: fault for fault in silent_faults.FAULTS}
-QUICK = ("validated_in_training", "sorted_and_not_shuffled", "stream_in_one_order", "cosine_of_epochs")
+QUICK = ("validated_in_training",)
 
 
 @pytest.mark.requirement("DIAG-7", "DIAG-11")
