@@ -15,6 +15,7 @@ from trainwright.trainer.data.remote.places import database_place
 from trainwright.trainer.data.remote.storage import scheme_of
 from trainwright.trainer.data.validation.expectations import read_expectations
 from trainwright.trainer.metrics.evaluate import require_own_name
+from trainwright.trainer.models.weights import weights_folder
 from trainwright.trainer.user_code.entries import entry_file
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _check(key: str, value: str, config: TrainingConfig, code_root: Path) -> Non
         if not value.startswith("sqlite"):
             database_place(value)
     elif key == "model.args.path" and config.model is not None and config.model.use == "transformers":
-        confine_folder(value, code_root, key=key)
+        weights_folder(value, code_root)
 
 
 def _is_to_be_pulled(place: Path, code_root: Path) -> bool:

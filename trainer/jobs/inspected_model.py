@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.base.paths import confine_folder
 from trainwright.trainer.models.tasks import TASKS, ModelTask, longest_input
+from trainwright.trainer.models.weights import small_model, weights_folder
 
 LEFT_TO_RIGHT = ("language_model", "instruction", "chat")
 KINDS = {
@@ -24,7 +24,7 @@ def tokenizer_of(model: dict[str, Any] | None, root: Path) -> str | None:
     path = (model or {}).get("args", {}).get("path") if (model or {}).get("use") == "transformers" else None
     if not path:
         return None
-    folder = confine_folder(path, root, key="model.args.path")
+    folder = weights_folder(path, root)
     there = any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"))
     return str(path) if there else None
 
@@ -35,7 +35,7 @@ def inspected_model(model: dict[str, Any], root: Path, task: str | None) -> dict
     if model["use"] != "transformers":
         return None
     try:
-        config = _configuration(args, root)
+        config = _configuration(args, root, KINDS.get(str(task), ""))
     except (OSError, ValueError, KeyError) as error:
         if args.get("hub"):
             return {"unknown": str(error)[:200]}  # the plan goes by the table of known models
@@ -60,14 +60,23 @@ def inspected_model(model: dict[str, Any], root: Path, task: str | None) -> dict
     }
 
 
-def _configuration(args: dict[str, Any], root: Path) -> Any:
-    """Return the library's configuration of a model, of its folder, id or values. Raises as the library does."""
+def _configuration(args: dict[str, Any], root: Path, kind: str) -> Any:
+    """Return the library's configuration of a model, of its folder, id or values.
+
+    Raises as the library does, and ConfigurationError where nothing names a model.
+    """
     from transformers import AutoConfig
 
+    if not {"config", "path", "hub"} & args.keys():
+        raise ConfigurationError(
+            "model 'transformers' names a library and no model.",
+            remedy=f"Name a folder or a hub's id; or a small one of random weights: model={small_model(kind)}.",
+            document="configs/transformers.md",
+        )
     if args.get("config"):
         values = dict(args["config"])
         return AutoConfig.for_model(values.pop("model_type"), **values)
-    folder = confine_folder(args["path"], root, key="model.args.path") if args.get("path") else None
+    folder = weights_folder(args["path"], root, kind) if args.get("path") else None
     where = str(folder) if folder is not None else args["hub"]
     return AutoConfig.from_pretrained(where, local_files_only=True, trust_remote_code=False)
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.base.paths import confine_folder, files_among
+from trainwright.trainer.base.paths import files_among
 from trainwright.trainer.models.arguments import ModelSection, Surroundings
 from trainwright.trainer.models.packing import require_apart
 from trainwright.trainer.models.tasks import require_tokens, task_of
 from trainwright.trainer.models.weight_types import Dtype, Quantisation, held_in, quantised, type_of
+from trainwright.trainer.models.weights import weights_folder
 
 if TYPE_CHECKING:
     from torch import nn
@@ -135,7 +136,7 @@ class TransformersArgs(ModelSection):
         return [] if folder is None else sorted(files_among(folder.iterdir()))
 
     def _folder(self, code_root: Path) -> Path | None:
-        return None if self.path is None else confine_folder(self.path, code_root, key="model.args.path")
+        return None if self.path is None else weights_folder(self.path, code_root)
 
 
 def weights_bytes(kind: Any, config: Any) -> int:
