@@ -47,6 +47,7 @@ CONFIG: dict[str, Any] = {
         "use": "csv",
         "args": {"path": "cells.csv", "target": "finding", "labels": LABELS},
         "split": {"test": 0.3},
+        "expectations": {"without": ["label_errors", "leaks"]},
     },
     "metrics": ["f1_binary", "sensitivity", "specificity", "log_loss", "brier", "cohen_kappa", "scores.py:missed"],
     "evaluation_gate": {"reference": "scores.py:rule"},
