@@ -50,7 +50,7 @@ def _mapping(key: str, value: Mapping[str, Any], indent: str) -> list[str]:
     inline = f"{indent}{key}: {_inline(value, bare=True)}"
     if len(inline) <= LONGEST_INLINE and "\n" not in inline:
         return [inline]
-    inner = {name: item for name, item in value.items() if not _is_void(item)}
+    inner = {name: item for name, item in value.items() if _is_said(item)}
     together = {name: item for name, item in inner.items() if _is_short(item)}
     first = f"{indent}{key}: " + "; ".join(f"{name} {_inline(item)}" for name, item in together.items())
     others = (
@@ -107,7 +107,7 @@ def _inline(value: Any, *, bare: bool = False) -> str:
     if is_call(value):
         return _call(value)
     if isinstance(value, Mapping):
-        inner = ", ".join(f"{name} {_inline(item)}" for name, item in value.items() if not _is_void(item))
+        inner = ", ".join(f"{name} {_inline(item)}" for name, item in value.items() if _is_said(item))
         return inner if bare else f"{{{inner}}}"
     if isinstance(value, list):
         return (
@@ -125,6 +125,11 @@ def _call(call: Mapping[str, Any]) -> str:
 
 def _is_void(value: Any) -> bool:
     return value is None or value in ("", [], {})
+
+
+def _is_said(value: Any) -> bool:
+    """Return whether a value within a mapping is shown: null too, which removes a key (of facts nulls are left out)."""
+    return value is None or not _is_void(value)
 
 
 def _is_sentence(value: Any) -> bool:

@@ -63,3 +63,8 @@ def test_terminal_codes_and_turning_characters_reach_no_reader():
     answer = {"label": "a\x1b[2Jb\u202ec", "failure": {"message": "one\x07\ntwo\u2028three\u200b"}, "next": None}
     text = markdown(answer, "Project \x1b]0;title\x07digits.")
     assert text == "Project ]0;titledigits.\nlabel: a[2Jbc\nfailure:\n  message:\n    one\n    two\n    three"
+
+
+def test_a_key_that_a_change_removes_is_shown_as_null() -> None:
+    fixes = [{"changes": {"data.split.validation": None}, "text": "Remove the key"}]
+    assert "data.split.validation null" in markdown({"fixes": fixes})

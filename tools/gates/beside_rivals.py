@@ -61,10 +61,14 @@ def compared_text(evidence: Evidence, run: RunEvidence, split: str) -> str:
     record, own = evaluated.splits.get(split, {}), evidence.config.reference
     rivals = {name: one for name, one in record.get("rivals", {}).items() if one.get("metrics")}
     reference = [rivals.pop(own)] if own in rivals else []
+    others: list[dict[str, Any]] = []
     if rivals:
         metrics = {name: one["metrics"] for name, one in rivals.items()}
-        reference = [rivals[_strongest(metrics, evidence.goal_metric, partial(_is_minimized, evidence))[0]], *reference]
+        strongest = _strongest(metrics, evidence.goal_metric, partial(_is_minimized, evidence))[0]
+        reference = [rivals.pop(strongest), *reference]
+        others = list(rivals.values())
     told = [_compared(evidence, record, split, one) for one in reference]
+    told += [_compared(evidence, record, split, one, is_brief=True) for one in others]
     problems = [one for one in record.get("rivals", {}).values() if "problem" in one]
     return " ".join([*filter(None, told), *(f"No figure of {one['told']}: {one['problem']}." for one in problems)])
 
@@ -92,8 +96,10 @@ def _strongest(
     return best(known, key=lambda who: known[who]), name
 
 
-def _compared(evidence: Evidence, record: dict[str, Any], split: str, rival: dict[str, Any]) -> str:
-    """Return figures, difference, its interval and the word; '' where no metric is of both."""
+def _compared(
+    evidence: Evidence, record: dict[str, Any], split: str, rival: dict[str, Any], *, is_brief: bool = False
+) -> str:
+    """Return figures, difference, its interval and the word, or figure and word; '' where no metric is of both."""
     shared = [name for name in rival["metrics"] if name in record["metrics"]]
     if not shared:
         return ""
@@ -103,6 +109,8 @@ def _compared(evidence: Evidence, record: dict[str, Any], split: str, rival: dic
     over = f" over {record['groups']} groups" if record.get("groups") else ""
     between = f"95 % interval{over} {interval[0]:.3g} to {interval[1]:.3g}" if interval else "too few rows to tell"
     word = WORDS[word_of(interval, is_minimized=_is_minimized(evidence, name))]
+    if is_brief:
+        return f"{rival['told'].capitalize()}: {theirs:.4g}, {word}."
     return (
         f"{name} on the same {record['rows']} {split} rows: the model {ours:.4g}, {rival['told']} {theirs:.4g}; "
         f"difference {ours - theirs:+.3g} ({between}): {word}."

@@ -228,8 +228,10 @@ def _held(end: dict[str, Any], value: float | None) -> tuple[str, str]:
         return "not confirmed by the test", f"; MISSED on test: {missed:.6g}" if missed is not None else beside
     if missed is not None:
         return "reached on validation alone", f"; MISSED on test: {missed:.6g}"
-    short = next((one for one in (figure, tested) if one and not is_shown(goal, one)), None)
-    if short is None:
+    short = [one for one in (figure, tested) if one and not is_shown(goal, one)]
+    if not short:
         return "reached", ""
-    rows = rows_to_show(goal, short)
-    return "not shown", beside * (short is tested) + f"; about {rows} rows would show it" * (rows is not None)
+    rows = [rows_to_show(goal, one) for one in short]
+    needed = [one for one in rows if one is not None]
+    is_told = len(needed) == len(rows)  # none where a figure is so near to the goal that no number of rows is told
+    return "not shown", beside + f"; about {max(needed, default=0)} rows would show it" * is_told

@@ -35,6 +35,8 @@ class Field(BaseModel):
     """Of a date; with a time of day where `has_time`."""
     has_time: bool = False
     may_be_empty: bool = False
+    median: float | None = None
+    """Of a number in the train split, for examples."""
 
 
 class Inputs(BaseModel):
@@ -97,6 +99,7 @@ def _table(model: FinalModel) -> Inputs:
             format=column["format"],
             has_time=column["kind"] == "date" and column["width"] > 1,
             may_be_empty=bool(model.schema["takes_missing"]),
+            median=column.get("median"),
         )
         for column in columns
     ]

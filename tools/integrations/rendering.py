@@ -52,10 +52,10 @@ def rendered(part: str, signature: Signature) -> dict[str, str]:
 
 
 def example_row(signature: Signature) -> Any:
-    """Return a row of the right form, for documents: middle values, first choices."""
+    """Return a row of the right form, for documents: medians, first choices."""
     inputs = signature.inputs
     if inputs.kind == "table":
-        return {field.name: _example(field, inputs.statistics.get(field.name)) for field in inputs.fields}
+        return {field.name: _example(field) for field in inputs.fields}
     if inputs.kind == "picture":
         return {"picture": "BASE64 of a PNG or JPEG file"}
     if inputs.kind == "prompt":
@@ -75,14 +75,14 @@ def release_file(signature: Signature) -> str:
     return f"{slug(signature.project)}{number}-{signature.release.program_sha256[:DIGITS]}"
 
 
-def _example(field: Any, known: dict[str, float] | None) -> Any:
+def _example(field: Any) -> Any:
     if field.kind == "category":
         return next(iter(field.choices), "")
     if field.kind == "date":
         day = {"year-month-day": "2026-01-31", "day.month.year": "31.01.2026", "day/month/year": "31/01/2026"}
         return day.get(field.format, "01/31/2026") + (" 12:00" if field.has_time else "")
     if field.kind == "number":
-        return round(known["mean"], 3) if known else 0
+        return field.median or 0
     return True if field.kind == "boolean" else "some words"
 
 

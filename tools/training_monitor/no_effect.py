@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 TRAINED_WHOLE = frozenset({RunKind.BASELINE, RunKind.TRIAL, RunKind.ABLATION, RunKind.FINAL})
 """A replay is the same on purpose; a smoke run is too short for most keys to act."""
 BESIDE_TRAINING = (
-    "checkpoints", "code_root", "deployment", "distributed", "early_stopping", "loader.num_workers",
-    "loader.persistent_workers", "loader.pin_memory", "loader.prefetch_factor", "logging", "metrics", "monitoring",
-    "reproducibility", "returns", "search", "selection", "training.channels_last", "training.compile",
-    "training.device", "training.epochs", "training.gradient_checkpointing", "training.max_steps",
-    "training.validate_every_n_epochs", "weight_averaging",
+    "checkpoints", "code_root", "data.expectations", "data.prepare", "data.present", "deployment", "distributed",
+    "early_stopping", "evaluation_gate", "loader.num_workers", "loader.persistent_workers", "loader.pin_memory",
+    "loader.prefetch_factor", "logging", "metrics", "monitoring", "reproducibility", "returns", "search", "selection",
+    "training.channels_last", "training.compile", "training.device", "training.epochs",
+    "training.gradient_checkpointing", "training.max_steps", "training.validate_every_n_epochs", "weight_averaging",
 )  # fmt: skip
 """Keys of storage, evaluation or speed, which may leave the losses the same. `seed` is not among them."""
 FIRST_LOSSES = 3

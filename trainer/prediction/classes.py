@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from trainwright.trainer.prediction.frame import Array, Batch, Option, Program, chosen, finite, probabilities
+from trainwright.trainer.prediction.frame import (
+    MOST_SCORES,
+    Array,
+    Batch,
+    Option,
+    Program,
+    chosen,
+    finite,
+    probabilities,
+)
 
 
 class ClassAnswers:
@@ -26,5 +35,8 @@ class ClassAnswers:
         return [chosen(row, self.classes) for row in shares.tolist()], outputs
 
     def flat(self, answer: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return label and probability."""
-        return [{f"predicted_{self.target}": answer["label"], "probability": answer["probability"]}]
+        """Return label and probability of each class; of many classes that of the label."""
+        shares = {f"probability_of_{name}": answer["scores"].get(name) for name in self.classes}
+        if len(shares) > MOST_SCORES:
+            shares = {"probability": answer["probability"]}
+        return [{f"predicted_{self.target}": answer["label"], **shares}]

@@ -235,7 +235,7 @@ def _joined(arrays: Sequence[Array]) -> Array:
 
 
 class Printer:
-    """Prints answers as they come: a table, or a JSON object in each line; notes of a table go to standard error."""
+    """Prints answers as they come: a table, whose last column has notes, or a JSON object in each line."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
@@ -247,10 +247,8 @@ class Printer:
             one = {"input": sample.place, "answer": answer, **({"notes": sample.notes} if sample.notes else {})}
             sys.stdout.write(json.dumps(one, ensure_ascii=False, allow_nan=False, default=str) + "\n")
             return
-        for note in sample.notes:
-            sys.stderr.write(f"{named(sample)}: {note}\n")
         for line in lines:
-            cells = {**sample.place, **line}
+            cells = {**sample.place, **line, "note": "; ".join(sample.notes)}
             if self.table is None:
                 self.table = csv.DictWriter(sys.stdout, list(cells), restval="", extrasaction="ignore")
                 self.table.writeheader()

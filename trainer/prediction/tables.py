@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
-from trainwright.trainer.data.table.transform import EPOCH, TORN, Row, begun, encode_rows, opened, read_rows
+from trainwright.trainer.data.table.transform import EPOCH, TORN, Row, begun, encode_rows, opened, read_rows, text_of
 from trainwright.trainer.prediction.frame import Batch, Sample, WrongInputError
 
 AT_ONCE = 1024
@@ -34,13 +34,13 @@ class TableRows:
             file, first, rows = {"file": argument} if len(given) > 1 else {}, 1, read_any(argument, self.schema)
             while True:
                 with guarded(argument, self.schema):
-                    some = list(islice(rows, AT_ONCE))
+                    some, respelled = as_known(islice(rows, AT_ONCE), self.columns)
                     inputs = encode_rows(some, self.schema, first)
                 if not some:
                     break
                 samples = [self._sample(row, {"row": first + place, **file}) for place, row in enumerate(some)]
-                for sample, row, numbers in zip(samples, some, inputs.tolist(), strict=True):
-                    sample.notes += odd_values(row, numbers, self.columns)
+                for sample, row, numbers, notes in zip(samples, some, inputs.tolist(), respelled, strict=True):
+                    sample.notes += [*notes, *odd_values(row, numbers, self.columns)]
                 yield samples, {"input": inputs}
                 first += len(some)
 
@@ -90,6 +90,23 @@ def delimiter_of(path: Path, schema: dict[str, Any]) -> str:
         has = {cell.strip() for cell in cells}
         found[delimiter] = len(has & wanted) if names is None else -abs(len(cells) - len(names))
     return max(found, key=lambda one: found[one])
+
+
+def as_known(rows: Iterable[Row], columns: Sequence[dict[str, Any]]) -> tuple[list[Row], list[list[str]]]:
+    """Return rows with categories spelled as in training where capitals alone differ, and a note for each such cell."""
+    known = {column["name"]: column["values"] for column in columns if column["kind"] == "category"}
+    folded: dict[str, dict[str, list[str]]] = {name: {} for name in known}
+    for name, values in known.items():
+        for value in values:
+            folded[name].setdefault(value.casefold(), []).append(value)
+    found, notes = [], []
+    for row in rows:
+        cells = {name: text for name in known if (text := text_of(row.get(name))) is not None}
+        alike = {name: folded[name].get(text.casefold(), []) for name, text in cells.items() if text not in known[name]}
+        changed = {name: spellings[0] for name, spellings in alike.items() if len(spellings) == 1}
+        found.append({**row, **changed})
+        notes.append([f"{name}: {cells[name][:40]!r} was read as {value!r}" for name, value in changed.items()])
+    return found, notes
 
 
 def odd_values(row: Row, numbers: Sequence[float], columns: Sequence[dict[str, Any]]) -> list[str]:

@@ -45,6 +45,11 @@ def end(reached: float, goal: dict[str, Any] = AT_LEAST, **more: Any) -> dict[st
             "rows); test 0.87, 95 % interval 0.82 to 0.92 on 135 rows; about 840 rows would show it",
         ),
         (
+            end(0.8846, validation=figure(0.8846, 0.82, 0.94), test=figure(0.85304, 0.792, 0.916, 179)),
+            "Goal not shown: 0.8846 of 0.85 (validation accuracy, higher is better; 95 % interval 0.82 to 0.94 on 135 "
+            "rows); test 0.85304, 95 % interval 0.792 to 0.916 on 179 rows; about 72000 rows would show it",
+        ),
+        (
             end(0.984, AT_LEAST | {"target": 0.98}, seeds=seeds(0.979, 0.975, 0.983)),
             "Goal not reached: 0.979 of 0.98 (validation accuracy, higher is better; mean of 4 seeds, 95 % interval "
             "0.975 to 0.983); the run's own 0.984",

@@ -94,6 +94,11 @@ def test_a_run_is_compared_once_it_has_ended_and_damaged_neighbours_are_passed_o
 
 
 @pytest.mark.requirement("DIAG-7")
+def test_keys_of_evaluation_are_beside_training():
+    assert no_effect.is_beside_training("evaluation_gate.reference")
+    assert not no_effect.is_beside_training("optimizer.learning_rate")
+
+
 def test_the_keys_beside_training_exist():
     whole = parse_config({"model": {"use": "mlp"}, "data": {"use": "digits"}}).model_dump(mode="json")
     for key in no_effect.BESIDE_TRAINING:

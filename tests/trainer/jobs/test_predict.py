@@ -22,8 +22,9 @@ from PIL import Image
 
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError
 from trainwright.trainer.data.table.schema import Column, TableSchema
+from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.jobs.export.own_functions import ship_function
-from trainwright.trainer.jobs.export.predict import predict_text, use_lines
+from trainwright.trainer.jobs.export.predict import _add_ranges, predict_text, use_lines
 from trainwright.trainer.jobs.export.proof import answered, raw_inputs_of, wrong_answer
 from trainwright.trainer.prediction.assembly import ANSWERS, INPUTS, assembled
 from trainwright.trainer.prediction.prompts import write_on
@@ -99,7 +100,7 @@ def test_rows_of_any_delimiter_are_answered_with_label_and_probability(table: Pa
         assert done.stderr == ""
         (line,) = csv.DictReader(io.StringIO(done.stdout))
         assert (line["row"], line["id"], line["predicted_left"]) == ("1", "a7", "yes")
-        assert float(line["probability"]) == pytest.approx(1 / (1 + np.exp(2 - 4.1)), abs=1e-5)
+        assert float(line["probability_of_yes"]) == pytest.approx(1 / (1 + np.exp(2 - 4.1)), abs=1e-5)
     told = answers(run(table, "--json", json.dumps(ROW), json.dumps(ROW | {"age": 18})))
     assert [one["answer"]["label"] for one in told] == ["yes", "no"]
     assert sum(told[0]["answer"]["scores"].values()) == pytest.approx(1)
@@ -113,7 +114,14 @@ def test_values_that_training_did_not_meet_are_answered_with_a_note(table: Path)
         "plan: 'gold' is not in the training data",
         "since: 01.01.2001 is beyond the training data (2022-01-08 to 2022-11-04)",
     ]
-    assert "row 1: plan: 'gold' is not in the training data" in run(table, json.dumps(odd)).stderr
+    (line,) = csv.DictReader(io.StringIO(run(table, json.dumps(odd)).stdout))
+    assert line["note"] == "; ".join(told["notes"])
+
+
+def test_a_category_in_other_capitals_is_read_as_the_one_of_training_and_noted(table: Path) -> None:
+    plain, capital = (answers(run(table, "--json", json.dumps(ROW | {"plan": plan}))) for plan in ("basic", "BASIC"))
+    assert capital[0]["answer"] == plain[0]["answer"]
+    assert capital[0]["notes"] == ["plan: 'BASIC' was read as 'basic'"]
 
 
 WRONG = {
@@ -158,7 +166,7 @@ def test_numbers_come_by_name_and_outputs_are_written_where_asked(tmp_path: Path
     several = TABLE | {"answer": NUMBERS | {"names": ["price", "visits"]}}
     folder = released(tmp_path / "m", several, sums([[1, 0], [0, 1], [0, 0]]))
     done = run(folder, "--outputs", "o.npy", "--inputs", "i.npz", json.dumps(ROW))
-    assert done.stdout.splitlines()[1] == "1,41.0,1.0"
+    assert done.stdout.splitlines()[1] == "1,41.0,1.0,"
     assert done.stdout.startswith("row,predicted_price,predicted_visits")
     assert np.load(folder / "o.npy").tolist() == [[41.0, 1.0]]
     assert np.load(folder / "i.npz")["input"].shape == (1, 3)
@@ -220,7 +228,8 @@ def test_the_last_rows_of_each_series_give_its_forecast_with_times(tmp_path: Pat
     (folder / "rows.csv").write_text("\n".join(lines))
     done = run(folder, "rows.csv")
     assert done.stdout.splitlines() == [
-        "shop,step,day,sold", "a,1,2026-01-04,3.0", "a,2,2026-01-05,5.0", "b,1,2026-01-04,7.0", "b,2,2026-01-05,12.0",
+        "shop,step,day,sold,note", "a,1,2026-01-04,3.0,", "a,2,2026-01-05,5.0,", "b,1,2026-01-04,7.0,",
+        "b,2,2026-01-05,12.0,",
     ]  # fmt: skip
     (folder / "few.csv").write_text("\n".join(lines[:2]))
     assert "a has 1 rows; the model sees the last 2" in run(folder, "few.csv").stderr
@@ -319,6 +328,18 @@ def test_the_lines_of_use_run_as_they_stand(kind: str, tmp_path: Path) -> None:
         )
         assert done.returncode == 0, (line, done.stderr)
     assert done.stdout
+
+
+def test_examples_are_medians_which_are_values_that_occur() -> None:
+    columns = [{"name": name, "kind": "number", "width": 1} for name in ("class", "fare")]
+    rows = torch.tensor([[1.0, 7.25], [3.0, 8.05], [3.0, 512.33], [2.0, torch.nan], [3.0, 26.0]])
+    _add_ranges(columns, TensorSamples(rows, torch.zeros(5)))
+    assert [(one["median"], one["range"]) for one in columns] == [
+        (3.0, [1.0, 3.0]),
+        (8.05, [7.25, pytest.approx(512.33)]),
+    ]
+    schema = {"kind": "table", "columns": columns}
+    assert use_lines(schema) == ['python predict.py --json \'{"class": 3.0, "fare": 8.05}\'']
 
 
 def test_the_proof_sees_other_answers_and_a_script_that_fails(table: Path, tmp_path: Path) -> None:

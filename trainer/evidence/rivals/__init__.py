@@ -15,12 +15,18 @@ import numpy as np
 
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.splits import Splits
-from trainwright.trainer.evidence.rivals import boosted_trees, class_means, counted_words, naive_forecasts
+from trainwright.trainer.evidence.rivals import boosted_trees, class_means, counted_words, linear, naive_forecasts
 from trainwright.trainer.evidence.rivals.fitted import Array, Fitted, UnfitError, scores, targets_of
 from trainwright.trainer.run.artifacts import Array as Recorded
 from trainwright.trainer.run.rivals import KeptOutputs, Rival, Rivals
 
-RIVALS = (naive_forecasts.fit, boosted_trees.fit, counted_words.fit, class_means.fit)
+
+def _of_tables(splits: Splits, config: TrainingConfig) -> list[Fitted]:
+    trees = boosted_trees.fit(splits, config)
+    return [*trees, *linear.fit(splits, config)] if trees else []
+
+
+RIVALS = (naive_forecasts.fit, _of_tables, counted_words.fit, class_means.fit)
 """The first whose kind the data are fits one or more."""
 FOLDER = "rivals"
 """Of the kept outputs, below `artifacts/`."""

@@ -17,8 +17,8 @@ from trainwright.trainer.clean_room import metrics, numbers
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import TensorSamples
-from trainwright.trainer.evidence.profile import places_of
 from trainwright.trainer.evidence.rivals.fitted import Array, Fitted, UnfitError, is_one_class, logits_of, targets_of
+from trainwright.trainer.evidence.rivals.tables import category_codes
 from trainwright.trainer.metrics import BUILT_IN
 
 MOST_ROWS = 200_000
@@ -31,8 +31,6 @@ MOST_ITERATIONS = 100
 ITERATIONS_AT_ONCE = 10
 MOST_SECONDS = 5.0
 """After which no further trees are added."""
-MOST_CATEGORIES = 255
-"""Of a column that is declared as one of categories; of more its codes are taken as numbers."""
 SKEWED = 1.0
 """Skewness above which a positive target's logarithm is tried."""
 TRIED_ITERATIONS = 30
@@ -96,7 +94,7 @@ class _Trees:
     def grow(self, inputs: Array, targets: Array) -> None:
         """Fit trees of each target, inputs (rows, inputs) and targets (rows, targets), within the time."""
         started = time.monotonic()
-        self._find_categories(inputs)
+        self.known = category_codes(self.splits, inputs)
         rows = self._fed(inputs)
         logs = [not self.is_classes and is_skewed(target) and self._is_for_logs(rows, target) for target in targets.T]
         learned = [np.log(target) if is_log else target for target, is_log in zip(targets.T, logs, strict=True)]
@@ -145,15 +143,6 @@ class _Trees:
     def _factor(self, trees: Any, rows: Array, target: Array) -> float:
         """Return by what the exponential of predicted logarithms is corrected, by a target's logarithms, (rows,)."""
         return float(np.exp(target - trees.predict(rows)).mean()) if self.metric in OF_MEANS else 1.0
-
-    def _find_categories(self, inputs: Array) -> None:
-        columns = self.splits.schema.features if self.splits.schema is not None else []
-        named, places = {one.name for one in columns if one.kind == "category"}, places_of(self.splits)
-        for place in (place for name, place in places.items() if name in named):
-            codes = np.unique(inputs[:, place])
-            codes = codes[codes >= 0]
-            if 0 < len(codes) <= MOST_CATEGORIES:
-                self.known[place] = codes
 
     def _fed(self, inputs: Array) -> Array:
         """Return inputs with categories numbered from 0; one that the train split lacks is a hole."""

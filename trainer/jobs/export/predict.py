@@ -109,14 +109,14 @@ def _python(code: str) -> str:
 
 
 def _example(column: dict[str, Any]) -> Any:
-    """Return a value of a column: the middle of its range, the first category."""
+    """Return a value of a column: the median number, the middle of its dates, the first category."""
     low, high = column.get("range") or (0.0, 0.0)
     if column["kind"] == "date":
         day = date.fromordinal(int((low + high) / 2) + EPOCH).strftime(WRITTEN[column["format"]])
         return f"{day} 12:00" if column["width"] > 1 else day
     if column["kind"] == "category":
         return next(iter(column["values"]), "")
-    return {"number": float(f"{(low + high) / 2:.4g}"), "boolean": True}.get(column["kind"], "some words")
+    return {"number": column.get("median", 0.0), "boolean": True}.get(column["kind"], "some words")
 
 
 def _inputs(session: Session, served: Served, first: Inputs, program: Path) -> Schema:
@@ -157,14 +157,18 @@ def known_categories(preprocessing: Any) -> dict[str, set[int]]:
 
 
 def _add_ranges(columns: list[dict[str, Any]], train: Any) -> None:
-    """Note the least and the largest number of each column of numbers or dates in the train rows."""
+    """Note the least and the largest number of each column of numbers or dates in the train rows, and medians."""
     if not isinstance(train, TensorSamples):
         return
     low, high = _range(train)
+    _, (first, *_) = next(iter(row_pieces.pieces(TensorSamples(train.base[0], rows=train.rows))))
+    medians = first.reshape(-1, len(low)).double().nanmedian(dim=0).values
     at = 0
     for column in columns:
         if column["kind"] in {"number", "date"} and bool(torch.isfinite(low[at] + high[at])):
             column["range"] = [low[at].item(), high[at].item()]
+        if column["kind"] == "number" and bool(torch.isfinite(medians[at])):
+            column["median"] = float(f"{medians[at].item():.4g}")
         at += column["width"]
 
 
