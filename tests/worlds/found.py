@@ -145,6 +145,7 @@ def _data(plan: RunSpecification) -> Data:
         disjoint=True,
         shared_samples=0,
         alike_samples=[],
+        shared_examples=[],
         files=files,
         skipped=0,
         fingerprint=what,

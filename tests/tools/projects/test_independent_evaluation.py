@@ -289,9 +289,7 @@ def test_a_function_that_needs_more_than_its_file_passes_with_the_reason(planned
     projects.pass_gate(workspace, NAME, "baseline")
     check = checks_of(workspace, "baseline")["baseline.independently_evaluated"]
     assert check["status"] == "not_applicable"
-    assert (
-        "share: your function needs more than outputs, targets and its own file: FileNotFoundError" in check["measured"]
-    )
+    assert "share: your function needs more than it is given and its own file: FileNotFoundError" in check["measured"]
     projects.diagnose(workspace, NAME)
     projects.pass_gate(workspace, NAME, "diagnostics")
     answer = projects.pass_gate(workspace, NAME, "optimization")
@@ -354,7 +352,8 @@ def test_a_release_answers_the_users_own_rows_with_the_certified_value_by_its_fo
     project = at("finished").project_folder(NAME)
     folder = Path(shutil.copytree(project / "final_model", tmp_path / "final_model"))
     lines = (project.parents[2] / "code" / "iris.csv").read_text().splitlines()
-    tested = [lines[1 + int(place)] for place in (folder / "test_rows.txt").read_text().split()]
+    placed = [line.split(",") for line in (folder / "rows.csv").read_text().splitlines()[1:]]
+    tested = [lines[1 + int(row)] for row, split in placed if split == "test"]
     (tmp_path / "rows.csv").write_text("\n".join([lines[0], *tested]))
     (use,) = re.findall(r"^python predict\.py .*", (folder / "README.md").read_text(), re.MULTILINE)
     for line in (use, "python predict.py --json ../rows.csv"):

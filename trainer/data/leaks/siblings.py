@@ -48,8 +48,10 @@ def find(every: LeakTable, inputs: LeakTable, found: list[Finding]) -> list[Find
     rest = [column for column in inputs.columns if column.name not in leaks and not is_key(column)]
     known: dict[str, list[tuple[Column, str]]] = {}
     named: set[str] = set()
+    columns = {column.name: column for column in (*inputs.columns, *every.columns)}
     for one in (*targets.find(every, asked=left), *(one for one in found if one.kind == "target")):
-        leak = next(column for column in every.columns if column.name == one.column)
+        if (leak := columns.get(str(one.column))) is None:  # of a column that neither table holds: a distance of two
+            continue
         likely = [each for each in _alike(leak, rest, target, every) if each[0].name not in named]
         known[leak.name] = likely[:MOST_NAMED]
         named |= {column.name for column, _ in known[leak.name]}
