@@ -19,9 +19,10 @@ BLANKS = re.compile(r"\s*([{};,])\s*|(?<=[a-z]): ")
 """Blanks in a style that mean nothing: those around signs, and behind a property's name."""
 OPEN_LINE = re.compile(r"([{(\[,;])\n")
 """End of a line that needs none."""
-SIGN = re.compile(r" (=>|===|!==|&&|\|\||\?|:) ")
+SIGN = re.compile(r" (=>|===|!==|&&|\|\||\?\??|:|>=|<=|\*) ")
 """Signs that stand in no text of the page."""
-DECLARED = re.compile(r"\b((?:const|let) \w+) = ")
+DECLARED = re.compile(r"\b((?:const|let) \w+|this\.\w+) = ")
+BRANCH = re.compile(r"\b(if|for|while) \((?=[\w!\[(])")
 
 
 class Bundle(NamedTuple):
@@ -69,7 +70,7 @@ def _read(name: str) -> str:
         return text
     lines = [line.strip() for line in text.splitlines()]
     text = OPEN_LINE.sub(r"\1", "\n".join(line for line in lines if line and not line.startswith("// ")))
-    return DECLARED.sub(r"\1=", SIGN.sub(r"\1", text)).replace(") {", "){")
+    return BRANCH.sub(r"\1(", DECLARED.sub(r"\1=", SIGN.sub(r"\1", text))).replace(") {", "){")
 
 
 def _source(text: str) -> str:

@@ -182,6 +182,7 @@ def _resolved(plan: RunSpecification, data: Data) -> Resolved:
         told=["written"],
         parameters=10,
         trainable_parameters=10,
+        untrained_numbers=0,
         model_files={},
         model_arguments=["hidden"],
         objective_rests_on={},

@@ -250,7 +250,7 @@ def _after_training(run: RunDirectory, plan: RunSpecification, trained: _Trained
     parts: list[Part] = [
         Imported(packages=imported_packages()),
         _summary(trained),
-        Opened(files={}, written={}, more=0),
+        Opened(files={}, written={}, more=0, sources=[]),
     ]
     is_over = trained.reason in {"completed", "early_stopping"}
     if plan.commits_steps and run.key is not None:

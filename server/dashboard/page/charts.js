@@ -99,7 +99,7 @@ class Chart {
     this.uplot = new uPlot({
       ...this.size(), series, bands, legend: { show: false },
       scales: { x: { time: false }, y: { distr: log ? 3 : 1 } },
-      axes: [{ ...axis, values: (_, ticks) => ticks.map(shortStep) }, { ...axis, size: (_, all) => Math.max(58, ...(all || []).map((one) => 18 + 7 * one.length)), values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : Math.abs(tick) < 1e4 ? number(tick) : shortStep(tick))) }],
+      axes: [{ ...axis, values: (_, ticks) => ticks.map(shortStep) }, { ...axis, size: (_, all) => Math.max(58, ...(all || []).map((s) => 18 + 7 * s.length)), values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : Math.abs(tick) < 1e4 ? number(tick) : shortStep(tick))) }],
       cursor: { sync: { key: this.options.sync || "run" }, points: { show: (_, i) => i % 3 === 1 && undefined }, drag: { x: true, y: false } },
       hooks: { draw: [(u) => this.drawMarks(u)], setCursor: [() => this.showValues()] },
     }, data, this.plot);

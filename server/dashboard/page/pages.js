@@ -47,7 +47,7 @@ function projectCard(project) {
     h("h3", {}, projectLink(project.name)),
     h("p", { class: "small soft clamp" }, project.intent),
     gateList(project.gates),
-    project.result ? h("p", { class: "small" }, project.result) : null,
+    project.result && h("p", { class: "small" }, project.result),
     h("div", { class: "row spread small" },
       h("span", {}, project.goal), project.result || project.best === null ? null : h("span", {}, "best ", h("strong", {}, number(project.best))),
       h("span", { class: "soft" }, `${number(count)} ${count === 1 ? "run" : "runs"}`)));
