@@ -65,8 +65,10 @@ class ArrayRows:
     def _notes(self, some: Inputs, place: int) -> list[str]:
         found = []
         for name, one in self.arrays.items():
-            low, high = one.get("range") or (-np.inf, np.inf)
-            least, most = some[name][place].min(initial=low), some[name][place].max(initial=high)
+            values = some[name][place]
+            if not one.get("range") or not values.size:  # whole numbers have none: they are tokens
+                continue
+            (low, high), least, most = one["range"], values.min(), values.max()
             if least < low or most > high:
                 found.append(f"{name}: {least:.7g} to {most:.7g} is beyond the training data ({low:.7g} to {high:.7g})")
         return found
