@@ -15,6 +15,7 @@ from trainwright.trainer.base.errors import NotFoundError, TrainwrightError
 from trainwright.trainer.run import RunState
 from trainwright.trainer.run.artifacts import Program
 from trainwright.trainer.run.evidence import Data
+from trainwright.trainer.run.split_rows import SplitRows, rows_moved
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -35,6 +36,8 @@ class Named(NamedTuple):
     certified: dict[str, dict[str, float]]
     """By split, on the rows of its own project."""
     problem: str = ""
+    rows: Sealed | None = None
+    """Its planning's smoke run, which recorded its rows; None where there is none."""
 
     @property
     def program(self) -> Program:
@@ -78,7 +81,24 @@ def named_baseline(workspace: Workspace, name: str, project: str) -> Named:
     if seal is None or seal.state != RunState.COMPLETED:
         return Named(name, row.project, None, {}, f"run {row.id} has not completed")
     certified = {split: found.certified(split) for split in ("validation", "test")} if found is not None else {}
-    return Named(name, row.project, Sealed(workspace.run_directory(row.project, row.id), seal.digests), certified)
+    of_rows = facts.rows_run(row.id)
+    run, rows = (
+        Sealed(workspace.run_directory(row.project, one), facts.seals[one].digests) if one in facts.seals else None
+        for one in (row.id, of_rows)
+    )
+    return Named(name, row.project, run, certified, rows=rows)
+
+
+def _trained_on(named: Named, rows: Sealed | None) -> dict[str, int]:
+    """Return how many rows of each held-out split a baseline was trained on; empty where it is not known."""
+    if named.rows is None or rows is None:
+        return {}
+    records = [(one.part(SplitRows), one.directory.artifacts) for one in (named.rows, rows)]
+    try:
+        moved = rows_moved(*records[0], *records[1])
+    except TrainwrightError:  # a record that was changed tells nothing
+        return {}
+    return {split: moved.from_train.get(split, 0) for split in ("validation", "test")} if moved is not None else {}
 
 
 def baseline_record(workspace: Workspace, name: str, project: str) -> dict[str, str]:
@@ -93,13 +113,16 @@ def baseline_record(workspace: Workspace, name: str, project: str) -> dict[str, 
     return record
 
 
-def record_beside(named: Named, run: RunDirectory, answers: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def record_beside(
+    named: Named, run: RunDirectory, answers: dict[str, dict[str, Any]], rows: Sealed | None = None
+) -> dict[str, Any]:
     """Return what the ledger keeps of the baseline: its metrics on the same rows, else on those of its own project.
 
     Args:
         named: the baseline.
         run: that is evaluated.
         answers: the clean room's `beside`, by split; empty where its program could not be run.
+        rows: the smoke run whose rows these are.
     """
     head = {"name": named.name, "project": named.project}
     if named.run is None:
@@ -112,7 +135,8 @@ def record_beside(named: Named, run: RunDirectory, answers: dict[str, dict[str, 
             split: {key: one[key] for key in ("rows", "metrics", "paired") if key in one}
             for split, one in answers.items()
         }
-        return head | {"same_rows": True, "same_splits": own is not None and own == its, "splits": kept}
+        same = {"same_rows": True, "same_splits": own is not None and own == its}
+        return head | same | {"trained_on": _trained_on(named, rows), "splits": kept}
     why = problem or "it exported no program"
     if not any(named.certified.values()):
         return head | {"problem": f"{why}, and no figure of it is certified"}

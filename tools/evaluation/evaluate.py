@@ -162,7 +162,7 @@ def _evaluated(
     beside = {name: one.pop("beside") for name, one in answer["splits"].items() if "beside" in one}
     found = _compared(run, answer, program, precision)
     if baseline is not None:
-        found["beside"] = record_beside(baseline, run.directory, beside)
+        found["beside"] = record_beside(baseline, run.directory, beside, rows)
     if "test" in answer["splits"]:
         found["differences"] += _beside_source(order, answer["splits"], source, precision)
     return found

@@ -34,6 +34,7 @@ def slices_values(run: RunEvidence | None) -> dict[str, Any]:
         "beside": beside,
         "beside_lines": _beside_lines(found.certified, beside) if found is not None else [],
         "beside_test": _test_text(beside),
+        "beside_rows": _rows_text(beside),
     }
 
 
@@ -46,6 +47,17 @@ def _beside_lines(certified: Any, beside: dict[str, Any]) -> list[list[Any]]:
         for metric, value in record.get("metrics", {}).items()
         if metric in own
     ]
+
+
+def _rows_text(beside: dict[str, Any]) -> str:
+    """Return on which of the rows the baseline was trained, as far as it is known."""
+    if not beside.get("same_rows") or beside.get("same_splits"):
+        return ""
+    known = {split: count for split, count in beside.get("trained_on", {}).items() if split in beside["splits"]}
+    if not known:
+        return ", some of which it may have been trained on: its splits were others"
+    counts = [f"{count} of the {beside['splits'][split]['rows']} {split} rows" for split, count in known.items()]
+    return f"; it was trained on {' and '.join(counts)}"
 
 
 def _test_text(beside: dict[str, Any]) -> str:

@@ -92,6 +92,8 @@ class RowsMoved(NamedTuple):
     """Rows that are there still, and hold something else."""
     same: int = 0
     """Rows that are there still."""
+    from_train: dict[str, int] = {}  # noqa: RUF012 - never changed
+    """Rows of each held-out split now that the earlier train split has."""
     by: str = "content"
     """By what a row is known: its `content`, its `inputs`, its `cells`, or its `place` in unchanged files."""
 
@@ -193,6 +195,7 @@ def rows_moved(earlier: SplitRows, before: Path, now: SplitRows, after: Path) ->
         estimated=level > 0,
         changed=sum(old_rows[one] != new_rows[one] for one in both),
         same=len(both) << level,
+        from_train={name: count << level for name in ORDER[1:] if (count := len(new[name] & old["train"]))},
         by=by,
     )
 

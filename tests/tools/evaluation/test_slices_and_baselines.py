@@ -8,17 +8,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 from tests.tools.evaluation.conftest import Evaluated
 
 from trainwright.tools.evaluation import Others, evaluate_program
-from trainwright.tools.evaluation.baseline import Named
+from trainwright.tools.evaluation.baseline import Named, record_beside
 from trainwright.tools.evaluation.paired import statistics_of
 from trainwright.tools.evaluation.sealed import Sealed
 from trainwright.tools.evaluation.slices import slice_orders
+from trainwright.tools.reports.slices import _rows_text
 from trainwright.tools.verification.evaluations import figures_again
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
+from trainwright.trainer.data.assemble import from_loaded
+from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.sources.source import Loaded
+from trainwright.trainer.data.splits import Splits
+from trainwright.trainer.data.tensors import TensorSamples
+from trainwright.trainer.evidence.split_rows import record_split_rows
 from trainwright.trainer.run import RunDirectory, RunKind
 from trainwright.trainer.run.artifacts import Program
 from trainwright.trainer.run.digests import run_digests
@@ -138,6 +146,36 @@ def test_a_baseline_that_cannot_take_the_rows_counts_with_its_own_figures(evalua
     assert found.beside["same_rows"] is False
     assert "The program fails on the stored rows" in found.beside["why"]
     assert found.beside["splits"] == {"validation": {"metrics": {"accuracy": 0.1}}}
+
+
+def test_how_many_of_the_rows_a_baseline_was_trained_on_is_counted_or_said_to_be_unknown(
+    evaluated: Evaluated, tmp_path: Path
+) -> None:
+    def of_rows(name: str, last: int, seed: int) -> tuple[Sealed, Splits]:
+        run = evaluated._run(tmp_path / name, RunKind.SMOKE, {"model": {"use": "mlp"}, "data": {"use": "iris"}})
+        numbers = torch.arange(last, dtype=torch.float32)
+        loaded = Loaded(TensorSamples(torch.stack([numbers, numbers.sin()], 1), numbers.long() % 2), ["b", "c"])
+        section = SplitSection.model_validate({"by": "random", "seed": seed})
+        splits = from_loaded(loaded, section, source="csv")
+        record_split_rows(run, splits)
+        return Sealed(run, run_digests(run)), splits
+
+    (before, old), (now, new) = of_rows("rows-1", 300, 1), of_rows("rows-2", 310, 2)
+    numbers = {name: set(new.samples[name].column(0)[:, 0].tolist()) for name in ("validation", "test")}
+    trained = set(old.samples["train"].column(0)[:, 0].tolist())
+    shared = {name: len(found & trained) for name, found in numbers.items()}
+    assert min(shared.values()) > 10
+    other = _other(evaluated, tmp_path / "other", np.ones((4, 3), dtype=np.float32))
+    named = Named("churn@v1", "churn", Sealed(other, run_digests(other)), {}, rows=before)
+    answers = {split: {"rows": len(found), "metrics": {"accuracy": 0.5}} for split, found in numbers.items()}
+    found = record_beside(named, evaluated.run, answers, now)
+    assert found["trained_on"] == shared
+    assert _rows_text(found) == (
+        f"; it was trained on {shared['validation']} of the {len(numbers['validation'])} validation rows "
+        f"and {shared['test']} of the {len(numbers['test'])} test rows"
+    )
+    unknown = record_beside(named._replace(rows=None), evaluated.run, answers, now)
+    assert "may have been trained on" in _rows_text(unknown)
 
 
 def test_paired_tests_are_those_of_scipy() -> None:
