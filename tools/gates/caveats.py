@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.rows_moved import Grown
-    from trainwright.tools.gates.run_evidence import RunEvidence
 
 WEIGHTS = frozenset({".bin", ".ckpt", ".gguf", ".h5", ".npz", ".onnx", ".pt", ".pth", ".safetensors"})
 """Endings of files that hold weights."""
@@ -31,12 +30,12 @@ def caveats(evidence: Evidence) -> list[str]:
     run = evidence.export
     if run is None or not run.is_complete:
         return []
-    return [told for rule in RULES if (told := rule(evidence, run))]
+    return [*(told for rule in RULES if (told := rule(evidence))), BEFORE_PLANNING]
 
 
-def _scores_the_same(evidence: Evidence, run: RunEvidence) -> str:
+def _scores_the_same(evidence: Evidence) -> str:
     """A predictor that learns nothing scores as the model does, on the same test rows."""
-    tested = certified_figure(run, "test", evidence.goal_metric)
+    tested = certified_figure(evidence.export, "test", evidence.goal_metric)
     look = evidence.smoke.part(LookedAt).splits.get("test") if evidence.smoke is not None else None
     if not tested or look is None:
         return ""
@@ -49,7 +48,7 @@ def _scores_the_same(evidence: Evidence, run: RunEvidence) -> str:
     return f"Not shown to be better on the test rows than {' and '.join(alike)}." if alike else ""
 
 
-def _seed_chosen(evidence: Evidence, run: RunEvidence) -> str:  # noqa: ARG001 - the form of a rule
+def _seed_chosen(evidence: Evidence) -> str:
     """The split was drawn by a seed that somebody named: the kindest of many could be it."""
     data = evidence.config.data
     split: Any = getattr(data, "split", None)
@@ -59,7 +58,7 @@ def _seed_chosen(evidence: Evidence, run: RunEvidence) -> str:  # noqa: ARG001 -
     return f"The rows were divided by seed {split.seed}, which was chosen, and not the usual {usual}."
 
 
-def _left_out(evidence: Evidence, run: RunEvidence) -> str:  # noqa: ARG001
+def _left_out(evidence: Evidence) -> str:
     """Rows or files are in no split, or were in the release before and are gone."""
     if evidence.smoke is None:
         return ""
@@ -75,33 +74,37 @@ def _gone(grown: Grown) -> str:
     return f"Since {grown.since} {about}{grown.moved.gone} rows are gone: its figures are of other rows."
 
 
-def _began_from(evidence: Evidence, run: RunEvidence) -> str:
+def _began_from(evidence: Evidence) -> str:
     """The user's code opened files of weights, which may know the test rows."""
-    opened = [one.part(Opened).files for one in (evidence.final, evidence.baseline, run) if one is not None]
-    names = sorted({name for files in opened for name in files if PurePath(name).suffix.lower() in WEIGHTS})
+    opened = {name for one in _opened(evidence) for name in one.files}
+    names = sorted(name for name in opened if PurePath(name).suffix.lower() in WEIGHTS)
     if not names:
         return ""
     return f"It begins from {_named(names)}: on which rows these were trained is not known here."
 
 
-def _read_the_rows(evidence: Evidence, run: RunEvidence) -> str:
+def _read_the_rows(evidence: Evidence) -> str:
     """The user's code opened the data's own files, which hold the rows that figures are of."""
-    runs = [one for one in (evidence.final, evidence.baseline, run) if one is not None]
-    names = sorted({name for one in runs for name in one.part(Opened).sources})
+    names = sorted({name for one in _opened(evidence) for name in one.sources})
     return f"The user's code itself read {_named(names)}, which holds the validation and test rows." if names else ""
 
 
-def _could_hold_rows(evidence: Evidence, run: RunEvidence) -> str:
+def _opened(evidence: Evidence) -> list[Opened]:
+    runs = (evidence.final, evidence.baseline, evidence.export)
+    return [one.part(Opened) for one in runs if one is not None]
+
+
+def _could_hold_rows(evidence: Evidence) -> str:
     """The model has as many numbers that no training made as the test rows have."""
     untrained = evidence.final.resolved.untrained_numbers if evidence.final is not None else 0
     test = evidence.smoke.part(FixedRows).splits.get("test") if evidence.smoke is not None else None
     numbers = sum(math.prod(one.shape) for one in test.inputs.values()) if test is not None else 0
-    if not numbers or untrained < numbers or _began_from(evidence, run):
+    if not numbers or untrained < numbers or _began_from(evidence):
         return ""
     return f"The model carries {untrained} numbers that training did not change: whether they are of rows is not known."
 
 
-def _leaks_left(evidence: Evidence, run: RunEvidence) -> str:  # noqa: ARG001
+def _leaks_left(evidence: Evidence) -> str:
     """Planning found leaks that the project trained with."""
     left = [check for check in found_leaks(evidence) if check.severity != "info"]
     if not left:
@@ -110,13 +113,8 @@ def _leaks_left(evidence: Evidence, run: RunEvidence) -> str:  # noqa: ARG001
     return f"Planning found {left[0].place}, and it was left: {left[0].text.rstrip('.')}.{more}"
 
 
-def _before_planning(evidence: Evidence, run: RunEvidence) -> str:  # noqa: ARG001
-    return BEFORE_PLANNING
-
-
-RULES: tuple[Callable[[Evidence, RunEvidence], str], ...] = (
+RULES: tuple[Callable[[Evidence], str], ...] = (
     _scores_the_same, _leaks_left, _read_the_rows, _could_hold_rows, _left_out, _seed_chosen, _began_from,
-    _before_planning,
 )  # fmt: skip
 
 
