@@ -144,6 +144,19 @@ UNPLANNED = (
 )
 """Limits that people state and no part of a plan is set by: size of the model, latency, deadlines, epochs."""
 
+COMPARED = re.compile(
+    r"\bcompar\w+ (?:it |this |them )?(?:with|to|against)\b|\bvergl[ei]\w+ mit\b|\b(?:versus|vs)\b"
+    r"|\b(?:beside|against|next to|better than|beats?|neben|besser als) (?:\w+ )?"
+    r"(?:something |a |an |the |etwas |ein\w* )?"
+    r"(?:simple|naive|plain|linear|logistic|gradient|boost\w*|trees|random forest|rule|baseline|einfach\w*)\b",
+    re.IGNORECASE,
+)
+"""Wishes for something that the model is held beside."""
+RIVALS = (
+    "{words!r}: a release stands beside a rival on the test rows (of a table boosted trees and a linear model); a rule "
+    "of the user's, or an older model, is named before: evaluation_gate.reference 'file.py:function', or .baseline"
+)
+
 
 def with_intent(request: PlanRequest, owners: Path | None = None) -> tuple[PlanRequest, list[str]]:
     """Return the request with what its intent names and its arguments leave out, and one sentence for each."""
@@ -167,6 +180,8 @@ def with_intent(request: PlanRequest, owners: Path | None = None) -> tuple[PlanR
         f"{words!r} is not planned for: nothing in the plan is set by it, so tell the user"
         for words in _unplanned(rest, hardware or "")
     ]
+    if (compared := COMPARED.search(rest)) is not None:
+        said.append(RIVALS.format(words=compared[0]))
     return replace(request, hardware=hardware, limits=limits, of_intent=frozenset(read)), noted + said
 
 

@@ -309,6 +309,19 @@ def test_no_limit_that_a_sentence_states_is_dropped_without_a_word(stated, said)
 
 
 @pytest.mark.parametrize(
+    ("wish", "is_one"),
+    [
+        ("honestly beside something simple", True), ("compare with gradient boosting, honestly", True),
+        ("better than a naive forecast", True), ("verglichen mit Bäumen", True), ("MAE beside the naive one", True),
+        ("beside the river", False), ("with masks beside the pictures", False), ("a rule of thumb", False),
+    ],
+)  # fmt: skip
+def test_a_wish_for_something_to_compare_with_is_answered_before_test_rows_are_looked_at(wish, is_one):
+    noted = with_intent(read_request(intent=f"predict price, r2 of 0.8, {wish}"))[1]
+    assert ["evaluation_gate.reference" in one for one in noted] == [True] * is_one
+
+
+@pytest.mark.parametrize(
     ("sentence", "metric", "said"),
     [
         ("at least 0.8 of the captions of unseen pictures entirely right, as a metric of its own", "whole", None),
