@@ -151,7 +151,7 @@ COMPARED = re.compile(
     r"(?:simple|naive|plain|linear|logistic|gradient|boost\w*|trees|random forest|rule|baseline|einfach\w*)\b",
     re.IGNORECASE,
 )
-"""Wishes for something that the model is held beside."""
+"""A request for something that the model is held beside."""
 RIVALS = (
     "{words!r}: a release stands beside a rival on the test rows (of a table boosted trees and a linear model); a rule "
     "of the user's, or an older model, is named before: evaluation_gate.reference 'file.py:function', or .baseline"
