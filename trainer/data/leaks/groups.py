@@ -1,8 +1,9 @@
 """Groups: a column such as a patient's id whose rows lie in several splits, and that gives the target away.
 
 An id is told from a number by its order, which means nothing: rows with the same id predict a held-out row's target,
-and rows with neighbouring ids do not. A number that is not named as an id numbers something: its rows have a property in
-common, each value has as many rows, or none is left out. It is told from a category by its many values with few rows.
+and rows with neighbouring ids do not. A number that is not named as an id must number something: its rows have a
+property in common, each value has as many rows, or none is left out. An id is told from a category by its many values
+with few rows each.
 """
 
 from __future__ import annotations
