@@ -15,6 +15,13 @@ MOST_IN_A_SET = 1 << 22
 """Rows whose different values polars counts in its one pass over the rows; of more, they are counted here."""
 ROWS_AT_ONCE = 1 << 16
 HASH = "row"
+MOST_SAMPLED = 200_000
+FEW_VALUES, SHARE_OF_FEW = 25, 0.1
+"""Different values of a column that holds categories or counts: so many, or that share of the rows."""
+BEYOND_COINCIDENCE = 2.5
+"""Times the equal pairs that independent columns would give."""
+TWICE = 0.9
+"""Share of the different rows that occur an even number of times in a file that was pasted twice."""
 
 Hashes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
 
@@ -65,6 +72,21 @@ def repeated_rows(context: Context, columns: list[str], most: int, *, filled: bo
             if len(rows) == most:
                 return rows
     return rows
+
+
+def are_natural(context: Context, columns: list[str]) -> bool:
+    """Return whether rows repeat because their columns have few values, rather than by having been copied."""
+    import polars as pl
+
+    rows = context.frame.select(columns).head(MOST_SAMPLED).collect()
+    times = rows.select(row_hash(columns).alias(HASH)).group_by(HASH).len()["len"].cast(pl.Float64)
+    few = max(FEW_VALUES, SHARE_OF_FEW * rows.height)
+    if all(rows[name].n_unique() <= few for name in columns):
+        return float((times % 2 == 0).mean() or 0.0) < TWICE
+    expected = rows.height**2 / 2
+    for name in columns:
+        expected *= float((rows[name].value_counts(name=HASH)[HASH] / rows.height).pow(2).sum())
+    return float((times * (times - 1) / 2).sum()) <= BEYOND_COINCIDENCE * expected
 
 
 def _pieces(
