@@ -25,6 +25,7 @@ from trainwright.trainer.data.tensors import to_device
 from trainwright.trainer.engine.components import kept_state
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.losses import built_in_loss
+from trainwright.trainer.objectives.episodes import Played
 from trainwright.trainer.objectives.objective import Built, NoObjective, Objective, Setup, Work
 from trainwright.trainer.objectives.sections import SupervisedSection
 from trainwright.trainer.objectives.supervised import CustomStep, Supervised
@@ -117,9 +118,10 @@ def build_objective(
         seeding.seed_measurement(config.seed, 0)
         built = config.objective.build(plain, setup)
     names = [metric.name for metric in work.metrics if metric.of_texts]
-    if not names:
-        return built
-    measures = [*built.auxiliary.measures, Written(names, work.splits.samples["train"].writing)]
+    played = [metric for metric in work.metrics if metric.episodes]
+    writing = [Written(names, work.splits.samples["train"].writing)] if names else []
+    playing = [Played(played, work)] if played else []
+    measures = [*built.auxiliary.measures, *writing, *playing]
     return replace(built, auxiliary=replace(built.auxiliary, measures=measures))
 
 

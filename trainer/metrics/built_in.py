@@ -36,6 +36,8 @@ class Metric:
     """Whether it compares texts that the model writes: it then needs no outputs, and compute is never called."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
     """Lowest and highest value."""
+    episodes: int = 0
+    """How many it plays with the model, where it is compute(program, seed): it then needs no outputs."""
     minimize: bool = False
     """Whether lower is better."""
     classes: int | None = None
@@ -51,7 +53,7 @@ class Metric:
     @property
     def of_outputs(self) -> bool:
         """Whether it is computed from all outputs and targets, or sums over them."""
-        return self.of_loss is None and not self.of_texts
+        return self.of_loss is None and not self.of_texts and not self.episodes
 
 
 def predicted_classes(outputs: Tensor, targets: Tensor) -> Tensor:

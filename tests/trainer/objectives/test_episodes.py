@@ -1,0 +1,61 @@
+"""Episodes that a worker plays with the model: on the same seeds in every epoch, without a trace in training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.worlds.pole import CODE, CONFIG
+
+from trainwright.trainer.base import seeding
+from trainwright.trainer.base.errors import ConfigurationError, UserCodeError
+from trainwright.trainer.clean_room.episodes import seeds_of
+from trainwright.trainer.engine.evaluation import evaluate_split
+
+pytestmark = pytest.mark.requirement("GATE-6")
+SELECTED = {"selection": {"metric": "balanced", "direction": "maximize"}, "code_root": "."}
+
+
+def config(**changes: Any) -> dict[str, Any]:
+    return {**CONFIG, **SELECTED, "evaluation_gate": None, **changes}
+
+
+def test_a_model_is_selected_by_what_it_does_in_episodes(tmp_path: Path, open_session: Callable[..., Any]) -> None:
+    (tmp_path / "pole.py").write_text(CODE)
+    session = open_session(config())
+    balanced = session.work.metrics[1].compute
+
+    def program(cells: Any) -> Any:
+        with torch.no_grad():
+            return session.model(torch.as_tensor(np.asarray(cells, dtype=np.float32))).numpy()
+
+    expected = np.mean([balanced(program, seed) for seed in seeds_of(session.seed, 20)])
+    before = seeding.capture()
+    values = evaluate_split(session, session.validation_loader)
+    assert values["balanced"] == expected
+    assert values.keys() == {"loss", "accuracy", "balanced"}
+    assert torch.equal(before["torch"], seeding.capture()["torch"])
+    assert evaluate_split(session, session.validation_loader) == values
+    assert session.model.training
+
+
+def test_a_function_that_takes_no_program_and_seed_is_refused_with_its_parameters(
+    tmp_path: Path, open_session: Callable[..., Any]
+) -> None:
+    (tmp_path / "pole.py").write_text(CODE + "\n\ndef other(outputs):\n    return 1.0\n")
+    metrics = ["accuracy", {"use": "pole.py:other", "episodes": 5}]
+    with pytest.raises(ConfigurationError, match=r"called as \(program, seed\), and its parameters are \(outputs\)"):
+        open_session(config(metrics=metrics, selection={"metric": "accuracy", "direction": "maximize"}))
+
+
+def test_an_episode_without_a_number_is_the_users_error(tmp_path: Path, open_session: Callable[..., Any]) -> None:
+    (tmp_path / "pole.py").write_text(CODE + "\n\ndef idle(program, seed):\n    return 1.0\n")
+    metrics = [{"use": "pole.py:idle", "episodes": 5}]
+    session = open_session(config(metrics=metrics, selection={"metric": "idle", "direction": "maximize"}))
+    with pytest.raises(UserCodeError, match="Metric idle: it never calls the program") as caught:
+        evaluate_split(session, session.validation_loader)
+    assert "program(inputs)" in caught.value.remedy
