@@ -44,38 +44,39 @@ def drawn_of(splits: Mapping[str, Mapping[str, Any]]) -> Drawn:
     }
 
 
-def add_episodes(run: Sealed, program: dict[str, Any], answer: dict[str, Any], folder: Path, drawn: Drawn) -> None:
+def add_episodes(run: Sealed, order: dict[str, Any], answer: dict[str, Any], folder: Path, drawn: Drawn) -> None:
     """Put the means over episodes into the clean room's answer, with their intervals, or why there are none.
 
     Args:
         run: whose configuration names the functions.
-        program: as in the clean room's order.
+        order: the clean room's, with the program and the one beside it.
         answer: of the clean room.
         folder: a temporary one.
         drawn: of an evaluation that is repeated; where it has none, the seeds are drawn anew.
     """
     config = run.directory.specification().config
     reference = copied(run, config.reference, folder) if config.reference is not None else {}
+    others = {
+        "beside": order.get("beside"),
+        "reference": reference if "file" in reference else None,
+    }
     for entry in episode_entries(config):
         name = entry.use.rpartition(":")[2]
-        order = {
-            "program": program,
-            "args": entry.args,
-            "episodes": entry.episodes,
-            "drawn": {
-                split: drawn.get(split, {}).get(name, secrets.randbits(DRAWN_BITS)) for split in answer["splits"]
-            },
-            "reference": reference if "file" in reference else None,
-        }
-        found = run_apart(run, entry.use, WORKER, order, folder, seconds=SECONDS)
+        seeds = {split: drawn.get(split, {}).get(name, secrets.randbits(DRAWN_BITS)) for split in answer["splits"]}
+        asked = {"program": order["program"], "args": entry.args, "episodes": entry.episodes, "drawn": seeds, **others}
+        found = run_apart(run, entry.use, WORKER, asked, folder, seconds=SECONDS)
         why = found.get("problem") or found.get("why") or (f"the name {name!r} is taken" if is_taken(name) else "")
         for split, record in answer["splits"].items():
             if why:
                 record["not_computed"][name] = why
                 continue
-            _put(record, name, found["splits"][split], {"count": entry.episodes, "drawn": order["drawn"][split]})
-            if config.reference is not None and (theirs := found["splits"][split].get("reference")):
-                _put_reference(record, config.reference, name, theirs)
+            its = found["splits"][split]
+            _put(record, name, its, {"count": entry.episodes, "drawn": seeds[split]})
+            if config.reference is not None and "reference" in its:
+                rival = record.setdefault("rivals", {}).setdefault(config.reference, {})
+                _put_other(rival, name, its["reference"])
+            if "metrics" in record.get("beside", {}) and "value" in its.get("beside", {}):
+                _put_other(record["beside"], name, its["beside"])
 
 
 def _put(record: dict[str, Any], name: str, found: Mapping[str, Any], played: dict[str, int]) -> None:
@@ -85,12 +86,11 @@ def _put(record: dict[str, Any], name: str, found: Mapping[str, Any], played: di
     record[EPISODES] = record.get(EPISODES, {}) | {name: played}
 
 
-def _put_reference(record: dict[str, Any], reference: str, name: str, found: Mapping[str, Any]) -> None:
-    """Put what the reference gives on the same seeds beside what it gives on the rows."""
-    rival = record.setdefault("rivals", {}).setdefault(reference, {})
+def _put_other(record: dict[str, Any], name: str, found: Mapping[str, Any]) -> None:
+    """Put what another gives on the same seeds beside what it gives on the rows."""
     if "problem" in found:
-        rival.setdefault("problem", str(found["problem"]))
+        record.setdefault("problem", str(found["problem"]))
         return
-    rival.setdefault("metrics", {})[name] = found["value"]
-    between = rival.setdefault("paired", {"intervals": {}}).setdefault("intervals", {})
+    record.setdefault("metrics", {})[name] = found["value"]
+    between = record.setdefault("paired", {}).setdefault("intervals", {})
     between |= {name: found["interval"]} if found["interval"] else {}

@@ -157,13 +157,14 @@ def _evaluated(run: Sealed, others: Others, program: Program, drawn: Drawn) -> d
     with tempfile.TemporaryDirectory(prefix="outputs-") as folder:
         rivals = rivals_of(run, order, Path(folder))
         order = order | {"rivals": [one for one in rivals if "problem" not in one]}
-        answer = run_clean_room(_with_baseline(order | ({"keep_outputs": folder} if own else {}), baseline))
+        asked = _with_baseline(order, baseline)
+        answer = run_clean_room(asked | ({"keep_outputs": folder} if own else {}))
         if answer.get("problem"):
             return {"problem": str(answer["problem"]), "remedy": str(answer.get("remedy", ""))}
         if own:
             add_own_metrics(run, own, answer, Path(folder))
         if episodes:
-            add_episodes(run, order["program"], answer, Path(folder), drawn)
+            add_episodes(run, asked, answer, Path(folder), drawn)
         add_problems(rivals, answer)
     precision = specification.config.training.precision
     beside = {name: one.pop("beside") for name, one in answer["splits"].items() if "beside" in one}

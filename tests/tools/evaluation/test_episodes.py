@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from tests.tools.evaluation.conftest import CONFIG, Evaluated
 
-from trainwright.tools.evaluation import Others
+from trainwright.tools.evaluation import Others, evaluate_program
+from trainwright.tools.evaluation.baseline import Named
 from trainwright.tools.verification.evaluations import figures_again
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import ConfigurationError
@@ -20,7 +21,7 @@ from trainwright.trainer.run.evidence import Code
 
 pytestmark = pytest.mark.requirement("PIPE-3", "GATE-6")
 
-GAME = """\
+GAME = '''\
 import random
 
 import numpy
@@ -36,6 +37,7 @@ def found(program, seed):
 
 
 def spread(program, seed, times=1.0):
+    """As of a generator: how far apart what it makes of the seed's noise is."""
     return times * program(_rows(seed)).std()
 
 
@@ -59,7 +61,7 @@ def largest(cells):
 
 def classes(cells):
     return cells[:, :3].argmax(1)
-"""
+'''
 
 
 def play(evaluated: Evaluated, *names: str, reference: str | None = None, episodes: int = 60, **args: Any) -> None:
@@ -133,6 +135,16 @@ def test_a_reference_plays_the_same_seeds(evaluated: Evaluated) -> None:
     rival = evaluated.evaluation().splits["validation"]["rivals"]["game.py:classes"]
     assert "found" not in rival["metrics"], "it names classes, and the game needs what the model gives"
     assert "accuracy" in rival["metrics"]
+
+
+def test_a_named_baseline_plays_the_same_seeds(evaluated: Evaluated) -> None:
+    play(evaluated, "spread", episodes=20)
+    run, rows = evaluated.sealed()
+    found = evaluate_program(run, rows, baseline=Named("flowers/final-1", "flowers", run, {}))
+    assert found is not None
+    beside = found.beside["splits"]["validation"]
+    assert beside["metrics"]["spread"] == found.certified()["spread"], "it is the same program"
+    assert beside["paired"]["intervals"]["spread"] == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(

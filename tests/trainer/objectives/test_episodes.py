@@ -59,3 +59,44 @@ def test_an_episode_without_a_number_is_the_users_error(tmp_path: Path, open_ses
     with pytest.raises(UserCodeError, match="Metric idle: it never calls the program") as caught:
         evaluate_split(session, session.validation_loader)
     assert "program(inputs)" in caught.value.remedy
+
+
+MAKER = '''\
+import torch
+
+
+def build(config, context):
+    """A generator: noise in, samples out, whose moments are to be those of the data."""
+    wanted = 3.0 + 0.5 * torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
+
+    def step(model, batch, context):
+        (real,) = batch
+        made = model(torch.randn(real.shape))
+        return {"loss": ((made.mean(0) - real.mean(0)) ** 2 + (made.std(0, correction=0) - real.std(0, correction=0)) ** 2).sum()}
+
+    rows = torch.utils.data.TensorDataset
+    return {"model": torch.nn.Linear(2, 2), "train": rows(wanted[:150]), "validation": rows(wanted[150:]), "step": step}
+
+
+def off(program, seed):
+    """How far the samples that are drawn with a seed lie from where the data do."""
+    noise = torch.randn(64, 2, generator=torch.Generator().manual_seed(seed)).numpy()
+    return abs(program(noise) - 3.0).mean()
+'''
+
+
+def test_a_generator_is_selected_by_samples_that_it_draws(
+    tmp_path: Path, open_session: Callable[..., Any], take_steps: Callable[..., Any]
+) -> None:
+    (tmp_path / "maker.py").write_text(MAKER)
+    session = open_session({
+        "task": {"use": "maker.py:build"},
+        "metrics": [{"use": "maker.py:off", "episodes": 10}],
+        "selection": {"metric": "off", "direction": "minimize"},
+        "loader": {"batch_size": 5},
+        "optimizer": {"learning_rate": 0.3},
+    })  # fmt: skip
+    before = evaluate_split(session, session.validation_loader)
+    take_steps(session, 30)
+    after = evaluate_split(session, session.validation_loader)
+    assert after["off"] < before["off"] / 2
