@@ -127,6 +127,7 @@ BUILT_IN: dict[str, Metric] = {
         *(_of_outputs(f"{name}_macro", CLASSES, SHARE) for name in ("precision", "recall")),
         *(_of_outputs(f"{name}_{of}", CLASSES, SHARE) for of in ("weighted", "micro") for name in PER_CLASS),
         *(_of_outputs(f"top_{most}_accuracy", ("classification",), SHARE, beyond=most) for most in (3, 5)),
+        *(_of_outputs(name, ("classification",), SHARE, beyond=2) for name in ("mrr", "ndcg_at_10")),
         _of_outputs("log_loss", CLASSES, POSITIVE, minimize=True),
         _of_outputs("brier", CLASSES, (0.0, 2.0), minimize=True),
         _of_outputs("calibration_error", CLASSES, SHARE, minimize=True),

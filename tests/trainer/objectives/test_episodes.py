@@ -72,7 +72,8 @@ def build(config, context):
     def step(model, batch, context):
         (real,) = batch
         made = model(torch.randn(real.shape))
-        return {"loss": ((made.mean(0) - real.mean(0)) ** 2 + (made.std(0, correction=0) - real.std(0, correction=0)) ** 2).sum()}
+        means, spreads = made.mean(0) - real.mean(0), made.var(0, correction=0) - real.var(0, correction=0)
+        return {"loss": (means**2 + spreads**2).sum()}
 
     rows = torch.utils.data.TensorDataset
     return {"model": torch.nn.Linear(2, 2), "train": rows(wanted[:150]), "validation": rows(wanted[150:]), "step": step}
