@@ -93,7 +93,7 @@ def build_objective(
                 f"`objective.name` = {config.objective.name!r}, and the task's train_step makes the updates itself.",
                 remedy="Leave `objective` out, or return `step` or plain parts from the task.",
             )
-        return Built(plain, plain)
+        return _with_measures(Built(plain, plain), work)
     if config.objective.replaces and work.step is not None:
         raise ConfigurationError(
             f"The objective {config.objective.name} calls the model itself, and so does the task's `step`.",
@@ -117,6 +117,11 @@ def build_objective(
     with user_code("The objective", context.code_root), seeding.preserved():
         seeding.seed_measurement(config.seed, 0)
         built = config.objective.build(plain, setup)
+    return _with_measures(built, work)
+
+
+def _with_measures(built: Built, work: Work) -> Built:
+    """Return the objective with measures of the metrics that need more than outputs: texts, and episodes."""
     names = [metric.name for metric in work.metrics if metric.of_texts]
     played = [metric for metric in work.metrics if metric.episodes]
     writing = [Written(names, work.splits.samples["train"].writing)] if names else []

@@ -15,6 +15,9 @@ from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError, UserCodeError
 from trainwright.trainer.clean_room.episodes import seeds_of
 from trainwright.trainer.engine.evaluation import evaluate_split
+from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.artifacts import Program
+from trainwright.trainer.run.evidence import Summary
 
 pytestmark = pytest.mark.requirement("GATE-6")
 SELECTED = {"selection": {"metric": "balanced", "direction": "maximize"}, "code_root": "."}
@@ -101,3 +104,51 @@ def test_a_generator_is_selected_by_samples_that_it_draws(
     take_steps(session, 30)
     after = evaluate_split(session, session.validation_loader)
     assert after["off"] < before["off"] / 2
+
+
+PLAYER = (
+    CODE
+    + '''
+
+def build(config, context):
+    """A policy by the rewards of its own draws (Williams 1992): rows are states to begin with."""
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+
+    def chosen(model, batch):
+        (cells,) = batch
+        draws = torch.distributions.Categorical(logits=model(cells))
+        pushes = draws.sample()
+        rewards = (pushes == (cells[:, 2] + 0.5 * cells[:, 3] + 0.1 * cells[:, 1] > 0)).float()
+        return -(draws.log_prob(pushes) * (rewards - 0.5)).mean()
+
+    def train_step(model, batch, context):
+        loss = chosen(model, batch)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return {"loss": loss.detach()}
+
+    ends = {"train": (0, 300), "validation": (300, 350), "test": (350, 400)}
+    rows = {name: torch.utils.data.TensorDataset(states().tensors[0][slice(*at)]) for name, at in ends.items()}
+    steps = {"train_step": train_step, "validation_step": lambda model, batch, context: {"loss": chosen(model, batch)}}
+    return {"model": model, **rows, "optimizers": optimizer, **steps}
+'''
+)
+
+
+@pytest.mark.slow
+def test_a_policy_of_own_updates_exports_the_program_that_its_episodes_are_played_with(
+    tmp_path: Path, make_run: Any, work: Any
+) -> None:
+    (tmp_path / "pole.py").write_text(PLAYER)
+    metrics = [{"use": "pole.py:balanced", "episodes": 5}]
+    rest = {"training": {"epochs": 3}, "logging": {"tensorboard": False}}
+    values = {"task": {"use": "pole.py:build"}, "metrics": metrics, "selection": SELECTED["selection"], **rest}
+    run = make_run(
+        tmp_path / "baseline-1", values, kind=RunKind.BASELINE, code_root=str(tmp_path), exports_program=True
+    )
+    assert work(run) == 0, run.log.read_text()
+    program = run.part(Program)
+    assert (program.problem, program.path) == (None, "model/model.onnx")
+    assert run.part(Summary).best_metrics["balanced"] > 50
