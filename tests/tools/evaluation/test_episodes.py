@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from tests.tools.evaluation.conftest import CONFIG, Evaluated
 
 from trainwright.tools.evaluation import Others, evaluate_program
 from trainwright.tools.evaluation.baseline import Named
+from trainwright.tools.gates.figures import evaluation_text
+from trainwright.tools.gates.shown import certified_figure
 from trainwright.tools.verification.evaluations import figures_again
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import ConfigurationError
@@ -99,6 +102,13 @@ def test_the_mean_over_episodes_is_of_the_programs_answers_on_the_seeds_that_wer
     assert (low, high) == pytest.approx((np.mean(expected) - half, np.mean(expected) + half), abs=half / 4)
     assert record["own"] == ["spread"]
     assert record["metrics"]["accuracy"] == pytest.approx(evaluated.accuracy), "beside what the rows give"
+    value = record["metrics"]["spread"]
+    assert evaluation_text(found, "spread") == f"validation spread {value:.6g} (1e+06 reported) on 60 episodes"
+    assert " on 90 rows, spread " in evaluation_text(found), "each figure with what it is of"
+    run: Any = SimpleNamespace(evaluation=found, certified=found.certified, is_complete=True)
+    assert certified_figure(run, "validation", "spread") == {
+        "value": value, "rows": 60, "of": "60 episodes", "interval": [low, high],
+    }  # fmt: skip
 
 
 def test_each_evaluation_draws_other_seeds_and_verify_plays_those_of_the_ledger(evaluated: Evaluated) -> None:

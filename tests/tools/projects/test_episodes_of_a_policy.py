@@ -23,6 +23,7 @@ NAME = "pole"
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_policy_is_released_by_its_episodes(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "pole.py").write_text(CODE)

@@ -79,7 +79,6 @@ RIGHT = [
     ("spam, F2 score of 0.8", "sms.csv", "label", C, "f2_binary", 0.8),
     ("spam, Cohen's kappa above 0.6", "sms.csv", "label", C, "cohen_kappa", 0.6),
     ("predict the quality of a wine: QWK 0.7", "wine.csv", "quality", C, "quadratic_kappa", 0.7),
-    ("predict the quality class of a wine, MRR of 0.8", "wine.csv", "quality", C, "mrr", 0.8),
     ("predict the quality class of a wine, nDCG@10 of 80 %", "wine.csv", "quality", C, "ndcg_at_10", 0.8),
     ("predict the quality class of a wine, top-5 accuracy 99.5 %", "wine.csv", "quality", C, "top_5_accuracy", 0.995),
     ("predict team, macro recall of 0.6", "queues.csv", "team", C, "recall_macro", 0.6),
