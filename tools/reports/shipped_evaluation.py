@@ -102,6 +102,7 @@ def _record(order: dict[str, Any], found: RunEvaluated, rows: str) -> dict[str, 
             for split, values in told.items()
         },
         "by_your_function": {split: {one: told[split][one] for one in names} for split, names in own.items() if names},
+        "episodes": {split: one["episodes"] for split, one in found.splits.items() if one.get("episodes")},
         "rivals": {split: one["rivals"] for split, one in found.splits.items() if one.get("rivals")},
         "not_computed": {split: one.get("not_computed", {}) for split, one in found.splits.items()},
         "evaluator": found.evaluator,
