@@ -192,12 +192,12 @@ def _told(request: PlanRequest, columns: dict[str, Any], text: str | None) -> To
     labels, listed = _labels(fitting, columns), _listed(intent, able)
     marked = [name for name in able if re.search(rf"[(`'\"]{re.escape(name)}[)`'\"]", intent, re.IGNORECASE)]
     ends = _runs(request.intent, able)
-    direct = [run[0] for run in _runs(intent, columns) if PREDICT.search(intent[: run[0][0]])]
-    if direct and direct[0][-1] not in (*able, text):
-        return Told(direct[0][-1])  # an id, or one of many classes: said in so many words
     begin = _begin_of_told(intent, able)
     named = {run[-1][2] for run in ends
              if NAMED.match(request.intent[run[-1][1] :]) and not NOT.search(request.intent[: run[0][0]])}  # fmt: skip
+    direct = [run[0] for run in _runs(intent, columns) if PREDICT.search(intent[: run[0][0]])]
+    if direct and direct[0][-1] not in (*able, text):
+        named = {direct[0][-1]}  # an id, or one of many classes, said in so many words
     if len(named) == 1:
         return Told(named.pop())
     parts = [] if begin is None else [(begin, SOURCES.split(intent[begin:])[0], able)]

@@ -333,3 +333,22 @@ def test_a_horizon_without_a_series_is_asked_about_and_a_named_task_is_no_foreca
 def test_folds_are_advised_before_any_result_where_little_is_left_to_measure_by(sentence, data, says):
     advice = [one for one in plan_of(sentence, data).assumed if "data.split.folds 5" in one]
     assert [one.partition(",")[0] for one in advice] == says
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence", "target"),
+    [
+        (("level", "level4"), "predict level4 from the rest", "level4"),
+        (("method", "method2"), "predict method2 from the rest", "method2"),
+        (("ranks", "rank"), "predict rank from the rest", "rank"),
+        (("p95", "P95"), "predict P95 from the rest", "P95"),
+        (("", "kind"), "which kind is it?", "kind"),
+        (("y", "id"), "predict id from the rest", "id"),
+    ],
+)
+def test_the_column_that_is_named_as_it_is_written_comes_before_those_that_are_alike(names, sentence, target):
+    columns = {"data": {"rows": 90, "columns": [
+        {"name": name, "kind": "category", "different": 5, "rows": 90, "nulls": 0} for name in names
+    ]}}  # fmt: skip
+    reading = read_task(read_request(intent=f"{sentence}, accuracy of 0.8", data="x.csv"), columns)
+    assert reading.target == target
