@@ -194,6 +194,7 @@ def test_of_several_columns_those_that_are_not_predicted_are_left_out_and_a_fore
         ("predict sold, do not split by day, MAE of 9", "shops.csv", None, "'sold' is what the sentence wants"),
         ("predict sold, split by shop, MAE of 9", "shops.csv", {"by": "group", "group": "shop"}, "stay in one split"),
         ("predict survived, split by sex, AUC 0.8", "titanic.csv", None, "not split by 'sex', of which there are 2"),
+        ("predict state, accuracy of 0.75", "clips.csv", None, "'machine' has 50 values in 400 rows: where the model"),
     ],
 )
 def test_a_split_that_is_asked_for_is_by_time_or_by_group_or_said_not_to_be(sentence, data, split, said):
