@@ -103,8 +103,8 @@ def _repeating(groups: dict[str, dict[str, Any]], rows: int, reading: Reading) -
              and name not in reading.targets]  # fmt: skip
     return [
         f"{name!r} has {groups[name]['different']} values in {rows} rows: where the model is for new ones, give "
-        f"data.split {{'by': 'group', 'group': '{name}'}}, or a held-out row may be of one that was trained on. Ask the "
-        "user" for name in found[:1]
+        f"data.split {{'by': 'group', 'group': '{name}'}}, or a held-out row may be of one that was trained on. Ask "
+        "the user" for name in found[:1]
     ]  # fmt: skip
 
 
