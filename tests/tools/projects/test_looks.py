@@ -54,7 +54,6 @@ def test_samples_of_another_draw_or_under_other_targets_are_shared_too() -> None
     assert shared_samples(placed[0].model_copy(update={"fingerprint": "e"}), placed[2]) == 0, "of another file"
 
 
-@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("PHASE-6", "GATE-5")
 def test_a_second_export_is_a_second_look_and_the_card_says_so(at: At) -> None:
