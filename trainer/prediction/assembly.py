@@ -15,6 +15,8 @@ PREDICT = "predict.py"
 HERE = "trainwright.trainer.prediction"
 DATA = "trainwright.trainer.data"
 TABLE, PICTURE, TEXT = f"{DATA}.table.transform", f"{DATA}.images.decoding", f"{DATA}.text.transform"
+JOINED, TURNS = f"{DATA}.text.joined", f"{DATA}.text.turns"
+TEXTS = (TEXT, f"{HERE}.fields", f"{HERE}.texts")
 
 
 class Part(NamedTuple):
@@ -32,7 +34,13 @@ class Part(NamedTuple):
 INPUTS = {
     "table": Part("TableRows", (TABLE, f"{HERE}.tables"), example="rows.csv"),
     "picture": Part("PictureRows", (PICTURE, f"{HERE}.pictures"), "pillow", "picture.png"),
-    "text": Part("TextRows", (TEXT, f"{HERE}.texts"), example='"some words"'),
+    "text": Part("TextRows", TEXTS, example='"some words"'),
+    "words": Part("WordRows", (*TEXTS, JOINED, f"{HERE}.words"), example='"some words"'),
+    "question": Part("QuestionRows", (*TEXTS, JOINED, f"{HERE}.questions"), example="questions.jsonl"),
+    "choices": Part("ChoiceRows", (*TEXTS, JOINED, f"{HERE}.choices"), example="questions.jsonl"),
+    "masked": Part("MaskedRows", (*TEXTS, f"{HERE}.masked"), example="texts.txt"),
+    "source": Part("SourceRows", (*TEXTS, f"{HERE}.prompts", f"{HERE}.sequences"), example='"some words"'),
+    "conversation": Part("ConversationRows", (*TEXTS, TURNS, f"{HERE}.conversations"), example='"some words"'),
     "series": Part("SeriesRows", (TABLE, f"{HERE}.tables", f"{HERE}.series"), example="rows.csv"),
     "prompt": Part("PromptRows", (TEXT, f"{HERE}.prompts"), example='"some words"'),
     "own": Part("OwnRows", (f"{HERE}.own",), example="INPUT"),
@@ -44,6 +52,11 @@ ANSWERS = {
     "numbers": Part("NumberAnswers", (f"{HERE}.numbers",)),
     "forecast": Part("ForecastAnswers", (f"{HERE}.forecasts",)),
     "written": Part("WrittenAnswers", (f"{HERE}.prompts",)),
+    "rewritten": Part("RewrittenAnswers", (f"{HERE}.prompts", f"{HERE}.sequences")),
+    "tags": Part("TagAnswers", (f"{HERE}.words",)),
+    "span": Part("SpanAnswers", (f"{HERE}.questions",)),
+    "choice": Part("ChoiceAnswers", (f"{HERE}.choices",)),
+    "filled": Part("FilledAnswers", (f"{HERE}.masked",)),
     "own": Part("OwnAnswers", (f"{HERE}.own",)),
     "mask": Part("MaskAnswers", (f"{HERE}.masks",), "pillow"),
 }

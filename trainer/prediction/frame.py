@@ -157,8 +157,13 @@ def probabilities(scores: Array, classes: int) -> Array:
     scores = scores.reshape(len(scores), -1)
     if scores.shape[1] == 1 and classes == 2:
         scores = np.concatenate([np.zeros_like(scores), scores], axis=1)
-    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+    return shares_of(scores)
+
+
+def shares_of(scores: Array) -> Array:
+    """Return probabilities of scores, (..., classes): softmax over the last axis."""
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
 
 
 def chosen(shares: Sequence[float], classes: Sequence[str]) -> dict[str, Any]:
@@ -221,13 +226,14 @@ def _write(path: Path, values: Iterable[Any]) -> None:
     """Write arrays of all batches: outputs as .npy, inputs by name as .npz; those of other shapes filled with zeros."""
     values = list(values)
     if not isinstance(values[0], dict):
-        np.save(path, _joined(values))
+        np.save(path, stacked(values))
         return
-    arrays: dict[str, Any] = {name: _joined([one[name] for one in values]) for name in values[0]}
+    arrays: dict[str, Any] = {name: stacked([one[name] for one in values]) for name in values[0]}
     np.savez(path, **arrays)
 
 
-def _joined(arrays: Sequence[Array]) -> Array:
+def stacked(arrays: Sequence[Array]) -> Array:
+    """Return arrays (rows, ...) one behind the other, each filled with zeros to the largest size."""
     sizes = np.max([one.shape[1:] for one in arrays], axis=0, initial=0)
     wide = [np.pad(one, [(0, 0), *((0, int(most) - have) for most, have in zip(sizes, one.shape[1:], strict=True))])
             for one in arrays]  # fmt: skip
