@@ -25,6 +25,7 @@ class ChoiceRows:
     """Questions, each alone, with as many choices as in training."""
 
     takes: ClassVar[str] = "questions with choices: a JSON row each; or files of such rows (.jsonl, .json, .csv)"
+    stdin: ClassVar[str] = ".csv"
 
     def __init__(self, schema: dict[str, Any], folder: Path) -> None:
         self.options = schema["text"]

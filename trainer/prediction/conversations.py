@@ -23,6 +23,7 @@ class ConversationRows:
     takes: ClassVar[str] = (
         "what a user says; or a JSON list of messages (role, content); or files of conversations (.jsonl, .json)"
     )
+    stdin: ClassVar[str] = ".txt"
 
     def __init__(self, schema: dict[str, Any], folder: Path) -> None:
         self.options = schema["text"]

@@ -41,7 +41,7 @@ class Fields:
                 rows = self._of_file(path) if is_file else self._of_argument(argument)
                 for number, row in enumerate(rows, start=1):
                     if missing := [name for name in self.needed if row.get(name) is None]:
-                        has = ", ".join(map(str, row)) or "nothing"
+                        has = ", ".join(str(name) for name, cell in row.items() if cell is not None) or "nothing"
                         raise ValueError(f"row {number} has no {missing[0]!r}; it has {has}")
                     place = {"row": number} if is_file or len(rows) > 1 else {}
                     yield file | place | {key: cell for key, cell in row.items() if key not in self.needed}, row

@@ -19,6 +19,7 @@ class MaskedRows:
     """Texts, each alone, with a mark for each hidden token."""
 
     takes: ClassVar[str] = "texts with a mark (schema.json: text.mark) for each hidden token; or files of such texts"
+    stdin: ClassVar[str] = ".txt"
 
     def __init__(self, schema: dict[str, Any], folder: Path) -> None:
         self.options = schema["text"]

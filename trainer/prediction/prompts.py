@@ -19,6 +19,7 @@ class PromptRows:
     """Beginnings of texts, one by one."""
 
     takes: ClassVar[str] = "beginnings of texts"
+    stdin: ClassVar[str] = ""
 
     def __init__(self, schema: dict[str, Any], folder: Path) -> None:
         self.encode, self.seen = encoder(schema["text"], folder), schema["text"]["block_size"]

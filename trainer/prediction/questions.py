@@ -27,6 +27,7 @@ class QuestionRows:
     """Questions, each alone; a long context becomes several rows of the program."""
 
     takes: ClassVar[str] = "questions with contexts: a JSON row each; or files of such rows (.jsonl, .json, .csv)"
+    stdin: ClassVar[str] = ".csv"
 
     def __init__(self, schema: dict[str, Any], folder: Path) -> None:
         self.options = schema["text"]

@@ -39,6 +39,7 @@ class TextRows:
     takes: ClassVar[str] = (
         "texts as they are; or files: a text a line (.txt), or in the column of training (.csv, .jsonl, .json)"
     )
+    stdin: ClassVar[str] = ".txt"
 
     def __init__(self, schema: dict[str, Any], folder: Path) -> None:
         self.options = schema["text"]

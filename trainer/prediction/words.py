@@ -22,6 +22,7 @@ class WordRows:
     takes: ClassVar[str] = (
         "sentences: words with blanks between them, or a JSON list of words; or files of them (.txt, .jsonl, .csv)"
     )
+    stdin: ClassVar[str] = ".txt"
 
     def __init__(self, schema: dict[str, Any], folder: Path) -> None:
         self.options = schema["text"]

@@ -6,11 +6,7 @@ here as whoever uses the folder reads them, and the outputs and the answers are 
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -23,6 +19,7 @@ from torch import Tensor
 
 from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.engine.session import Session
+from trainwright.trainer.jobs.export.isolated import run_alone
 from trainwright.trainer.jobs.export.parity import difference
 from trainwright.trainer.jobs.export.predict import Schema
 from trainwright.trainer.jobs.export.raw_inputs import KINDS
@@ -33,11 +30,7 @@ from trainwright.trainer.run.results import Skew
 
 CLOSE = 1e-3
 """By which probabilities may differ, and a second class may follow the first, beside the tolerance of the outputs."""
-TIMEOUT_SECONDS = 600.0
-STARTER = (
-    "import runpy, sys; sys.path += sys.argv.pop(1).split(chr(10)); sys.argv.pop(0); "
-    "runpy.run_path(sys.argv[0], run_name='__main__')"
-)
+STARTER = "import runpy, sys; sys.argv.pop(0); runpy.run_path(sys.argv[0], run_name='__main__')"
 
 
 class Told(NamedTuple):
@@ -78,31 +71,13 @@ def prove(session: Session, folder: Path, served: Served, schema: Schema) -> Ske
 
 
 def answered(folder: Path, arguments: Sequence[str], place: Path) -> Told:
-    """Return what predict.py gives in a process of its own. Raises IntegrityError where it fails.
-
-    The process is isolated: no path and no variable of this one's, but the folders of the packages that it needs.
-    """
-    needs = [
-        importlib.util.find_spec(name) for name in ("numpy", "onnxruntime", "PIL", "tokenizers", "jinja2", "torch")
-    ]
-    origins = [str(Path(spec.origin).parents[1]) for spec in needs if spec is not None and spec.origin]
-    environment = {
-        "PATH": os.environ.get("PATH", ""), "HOME": str(place), "LANG": "C.UTF-8", "CUDA_VISIBLE_DEVICES": "",
-        "OMP_NUM_THREADS": str(torch.get_num_threads()),
-    }  # fmt: skip
+    """Return what predict.py gives in a process of its own. Raises IntegrityError where it fails."""
     outputs = place / "outputs.npy"
-    done = subprocess.run(
-        [sys.executable, "-I", "-B", "-c", STARTER, "\n".join(dict.fromkeys(origins)), str(folder / PREDICT), "--json",
-         "--outputs", str(outputs), *arguments],
-        capture_output=True, text=True, check=False, cwd=place, env=environment, timeout=TIMEOUT_SECONDS,
+    printed = run_alone(
+        STARTER, [str(folder / PREDICT), "--json", "--outputs", str(outputs), *arguments], place,
+        failed=f"{PREDICT} does not answer raw inputs that training read",
     )  # fmt: skip
-    if done.returncode:
-        last = (done.stderr.strip() or f"it ended with {done.returncode}")[-600:]
-        raise IntegrityError(
-            f"{PREDICT} does not answer raw inputs that training read: {last}",
-            remedy="Report this with one of the inputs; deployment.formats says which programs are exported.",
-        )
-    return Told(torch.from_numpy(np.load(outputs)), [json.loads(line)["answer"] for line in done.stdout.splitlines()])
+    return Told(torch.from_numpy(np.load(outputs)), [json.loads(line)["answer"] for line in printed.splitlines()])
 
 
 def wrong_answer(meaning: Mapping[str, Any], wanted: Tensor, answers: Sequence[Mapping[str, Any]]) -> str:
