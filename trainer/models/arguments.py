@@ -82,9 +82,10 @@ class ModelSection(Section):
 
     def _made(self, *args: Any, **options: Any) -> nn.Module:
         """Return the network, which knows as `made_with` what it was called with: plain values."""
-        model = self._network()(*args, **options)
+        model: Any = self._network()(*args, **options)
         model.made_with = {"args": list(args), "options": options}
-        return model
+        result: nn.Module = model
+        return result
 
     def _network(self) -> Callable[..., nn.Module]:
         """Return the class of the network: called with the shape of an input, the number of outputs and arguments."""

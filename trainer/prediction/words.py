@@ -10,8 +10,17 @@ from typing import Any, ClassVar
 from trainwright.trainer.data.text.joined import word_encoder
 from trainwright.trainer.data.text.transform import filled_up
 from trainwright.trainer.prediction.fields import Fields
-from trainwright.trainer.prediction.frame import Array, Batch, Option, Program, Sample, finite, shares_of
-from trainwright.trainer.prediction.texts import WrongInputError, prepared_by, text_in
+from trainwright.trainer.prediction.frame import (
+    Array,
+    Batch,
+    Option,
+    Program,
+    Sample,
+    WrongInputError,
+    finite,
+    shares_of,
+)
+from trainwright.trainer.prediction.texts import prepared_by, text_in
 
 OUTSIDE = "O"
 

@@ -16,6 +16,7 @@ from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.jobs.export.loaded import ship_loader, tensors_in
 from trainwright.trainer.jobs.export.own_functions import ship_source
 from trainwright.trainer.jobs.export.served import rows_to_call_with, served_of
+from trainwright.trainer.models import dlinear, ft_transformer, gpt, resnet, small, tabular_resnet, unet
 from trainwright.trainer.prediction.assembly import alone, loading
 from trainwright.trainer.run.results import Loaded
 
@@ -39,7 +40,7 @@ FILES = {
     "nets/__init__.py": "", "nets/net.py": NET, "nets/blocks.py": "from nets.deep import WIDTH\n\n\ndef width():\n"
     "    return WIDTH\n", "nets/deep.py": "WIDTH = 3\n", "parts/letters.py": "LETTERS = 'ab'\n", "unused.py": "",
 }  # fmt: skip
-NETWORKS = ("small", "unet", "resnet", "gpt", "dlinear", "tabular_resnet", "ft_transformer")
+NETWORKS = (dlinear, ft_transformer, gpt, resnet, small, tabular_resnet, unet)
 
 
 @pytest.fixture
@@ -76,9 +77,9 @@ def test_source_is_shipped_with_what_it_imports_and_no_more_than_a_megabyte(root
         ship_source(root / "unused.py", root, tmp_path / "n")
 
 
-@pytest.mark.parametrize("module", NETWORKS)
+@pytest.mark.parametrize("module", [module.__name__ for module in NETWORKS])
 def test_the_source_of_a_built_in_network_stands_alone(module: str) -> None:
-    text = alone(f"trainwright.trainer.models.{module}")
+    text = alone(module)
     compile(text, module, "exec")
     imported = {name.partition(".")[0] for node in ast.walk(ast.parse(text)) for name in (
         [alias.name for alias in node.names] if isinstance(node, ast.Import)

@@ -9,7 +9,8 @@ from typing import Any
 from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.data.fingerprint import sample_digest
 from trainwright.trainer.data.sections import SplitSection
-from trainwright.trainer.data.splits import Indices, Splits, split_indices
+from trainwright.trainer.data.split_methods.rows import Indices
+from trainwright.trainer.data.splits import Splits, split_indices
 from trainwright.trainer.data.text.build_tokenizer import build_tokenizer
 from trainwright.trainer.data.text.chat import PLAIN_TEMPLATE, messages_of, rendered_by
 from trainwright.trainer.data.text.language import splits_of_blocks

@@ -107,8 +107,8 @@ def use_lines(schema: Schema) -> list[str]:
             for name, one in schema["arrays"].items()
         )
         return [_python(f"import numpy; numpy.savez('samples.npz', **{{{arrays}}})"), f"python {PREDICT} samples.npz"]
-    if (row := _row(schema)) is not None:
-        return [f"python {PREDICT} --json {shlex.quote(json.dumps(row, ensure_ascii=False))}"]
+    if (made_up := _row(schema)) is not None:
+        return [f"python {PREDICT} --json {shlex.quote(json.dumps(made_up, ensure_ascii=False))}"]
     return [f"{use_of(kind)}{' --json' * (kind != 'own')}"]
 
 

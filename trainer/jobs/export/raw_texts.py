@@ -151,7 +151,7 @@ def _choices(session: Session, served: Served, schema: Schema, place: Path) -> G
     rows, outputs, checks = _rows(session, FEW), [], []
     for row in rows:
         cells = [row[column] for column in columns]
-        listed = cells if len(cells) > 1 else cells[0].get("text") if isinstance(cells[0], Mapping) else cells[0]
+        listed: Any = cells if len(cells) > 1 else cells[0].get("text") if isinstance(cells[0], Mapping) else cells[0]
         pairs = [encode_pair(model.tokenizer, row[text["question"]], one, text["max_length"], 0)[0] for one in listed]
         outputs.append(model({name: value[None] for name, value in inputs_of(pairs, text["padding"]).items()}))
         checks.append(_choice(outputs[-1][0]))
