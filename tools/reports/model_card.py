@@ -134,6 +134,7 @@ def model_card(
         adapter=found.adapter,
         onnx=found.onnx,
         skew=found.skew,
+        loaded=found.loaded,
         prediction=prediction,
         is_raw=prediction.get("kind") not in {None, "array"} or final.data.source in OF_ARRAYS,
         served=json.loads((folder / "resolved.json").read_text(encoding="utf-8")),

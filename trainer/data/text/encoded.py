@@ -54,6 +54,8 @@ class EncodedRows(InMemory):
     """Values of one shape for every sample, by name, (samples, ...)."""
     texts: int | None = None
     """How many texts a sample has, where it is (texts, tokens); None: one, (tokens,)."""
+    rows: list[int] = field(default_factory=list)
+    """Numbers of the rows, among all of the source, that the samples were made of."""
 
     def __len__(self) -> int:
         return len(next(iter(self.ragged.values())).lengths) // (self.texts or 1)

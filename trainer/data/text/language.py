@@ -21,7 +21,7 @@ from trainwright.trainer.data.text.build_tokenizer import build_tokenizer
 from trainwright.trainer.data.text.masked import MaskedBlocks, Masking, cut_to_be_masked
 from trainwright.trainer.data.text.packed import PackedBlocks
 from trainwright.trainer.data.text.tokenizers import Tokenizer
-from trainwright.trainer.data.text.tokens import Pieces
+from trainwright.trainer.data.text.turns import Pieces
 
 DOCUMENTS_TO_SPLIT_BY = 20
 """With fewer, documents are too coarse a unit for the shares of a split."""

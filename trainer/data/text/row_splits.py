@@ -66,7 +66,10 @@ def row_splits(
     found = split_indices(digests, None, section, key)
     chosen = {name: places for name, places in found.items() if len(places)}
     made = build_tokenizer(tokenizer, (text for row in chosen["train"] for text in encoding.texts(read[row])))
-    samples = {name: encoding.encode(made, [read[row] for row in places]) for name, places in chosen.items()}
+    samples = {
+        name: replace(encoding.encode(made, [read[row] for row in places]), rows=[int(row) for row in places])
+        for name, places in chosen.items()
+    }
     record = TextRecord(
         made.as_dict(),
         made.vocabulary_size,

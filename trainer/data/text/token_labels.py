@@ -13,12 +13,10 @@ from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import IGNORED
 from trainwright.trainer.data.text.encoded import EncodedRows, Ragged, with_mask
+from trainwright.trainer.data.text.joined import Words, words_by_character
 from trainwright.trainer.data.text.row_splits import Encoding, Row, cell_of, row_splits
 from trainwright.trainer.data.text.tags import are_entities, as_iob2, names_of
-from trainwright.trainer.data.text.tokenizers import BOUNDARY, LibraryTokenizer, Tokenizer
-
-Encoded = tuple[list[int], list[int | None]]
-"""Tokens of a sentence, and of each the number of its word (None: a mark around the sentence)."""
+from trainwright.trainer.data.text.tokenizers import LibraryTokenizer, Tokenizer
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ def tagged_splits(
 def read_tagged(row: Row, words: str, tags: str, tag_names: Sequence[str] | None) -> Tagged:
     """Return a row's words and tags. Raises DataError where they do not fit each other."""
     place = row[0]
-    found, given = (_listed(cell_of(row, column, name)) for column, name in ((words, "words"), (tags, "tags")))
+    found, given = (listed_cell(cell_of(row, column, name)) for column, name in ((words, "words"), (tags, "tags")))
     empty = next((number for number, word in enumerate(found) if not isinstance(word, str) or not word.strip()), None)
     if empty is not None:
         raise DataError(
@@ -87,7 +85,7 @@ def read_tagged(row: Row, words: str, tags: str, tag_names: Sequence[str] | None
     return Tagged(found, [_tag(tag, place, tag_names) for tag in given])
 
 
-def _listed(cell: Any) -> list[Any]:
+def listed_cell(cell: Any) -> list[Any]:
     """Return a cell as a list: a text (of a CSV) holds a list as JSON, or words with blanks between them."""
     if not isinstance(cell, str):
         return list(cell) if isinstance(cell, list | tuple) else [cell]
@@ -124,7 +122,7 @@ def first_tokens(places: Sequence[int | None], labels: Sequence[int]) -> list[in
     return found
 
 
-def encode_words(tokenizer: Tokenizer, words: Sequence[str], max_length: int) -> Encoded:
+def encode_words(tokenizer: Tokenizer, words: Sequence[str], max_length: int) -> Words:
     """Return the tokens of a sentence in words, at most `max_length`, with the tokenizer's marks around it.
 
     Raises:
@@ -132,16 +130,10 @@ def encode_words(tokenizer: Tokenizer, words: Sequence[str], max_length: int) ->
     """
     if isinstance(tokenizer, LibraryTokenizer):
         return _by_library(tokenizer, words, max_length)
-    tokens: list[int] = [BOUNDARY]
-    places: list[int | None] = [None]
-    for number, word in enumerate(words):
-        encoded = tokenizer.encode(word if number == 0 else f" {word}").tolist()
-        tokens += encoded
-        places += [number] * len(encoded)
-    return tokens[:max_length], places[:max_length]
+    return words_by_character(lambda text: tokenizer.encode(text).tolist(), words, max_length)
 
 
-def _by_library(tokenizer: LibraryTokenizer, words: Sequence[str], max_length: int) -> Encoded:
+def _by_library(tokenizer: LibraryTokenizer, words: Sequence[str], max_length: int) -> Words:
     try:
         encoded = tokenizer.inner(list(words), is_split_into_words=True, truncation=True, max_length=max_length)
         return list(encoded["input_ids"]), list(encoded.word_ids())
