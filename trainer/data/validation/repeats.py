@@ -76,17 +76,16 @@ def repeated_rows(context: Context, columns: list[str], most: int, *, filled: bo
 
 def are_natural(context: Context, columns: list[str]) -> bool:
     """Return whether rows repeat because their columns have few values, rather than by having been copied."""
-    import polars as pl
-
     rows = context.frame.select(columns).head(MOST_SAMPLED).collect()
-    times = rows.select(row_hash(columns).alias(HASH)).group_by(HASH).len()["len"].cast(pl.Float64)
+    times = rows.select(row_hash(columns).alias(HASH)).group_by(HASH).len()["len"].to_numpy().astype(float)
     few = max(FEW_VALUES, SHARE_OF_FEW * rows.height)
     if all(rows[name].n_unique() <= few for name in columns):
-        return float((times % 2 == 0).mean() or 0.0) < TWICE
+        return bool((times % 2 == 0).mean() < TWICE)
     expected = rows.height**2 / 2
     for name in columns:
-        expected *= float((rows[name].value_counts(name=HASH)[HASH] / rows.height).pow(2).sum())
-    return float((times * (times - 1) / 2).sum()) <= BEYOND_COINCIDENCE * expected
+        shares = rows[name].value_counts(name=HASH)[HASH].to_numpy() / rows.height
+        expected *= float((shares**2).sum())
+    return bool((times * (times - 1) / 2).sum() <= BEYOND_COINCIDENCE * expected)
 
 
 def _pieces(
