@@ -39,6 +39,9 @@ class Net(Net):
         (HERE / "state.json").write_text(json.dumps(count + 1))
         with open(HERE / "log.txt", "a") as log:
             log.write("another\\n")
+        for name in ("kept.bin", "changed.bin"):
+            (HERE / name).read_bytes()
+        (HERE / "changed.bin").write_bytes(b"other")
 """
 
 
@@ -56,24 +59,24 @@ def files(tmp_path: Path) -> Path:
     (root / "state.json").write_text("1")
     (root / "log.txt").write_text("one\n")
     (root / "requirements.txt").write_text("torch\n")
+    for name in ("kept.bin", "changed.bin"):
+        (root / name).write_bytes(bytes(2 << 20))
     return root
 
 
 @pytest.mark.requirement("GATE-6", "REPRO-4")
-def test_files_that_user_code_reads_are_named_with_what_they_held_at_first(files: Path, ended: Any) -> None:
+def test_files_that_user_code_reads_and_writes_are_named_with_what_they_held_at_first_and_at_last(
+    files: Path, ended: Any
+) -> None:
     before = {path.name: digest_file(path) for path in files.iterdir()}
     run = ended(READING)
     opened = run.part(Opened)
-    read = {"words.txt", "low.bin", "weights.safetensors", "weights.pt", "state.json"}
-    assert {name: file.digest for name, file in opened.files.items()} == {name: before[name] for name in read}
+    read = {"words.txt", "low.bin", "weights.safetensors", "weights.pt", "state.json", "kept.bin"}
+    large = {"changed.bin": None}  # and changed before anybody could read it again
+    assert {name: file.digest for name, file in opened.files.items()} == {name: before[name] for name in read} | large
     assert opened.files["words.txt"].bytes == 5
     assert "mine.py" in run.part(Code).files
-
-
-@pytest.mark.requirement("GATE-6")
-def test_files_that_the_run_wrote_are_named_as_it_left_them(files: Path, ended: Any) -> None:
-    opened = ended(READING).part(Opened)
-    written = {"cache.npy", "saved.pt", "saved.safetensors", "whole.txt", "state.json", "log.txt"}
+    written = {"cache.npy", "saved.pt", "saved.safetensors", "whole.txt", "state.json", "log.txt", "changed.bin"}
     assert opened.written == {name: digest_file(files / name) for name in written}
     assert opened.written["state.json"] == digest_bytes(b"2")
 
@@ -115,27 +118,6 @@ def test_files_that_loader_workers_read_are_named(tmp_path: Path, ended: Any) ->
 
 
 @pytest.mark.requirement("GATE-6")
-def test_a_large_file_that_changed_meanwhile_has_no_digest(tmp_path: Path, ended: Any) -> None:
-    root = tmp_path / "project"
-    root.mkdir()
-    for name in ("kept.bin", "changed.bin"):
-        (root / name).write_bytes(bytes(2 << 20))
-    code = """
-from pathlib import Path
-HERE = Path(__file__).parent
-class Net(Net):
-    def __init__(self):
-        super().__init__()
-        for name in ("kept.bin", "changed.bin"):
-            (HERE / name).read_bytes()
-        (HERE / "changed.bin").write_bytes(b"other")
-"""
-    files = ended(code).part(Opened).files
-    assert files["kept.bin"].digest == digest_file(root / "kept.bin")
-    assert files["changed.bin"].digest is None
-
-
-@pytest.mark.requirement("GATE-6")
 def test_a_smoke_run_lists_what_is_there_but_for_tools_and_links(tmp_path: Path, ended: Any) -> None:
     root = tmp_path / "project"
     for name in ("data/a.bin", ".cache/b.bin", ".git/HEAD", "deep/__pycache__/c.pyc"):
@@ -167,10 +149,7 @@ def test_a_listing_beyond_its_bound_says_which_folders_it_leaves_out(
 
 
 @pytest.mark.requirement("GATE-6")
-@pytest.mark.parametrize(("line", "sources"), [("(Path(__file__).parent / 'rows.csv').open()", ["rows.csv"]), ("", [])])
-def test_the_datas_own_file_stands_apart_where_user_code_reads_it_too(
-    line: str, sources: list[str], tmp_path: Path, ended: Any
-) -> None:
+def test_the_datas_own_file_stands_apart_where_user_code_reads_it_too(tmp_path: Path, ended: Any) -> None:
     root = tmp_path / "project"
     root.mkdir()
     lines = [f"{row}.5,{row % 7}.0,{row * 3 % 11}.0,{row % 5}.0,{row % 2}" for row in range(60)]
@@ -180,7 +159,7 @@ from pathlib import Path
 class Net(Net):
     def __init__(self):
         super().__init__()
-        READ
+        (Path(__file__).parent / "rows.csv").open()
 """
     values = {
         "model": {"use": "mine:Net"},
@@ -188,5 +167,5 @@ class Net(Net):
         "training": {"epochs": 1},
         "logging": {"tensorboard": False},
     }
-    opened = ended(reading.replace("READ", line), values).part(Opened)
-    assert (opened.sources, opened.files) == (sources, {})
+    opened = ended(reading, values).part(Opened)
+    assert (opened.sources, opened.files) == (["rows.csv"], {})
