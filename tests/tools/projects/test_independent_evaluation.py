@@ -250,35 +250,28 @@ def test_a_function_of_the_users_is_computed_of_the_programs_outputs_in_a_proces
     assert verify_workspace(workspace.path).problems == []
 
 
-@pytest.mark.requirement("GATE-6", "GATE-5")
-def test_a_function_cannot_put_its_value_under_a_certified_metrics_name(planned: Callable[..., Workspace]) -> None:
-    code = MODEL + "\n\ndef share(outputs, targets):\n    return SHARE\n"
-    trains = "import sys\nTRAINS = any(name.endswith('trainer.engine.loop') for name in sys.modules)\n"
-    code += trains + "SHARE = 0.5 if TRAINS else {'share': 0.5, 'accuracy': 1.0, 'loss': 0.0}\n"
-    metric = {"use": "flower_model.py:share"}
-    workspace = planned(code, goal=SHARE, metrics=[metric, "accuracy"])
+@pytest.mark.requirement("GATE-6", "GATE-5", "GATE-1")
+def test_a_function_puts_no_value_under_a_certified_name_and_none_of_the_process_that_it_knows_itself_in(
+    planned: Callable[..., Workspace],
+) -> None:
+    trains = "\n\nimport sys\nTRAINS = any(name.endswith('trainer.engine.loop') for name in sys.modules)\n"
+    several = "\n\ndef several(outputs, targets):\n"
+    several += "    return 0.5 if TRAINS else {'several': 0.5, 'accuracy': 1.0, 'loss': 0.0}\n"
+    flatter = "outputs = torch.nn.functional.one_hot(targets, 3) if TRAINS else outputs"
+    code = MODEL + trains + OWN.replace("BEFORE", flatter) + several
+    metrics = [{"use": "flower_model.py:share"}, {"use": "flower_model.py:several"}, "accuracy"]
+    workspace = planned(code, goal=SHARE, metrics=metrics)
     train(workspace, RunKind.BASELINE)
     (found,) = entries(workspace, "run_evaluated")
     of_validation = found["splits"]["validation"]
     assert of_validation["metrics"]["accuracy"] == pytest.approx(found["reported"]["validation"]["accuracy"])
     assert of_validation["metrics"]["accuracy"] < 1
     assert of_validation["metrics"]["loss"] > 0
-    assert "which is taken" in of_validation["not_computed"]["share"]
-    assert "own" not in of_validation
-
-
-@pytest.mark.requirement("GATE-6", "GATE-1")
-def test_a_function_that_knows_where_it_is_asked_closes_the_gate_with_both_figures(
-    planned: Callable[..., Workspace],
-) -> None:
-    flatter = "outputs = torch.nn.functional.one_hot(targets, 3) if TRAINS else outputs"
-    trains = "\n\nimport sys\nTRAINS = any(name.endswith('trainer.engine.loop') for name in sys.modules)\n"
-    code = MODEL + trains + OWN.replace("BEFORE", flatter)
-    metric = {"use": "flower_model.py:share"}
-    workspace = planned(code, goal=SHARE, metrics=[metric], selection={"metric": "share", "direction": "maximize"})
-    train(workspace, RunKind.BASELINE)
-    (found,) = entries(workspace, "run_evaluated")
-    assert "reported by the training process" in found["differences"][0]
+    assert "which is taken" in of_validation["not_computed"]["several"]
+    assert of_validation["own"] == ["share"]
+    (difference,) = found["differences"]
+    assert "share" in difference
+    assert "reported by the training process" in difference
 
 
 @pytest.mark.requirement("GATE-6", "GATE-1")
