@@ -16,7 +16,7 @@ import anyio
 from trainwright.server.commands.driving import Driver, UnexpectedAnswerError, conclude, content, served
 from trainwright.server.commands.example import copied
 from trainwright.server.commands.transcript import Transcript
-from trainwright.server.format import number
+from trainwright.server.markdown import number
 from trainwright.tools.examples import outcome_of, require_packages
 from trainwright.tools.examples.catalogue import config_of
 from trainwright.tools.examples.outcome import WORKSPACE

@@ -7,7 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from trainwright.server.commands.terminal import Terminal, bar
-from trainwright.server.format import call_text
+from trainwright.server.markdown import call_text
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult

@@ -38,7 +38,6 @@ RECORDS = {
     "tools/provenance/model_signature.py",  # a public key
     "tools/reports/shipped_evaluation.py",  # a script of ours, and digests
     "tools/tracking/follower.py",  # positions
-    "tools/tracking/position.py",
     "tools/tracking/wandb_tracker.py",
     "tools/training_architect/inspecting.py",  # orders to workers
     "tools/workspace/settings.py",  # the owner's own file

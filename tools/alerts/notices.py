@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.notify import Notify
+    from trainwright.tools.workspace.settings import Notify
 
 RETRY_SECONDS = (5, 60, 600, 3600)
 """Pauses after failed attempts; after the last of them the notice is given up."""

@@ -21,7 +21,7 @@ from trainwright.tools.launchers.environment import inherited_environment
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trainwright.tools.workspace.notify import Notify
+    from trainwright.tools.workspace.settings import Notify
 
 
 def tell(way: str, notify: Notify, alert: Mapping[str, Any]) -> str:

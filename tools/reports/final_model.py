@@ -6,18 +6,28 @@ import json
 import shutil
 from typing import TYPE_CHECKING
 
-from trainwright.tools.gates.artifacts import digests_of
+from trainwright.tools.gates.artifacts import digests_of, new_drafts
+from trainwright.tools.gates.checks.diagnostics import diagnosis
 from trainwright.tools.gates.exits import ending
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.test_set_access import SplitAccess, accesses_by_others, project_accesses
 from trainwright.tools.provenance.model_signature import ModelKey
 from trainwright.tools.reports.certified import best_known
 from trainwright.tools.reports.model_card import Checkable, model_card, reported_by_export
-from trainwright.tools.reports.phase_reports import manifest_of, requirements_file
+from trainwright.tools.reports.phase_reports import (
+    baseline_results,
+    final_config,
+    manifest_of,
+    reproducibility_manifest,
+    requirements_file,
+    training_config,
+    tuning_results,
+)
 from trainwright.tools.reports.shipped_evaluation import ship_evaluation
 from trainwright.tools.versions import card_of, version_of
 from trainwright.trainer.base.errors import IntegrityError, StorageError
 from trainwright.trainer.base.secret_scan import masked
+from trainwright.trainer.run import write_report
 from trainwright.trainer.run.results import Export, TestSetAccess
 
 if TYPE_CHECKING:
@@ -118,3 +128,32 @@ def _metrics(evidence: Evidence, found: Export, looks: list[SplitAccess]) -> dic
         "weights_digest": evidence.final.summary.weights_digest,
         "checkpoint_digest": found.checkpoint_digest,
     }
+
+
+# Drafting a phase's artifacts when its gate passes; `gates.publication` moves them into the project folder.
+
+
+def draft_artifacts(evidence: Evidence, report: GateReport) -> dict[str, str]:
+    """Draft the artifacts of a gate that is about to pass; return their digests by name in the project folder.
+
+    Raises:
+        StorageError: the disk is full; the gate is not passed.
+    """
+    if report.phase is Phase.DIAGNOSTICS:  # written by diagnose_run, and checked to be unchanged
+        return dict((diagnosis(evidence) or {}).get("artifacts", {}))
+    drafts = new_drafts(evidence.session, evidence.folder)
+    if report.phase is Phase.FINALIZATION:
+        assemble_final_model(evidence, report, drafts)
+        return digests_of(drafts)
+    if report.phase is Phase.PLANNING:
+        texts = {
+            "training_config.yaml": training_config(evidence),
+            "reproducibility_manifest.md": reproducibility_manifest(evidence, report),
+        }
+    elif report.phase is Phase.BASELINE:
+        texts = {"baseline_results.md": baseline_results(evidence, report)}
+    else:
+        texts = {"tuning_results.md": tuning_results(evidence, report), "final_config.yaml": final_config(evidence)}
+    for name, text in texts.items():
+        write_report(drafts / name, text, keeps_random=name.endswith(".yaml"))
+    return digests_of(drafts)

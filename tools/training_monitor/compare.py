@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
-from trainwright.tools.training_monitor.basis import FOLLOW, Basis, basis_of
 from trainwright.tools.training_monitor.differences import identity_differences, named_differences, unequal
 from trainwright.tools.training_monitor.no_effect import differing_keys, trained_alike
-from trainwright.tools.training_monitor.record import TRAIN_LOSS, RunRecord
+from trainwright.tools.training_monitor.record import FOLLOW, TRAIN_LOSS, Basis, RunRecord, basis_of
 from trainwright.tools.training_monitor.seeds import SeedGroup, claims, seed_groups
 from trainwright.trainer.config import leaves
 

@@ -18,8 +18,7 @@ from trainwright.trainer.config import flatten
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trainwright.tools.training_monitor.basis import Basis
-    from trainwright.tools.training_monitor.record import RunRecord
+    from trainwright.tools.training_monitor.record import Basis, RunRecord
 
 LEAST_SEEDS = 3
 """Of each configuration, before a difference of two is called one."""

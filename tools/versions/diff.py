@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.evaluation import Sealed
-from trainwright.tools.versions.shifts import quantile_distance, stability_index
 from trainwright.trainer.run.split_rows import SplitRows, rows_moved
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from trainwright.tools.ledger import ProjectFacts
     from trainwright.tools.versions.versions import DataVersion
     from trainwright.tools.workspace import Workspace
+    from trainwright.trainer.run.profile import ColumnProfile
 
 MOST_SHIFTS = 20
 COUNTS = ("new", "gone", "test_in_train", "test_in_validation", "changed")
@@ -163,3 +164,30 @@ def _of_shares(name: str, before: dict[str, float], after: dict[str, float]) -> 
     ]
     texts = [", ".join(f"{value} {100 * shares.get(value, 0.0):.3g} %" for value in most) for shares in (before, after)]
     return Shift(column=name, measure="PSI", value=stability_index(before, after), before=texts[0], after=texts[1])
+
+
+# Shifts between two profiles of a column: population stability index of shares, Wasserstein distance of quantiles.
+
+LEAST_SHARE = 1e-4
+"""Put for a value that one of the two has not: its logarithm would be infinite."""
+
+
+def stability_index(before: dict[str, float], after: dict[str, float]) -> float:
+    """Return the population stability index of two distributions over values (Siddiqi 2006): 0.1 little, 0.25 much."""
+    total = 0.0
+    for value in before.keys() | after.keys():
+        one, other = (max(shares.get(value, 0.0), LEAST_SHARE) for shares in (before, after))
+        total += (other - one) * math.log(other / one)
+    return total
+
+
+def quantile_distance(before: ColumnProfile, after: ColumnProfile) -> float | None:
+    """Return the Wasserstein distance between two columns by their quantiles, in deviations of the first.
+
+    None where a column holds no numbers; of one that did not vary: 0, or infinity.
+    """
+    if not before.quantiles or not after.quantiles or len(before.quantiles) != len(after.quantiles):
+        return None
+    apart = [abs(one - other) for one, other in zip(before.quantiles, after.quantiles, strict=True)]
+    distance = (sum(apart) - (apart[0] + apart[-1]) / 2) / (len(apart) - 1)
+    return distance / before.deviation if before.deviation else math.inf if distance else 0.0

@@ -1,7 +1,6 @@
 """The run directory: the only channel between a worker and its observers. Free of torch."""
 
-from trainwright.trainer.run.directory import RunDirectory, write_atomically
-from trainwright.trainer.run.generated import write_generated, write_report
+from trainwright.trainer.run.directory import RunDirectory, write_atomically, write_generated, write_report
 from trainwright.trainer.run.key import RunKey
 from trainwright.trainer.run.metrics import MetricStore
 from trainwright.trainer.run.process import ProcessIdentity

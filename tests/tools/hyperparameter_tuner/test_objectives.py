@@ -29,8 +29,8 @@ from trainwright.tools.hyperparameter_tuner.trials import (
     TrialRecord,
     best_trial,
     pareto_front,
+    seen_by,
 )
-from trainwright.tools.hyperparameter_tuner.waves import seen_by
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace.records import get_study, runs_of
 from trainwright.tools.workspace.tables import Trial

@@ -12,7 +12,7 @@ import torch
 
 from trainwright.tools.ledger.events import RunSealed, RunStarted
 from trainwright.tools.versions import card_of, data_versions, diff_text, diff_versions, version_named, version_of
-from trainwright.tools.versions.shifts import quantile_distance, stability_index
+from trainwright.tools.versions.diff import quantile_distance, stability_index
 from trainwright.trainer.base.errors import NotFoundError
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.data.assemble import from_user

@@ -17,8 +17,7 @@ from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.paths import confine, confine_folder
 from trainwright.trainer.data import cache
 from trainwright.trainer.data.images import archives
-from trainwright.trainer.data.images.close_look import decoded, seen_masks
-from trainwright.trainer.data.images.first_look import Look, look_at
+from trainwright.trainer.data.images.first_look import Look, decoded, look_at, seen_masks
 from trainwright.trainer.data.images.listing import (
     Listing,
     OneClassError,

@@ -15,10 +15,10 @@ from trainwright.trainer.data.sections import BY_NAMES, SplitSection
 from trainwright.trainer.data.split_methods.facts import facts_of
 from trainwright.trainer.data.split_methods.rows import without_keys
 from trainwright.trainer.data.splits import Splits, split_indices
-from trainwright.trainer.data.text.build_tokenizer import build_tokenizer
 from trainwright.trainer.data.text.encoded import EncodedRows
 from trainwright.trainer.data.text.language import TextRecord
 from trainwright.trainer.data.text.tokenizers import Tokenizer
+from trainwright.trainer.data.text.trained import build_tokenizer
 
 Row = tuple[str, dict[str, Any]]
 """A row's place, for messages, and its columns."""

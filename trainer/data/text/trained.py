@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.data.text.tokenizers import LibraryTokenizer
+from trainwright.trainer.data.text.tokenizers import ByteTokenizer, CharacterTokenizer, LibraryTokenizer, Tokenizer
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 """Tokens 0 to 4: padding first."""
@@ -76,3 +76,22 @@ class TrainedTokenizer(LibraryTokenizer):
     def as_dict(self) -> dict[str, Any]:
         """Return its name and its merges in order."""
         return {"name": "bpe", "merges": [" ".join(merge) for merge in self.merges]}
+
+
+# Tokenizer of a configuration: built in, trained on the train split, or from a folder.
+
+TRAINED = "bpe:"
+"""Before the size of a tokenizer that is trained on the train split."""
+
+
+def build_tokenizer(given: str | Path, training_texts: Iterable[str]) -> Tokenizer:
+    """Return the tokenizer of a configuration: `bytes`, `characters`, one to be trained, or that of a folder.
+
+    Raises:
+        DataError: the folder holds no tokenizer, or one to be trained is to be too small.
+    """
+    if isinstance(given, Path):
+        return LibraryTokenizer(given)
+    if given.startswith(TRAINED):
+        return TrainedTokenizer.fit(training_texts, int(given.removeprefix(TRAINED)))
+    return ByteTokenizer() if given == "bytes" else CharacterTokenizer.fit(training_texts)

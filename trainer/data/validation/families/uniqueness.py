@@ -6,8 +6,16 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from trainwright.trainer.data.validation.check import CONTENT, Check, Context, Family, Finding
-from trainwright.trainer.data.validation.repeats import MOST_IN_A_SET, repeated, row_hash
+from trainwright.trainer.data.validation.check import (
+    CONTENT,
+    MOST_IN_A_SET,
+    Check,
+    Context,
+    Family,
+    Finding,
+    repeated,
+    row_hash,
+)
 from trainwright.trainer.data.validation.report import NotChecked, Severity
 from trainwright.trainer.data.validation.values import expected, severity_of
 
