@@ -250,9 +250,9 @@ def attest(
     workspace: WorkspaceOption = None,
     key: Annotated[Path | None, typer.Option("--key", help="Secret key to sign with; default: yours, if any")] = None,
 ) -> None:
-    """Write the final model's provenance: in-toto statement (SLSA), signed if there is a key, and RO-Crate.
+    """Write the final model's provenance: an in-toto statement (SLSA), signed if there is a key.
 
-    Passing the last gate writes both; this signs them later, or after a crash.
+    Passing the last gate writes it; this signs it later, or after a crash.
     """
     from trainwright.server.commands.terminal import Terminal
     from trainwright.tools.provenance import attest as write
@@ -265,7 +265,7 @@ def attest(
     finally:
         opened.close()
     signed = f"signed by key {done.key}" if done.key else "not signed; see `trainwright keys new`"
-    Terminal().marked("ok", f"{done.path}: {done.files} files, {signed}; beside it {', '.join(done.artifacts[1:])}")
+    Terminal().marked("ok", f"{done.path}: {done.files} files, {signed}")
 
 
 @app.command()

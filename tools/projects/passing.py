@@ -22,6 +22,7 @@ from trainwright.tools.ledger import Inspection, entries
 from trainwright.tools.ledger.events import ReleaseBegun
 from trainwright.tools.projects.diagnosis import write_pages
 from trainwright.tools.provenance import attest
+from trainwright.tools.provenance.attesting import FILE as STATEMENT
 from trainwright.tools.reports import draft_artifacts
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project
@@ -190,7 +191,8 @@ def _decide(evidence: Evidence, wanted: Phase | None) -> tuple[GateReport, dict[
 def _provenance(workspace: Workspace, project: str) -> list[str]:
     """Write the final model's provenance; return its files. The gate has passed whether or not that succeeds."""
     try:
-        return attest(workspace, project).artifacts
+        attest(workspace, project)
+        return [STATEMENT]
     except ConflictError as error:  # the next release was begun meanwhile
         log.info("no provenance of %s: %s", project, error)
         return []

@@ -15,8 +15,7 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.phase_status import accepted_decisions, phase_status_of
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.ledger.events import ModelAttested
-from trainwright.tools.provenance.crate import crate
-from trainwright.tools.provenance.envelope import as_json, sealed
+from trainwright.tools.provenance.envelope import sealed
 from trainwright.tools.provenance.statement import statement
 from trainwright.tools.workspace.records import get_project
 from trainwright.tools.workspace.tables import LedgerEntry
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from trainwright.tools.workspace import Workspace
 
-FILE, CRATE = "final_model.intoto.json", "ro-crate-metadata.json"
+FILE = "final_model.intoto.json"
 MODEL = "final_model"
 """Folder of the files that are attested."""
 
@@ -41,9 +40,7 @@ class Attested(BaseModel):
     """The provenance of a final model."""
 
     path: str
-    """The in-toto statement; the RO-Crate is beside it."""
-    artifacts: list[str]
-    """Both, by their names in the project folder."""
+    """The in-toto statement, in the project folder."""
     files: int
     """How many files of the final model they name."""
     key: str | None
@@ -65,7 +62,7 @@ def attest(workspace: Workspace, project: str) -> Attested:
 
 
 def _write(workspace: Workspace, project: str, finalization: int, artifacts: dict[str, str]) -> Attested:
-    """Write in-toto statement and RO-Crate of a final model, recorded in the ledger.
+    """Write the in-toto statement of a final model, recorded in the ledger.
 
     Args:
         finalization: ledger sequence of the model's decision; all gates were found to be fresh.
@@ -87,13 +84,12 @@ def _write(workspace: Workspace, project: str, finalization: int, artifacts: dic
         document = statement(evidence, final, subjects, head)
         drafts = new_drafts(session, folder)
         write_atomically(drafts / FILE, sealed(document, workspace.signer))
-        write_atomically(drafts / CRATE, as_json(crate(document, FILE)))
         key = workspace.signer.public.id if workspace.signer else None
         attested = ModelAttested(finalization=finalization, artifacts=digests_of(drafts), key=key)
         ledger.record(session, project, attested)
     with workspace.session() as session:
         publish(session, project, folder)
-    return Attested(path=str(folder / FILE), artifacts=[FILE, CRATE], files=len(subjects), key=key)
+    return Attested(path=str(folder / FILE), files=len(subjects), key=key)
 
 
 def _finished(session: Session, workspace: Workspace, project: str) -> tuple[int, dict[str, str]]:

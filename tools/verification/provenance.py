@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.provenance import open_envelope
-from trainwright.tools.provenance.attesting import CRATE, FILE, sha256_of
-from trainwright.tools.provenance.crate import file_digests
+from trainwright.tools.provenance.attesting import FILE, sha256_of
 from trainwright.tools.provenance.statement import digest_set
 from trainwright.tools.verification.findings import Case, Finding, Found
 from trainwright.trainer.base.errors import TrainwrightError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from trainwright.tools.provenance import Opened
 
 
@@ -31,8 +27,7 @@ def verify_provenance(case: Case) -> Found:
             findings.append(Finding(where="provenance", what=f"{what} speaks of an earlier final model", counts=False))
             continue
         try:
-            opened = open_envelope(path.read_bytes())
-            problems = _problems(case, project, opened) + _of_crate(path.with_name(CRATE), opened)
+            problems = _problems(case, project, open_envelope(path.read_bytes()))
         except (TrainwrightError, KeyError, TypeError, ValueError, AttributeError) as error:
             problems = [f"cannot be read: {error}"]
         findings += [Finding(where="provenance", what=f"{what} {problem}") for problem in problems]
@@ -58,14 +53,6 @@ def _problems(case: Case, project: str, opened: Opened) -> list[str]:
     if case.public is not None and not opened.is_signed_by(case.public):
         problems.append(f"is not signed by key {case.public.id}")
     return problems
-
-
-def _of_crate(path: Path, opened: Opened) -> list[str]:
-    if not path.is_file():
-        return []  # named among the artifacts
-    named = {one["name"]: one["digest"]["sha256"] for one in opened.statement["subject"]}
-    same = file_digests(json.loads(path.read_bytes())) == named
-    return [] if same else [f"and {CRATE} name other files or digests"]
 
 
 def _byproduct(one: dict[str, Any], recorded: dict[int, dict[str, str]]) -> list[str]:
