@@ -13,7 +13,7 @@ import typer
 
 import trainwright
 from trainwright.server.commands.deploy import deploy
-from trainwright.server.commands.example_command import demo, example
+from trainwright.server.commands.example_run import demo, example
 from trainwright.server.commands.handover import handover
 from trainwright.server.commands.rented import COMMANDS as OF_RENTED
 from trainwright.server.workspace_path import WorkspaceOption, existing_workspace, workspace_path

@@ -21,8 +21,8 @@ from trainwright.trainer.config import parse_config
 from trainwright.trainer.engine.loop import take_step
 from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.estimation.duration import after_probe, estimate_time
-from trainwright.trainer.estimation.hardware import this_machine
 from trainwright.trainer.estimation.memory import estimate
+from trainwright.trainer.estimation.processor import this_machine
 from trainwright.trainer.jobs.probe.rates import WARMUP_STEPS, endless, profile
 from trainwright.trainer.jobs.probe.run import Trackers
 from trainwright.trainer.reproducibility import determinism

@@ -36,7 +36,7 @@ RECORDS = {
     "tools/ledger/jsonl_mirror.py",  # an entry's number
     "tools/provenance/attesting.py",  # a signed statement: digests and parameters
     "tools/provenance/model_signature.py",  # a public key
-    "tools/reports/shipped_evaluation.py",  # a script of ours, and digests
+    "tools/reports/final_model.py",  # a script of ours, and digests
     "tools/tracking/follower.py",  # positions
     "tools/tracking/wandb_tracker.py",
     "tools/training_architect/inspecting.py",  # orders to workers

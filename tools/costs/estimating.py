@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.costs.answer import CostAnswer, PlatformCost
+from trainwright.tools.costs.hours import restart_seconds, spot_costs
 from trainwright.tools.costs.measured import (
     Measured,
     Restart,
@@ -20,7 +21,6 @@ from trainwright.tools.costs.measured import (
 )
 from trainwright.tools.costs.pricing import CPU, Work, device_of_row, device_of_run, priced, wanted_rows
 from trainwright.tools.costs.scaling import OTHER_CPU_TIMES
-from trainwright.tools.costs.spot import restart_seconds, spot_costs
 from trainwright.tools.documents import SKILL
 from trainwright.tools.estimation import estimate
 from trainwright.tools.gates.evidence import Evidence

@@ -18,9 +18,9 @@ from trainwright.tools.costs.hours import (
     epochs_on,
     searched_epochs,
     steps_per_epoch,
+    with_interruptions,
 )
 from trainwright.tools.costs.scaling import Interval, on_other_cpu, step_on
-from trainwright.tools.costs.spot import with_interruptions
 from trainwright.tools.training_architect.hardware import Device, named_device, probed_device
 from trainwright.trainer.base.errors import ConfigurationError, near_matches
 from trainwright.trainer.estimation.duration import LAUNCH_SECONDS, estimate_time

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from trainwright.tools import gpus, ledger
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.hyperparameter_tuner.gpu_share import usable_kinds
+from trainwright.tools.hyperparameter_tuner.room_notes import usable_kinds
 from trainwright.tools.hyperparameter_tuner.trials import TrialRecord, best_trial, trials_of
 from trainwright.tools.workspace.records import latest_config, runs_of
 from trainwright.tools.workspace.tables import Run, Study

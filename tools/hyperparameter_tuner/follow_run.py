@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools import gpus
 from trainwright.tools.gpus.assign import GPUS
-from trainwright.tools.hyperparameter_tuner.gpu_share import need_of
 from trainwright.tools.hyperparameter_tuner.lost_workers import failure_by
+from trainwright.tools.hyperparameter_tuner.room_notes import need_of
 from trainwright.tools.launchers import is_living, read_launch
 from trainwright.tools.limits import is_cut_short
 from trainwright.tools.training_orchestrator import RunView, refresh_run, resume_run, start_run

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import select
 
-from trainwright.tools.gates.objectives import front, keeps_bounds, place
+from trainwright.tools.gates.study_check import front, keeps_bounds, place
 from trainwright.tools.workspace.tables import Trial
 
 if TYPE_CHECKING:

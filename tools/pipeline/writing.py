@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from trainwright.tools.documents.container import Container
-from trainwright.tools.documents.rendering import render_plain
+from trainwright.tools.documents.rendering import Container, render_plain
 from trainwright.tools.gates.decide import final_values
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.phase_status import phase_status_of

@@ -19,7 +19,6 @@ from trainwright.tools.gates.onward import after_alert, onward
 from trainwright.tools.ledger import Look
 from trainwright.tools.training_monitor.diagnosis import diagnose
 from trainwright.tools.training_orchestrator.follow import follow, followed_next, signal_worker
-from trainwright.tools.training_orchestrator.gate_views import folds_of, leak_of, planning_closed_by, rows_of
 from trainwright.tools.training_orchestrator.observation import Observation, observe
 from trainwright.tools.training_orchestrator.recorded import (
     add_measurements,
@@ -28,7 +27,14 @@ from trainwright.tools.training_orchestrator.recorded import (
     resumed_of,
     suggested_call,
 )
-from trainwright.tools.training_orchestrator.run_view import FailureView, RunView
+from trainwright.tools.training_orchestrator.run_view import (
+    FailureView,
+    RunView,
+    folds_of,
+    leak_of,
+    planning_closed_by,
+    rows_of,
+)
 from trainwright.tools.versions import data_versions, version_of
 from trainwright.tools.workspace.records import get_run, get_run_of
 from trainwright.trainer.base.errors import ConflictError, IntegrityError, TrainwrightError

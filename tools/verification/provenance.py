@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.provenance import open_envelope
-from trainwright.tools.provenance.attesting import FILE, sha256_of
-from trainwright.tools.provenance.statement import digest_set
+from trainwright.tools.provenance.attesting import FILE, digest_set, sha256_of
 from trainwright.tools.verification.findings import Case, Finding, Found
 from trainwright.trainer.base.errors import TrainwrightError
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from trainwright.tools.gates.objectives import further_values
-from trainwright.tools.gates.study_check import best_value, epoch_values
+from trainwright.tools.gates.study_check import best_value, epoch_values, further_values
 from trainwright.tools.hyperparameter_tuner.halving import PASSED, promoted, rungs
 from trainwright.tools.hyperparameter_tuner.memory_study import pruned_epoch
 from trainwright.tools.hyperparameter_tuner.suggest import made_by, suggest

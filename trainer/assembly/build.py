@@ -22,7 +22,7 @@ from trainwright.trainer.data.assemble import from_loaded, from_user, withhold_t
 from trainwright.trainer.data.first_look import FirstLook
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.text.token_labels import is_iob2
-from trainwright.trainer.frameworks.hand_over import hand_over
+from trainwright.trainer.frameworks.framework import hand_over
 from trainwright.trainer.losses import LOSSES, built_in_loss
 from trainwright.trainer.losses.fit import measured_on_train
 from trainwright.trainer.losses.loss import Loss

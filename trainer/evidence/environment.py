@@ -19,7 +19,7 @@ from trainwright.trainer.base.canonical import digest_bytes, digest_file, digest
 from trainwright.trainer.base.paths import ENGINE
 from trainwright.trainer.run.environment import engine_digest, installed_packages, unreleased_packages
 from trainwright.trainer.run.evidence import Code, Environment, Git, machine_facts
-from trainwright.trainer.supervision.gpus import driver_version
+from trainwright.trainer.supervision.sampling import driver_version
 from trainwright.trainer.user_code.import_record import meanings_of, own_files, sources_of
 
 IMPORT_TESTED = ("torch", "numpy", "safetensors", "onnx", "onnxruntime", "tensorboard")

@@ -75,7 +75,7 @@ def _machine() -> dict[str, Any]:
     import psutil
     import torch
 
-    from trainwright.trainer.estimation.hardware import this_machine
+    from trainwright.trainer.estimation.processor import this_machine
 
     gpus = []
     for number in range(torch.cuda.device_count()):

@@ -18,12 +18,11 @@ from trainwright.trainer.data import cache
 from trainwright.trainer.data.remote import connections
 from trainwright.trainer.data.validation.check import OF_FILES, Context
 from trainwright.trainer.data.validation.expectations import read_expectations
-from trainwright.trainer.data.validation.page import page
 from trainwright.trainer.data.validation.plots import plots
-from trainwright.trainer.data.validation.report import MOST_ROWS, Report, Verdict
+from trainwright.trainer.data.validation.report import MOST_ROWS, Report, Verdict, page
+from trainwright.trainer.data.validation.sampling import evenly
 from trainwright.trainer.data.validation.suggest import suggested
 from trainwright.trainer.data.validation.validate import validate
-from trainwright.trainer.data.validation.values import evenly
 from trainwright.trainer.evidence.validation import STREAMS, context_of, placed
 from trainwright.trainer.jobs.answering import answer
 from trainwright.trainer.run import write_atomically, write_report

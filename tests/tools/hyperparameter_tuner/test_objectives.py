@@ -16,7 +16,7 @@ from sqlalchemy import select
 from tests.tools.hyperparameter_tuner.conftest import CONFIG, table_of, told, tried
 from tests.worlds.records import Script
 
-from trainwright.tools.gates.objectives import front
+from trainwright.tools.gates.study_check import front
 from trainwright.tools.hyperparameter_tuner import start_study, study_status
 from trainwright.tools.hyperparameter_tuner.analysis import draw_study, drawable_kinds, subject_of
 from trainwright.tools.hyperparameter_tuner.optuna_copy import copy_to_optuna

@@ -19,7 +19,7 @@ from trainwright.trainer.data.assemble import from_user
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import TensorSamples
-from trainwright.trainer.evidence.profile import column_profile, profile_evidence
+from trainwright.trainer.evidence.data import column_profile, profile_evidence
 from trainwright.trainer.evidence.split_rows import record_split_rows
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
 from trainwright.trainer.run.digests import run_digests

@@ -10,8 +10,9 @@ import pytest
 from trainwright.tools.documents import SKILL
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.estimation.duration import after_probe, estimate_time
-from trainwright.trainer.estimation.hardware import Accelerator, this_machine
+from trainwright.trainer.estimation.hardware import Accelerator
 from trainwright.trainer.estimation.prices import cheapest, load_prices
+from trainwright.trainer.estimation.processor import this_machine
 from trainwright.trainer.estimation.results import Work
 
 EXAMPLE = SKILL.parent / "cost-calculator" / "prices.example.yaml"

@@ -14,9 +14,8 @@ from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.splits import Splits, split_indices
 from trainwright.trainer.data.text.language import splits_of_blocks
 from trainwright.trainer.data.text.row_splits import keys_of
-from trainwright.trainer.data.text.tokenizers import LibraryTokenizer
+from trainwright.trainer.data.text.tokenizers import LibraryTokenizer, build_tokenizer
 from trainwright.trainer.data.text.tokens import Pieces
-from trainwright.trainer.data.text.trained import build_tokenizer
 
 ROLES = {
     "system": "system", "developer": "system", "user": "user", "human": "user", "prompter": "user",

@@ -23,9 +23,8 @@ from trainwright.trainer.data.splits import Splits, split_indices
 from trainwright.trainer.data.tensors import IGNORED, InMemory
 from trainwright.trainer.data.text.blocks import TokenBlocks, cut_into_blocks
 from trainwright.trainer.data.text.masked import MaskedBlocks, Masking, cut_to_be_masked
-from trainwright.trainer.data.text.tokenizers import Tokenizer
+from trainwright.trainer.data.text.tokenizers import Tokenizer, build_tokenizer
 from trainwright.trainer.data.text.tokens import Pieces
-from trainwright.trainer.data.text.trained import build_tokenizer
 
 DOCUMENTS_TO_SPLIT_BY = 20
 """With fewer, documents are too coarse a unit for the shares of a split."""

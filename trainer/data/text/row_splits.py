@@ -17,8 +17,7 @@ from trainwright.trainer.data.split_methods.rows import without_keys
 from trainwright.trainer.data.splits import Splits, split_indices
 from trainwright.trainer.data.text.encoded import EncodedRows
 from trainwright.trainer.data.text.language import TextRecord
-from trainwright.trainer.data.text.tokenizers import Tokenizer
-from trainwright.trainer.data.text.trained import build_tokenizer
+from trainwright.trainer.data.text.tokenizers import Tokenizer, build_tokenizer
 
 Row = tuple[str, dict[str, Any]]
 """A row's place, for messages, and its columns."""

@@ -9,7 +9,8 @@ import numpy as np
 
 from trainwright.trainer.data.validation.check import Context
 from trainwright.trainer.data.validation.report import Report
-from trainwright.trainer.data.validation.values import counts, finite, kind_of, with_dates
+from trainwright.trainer.data.validation.sampling import counts, finite, with_dates
+from trainwright.trainer.data.validation.values import kind_of
 
 if TYPE_CHECKING:
     import polars as pl

@@ -55,7 +55,7 @@ def _marks(made: LibraryTokenizer | None) -> dict[str, Any]:
 def _library_tokenizer(session: Session, text: TextRecord) -> LibraryTokenizer | None:
     """Return a tokenizer of the Transformers library, made again from its record; None for bytes and characters."""
     if text.tokenizer["name"] == "bpe":
-        from trainwright.trainer.data.text.trained import TrainedTokenizer
+        from trainwright.trainer.data.text.tokenizers import TrainedTokenizer
 
         merges = (merge.partition(" ")[::2] for merge in text.tokenizer["merges"])
         return TrainedTokenizer(list(merges))

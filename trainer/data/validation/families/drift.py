@@ -27,7 +27,7 @@ class Drift(Family):
 
     def found(self, context: Context) -> Iterable[Verdict]:
         """Yield the verdict of each distance that has a bound, of each column."""
-        from trainwright.trainer.data.validation.values import evenly, with_dates
+        from trainwright.trainer.data.validation.sampling import evenly, with_dates
 
         bounds = context.expectations.drift
         if context.reference is None or bounds is None:
@@ -92,7 +92,7 @@ def _distances(
 ) -> Iterable[tuple[str, float, float]]:
     """Yield name, value and bound of each distance of a column."""
     from trainwright.trainer.data.validation import distances
-    from trainwright.trainer.data.validation.values import counts, finite
+    from trainwright.trainer.data.validation.sampling import counts, finite
 
     psi_bound = bounds.psi_at_most
     if psi_bound is None and not any((bounds.ks_at_most, bounds.chi2_at_most, bounds.wasserstein_at_most)):
