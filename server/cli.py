@@ -169,7 +169,7 @@ def follow(
     once: Annotated[bool, typer.Option("--once", help="Look at every run once, notify, and end: for cron.")] = False,
 ) -> None:
     """Follow the runs without a server until none is alive: print their alerts, and notify as settings.yaml says."""
-    from trainwright.server.commands.follow import follow_runs
+    from trainwright.server.commands.status import follow_runs
 
     follow_runs(existing_workspace(workspace_path(workspace)), once=once)
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import signal
+import threading
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.server.commands.terminal import Terminal, bar
 from trainwright.server.markdown import counted, next_line, number
+from trainwright.tools.alerts import life_of
+from trainwright.tools.alerts.follower import Follower
 from trainwright.tools.gates.study_check import best_value
 from trainwright.tools.hyperparameter_tuner.optuna_copy import copy_to_optuna
 from trainwright.tools.hyperparameter_tuner.trials import TrialRecord, trials_of
@@ -20,6 +24,7 @@ from trainwright.trainer.base.errors import TrainwrightError
 
 if TYPE_CHECKING:
     from trainwright.tools.projects.status import RunLine
+    from trainwright.tools.workspace.tables import RaisedAlert
 
 PHASES = ("planning", "baseline", "diagnostics", "optimization", "finalization")
 MARKS = {"passed": "x", "skipped": "-", "accepted": "a", "concluded": "c", "stale": "!", "open": ">"}
@@ -143,3 +148,29 @@ def serve_dashboard(path: Path, port: int, *, browser: bool) -> None:
     if browser:
         webbrowser.open(page.access.address)
     page.run()
+
+
+# `trainwright follow`: runs are followed without a server, for clusters and cron.
+
+ALERT_MARKS = {"critical": "fail", "warning": "warn"}
+
+
+def follow_runs(path: Path, *, once: bool) -> None:
+    """Follow the workspace's runs until none is alive and nothing is owed, or look at them once. SIGTERM ends it."""
+    workspace, terminal, stop = Workspace.open(path), Terminal(), threading.Event()
+
+    def show(project: str, run: str, alert: RaisedAlert | None) -> None:
+        if alert is not None and alert.severity in ALERT_MARKS:
+            mark = "ok" if alert.cleared_at is not None else ALERT_MARKS[alert.severity]
+            terminal.marked(mark, f"{project} {run}: {alert.id} {life_of(alert).value}: {alert.message}")
+
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    follower = Follower(workspace, show, keeps=True)
+    try:
+        if once:
+            follower.step()
+            follower.end()
+        else:
+            follower.follow(stop)
+    finally:
+        workspace.close()

@@ -37,7 +37,7 @@ from trainwright.trainer.estimation.prices import OWN, OWNERS, TO_WRITE, load_pr
 from trainwright.trainer.run import write_generated
 
 if TYPE_CHECKING:
-    from trainwright.tools.costs.request import CostRequest
+    from trainwright.tools.costs.pricing import CostRequest
     from trainwright.tools.training_architect.hardware import Device
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.config import TrainingConfig

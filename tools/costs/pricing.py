@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
 from trainwright.tools.costs.answer import Bounds, PlatformCost
 from trainwright.tools.costs.hours import (
     BUSY_SHARE,
@@ -22,7 +24,7 @@ from trainwright.tools.costs.hours import (
 )
 from trainwright.tools.costs.scaling import Interval, on_other_cpu, step_on
 from trainwright.tools.training_architect.hardware import Device, named_device, probed_device
-from trainwright.trainer.base.errors import ConfigurationError, near_matches
+from trainwright.trainer.base.errors import ConfigurationError, near, near_matches
 from trainwright.trainer.estimation.duration import LAUNCH_SECONDS, estimate_time
 from trainwright.trainer.estimation.prices import OWN
 
@@ -31,10 +33,63 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trainwright.tools.costs.measured import Measured
-    from trainwright.tools.costs.request import CostRequest
     from trainwright.trainer.config import TrainingConfig
     from trainwright.trainer.estimation.prices import Price, PriceList
     from trainwright.trainer.estimation.results import Work as CountedWork
+
+# Request for an estimate of costs, with the bounds of each number.
+
+TOOL = "estimate_cost"
+
+
+class CostRequest(BaseModel):
+    """What is to be priced. None: as the project's configuration has it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    project: str = Field(min_length=1, max_length=200)
+    hardware: tuple[str, ...] = Field(default=(), max_length=8)
+    """Accelerators by name; empty: those that the price file names."""
+    gpus: int = Field(default=1, ge=1, le=64)
+    """Devices of one run."""
+    epochs: int | None = Field(default=None, ge=1, le=1_000_000)
+    runs: int = Field(default=2, ge=1, le=1_000)
+    """Full trainings: by default one with the replay that a release needs; more for repetitions, retraining."""
+    trials: int | None = Field(default=None, ge=0, le=100_000)
+    """Of a search before it; None: those of the configuration's search, if it has one."""
+    requests_per_month: float | None = Field(default=None, ge=0, le=1e12, allow_inf_nan=False)
+    """Single predictions that the model is asked for."""
+    interruptions_per_day: float | None = Field(default=None, ge=0, le=1_000, allow_inf_nan=False)
+    """Of a spot machine; None: only the break-even is computed."""
+    prices: str | None = Field(default=None, min_length=1, max_length=500)
+    """File of prices below the project's code root; None: the workspace's prices.yaml."""
+
+    def as_arguments(self) -> dict[str, Any]:
+        """Return the arguments of the call that makes this request."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
+
+def read_cost_request(**given: Any) -> CostRequest:
+    """Return the request. Raises ConfigurationError with the value, its bounds, and the same call without it."""
+    values = {name: value for name, value in given.items() if value is not None}
+    try:
+        return CostRequest.model_validate(values)
+    except ValidationError as error:
+        raise _refused(values, error) from error
+
+
+def _refused(values: dict[str, Any], error: ValidationError) -> ConfigurationError:
+    first = error.errors()[0]
+    name = str(first["loc"][0])
+    rest = {key: value for key, value in values.items() if key != name}
+    meant = near(name, CostRequest.model_fields) if first["type"] == "extra_forbidden" else []
+    hint = f" Did you mean {meant[0]}?" if meant else ""
+    return ConfigurationError(
+        f"{name} = {str(first.get('input'))[:80]!r}: {first['msg']}.{hint}",
+        remedy=f"The same call with another {name}, or without it.",
+        details={"next": {"tool": TOOL, "arguments": rest, "why": f"{name} is left out"}} if "project" in rest else {},
+    )
+
 
 GIGABYTE = 1e9
 

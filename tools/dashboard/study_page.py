@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 from trainwright.tools.hyperparameter_tuner.analysis import Importance, Subject, subject_of
 from trainwright.tools.hyperparameter_tuner.ends import ended_by
-from trainwright.tools.hyperparameter_tuner.time_left import estimated_seconds
 from trainwright.tools.hyperparameter_tuner.trials import TrialRecord, best_trial, trials_of
+from trainwright.tools.hyperparameter_tuner.views import estimated_seconds
 from trainwright.tools.workspace.handles import handles
 from trainwright.tools.workspace.records import ACTIVE, get_study
 from trainwright.trainer.base.canonical import digest_json

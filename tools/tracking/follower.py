@@ -23,10 +23,9 @@ from sqlalchemy import select
 
 from trainwright.tools.launchers.environment import is_secret
 from trainwright.tools.tracking.card import run_card, shown_files
-from trainwright.tools.tracking.places import folder_of
 from trainwright.tools.tracking.process import LOCK, STATE
 from trainwright.tools.tracking.registry import TRACKERS
-from trainwright.tools.tracking.tracker import Row
+from trainwright.tools.tracking.tracker import Row, folder_of
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import TrainwrightError

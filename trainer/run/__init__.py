@@ -3,9 +3,8 @@
 from trainwright.trainer.run.directory import RunDirectory, write_atomically, write_generated, write_report
 from trainwright.trainer.run.key import RunKey
 from trainwright.trainer.run.metrics import MetricStore
-from trainwright.trainer.run.process import ProcessIdentity
 from trainwright.trainer.run.specification import Goal, Limits, RunKind, RunSpecification
-from trainwright.trainer.run.status import RUNG, Event, Failure, RunState, RunStatus
+from trainwright.trainer.run.status import RUNG, Event, Failure, ProcessIdentity, RunState, RunStatus
 
 __all__ = [
     "Event",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.data.text.encoded import Ragged, with_mask
+from trainwright.trainer.data.text.row_splits import Ragged, with_mask
 from trainwright.trainer.data.text.tokenizers import BOUNDARY, LibraryTokenizer, Tokenizer
 
 

@@ -13,8 +13,7 @@ from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import IGNORED
-from trainwright.trainer.data.text.encoded import EncodedRows, Ragged, with_mask
-from trainwright.trainer.data.text.row_splits import Encoding, Row, cell_of, row_splits
+from trainwright.trainer.data.text.row_splits import EncodedRows, Encoding, Ragged, Row, cell_of, row_splits, with_mask
 from trainwright.trainer.data.text.tokenizers import BOUNDARY, LibraryTokenizer, Tokenizer
 
 Encoded = tuple[list[int], list[int | None]]
