@@ -15,6 +15,7 @@ import sys
 
 import torch
 from cases import CASES
+from language import LANGUAGE
 from play import play
 
 
@@ -23,7 +24,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="parts of names, separated by commas")
     asked = parser.parse_args()
-    chosen = [case for case in CASES if any(part in case.name for part in asked.only.split(","))]
+    chosen = [case for case in CASES + LANGUAGE if any(part in case.name for part in asked.only.split(","))]
     torch.set_num_threads(1)  # a pool of threads would not survive a fork
     found = []
     for case in chosen:

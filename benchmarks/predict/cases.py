@@ -32,6 +32,8 @@ class Case:
     score: Callable[[Sequence[Answer], Sequence[Any]], float]
     model: dict[str, Any] = field(default_factory=lambda: {"use": "mlp", "args": {"hidden": [8]}})
     further: dict[str, Any] = field(default_factory=dict)
+    by_library: Callable[[Path, Sequence[Any]], list[str]] | None = None
+    """What plain transformers writes with the released folder: of the truth, which is the raw inputs there."""
 
     @property
     def values(self) -> dict[str, Any]:

@@ -47,7 +47,8 @@ def differences_between(
         f"{split} {metric}: {float(before):.6g} {by}, {what}"
         for split, found in splits.items()
         for metric, certified in {**found.get("metrics", {}), **found.get("not_finite", {})}.items()
-        if (before := reported.get(split, {}).get(metric)) is not None
+        if metric not in found.get("episodes", {})  # the process played others
+        and (before := reported.get(split, {}).get(metric)) is not None
         and (what := _difference(metric, float(before), float(certified), found, precision))
         and not meant_by(metric, float(before), found, precision)
     ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainwright.tools.evaluation.baseline import Named, named_baseline, record_beside
 from trainwright.tools.evaluation.comparison import ONLY_THERE, differences_between, meant_by
+from trainwright.tools.evaluation.episodes import Drawn, add_episodes, episode_entries
 from trainwright.tools.evaluation.own_metrics import add_own_metrics, own_entries
 from trainwright.tools.evaluation.process import code_digest, libraries_of, run_clean_room
 from trainwright.tools.evaluation.rivals import add_problems, rivals_of
@@ -71,7 +72,11 @@ def _baseline_of(workspace: Workspace, project: str, run_id: str) -> Named | Non
 
 
 def evaluate_program(
-    run: Sealed, rows: Sealed | None, source: Sealed | None = None, baseline: Named | None = None
+    run: Sealed,
+    rows: Sealed | None,
+    source: Sealed | None = None,
+    baseline: Named | None = None,
+    drawn: Drawn | None = None,
 ) -> RunEvaluated | None:
     """Evaluate the program of a completed run on the rows that planning's smoke run fixed. Never raises.
 
@@ -80,6 +85,7 @@ def evaluate_program(
         rows: the smoke run on which the present planning decision depends; None where there is none.
         source: of an export the run that was exported, whose program was written where no test rows were.
         baseline: that the project's evaluation gate names.
+        drawn: of an evaluation that is repeated, whose episodes are played again.
 
     Returns:
         What the ledger is to record; with a `problem` where it could not be evaluated. None: there is no part Program.
@@ -91,7 +97,7 @@ def evaluate_program(
         if not program:
             return None
         found |= {"program": program.digest or "", "rows": _record_digest(rows)}
-        found |= _evaluated(run, rows, program, source, baseline)
+        found |= _evaluated(run, Others(rows, source, baseline), program, drawn or {})
     except Exception as error:  # noqa: BLE001 - a run is sealed all the same, and its gate says why
         what = f"its record cannot be read: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
         found |= {"problem": what, "remedy": AGAIN}
@@ -134,9 +140,8 @@ def _splits(kind: RunKind, record: FixedRows) -> list[str]:
     return ["validation", *(["test"] if kind is RunKind.EXPORT and "test" in record.splits else [])]
 
 
-def _evaluated(
-    run: Sealed, rows: Sealed | None, program: Program, source: Sealed | None, baseline: Named | None
-) -> dict[str, Any]:
+def _evaluated(run: Sealed, others: Others, program: Program, drawn: Drawn) -> dict[str, Any]:
+    rows, baseline = others.rows, others.baseline
     if not program.path:
         cause = program.problem or "the run exported no program"
         return {"problem": f"no program could be made of it: {cause}", "remedy": program.remedy or ""}
@@ -145,18 +150,21 @@ def _evaluated(
     if why is not None or rows is None:
         return dict(zip(("problem", "remedy"), why or (), strict=False))
     order = order_of(specification, run, rows, program)
-    if not (order["metrics"] or order["loss"] or order["tasks"] or own_entries(specification.config)):
+    own, episodes = own_entries(specification.config), episode_entries(specification.config)
+    if not (order["metrics"] or order["loss"] or order["tasks"] or own or episodes):
         remedy = "Add a built-in metric to `metrics`: it is evaluated apart."
         return {"problem": "loss and metrics are all computed by the user's code", "remedy": remedy}
     with tempfile.TemporaryDirectory(prefix="outputs-") as folder:
-        own = own_entries(specification.config)
         rivals = rivals_of(run, order, Path(folder))
         order = order | {"rivals": [one for one in rivals if "problem" not in one]}
-        answer = run_clean_room(_with_baseline(order | ({"keep_outputs": folder} if own else {}), baseline))
+        asked = _with_baseline(order, baseline)
+        answer = run_clean_room(asked | ({"keep_outputs": folder} if own else {}))
         if answer.get("problem"):
             return {"problem": str(answer["problem"]), "remedy": str(answer.get("remedy", ""))}
         if own:
             add_own_metrics(run, own, answer, Path(folder))
+        if episodes:
+            add_episodes(run, asked, answer, Path(folder), drawn)
         add_problems(rivals, answer)
     precision = specification.config.training.precision
     beside = {name: one.pop("beside") for name, one in answer["splits"].items() if "beside" in one}
@@ -164,7 +172,7 @@ def _evaluated(
     if baseline is not None:
         found["beside"] = record_beside(baseline, run.directory, beside, rows)
     if "test" in answer["splits"]:
-        found["differences"] += _beside_source(order, answer["splits"], source, precision)
+        found["differences"] += _beside_source(order, answer["splits"], others.source, precision)
     return found
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.evaluation.process import isolated_environment
 from trainwright.trainer.base.canonical import digest_file
-from trainwright.trainer.base.section import Entry
+from trainwright.trainer.base.section import Entry, EpisodesEntry
 from trainwright.trainer.metrics.evaluate import is_taken
 from trainwright.trainer.run.evidence import Code
 
@@ -34,9 +34,9 @@ NOT_KEPT = "the program's outputs on these rows are not kept"
 
 
 def own_entries(config: TrainingConfig) -> list[Entry]:
-    """Return the configuration's metrics that are functions in a file of the user's."""
+    """Return the configuration's metrics that are functions of outputs and targets in a file of the user's."""
     entries = [Entry(use=one) if isinstance(one, str) else one for one in config.metrics]
-    return [one for one in entries if ".py:" in one.use]
+    return [one for one in entries if ".py:" in one.use and not isinstance(one, EpisodesEntry)]
 
 
 def add_own_metrics(run: Sealed, entries: list[Entry], answer: dict[str, Any], folder: Path) -> None:
@@ -100,7 +100,9 @@ def _answer_of(
     return run_apart(run, entry.use, WORKER, order, folder)
 
 
-def run_apart(run: Sealed, use: str, worker: str, order: dict[str, Any], folder: Path) -> dict[str, Any]:
+def run_apart(
+    run: Sealed, use: str, worker: str, order: dict[str, Any], folder: Path, *, seconds: float = TIMEOUT_SECONDS
+) -> dict[str, Any]:
     """Return what a job answers of a function of the user's, in a process of its own, or a `problem`. Never raises.
 
     Args:
@@ -109,32 +111,47 @@ def run_apart(run: Sealed, use: str, worker: str, order: dict[str, Any], folder:
         worker: the module that is run; it is given a copy of the file as `file`, and the function's name as `callable`.
         order: what else it is given.
         folder: a temporary one.
+        seconds: that it may take.
+    """
+    named = copied(run, use, folder)
+    if "problem" in named:
+        return named
+    order = order | named
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-P", "-m", worker],
+            input=json.dumps(order).encode(),
+            capture_output=True,
+            cwd=Path(named["file"]).parent,
+            env=isolated_environment(str(folder), 1),
+            timeout=seconds,
+            check=False,
+            start_new_session=True,
+        )
+        answer: dict[str, Any] = json.loads(ended.stdout)
+    except subprocess.TimeoutExpired:
+        return {"problem": f"your function took more than {seconds:g} s apart from training"}
+    except (OSError, ValueError):
+        return {"problem": "your function ended its process apart from training"}
+    if problem := answer.get("problem"):
+        return {"problem": f"your function needs more than it is given and its own file: {problem}"}
+    return answer
+
+
+def copied(run: Sealed, use: str, folder: Path) -> dict[str, str]:
+    """Return `file`, a copy below `folder` of the file that the run imported, and the `callable` in it; or a `problem`.
+
+    Args:
+        run: that imported it.
+        use: `file.py:function`.
+        folder: a temporary one.
     """
     path, _, name = use.rpartition(":")
     source = Path(run.directory.specification().code_root) / path
     known = run.part(Code).files.get(PurePath(path).as_posix())
     if known is None or not source.is_file() or digest_file(source) != known:
         return {"problem": f"{path} is not the file that the run imported"}
-    copied = folder / "code" / source.name
-    copied.parent.mkdir(exist_ok=True)
-    shutil.copyfile(source, copied)
-    order = order | {"file": str(copied), "callable": name}
-    try:
-        ended = subprocess.run(
-            [sys.executable, "-P", "-m", worker],
-            input=json.dumps(order).encode(),
-            capture_output=True,
-            cwd=copied.parent,
-            env=isolated_environment(str(folder), 1),
-            timeout=TIMEOUT_SECONDS,
-            check=False,
-            start_new_session=True,
-        )
-        answer: dict[str, Any] = json.loads(ended.stdout)
-    except subprocess.TimeoutExpired:
-        return {"problem": f"your function took more than {TIMEOUT_SECONDS:g} s apart from training"}
-    except (OSError, ValueError):
-        return {"problem": "your function ended its process apart from training"}
-    if problem := answer.get("problem"):
-        return {"problem": f"your function needs more than it is given and its own file: {problem}"}
-    return answer
+    copy = folder / "code" / source.name
+    copy.parent.mkdir(exist_ok=True)
+    shutil.copyfile(source, copy)
+    return {"file": str(copy), "callable": name}

@@ -47,7 +47,7 @@ def add_problems(rivals: list[dict[str, Any]], answer: dict[str, Any]) -> None:
     told = {one["name"]: one["told"] for one in rivals}
     for split in answer["splits"].values():
         problems = {one["name"]: {"problem": one["problem"]} for one in rivals if "problem" in one}
-        found = split.get("rivals", {}) | problems
+        found = problems | split.get("rivals", {})
         if found:
             split["rivals"] = {
                 name: {"told": told[name], **{key: value for key, value in one.items() if key != "kept"}}

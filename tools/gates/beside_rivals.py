@@ -106,12 +106,14 @@ def _compared(
     name = evidence.goal_metric if evidence.goal_metric in shared else shared[0]
     ours, theirs = record["metrics"][name], rival["metrics"][name]
     interval = rival.get("paired", {}).get("intervals", {}).get(name)
-    over = f" over {record['groups']} groups" if record.get("groups") else ""
+    played = record.get("episodes", {}).get(name)
+    on = f"{played['count']} episodes" if played else f"{record['rows']} {split} rows"
+    over = f" over {record['groups']} groups" if record.get("groups") and not played else ""
     between = f"95 % interval{over} {interval[0]:.3g} to {interval[1]:.3g}" if interval else "too few rows to tell"
     word = WORDS[word_of(interval, is_minimized=_is_minimized(evidence, name))]
     if is_brief:
         return f"{rival['told'].capitalize()}: {theirs:.4g}, {word}."
     return (
-        f"{name} on the same {record['rows']} {split} rows: the model {ours:.4g}, {rival['told']} {theirs:.4g}; "
+        f"{name} on the same {on}: the model {ours:.4g}, {rival['told']} {theirs:.4g}; "
         f"difference {ours - theirs:+.3g} ({between}): {word}."
     )

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.evaluation.comparison import ONLY_THERE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from trainwright.tools.ledger.events import RunEvaluated
 
 NOT_EVALUATED = "not independently evaluated"
@@ -49,14 +51,24 @@ def rows_text(rows: int, size: int) -> str:
     return f"{rows} rows" if rows == size else f"a sample of {rows} of {size} rows"
 
 
+def counted(record: Mapping[str, Any], metric: str) -> str:
+    """Say on how many rows, or episodes, a split's figure is."""
+    if (played := record.get("episodes", {}).get(metric)) is not None:
+        return f"{played['count']} episodes"
+    return rows_text(int(record.get("rows", 0)), int(record.get("size", 0)))
+
+
 def _of_split(found: RunEvaluated, split: str, metric: str | None) -> str:
     record = found.splits[split]
     reported = found.reported.get(split, {})
     metrics = record.get("metrics", {})
     names = list(metrics) if metric is None else [metric]
     readings = record.get("readings", {})
-    shown = ", ".join(_figure(name, metrics.get(name), reported.get(name), *readings.get(name, ())) for name in names)
-    return f"{split} {shown} on {rows_text(record.get('rows', 0), record.get('size', 0))}"
+    told: dict[str, list[str]] = {}
+    for name in names:
+        figure = _figure(name, metrics.get(name), reported.get(name), *readings.get(name, ()))
+        told.setdefault(counted(record, name), []).append(figure)
+    return f"{split} " + ", ".join(f"{', '.join(figures)} on {on}" for on, figures in told.items())
 
 
 def _figure(name: str, certified: float | None, reported: float | None, meant: str = "") -> str:

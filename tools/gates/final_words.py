@@ -56,10 +56,16 @@ def tested_words(evidence: Evidence) -> str:
     if each := _by_target(metrics_of_targets(evaluated, "test"), evidence.goal_metric):
         figures[evidence.goal_metric] += f", {each}"
     rows_told = f"{rows} rows of {groups} groups" if groups else f"{rows} rows"
-    own = record.get("own", [])
+    played = record.get("episodes", {})
+    own = [name for name in record.get("own", []) if name not in played]
     sides = {
-        "certified": [told for name, told in figures.items() if name in certified and name not in own],
+        "certified": [
+            told for name, told in figures.items() if name in certified and name not in own and name not in played
+        ],
         "by your function on independently computed outputs": [told for name, told in figures.items() if name in own],
+        "by your function on independently run episodes": [
+            f"{told} on {played[name]['count']} episodes" for name, told in figures.items() if name in played
+        ],
         "as its process reported": [told for name, told in figures.items() if name not in certified],
     }
     told = "; ".join(f"{by}: {', '.join(each)}" for by, each in sides.items() if each)

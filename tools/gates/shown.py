@@ -26,6 +26,8 @@ def certified_figure(run: RunRecords | None, split: str, metric: str) -> dict[st
     record = run.evaluation.splits.get(split, {})
     rows, groups = int(record.get("rows", 0)), record.get("groups")
     found = {"value": value, "rows": rows, "of": f"{rows} rows" + (f" of {groups} groups" if groups else "")}
+    if (played := record.get("episodes", {}).get(metric)) is not None:
+        found = {"value": value, "rows": played["count"], "of": f"{played['count']} episodes"}
     interval = record.get("intervals", {}).get(metric)
     return found | ({"interval": [float(end) for end in interval]} if interval else {})
 

@@ -6,6 +6,7 @@ import unicodedata
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
+from trainwright.tools.evaluation.episodes import episode_entries
 from trainwright.tools.evaluation.own_metrics import own_entries
 from trainwright.tools.ledger import entries, record
 from trainwright.tools.ledger.events import ProjectCreated
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 BY_YOUR_FUNCTION = (
     "is your function: it is computed apart too, of the exported program's outputs, the targets and its own file. "
     "Where it needs more, its value is the training process's alone."
+)
+BY_EPISODES = (
+    "is your function: it plays episodes with the exported program alone too, in a process that has its own file and "
+    "seeds that the server draws then. It is called program(inputs) with arrays (rows, …), and answers with the output."
 )
 NEVER_CERTIFIED = (
     "is measured by the training process, never certified: the clean room computes built-in metrics alone. Put one of "
@@ -83,7 +88,8 @@ def create_project(
     assert isinstance(status, ProjectStatus)  # noqa: S101 - one name gives one status
     own = goal["metric"] not in {*BUILT_IN["metrics"], "loss"} and settled.config.objective.name != "multi_task"
     in_file = goal["metric"] in {one.use.rpartition(":")[2] for one in own_entries(settled.config)}
-    told = BY_YOUR_FUNCTION if in_file else NEVER_CERTIFIED
+    is_played = goal["metric"] in {one.use.rpartition(":")[2] for one in episode_entries(settled.config)}
+    told = BY_EPISODES if is_played else BY_YOUR_FUNCTION if in_file else NEVER_CERTIFIED
     remarks = [
         *status.remarks, *other_than_said(intent, goal), *([f"{goal['metric']} {told}"] if own else []),
         *unbounded_test(intent, goal, settled.config),

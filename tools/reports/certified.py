@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.documents.rendering import Markdown
 from trainwright.tools.evaluation.comparison import ONLY_THERE
-from trainwright.tools.gates.figures import rows_text
+from trainwright.tools.gates.figures import counted
 from trainwright.trainer.run.artifacts import Program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from trainwright.tools.gates.run_evidence import RunEvidence
+    from trainwright.tools.ledger.events import RunEvaluated
 
 SPLITS = ("test", "validation")
 Reported = dict[str, dict[str, float]]
@@ -37,7 +38,7 @@ def evaluated(run: RunEvidence, metric: str, reported: Reported, checks: Sequenc
     """
     found = run.evaluation
     figures = [
-        {"split": split, "value": value, "interval": _interval(run, split, metric), "on": _rows_of(run, split),
+        {"split": split, "value": value, "interval": _interval(run, split, metric), "on": _rows_of(run, split, metric),
          "reported": reported.get(split, {}).get(metric)}
         for split in SPLITS
         if (value := run.certified(split).get(metric)) is not None
@@ -46,7 +47,8 @@ def evaluated(run: RunEvidence, metric: str, reported: Reported, checks: Sequenc
     return {
         "metric": metric,
         "figures": figures,
-        "by_own": found is not None and any(metric in found.splits.get(split, {}).get("own", []) for split in SPLITS),
+        "by_own": _is_among(found, "own", metric),
+        "is_played": _is_among(found, "episodes", metric),
         "program": PurePath(run.part(Program).path or "").name,
         "rows_run": found.rows_run if found is not None else "",
         "rows": found.rows if found is not None else "",
@@ -77,6 +79,10 @@ def table(run: RunEvidence, reported: Reported, label: Callable[[str], str]) -> 
 def best_known(run: RunEvidence, reported: Reported) -> Reported:
     """Return every split's metrics: the certified value, else the reported one."""
     return {split: {**values, **run.certified(split)} for split, values in reported.items()}
+
+
+def _is_among(found: RunEvaluated | None, key: str, metric: str) -> bool:
+    return found is not None and any(metric in found.splits.get(split, {}).get(key, ()) for split in SPLITS)
 
 
 def _why(run: RunEvidence, metric: str) -> str:
@@ -111,6 +117,6 @@ def _interval(run: RunEvidence, split: str, name: str) -> Markdown | None:
     return Markdown(f"[{float(ends[0]):.6g}, {float(ends[1]):.6g}]") if ends else None
 
 
-def _rows_of(run: RunEvidence, split: str) -> str:
+def _rows_of(run: RunEvidence, split: str, metric: str) -> str:
     record = run.evaluation.splits.get(split, {}) if run.evaluation is not None else {}
-    return rows_text(int(record.get("rows", 0)), int(record.get("size", 0)))
+    return counted(record, metric)

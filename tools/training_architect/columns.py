@@ -195,6 +195,9 @@ def _told(request: PlanRequest, columns: dict[str, Any], text: str | None) -> To
     begin = _begin_of_told(intent, able)
     named = {run[-1][2] for run in ends
              if NAMED.match(request.intent[run[-1][1] :]) and not NOT.search(request.intent[: run[0][0]])}  # fmt: skip
+    direct = [run[0] for run in _runs(intent, columns) if PREDICT.search(intent[: run[0][0]])]
+    if direct and direct[0][-1] not in (*able, text):
+        named = {direct[0][-1]}  # an id, or one of many classes, said in so many words
     if len(named) == 1:
         return Told(named.pop())
     parts = [] if begin is None else [(begin, SOURCES.split(intent[begin:])[0], able)]
@@ -247,7 +250,8 @@ def _runs(intent: str, columns: Iterable[str]) -> list[list[tuple[int, int, str]
     """Return the columns that a sentence names, with their places: each enumeration (`billing, login and cancel`)."""
     runs: list[list[tuple[int, int, str]]] = []
     end = 0
-    for start, stop, name in sorted((*span, one) for one in columns for span in _spans_of(one, intent)):
+    spans = sorted((*span, one) for one in columns for span in _spans_of(one, intent))
+    for start, stop, _, name in spans:
         if runs and start < end:
             continue
         if not runs or not JOINT.fullmatch(intent[end:start]):
@@ -280,29 +284,35 @@ def _labels(able: list[str], columns: dict[str, Any]) -> list[str]:
     return [name for name in able if TARGETS.match(FLAG.sub("", name)) and not (name.lower() == "y" and "x" in columns)]
 
 
-def _place_of(name: str, text: str) -> tuple[int, int] | None:
-    """Return where a column is first named in a text, and that place's end turned: the longer name comes first."""
+def _place_of(name: str, text: str) -> tuple[int, int, bool] | None:
+    """Return where a column is first named in a text, and what orders names there: the longer first, forms last."""
     found = next(_spans_of(name, text), None)
-    return None if found is None else (found[0], -found[1])
+    return None if found is None else (found[0], -found[1], found[2])
 
 
-def _spans_of(name: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield where a column is named in a text: as it is written, or else once by a form of its word."""
+def _spans_of(name: str, text: str) -> Iterator[tuple[int, int, bool]]:
+    """Yield (start, stop, whether a form of its word) where a column is named in a text: a form once, if nowhere else.
+
+    So where a sentence says `level`, the column of that name is meant before the column `levels`.
+    """
     name = FLAG.sub("", name)
     words = _spelt(re.sub(r"(?:_|\\[ .-]|(?<=[a-z])(?=[A-Z]))+", r"[\\s_.-]?", re.escape(name)))
+    if not re.search(r"\w", name):
+        return
     if name.lower() in PRONOUNS:
         quoted = re.finditer(rf"[`'\"]{words}[`'\"]|\b(?:column|spalte) {words}\b", text, re.IGNORECASE)
-        yield from (match.span() for match in quoted)
+        yield from ((*match.span(), False) for match in quoted)
         return
-    exact = [one.span() for one in re.finditer(rf"(?<!\w){words}(?:s|es)?(?!\w)", text, re.IGNORECASE)
+    exact = [(*one.span(), one[0] != name)
+             for one in re.finditer(rf"(?<!\w){words}(?:s|es)?(?!\w)", text, re.IGNORECASE)
              if not BESIDE.search(text[: one.start()])]  # fmt: skip
     yield from exact
     bare = UNIT.sub("", name)
     stem = bare if bare != name else name[: max(len(name) - 2, SHORTEST_STEM)]
     if exact or len(bare) < SHORTEST_STEM + (bare == name) or not stem.isalpha():
         return
-    found = re.search(rf"(?<!\w){_spelt(stem)}\w{{0,4}}(?!\w)", text, re.IGNORECASE)
-    yield from [] if found is None else [found.span()]
+    found = re.search(rf"(?<!\w){_spelt(stem)}[^\W\d_]{{0,4}}(?!\w)", text, re.IGNORECASE)
+    yield from [] if found is None else [(*found.span(), True)]
 
 
 def _spelt(pattern: str) -> str:

@@ -40,6 +40,7 @@ WHAT = {
     "average_precision": "area under precision and recall", "log_loss": "mean surprise, unweighted",
     "brier": "squared error of the probabilities", "calibration_error": "confidence beside the share that is right",
     "top_3_accuracy": "right among the three likeliest", "top_5_accuracy": "right among the five likeliest",
+    "mrr": "mean of 1 / the right class's rank", "ndcg_at_10": "the same discounted by its logarithm, to rank 10",
     "cohen_kappa": "agreement beyond chance", "quadratic_kappa": "the same, of ordered classes",
     "foreground_iou": "without the background", "iou_per_image": "its mean over pictures",
     "dice": "overlap without the background", "dice_per_image": "its mean over pictures",
@@ -236,9 +237,10 @@ def _take_spoken(first: Wanted, task: str | None, classes: int | None, goal: Goa
         goal.questions.append(_asked(f"{first.words!r} in percent is no {metric}, which is in the target's unit.",
                                      ("mape", metric)))  # fmt: skip
     elif metric is None:
+        why = f" {word.note}." * bool(word.note)
         near = [name for name in word.near if not _misfit(name, task, classes)]
         goal.questions.append(
-            _asked(f"{word.name} ({first.words!r}) is not built in, and no other metric is taken for it.", near)
+            _asked(f"{word.name} ({first.words!r}) is not built in, and no other metric is taken for it.{why}", near)
         )
     else:
         goal.metric = metric

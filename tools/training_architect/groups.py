@@ -9,6 +9,7 @@ from trainwright.tools.training_architect.columns import IDENTIFIER
 from trainwright.tools.training_architect.goals import Question
 from trainwright.tools.training_architect.request import NO_GROUP
 from trainwright.trainer.config.goal_words import any_of
+from trainwright.trainer.data.leaks.groups import NAMED
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.reading import Reading
@@ -61,20 +62,23 @@ SAMPLE = 20_000
 
 def read_groups(request: PlanRequest, data: dict[str, Any], reading: Reading) -> None:
     """Keep the rows of each group that the sentence names in one split; ask for the column where none has its name."""
+    if (request.data or {}).get("split") or reading.split is not None or reading.target is None:
+        return
     said = [match for pattern in (*UNSEEN, *APART) for match in pattern.finditer(request.intent)]
     nouns = [word for one in said for word in one["noun"].split() if not ROWS.search(word)]
-    if not nouns or (request.data or {}).get("split") or reading.split is not None or reading.target is None:
-        return
     others = {one["name"]: one for one in data.get("columns", []) if one["name"] not in {reading.target, reading.text}}
+    rows = min(data.get("rows") or 0, SAMPLE)
+    groups = {name: one for name, one in others.items() if not one.get("is_fraction")
+              and one["different"] >= LEAST_GROUPS and rows >= LEAST_ROWS * one["different"]}  # fmt: skip
+    if not nouns:
+        reading.assumed += _repeating(groups, rows, reading)
+        return
     named = {name: word for name in others for word in nouns if _is_of(word, name)}
     asked = [match["noun"] for match in SPLIT_BY.finditer(request.intent)]
     if times := _times(asked, list(others), list(data.get("times") or {})):
         reading.split = {"by": "time", "time": times[0]}
         reading.assumed.append(f"the split is in order of {times[0]!r}: the latest rows are the test")
         return
-    rows = min(data.get("rows") or 0, SAMPLE)
-    groups = {name: one for name, one in others.items() if not one.get("is_fraction")
-              and one["different"] >= LEAST_GROUPS and rows >= LEAST_ROWS * one["different"]}  # fmt: skip
     if fitting := [name for name in groups if name in named]:
         group = max(fitting, key=lambda name: groups[name]["different"])
         reading.split = {"by": "group", "group": group}
@@ -91,6 +95,17 @@ def read_groups(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
         reading.questions.append(
             Question(f"{asks}; {NO_GROUP}: each row is one of them", "group_column", [*possible, NO_GROUP])
         )
+
+
+def _repeating(groups: dict[str, dict[str, Any]], rows: int, reading: Reading) -> list[str]:
+    """Say which columns that are named as ids have several rows of each: a split by rows parts them."""
+    found = [name for name, one in groups.items() if one["different"] >= LEAST_UNNAMED and NAMED.search(name)
+             and name not in reading.targets]  # fmt: skip
+    return [
+        f"{name!r} has {groups[name]['different']} values in {rows} rows: where the model is for new ones, give "
+        f"data.split {{'by': 'group', 'group': '{name}'}}, or a held-out row may be of one that was trained on. Ask "
+        "the user" for name in found[:1]
+    ]  # fmt: skip
 
 
 def _times(asked: list[str], columns: list[str], known: list[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.evaluation import Others, Sealed, compared_with, differences_between, evaluate_program
+from trainwright.tools.evaluation.episodes import drawn_of
 from trainwright.tools.evaluation.evaluate import reported_by
 from trainwright.tools.evaluation.own_metrics import OWN
 from trainwright.tools.ledger.events import RunEvaluated
@@ -80,7 +81,8 @@ def _are_planned(recorded: RunEvaluated, rows: Sealed | None) -> bool:
 def figures_again(run: Sealed, others: Others, recorded: RunEvaluated) -> list[str]:
     """Evaluate the program once more, and return where the figures are others."""
     beside = recorded.beside if _is_there(others.baseline, recorded) else {}
-    now = evaluate_program(run, others.rows, others.source, others.baseline if beside else None)
+    beside_it = others.baseline if beside else None
+    now = evaluate_program(run, others.rows, others.source, beside_it, drawn_of(recorded.splits))
     if now is None or (now.problem and not now.splits):
         why = now.problem if now is not None else "its program is gone"
         return [] if recorded.problem else [f"run {run.directory.run_id} cannot be evaluated again: {why}"]

@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from trainwright.trainer.assembly.dry_run import explained_build
+from trainwright.trainer.assembly.metrics import build_metric, check_metrics, metrics_of_task, name_of
 from trainwright.trainer.assembly.model import AS_IT_IS, Building, build_model, files_of_model, place_of_vocabulary
 from trainwright.trainer.assembly.target import load_built_in, require_numbers
 from trainwright.trainer.base import seeding
@@ -21,12 +22,10 @@ from trainwright.trainer.config.schema import DataSection
 from trainwright.trainer.data.assemble import from_loaded, from_user, withhold_test
 from trainwright.trainer.data.first_look import FirstLook
 from trainwright.trainer.data.splits import Splits
-from trainwright.trainer.data.text.token_labels import is_iob2
 from trainwright.trainer.frameworks.framework import hand_over
 from trainwright.trainer.losses import LOSSES, built_in_loss
 from trainwright.trainer.losses.fit import measured_on_train
 from trainwright.trainer.losses.loss import Loss
-from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS
 from trainwright.trainer.metrics import Metric, require_own_names
 from trainwright.trainer.objectives.objective import Work
 from trainwright.trainer.objectives.supervised import describe, measure_targets
@@ -38,6 +37,7 @@ from trainwright.trainer.user_code.entries import (
     require_network,
     require_parameters,
     resolve_entry,
+    with_arguments,
 )
 from trainwright.trainer.user_code.guard import user_code
 
@@ -105,7 +105,7 @@ def build_work(
     of_task = f"task `{config.task.use}`: `metrics`" if config.task is not None else ""
     places = [f"`metrics.{number}`" if number < len(metrics) else of_task for number in range(len(work.metrics))]
     require_own_names(zip(places, work.metrics, strict=True))
-    _check_metrics(work)
+    check_metrics(work)
     return work
 
 
@@ -118,7 +118,7 @@ def build_loss(config: TrainingConfig, code_root: Path) -> Loss:
     if isinstance(function, type):
         function = call_entry(function, entry.args, f"loss `{entry.use}`", code_root)
         return user_loss(entry.use, function)
-    return user_loss(entry.use, _with_arguments(function, entry.args))
+    return user_loss(entry.use, with_arguments(function, entry.args))
 
 
 def user_loss(name: str, function: Any, model: nn.Module | None = None) -> Loss:
@@ -166,71 +166,6 @@ def _measured(loss: Loss, splits: Splits) -> Loss:
     labels = [label for record in records.values() for label in record.labels]
     classes = max(len(splits.class_names or ()), max(labels, default=-1) + 1)
     return measured_on_train(loss, splits.samples["train"], records["train"].labels, classes)
-
-
-def build_metric(metric: str | Entry, code_root: Path) -> Metric:
-    """Return a metric, built in or the user's (marked as such in the evidence)."""
-    entry = Entry(use=metric) if isinstance(metric, str) else metric
-    if not is_entry(entry.use):
-        return BUILT_IN_METRICS[entry.use]
-    function = resolve_entry(entry.use, code_root, key="metrics")
-    call = call_entry(function, entry.args, f"metric `{entry.use}`", code_root) if isinstance(function, type) else None
-    return user_metric(entry.use.rpartition(":")[2], call or _with_arguments(function, entry.args), code_root)
-
-
-def _check_metrics(work: Work) -> None:
-    task = work.task
-    for metric in work.metrics:
-        if not metric.fits(task, None):
-            fitting = [name for name, other in BUILT_IN_METRICS.items() if task in other.tasks]
-            losses = [name for name, other in LOSSES.items() if other.task in metric.tasks]
-            raise ConfigurationError(
-                f"Metric {metric.name} is for {' or '.join(metric.tasks)}, and the loss is for {task}"
-                f"{f': {work.loss.name}' if work.loss else ''}.",
-                remedy=f"Use one of {', '.join(fitting)}, or change the loss: {', '.join(losses[:4])}.",
-            )
-        if metric.name == "bits_per_byte" and not hasattr(work.splits.samples["train"], "bytes_per_token"):
-            raise ConfigurationError(
-                "Metric bits_per_byte needs to know the bytes behind each token.",
-                remedy="Use perplexity, or data text, whose tokens the engine makes itself.",
-            )
-        names = work.splits.class_names
-        if metric.name == "entity_f1" and not is_iob2(names):
-            raise ConfigurationError(
-                f"Metric entity_f1 is of entities, and the classes are none: {', '.join((names or ['none'])[:8])}.",
-                remedy="Give data token_classification tags like B-PER, I-PER and O (with data.args.tag_names where "
-                "they are numbers), or use accuracy and f1.",
-            )
-        can_write = hasattr(work.splits.samples["train"], "writing") and hasattr(work.model, "generate")
-        if metric.of_texts and not can_write:
-            raise _writes_nothing(metric, work.model)
-        if names is not None and not metric.fits(task, len(names)):
-            wants = metric.classes or f"more than {metric.beyond}"
-            raise ConfigurationError(
-                f"Metric {metric.name} is for {wants} classes; the data has {len(names)}.",
-                remedy="Use accuracy, f1, precision_macro or recall_macro.",
-            )
-
-
-def _writes_nothing(metric: Metric, model: nn.Module) -> ConfigurationError:
-    from trainwright.trainer.models.adapters.prompted import Prompted
-
-    if isinstance(model, Prompted) and hasattr(model.inner.get_base_model(), "generate"):
-        return ConfigurationError(
-            f"Metric {metric.name} compares texts that a model writes, and behind the learned vectors of `adapter` "
-            "none is written here.",
-            remedy="Set adapter.name lora or ia3, with which the model writes, or use perplexity.",
-        )
-    return ConfigurationError(
-        f"Metric {metric.name} compares texts that a model writes, and here nothing is written.",
-        remedy="Use data seq2seq with a model of the Transformers library, or perplexity.",
-    )
-
-
-def _with_arguments(function: Any, args: Mapping[str, Any]) -> Any:
-    from functools import partial
-
-    return partial(function, **args) if args else function
 
 
 def build_data(config: TrainingConfig, code_root: Path, looks: FirstLook | None = None) -> Splits:
@@ -281,7 +216,7 @@ def build_task(config: TrainingConfig, code_root: Path, context: Context, loss: 
         model=given["model"],
         splits=splits,
         loss=_loss(given.get("loss"), loss, given["model"]),
-        metrics=[*metrics, *_metrics(given.get("metrics"), code_root)],
+        metrics=[*metrics, *metrics_of_task(given.get("metrics"), code_root)],
         batch_size=given.get("batch_size", config.loader.batch_size),
         shuffle=bool(given.get("shuffle", True)),
         collate=given.get("collate"),
@@ -358,37 +293,7 @@ def _loss(given: Any, configured: Loss, model: nn.Module) -> Loss:
         raise ConfigurationError(
             f"The task's `loss` is {given!r}.", remedy=f"Return a callable, or one of {', '.join(LOSSES)}."
         )
-    return user_loss(_name_of(given), given, model)
-
-
-def user_metric(name: str, function: Any, code_root: Path) -> Metric:
-    """Wrap the user's metric so that its failures are reported as the user's. Raises ConfigurationError."""
-    require_parameters(function, f"metric `{name}`", "outputs", "targets")
-
-    def compute(outputs: Any, targets: Any) -> Any:
-        with user_code(f"metric `{name}`", code_root):
-            return function(outputs, targets)
-
-    return Metric(name, compute, user_defined=True)
-
-
-def _metrics(given: Any, code_root: Path) -> list[Metric]:
-    named = given if isinstance(given, Mapping) else {}
-    listed = [] if given is None or named else list(given)
-    unknown = [metric for metric in listed if isinstance(metric, str) and metric not in BUILT_IN_METRICS]
-    if unknown:
-        raise ConfigurationError(
-            f"The task's metric {unknown[0]!r} is no built-in name.{near_matches(unknown[0], BUILT_IN_METRICS)}",
-            remedy=f"Built in: {', '.join(BUILT_IN_METRICS)}; or return {{name: callable}}.",
-        )
-    return [
-        *(BUILT_IN_METRICS[m] if isinstance(m, str) else user_metric(_name_of(m), m, code_root) for m in listed),
-        *(user_metric(str(name), function, code_root) for name, function in named.items()),
-    ]
-
-
-def _name_of(function: Any) -> str:
-    return str(getattr(function, "__name__", type(function).__name__))
+    return user_loss(name_of(given), given, model)
 
 
 def _groups(given: Mapping[str, Any]) -> list[dict[str, Any]] | None:

@@ -24,6 +24,7 @@ from trainwright.trainer.data.tensors import to_device
 from trainwright.trainer.engine.components import kept_state
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.losses import built_in_loss
+from trainwright.trainer.objectives.episodes import Played
 from trainwright.trainer.objectives.objective import Built, NoObjective, Objective, Setup, Work
 from trainwright.trainer.objectives.sections import SupervisedSection
 from trainwright.trainer.objectives.supervised import CustomStep, Supervised
@@ -91,7 +92,7 @@ def build_objective(
                 f"`objective.name` = {config.objective.name!r}, and the task's train_step makes the updates itself.",
                 remedy="Leave `objective` out, or return `step` or plain parts from the task.",
             )
-        return Built(plain, plain)
+        return _with_measures(Built(plain, plain), work)
     if config.objective.replaces and work.step is not None:
         raise ConfigurationError(
             f"The objective {config.objective.name} calls the model itself, and so does the task's `step`.",
@@ -115,10 +116,16 @@ def build_objective(
     with user_code("The objective", context.code_root), seeding.preserved():
         seeding.seed_measurement(config.seed, 0)
         built = config.objective.build(plain, setup)
+    return _with_measures(built, work)
+
+
+def _with_measures(built: Built, work: Work) -> Built:
+    """Return the objective with measures of the metrics that need more than outputs: texts, and episodes."""
     names = [metric.name for metric in work.metrics if metric.of_texts]
-    if not names:
-        return built
-    measures = [*built.auxiliary.measures, Written(names, work.splits.samples["train"].writing)]
+    played = [metric for metric in work.metrics if metric.episodes]
+    writing = [Written(names, work.splits.samples["train"].writing)] if names else []
+    playing = [Played(played, work)] if played else []
+    measures = [*built.auxiliary.measures, *writing, *playing]
     return replace(built, auxiliary=replace(built.auxiliary, measures=measures))
 
 

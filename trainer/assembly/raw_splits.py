@@ -11,7 +11,8 @@ import numpy as np
 
 from trainwright.trainer.acceleration.precision import apply_precision
 from trainwright.trainer.assembly.assemble import choose_device
-from trainwright.trainer.assembly.build import build_loss, build_metric, call_data, call_task
+from trainwright.trainer.assembly.build import build_loss, call_data, call_task
+from trainwright.trainer.assembly.metrics import build_metric
 from trainwright.trainer.assembly.target import load_built_in
 from trainwright.trainer.base import seeding
 from trainwright.trainer.config import TrainingConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Union
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator
 
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -41,6 +41,33 @@ class Entry(Section):
 
     use: str = Field(min_length=1)
     args: dict[str, Any] = Field(default_factory=dict)
+
+
+class EpisodesEntry(Entry):
+    """A function `path/file.py:callable` of (program, seed) that plays one episode; the metric is the mean of many."""
+
+    episodes: Annotated[int, Field(ge=2, le=100_000)]
+
+    @field_validator("use")
+    @classmethod
+    def _is_in_a_file(cls, use: str) -> str:
+        if ".py:" not in use:
+            raise ValueError("episodes are played by a function of (program, seed) in a file: 'game.py:score'")
+        return use
+
+
+def _form_of_metric(value: Any) -> str:
+    if isinstance(value, str):
+        return "str"
+    names = value if isinstance(value, dict) else type(value).model_fields if isinstance(value, Entry) else ()
+    return "EpisodesEntry" if "episodes" in names else "Entry"
+
+
+AnyMetric = Annotated[
+    Annotated[str, Tag("str")] | Annotated[Entry, Tag("Entry")] | Annotated[EpisodesEntry, Tag("EpisodesEntry")],
+    Discriminator(_form_of_metric),
+]
+"""A metric of a configuration: a name, an entry of (outputs, targets), or one of episodes."""
 
 
 def name_of(value: Any, default: str) -> str | None:

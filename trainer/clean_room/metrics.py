@@ -54,6 +54,8 @@ OF_MEANS: dict[str, tuple[Step, Step]] = {
     "brier": (probabilities.squared_distances, _targets),
     "top_3_accuracy": (partial(probabilities.is_in_top, 3), _targets),
     "top_5_accuracy": (partial(probabilities.is_in_top, 5), _targets),
+    "mrr": (probabilities.reciprocal_ranks, _targets),
+    "ndcg_at_10": (partial(probabilities.discounted_gains, 10), _targets),
     "dice_per_image": (partial(counts.by_image, "dice"), _images),
     "iou_per_image": (partial(counts.by_image, "foreground_iou"), _images),
 }

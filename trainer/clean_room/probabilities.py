@@ -15,6 +15,8 @@ from .counts import IGNORED, counted_targets, has_labels, is_by_token, is_one_lo
 
 Array = np.ndarray[Any, Any]
 BINS = 15
+PAIR = 2
+"""Of so many classes the rank says no more than the accuracy."""
 
 
 def log_probabilities(outputs: Array, targets: Array) -> tuple[Array, Array]:
@@ -104,8 +106,13 @@ def calibration_error(found: Array, targets: Array) -> float:
     return float(np.abs(apart).sum() / len(bins))
 
 
-def is_in_top(most: int, outputs: Array, targets: Array) -> Array:
-    """Return whether each target's class is among the `most` likeliest, (rows, ...); of equal logits the last first.
+def places_of(outputs: Array, targets: Array, beyond: int) -> Array:
+    """Return the place of each target's class among all by falling score, from 0; of equal logits the last is first.
+
+    Args:
+        outputs: logits as `predicted_classes` takes them.
+        targets: class numbers, (rows, ...).
+        beyond: so many classes, or fewer, say nothing.
 
     Raises:
         ValueError: there are no more classes, or they are labels.
@@ -113,9 +120,28 @@ def is_in_top(most: int, outputs: Array, targets: Array) -> Array:
     if is_one_logit(outputs, targets) or has_labels(outputs, targets):
         raise ValueError("it is of classes, one for each target")
     last = in_last(outputs, targets)
-    if last.shape[-1] <= most:
-        raise ValueError(f"of {last.shape[-1]} classes the {most} likeliest are all")
+    if last.shape[-1] <= beyond:
+        raise ValueError(f"of {last.shape[-1]} classes the {beyond} likeliest are all")
     wanted = np.where(targets == IGNORED, 0, targets).astype(np.int64).reshape(*last.shape[:-1], 1)
     own = np.take_along_axis(last, wanted, axis=-1)
     ahead = (last > own) | ((last == own) & (np.arange(last.shape[-1]) > wanted))
-    return np.asarray(ahead.sum(axis=-1) < most).reshape(targets.shape)
+    return np.asarray(ahead.sum(axis=-1)).reshape(targets.shape)
+
+
+def is_in_top(most: int, outputs: Array, targets: Array) -> Array:
+    """Return whether each target's class is among the `most` likeliest, (rows, ...). Raises as `places_of`."""
+    return np.asarray(places_of(outputs, targets, most) < most)
+
+
+def reciprocal_ranks(outputs: Array, targets: Array) -> Array:
+    """Return 1 / rank of each target's class, (rows, ...). Raises as `places_of`."""
+    return np.asarray(1.0 / (1.0 + places_of(outputs, targets, PAIR)))
+
+
+def discounted_gains(most: int, outputs: Array, targets: Array) -> Array:
+    """Return 1 / log2(1 + rank) of each target's class, (rows, ...), 0 below the first `most`. Raises as `places_of`.
+
+    With one class that is right this is the normalised gain (Järvelin and Kekäläinen 2002, 10.1145/582415.582418).
+    """
+    places = places_of(outputs, targets, PAIR)
+    return np.where(places < most, 1.0 / np.log2(2.0 + places), 0.0)

@@ -184,6 +184,8 @@ NAMES = {
     "calibration_error": ("ece", "expected_calibration_error"),
     "top_3_accuracy": ("top_3", "acc_top3"),
     "top_5_accuracy": ("top_5", "acc_top5"),
+    "mrr": ("mean_reciprocal_rank", "reciprocal_rank"),
+    "ndcg_at_10": ("ndcg@10", "ndcg_10"),
     "cohen_kappa": ("kappa", "cohens_kappa", "cohen_kappa_score"),
     "quadratic_kappa": ("qwk", "quadratic_weighted_kappa"),
     "mean_iou": ("miou",),

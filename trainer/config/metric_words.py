@@ -49,6 +49,10 @@ _OF_CLASS = r"(?:\s+(?:of|on|for|der|für)\s+(?:the\s+)?(?:class|klasse|positive
 _TOP = r"top[-_ ]?{}(?:[-_ ]?(?:accuracy|acc|genauigkeit))?\b"
 _PER_IMAGE = r"(?:[-_ ](?:per|by|over)[-_ ](?:image|picture|sample|scan|case)s?)"
 _IOU = r"(?:iou|jaccard(?:[- ](?:index|score))?|intersection over union)"
+_PLAYED = (
+    'it is a mean over episodes, which a function of (program, seed) plays: metrics [{"use": "file.py:function", '
+    '"episodes": 100}] of create_project'
+)
 _DICE = r"dice(?:[- ](?:score|coefficient|koeffizient|index))?"
 WORDS = (
     Word("balanced accuracy", r"bal(?:anced)?[-_ ]acc(?:uracy)?|(?:aus)?balancierte[nr]? (?:genauigkeit|accuracy)"
@@ -154,12 +158,22 @@ WORDS = (
     Word("character error rate", r"character[- ]error[- ]rate|zeichenfehlerrate", "cer"),
     Word("character error rate", r"CER\b", "cer", exact_case=True, needs_number=True),
     Word("concordance index", r"concordance(?:[- ]index)?|c-index", "concordance"),
-    Word("ranking metric", r"ndcg\S*|mrr\b|mean reciprocal rank|recall@\d+|precision@\d+|hits?@\d+", near=()),
+    Word("mean reciprocal rank", r"mrr\b|mean reciprocal rank", "mrr", note="MRR is of the right class among all here"),
+    Word("nDCG@10", r"ndcg[-_ ]?(?:@|at[-_ ]?)?10\b", "ndcg_at_10",
+         note="nDCG@10 is of the right class among all here: no groups of rows are ranked"),
+    Word("recall@3", r"(?:recall|hits?)[-_ ]?@3\b", "top_3_accuracy",
+         note="recall@3 of one right class is top_3_accuracy"),
+    Word("recall@5", r"(?:recall|hits?)[-_ ]?@5\b", "top_5_accuracy",
+         note="recall@5 of one right class is top_5_accuracy"),
+    Word("ranking metric", r"ndcg\S*|recall@\d+|precision@\d+|hits?@\d+",
+         near=("mrr", "ndcg_at_10", "top_3_accuracy", "top_5_accuracy")),
     Word("Brier score", r"brier(?:[- ]score)?", "brier"),
     Word("calibration error", r"(?:expected )?calibration error|ece\b", "calibration_error"),
     Word("log loss", r"log[-_ ]?loss", "log_loss"),
     Word("picture quality", r"psnr\b|ssim\b|fid\b|lpips\b", near=()),
-    Word("return", r"(?:mean |average |episode |episodic )*(?:return|reward)\b", near=(), needs_number=True),
+    Word("return", r"(?:mean |average |episode |episodic )*(?:return|reward)\b", near=(), needs_number=True,
+         note=_PLAYED),
+    Word("win rate", r"(?:win|success)[- ]?rate\b|gewinnrate|siegquote", near=(), note=_PLAYED),
     Word("linear probe accuracy", r"linear[-_ ]probe(?:[-_ ]accuracy)?", "linear_probe_accuracy"),
     Word("robust accuracy", r"(?:robust|adversarial)[-_ ]accuracy|accuracy under attack", "robust_accuracy"),
     Word("loss", r"(?:validation|val|test|cross[- ]entropy)[-_ ]?loss|cross[- ]entropy", "loss"),

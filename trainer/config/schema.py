@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, FiniteFloat, field_validator, model_
 
 from trainwright import PLATFORMS
 from trainwright.trainer.base.section import (
+    AnyMetric,
     Entry,
     ImpossibleError,
     NonNegativeFloat,
@@ -282,7 +283,7 @@ class TrainingConfig(Section):
     target_scaling: Literal["standardize", "log", "log1p"] | None = None
     """Of a number to predict: the loss sees targets of mean 0 and deviation 1, measured on the train split; metrics,
     predictions and exports keep the targets' units."""
-    metrics: list[Annotated[str | Entry, AfterValidator(with_arguments("metrics"))]] = Field(default_factory=list)
+    metrics: list[Annotated[AnyMetric, AfterValidator(with_arguments("metrics"))]] = Field(default_factory=list)
     task: TaskSection | None = None
     trainer: TrainerSection | None = None
     returns: Returns | None = None

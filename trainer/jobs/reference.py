@@ -16,7 +16,7 @@ import numpy as np
 
 from trainwright.trainer.clean_room.rows import Array, Column, Split, open_split
 from trainwright.trainer.data.plain_values import input_name
-from trainwright.trainer.jobs.own_metric import function_of, main
+from trainwright.trainer.jobs.apart import function_of, main
 
 SURE = 30.0
 """Logit of the class that is named, where a function names classes."""

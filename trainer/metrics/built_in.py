@@ -36,6 +36,8 @@ class Metric:
     """Whether it compares texts that the model writes: it then needs no outputs, and compute is never called."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
     """Lowest and highest value."""
+    episodes: int = 0
+    """How many it plays with the model, where it is compute(program, seed): it then needs no outputs."""
     minimize: bool = False
     """Whether lower is better."""
     classes: int | None = None
@@ -51,7 +53,7 @@ class Metric:
     @property
     def of_outputs(self) -> bool:
         """Whether it is computed from all outputs and targets, or sums over them."""
-        return self.of_loss is None and not self.of_texts
+        return self.of_loss is None and not self.of_texts and not self.episodes
 
 
 def predicted_classes(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -125,6 +127,7 @@ BUILT_IN: dict[str, Metric] = {
         *(_of_outputs(f"{name}_macro", CLASSES, SHARE) for name in ("precision", "recall")),
         *(_of_outputs(f"{name}_{of}", CLASSES, SHARE) for of in ("weighted", "micro") for name in PER_CLASS),
         *(_of_outputs(f"top_{most}_accuracy", ("classification",), SHARE, beyond=most) for most in (3, 5)),
+        *(_of_outputs(name, ("classification",), SHARE, beyond=2) for name in ("mrr", "ndcg_at_10")),
         _of_outputs("log_loss", CLASSES, POSITIVE, minimize=True),
         _of_outputs("brier", CLASSES, (0.0, 2.0), minimize=True),
         _of_outputs("calibration_error", CLASSES, SHARE, minimize=True),

@@ -78,7 +78,14 @@ class ModelSection(Section):
             ConfigurationError: a library is missing, or cannot build it.
             ValueError: an argument does not fit the data.
         """
-        return self._network()(around.shape, around.outputs, **{**self.model_dump(), **changed})
+        return self._made(around.shape, around.outputs, **{**self.model_dump(), **changed})
+
+    def _made(self, *args: Any, **options: Any) -> nn.Module:
+        """Return the network, which knows as `made_with` what it was called with: plain values."""
+        model: Any = self._network()(*args, **options)
+        model.made_with = {"args": list(args), "options": options}
+        result: nn.Module = model
+        return result
 
     def _network(self) -> Callable[..., nn.Module]:
         """Return the class of the network: called with the shape of an input, the number of outputs and arguments."""
@@ -123,7 +130,7 @@ class TabularSection(ModelSection):
     def build(self, around: Surroundings, **changed: Any) -> nn.Module:
         """Return the model; where the data have no groups of columns, each is a feature."""
         groups = around.splits.feature_groups or [1] * around.shape[0]
-        return self._network()(groups, around.outputs, **{**self.model_dump(), **changed})
+        return self._made(groups, around.outputs, **{**self.model_dump(), **changed})
 
 
 class TabularResnetArgs(TabularSection):

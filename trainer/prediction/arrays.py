@@ -18,6 +18,7 @@ class ArrayRows:
     """Samples of one shape, in the order of the file."""
 
     takes: ClassVar[str] = "NumPy files: .npy, or .npz with the model's inputs by name"
+    stdin: ClassVar[str] = ".npy"
 
     def __init__(self, schema: dict[str, Any], folder: Path) -> None:  # noqa: ARG002 - as of the others
         self.arrays: dict[str, dict[str, Any]] = schema["arrays"]

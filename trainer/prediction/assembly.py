@@ -9,12 +9,14 @@ import ast
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 PREDICT = "predict.py"
 HERE = "trainwright.trainer.prediction"
 DATA = "trainwright.trainer.data"
 TABLE, PICTURE, TEXT = f"{DATA}.table.transform", f"{DATA}.images.decoding", f"{DATA}.text.transform"
+JOINED, TURNS = f"{DATA}.text.joined", f"{DATA}.text.turns"
+TEXTS = (TEXT, f"{HERE}.fields", f"{HERE}.texts")
 
 
 class Part(NamedTuple):
@@ -32,7 +34,13 @@ class Part(NamedTuple):
 INPUTS = {
     "table": Part("TableRows", (TABLE, f"{HERE}.tables"), example="rows.csv"),
     "picture": Part("PictureRows", (PICTURE, f"{HERE}.pictures"), "pillow", "picture.png"),
-    "text": Part("TextRows", (TEXT, f"{HERE}.texts"), example='"some words"'),
+    "text": Part("TextRows", TEXTS, example='"some words"'),
+    "words": Part("WordRows", (*TEXTS, JOINED, f"{HERE}.words"), example='"some words"'),
+    "question": Part("QuestionRows", (*TEXTS, JOINED, f"{HERE}.questions"), example="questions.jsonl"),
+    "choices": Part("ChoiceRows", (*TEXTS, JOINED, f"{HERE}.choices"), example="questions.jsonl"),
+    "masked": Part("MaskedRows", (*TEXTS, f"{HERE}.masked"), example="texts.txt"),
+    "source": Part("SourceRows", (*TEXTS, f"{HERE}.prompts", f"{HERE}.sequences"), example='"some words"'),
+    "conversation": Part("ConversationRows", (*TEXTS, TURNS, f"{HERE}.conversations"), example='"some words"'),
     "series": Part("SeriesRows", (TABLE, f"{HERE}.tables", f"{HERE}.series"), example="rows.csv"),
     "prompt": Part("PromptRows", (TEXT, f"{HERE}.prompts"), example='"some words"'),
     "own": Part("OwnRows", (f"{HERE}.own",), example="INPUT"),
@@ -44,6 +52,11 @@ ANSWERS = {
     "numbers": Part("NumberAnswers", (f"{HERE}.numbers",)),
     "forecast": Part("ForecastAnswers", (f"{HERE}.forecasts",)),
     "written": Part("WrittenAnswers", (f"{HERE}.prompts",)),
+    "rewritten": Part("RewrittenAnswers", (f"{HERE}.prompts", f"{HERE}.sequences")),
+    "tags": Part("TagAnswers", (f"{HERE}.words",)),
+    "span": Part("SpanAnswers", (f"{HERE}.questions",)),
+    "choice": Part("ChoiceAnswers", (f"{HERE}.choices",)),
+    "filled": Part("FilledAnswers", (f"{HERE}.masked",)),
     "own": Part("OwnAnswers", (f"{HERE}.own",)),
     "mask": Part("MaskAnswers", (f"{HERE}.masks",), "pillow"),
 }
@@ -70,6 +83,45 @@ def assembled(given: str, answer: str, about: str) -> str:
     tail = f'    sys.exit(main({rows.kind}, {answers.kind}, __doc__ or "", sys.argv[1:]))'
     head = f'"""{about}"""\n\nfrom __future__ import annotations\n\n{_imports(trees)}'
     return f'{head}\n\n{bodies}\n\n\nif __name__ == "__main__":\n{tail}\n'
+
+
+def loading(kind: str, how: dict[str, Any], about: str) -> str:
+    """Return the text of load.py.
+
+    Args:
+        kind: name of a function of loading.py.
+        how: what it is given.
+        about: what it says of itself, for the head.
+    """
+    text = _source(f"{HERE}.loading")
+    tree = ast.parse(text)
+    (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == kind)
+    return (
+        f'"""{about}"""\n\nfrom __future__ import annotations\n\n{_imports([tree])}\n\nHOW = {how!r}\n\n\n'
+        f"{ast.get_source_segment(text, function)}\n\n\n"
+        f'def load(folder: str | Path = Path(__file__).parent) -> Any:\n    """Return the model."""\n'
+        f"    return {kind}(HOW, Path(folder))\n\n\n"
+        'if __name__ == "__main__":\n    sys.stdout.write(f"{load()}\\n")\n'
+    )
+
+
+def alone(module: str) -> str:
+    """Return the text of a module of ours with that of all modules of ours that it imports, in one."""
+    texts = [_source(name) for name in reversed(_with_ours(module))]
+    trees = [ast.parse(text) for text in texts]
+    bodies = "\n\n\n".join(_body(*one) for one in zip(texts, trees, strict=True))
+    (about, *_) = (ast.get_docstring(tree) for tree in reversed(trees))
+    return f'"""{about}"""\n\nfrom __future__ import annotations\n\n{_imports(trees)}\n\n{bodies}\n'
+
+
+def _with_ours(module: str) -> list[str]:
+    found = [module]
+    for name in found:
+        for node in ast.parse(_source(name)).body:
+            ours = node.module if isinstance(node, ast.ImportFrom) else None
+            if ours is not None and ours.startswith("trainwright") and ours not in found:
+                found.append(ours)
+    return found
 
 
 def _source(module: str) -> str:

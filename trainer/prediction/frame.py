@@ -7,7 +7,9 @@ import csv
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -57,6 +59,8 @@ class Rows(Protocol):
 
     takes: ClassVar[str]
     """What is given, for the help."""
+    stdin: ClassVar[str]
+    """How a file's name ends that holds what `-` reads from standard input; empty: its text is the argument itself."""
 
     def __init__(self, schema: dict[str, Any], folder: Path) -> None: ...
 
@@ -157,8 +161,13 @@ def probabilities(scores: Array, classes: int) -> Array:
     scores = scores.reshape(len(scores), -1)
     if scores.shape[1] == 1 and classes == 2:
         scores = np.concatenate([np.zeros_like(scores), scores], axis=1)
-    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+    return shares_of(scores)
+
+
+def shares_of(scores: Array) -> Array:
+    """Return probabilities of scores, (..., classes): softmax over the last axis."""
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
 
 
 def chosen(shares: Sequence[float], classes: Sequence[str]) -> dict[str, Any]:
@@ -178,7 +187,7 @@ def parser_of(rows: type[Rows], answers: type[Answers], about: str) -> argparse.
     parser = argparse.ArgumentParser(
         prog="predict.py", description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("input", nargs="+", metavar="INPUT", help=rows.takes)
+    parser.add_argument("input", nargs="+", metavar="INPUT", help=f"{rows.takes}; -: standard input")
     parser.add_argument("--json", action="store_true", help="print a JSON object for each input; else a CSV table")
     parser.add_argument("--outputs", type=Path, metavar="FILE.npy", help="write the program's outputs too")
     parser.add_argument("--inputs", type=Path, metavar="FILE.npz", help="write what the program is given too")
@@ -192,10 +201,12 @@ def main(rows: type[Rows], answers: type[Answers], about: str, arguments: Sequen
     given = parser_of(rows, answers, about).parse_args(arguments)
     folder = Path(__file__).resolve().parent
     schema = json.loads((folder / SCHEMA).read_text(encoding="utf-8"))
+    held = tempfile.TemporaryDirectory(prefix="predict-")
     try:
+        inputs = [read_stdin(rows.stdin, Path(held.name)) if one == "-" else one for one in given.input]
         program = Program(folder / schema["program"]["file"], schema["program"]["inputs"])
         answer, printer = answers(schema, folder, vars(given)), Printer(as_json=given.json)
-        kept = [_answered(program, answer, printer, batch) for batch in rows(schema, folder).batches(given.input)]
+        kept = [_answered(program, answer, printer, batch) for batch in rows(schema, folder).batches(inputs)]
         if not kept:
             raise WrongInputError("There is nothing to predict.", rows.takes)
         for path, values in ((given.outputs, [one for _, one in kept]), (given.inputs, [one for one, _ in kept])):
@@ -207,7 +218,33 @@ def main(rows: type[Rows], answers: type[Answers], about: str, arguments: Sequen
     except ImportError as problem:
         sys.stderr.write(f"{problem}. predict.py needs {schema['needs']}.\npip install {schema['needs']}\n")
         return WRONG_INPUT
+    finally:
+        held.cleanup()
     return 0
+
+
+def read_stdin(ending: str, folder: Path) -> str:
+    """Return the argument that standard input is: a file of this ending, or of JSON's where it holds that, or its text.
+
+    Raises WrongInputError where it is to be text, and is none.
+    """
+    content = sys.stdin.buffer.read()
+    if not ending:
+        try:
+            return content.decode("utf-8-sig").removesuffix("\n")
+        except UnicodeDecodeError as problem:
+            raise WrongInputError(f"-: it is no text in UTF-8 ({problem.reason}).", "Give text.") from None
+    if content.lstrip()[:1] in {b"{", b"["}:
+        try:
+            json.loads(content)
+            ending = ".json"
+        except ValueError:
+            with suppress(ValueError):
+                json.loads(content.lstrip().splitlines()[0])
+                ending = ".jsonl"
+    path = folder / f"stdin{ending}"
+    path.write_bytes(content)
+    return str(path)
 
 
 def _answered(program: Program, answers: Answers, printer: Printer, batch: Batch) -> tuple[Inputs, Array]:
@@ -220,14 +257,20 @@ def _answered(program: Program, answers: Answers, printer: Printer, batch: Batch
 def _write(path: Path, values: Iterable[Any]) -> None:
     """Write arrays of all batches: outputs as .npy, inputs by name as .npz; those of other shapes filled with zeros."""
     values = list(values)
-    if not isinstance(values[0], dict):
-        np.save(path, _joined(values))
-        return
-    arrays: dict[str, Any] = {name: _joined([one[name] for one in values]) for name in values[0]}
-    np.savez(path, **arrays)
+    try:
+        if not isinstance(values[0], dict):
+            np.save(path, stacked(values))
+            return
+        arrays: dict[str, Any] = {name: stacked([one[name] for one in values]) for name in values[0]}
+        np.savez(path, **arrays)
+    except OSError as problem:
+        raise WrongInputError(
+            f"{path}: {problem.strerror or problem}.", "Name a file in a folder that is there."
+        ) from None
 
 
-def _joined(arrays: Sequence[Array]) -> Array:
+def stacked(arrays: Sequence[Array]) -> Array:
+    """Return arrays (rows, ...) one behind the other, each filled with zeros to the largest size."""
     sizes = np.max([one.shape[1:] for one in arrays], axis=0, initial=0)
     wide = [np.pad(one, [(0, 0), *((0, int(most) - have) for most, have in zip(sizes, one.shape[1:], strict=True))])
             for one in arrays]  # fmt: skip
@@ -248,7 +291,8 @@ class Printer:
             sys.stdout.write(json.dumps(one, ensure_ascii=False, allow_nan=False, default=str) + "\n")
             return
         for line in lines:
-            cells = {**sample.place, **line, "note": "; ".join(sample.notes)}
+            cells = {**sample.place, **line}
+            cells["note_of_prediction" if "note" in cells else "note"] = "; ".join(sample.notes)
             if self.table is None:
                 self.table = csv.DictWriter(sys.stdout, list(cells), restval="", extrasaction="ignore")
                 self.table.writeheader()

@@ -16,7 +16,7 @@ from trainwright.trainer.prediction.frame import Array, Batch, Inputs, Option, P
 def shipped_function(entry: str, folder: Path) -> Any:
     """Return the function that `file.py:name` names below a folder, whose files it may import."""
     place, _, name = entry.partition(":")
-    sys.path.insert(0, str((folder / place).parent))
+    sys.path[:0] = [str((folder / place).parent), str(folder / Path(place).parts[0])]
     spec = importlib.util.spec_from_file_location(Path(place).stem, folder / place)
     if spec is None or spec.loader is None:
         raise WrongInputError(f"{place} is no file of Python.", "Take the folder as it was released.")
@@ -30,6 +30,7 @@ class OwnRows:
     """Inputs that the user's `prepare` turns into a sample each."""
 
     takes: ClassVar[str] = "inputs as the user's prepare takes them: each argument is one"
+    stdin: ClassVar[str] = ""
 
     def __init__(self, schema: dict[str, Any], folder: Path) -> None:
         self.names = schema["program"]["inputs"]

@@ -19,6 +19,7 @@ class PictureRows:
     """Pictures, turned upright and scaled as in training."""
 
     takes: ClassVar[str] = "picture files, or folders of them"
+    stdin: ClassVar[str] = ".png"
 
     def __init__(self, schema: dict[str, Any], folder: Path) -> None:  # noqa: ARG002 - as of the others
         options = schema["pictures"]
@@ -41,6 +42,8 @@ class PictureRows:
         return found
 
     def _read(self, file: Path) -> tuple[Sample, Any]:
+        if not file.is_file():
+            raise WrongInputError(f"{file}: there is no such file.", f"Name {self.takes}.")
         try:
             seen = header(str(file))
             pixels = decode(str(file), size=self.size, channels=self.channels)

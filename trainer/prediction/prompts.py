@@ -19,6 +19,7 @@ class PromptRows:
     """Beginnings of texts, one by one."""
 
     takes: ClassVar[str] = "beginnings of texts"
+    stdin: ClassVar[str] = ""
 
     def __init__(self, schema: dict[str, Any], folder: Path) -> None:
         self.encode, self.seen = encoder(schema["text"], folder), schema["text"]["block_size"]
@@ -52,12 +53,14 @@ class WrittenAnswers:
         prompt, seen = inputs["input_ids"][0].tolist(), self.text["block_size"]
         first = finite(next_scores(program, prompt, seen)[None], samples)
         draw = np.random.default_rng(self.given["seed"])
+        stop = self.text.get("stop")
         written, ended = write_on(
             lambda tokens: chosen_token(next_scores(program, tokens, seen), self.given["temperature"], draw),
             prompt, set(self.text["ends"]), self.given["tokens"],
+            lambda tokens: "answer" if stop and stop in text_after(self.decode, prompt, tokens[-KEPT:]) else None,
         )  # fmt: skip
         text = text_after(self.decode, prompt, written).removesuffix("\ufffd")  # half a character
-        return [{"text": text, "tokens": len(written), "ended": ended}], first
+        return [{"text": text.partition(stop)[0] if stop else text, "tokens": len(written), "ended": ended}], first
 
     def flat(self, answer: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the text."""

@@ -17,6 +17,7 @@ class SeriesRows:
     """The last rows of each series, the oldest first."""
 
     takes: ClassVar[str] = "files of rows in order of time (CSV, .jsonl): the last ones of each series are read"
+    stdin: ClassVar[str] = ".csv"
 
     def __init__(self, schema: dict[str, Any], folder: Path) -> None:  # noqa: ARG002 - as of the others
         self.schema, self.options = schema, schema["series"]

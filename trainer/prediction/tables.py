@@ -17,12 +17,15 @@ from trainwright.trainer.prediction.frame import Batch, Sample, WrongInputError
 
 AT_ONCE = 1024
 DELIMITERS = (",", ";", "\t", "|")
+OF_OTHERS = frozenset({".parquet", ".xlsx", ".xls", ".ods", ".arrow", ".feather", ".orc", ".sqlite", ".db"})
+"""Endings of tables that are no text."""
 
 
 class TableRows:
     """Rows of a table. Columns that the model does not take name the row among the answers."""
 
     takes: ClassVar[str] = "a file of rows (CSV with any delimiter, .jsonl, .json), or one row as JSON"
+    stdin: ClassVar[str] = ".csv"
 
     def __init__(self, schema: dict[str, Any], folder: Path) -> None:  # noqa: ARG002 - as of the others
         self.schema, self.columns = schema, schema["columns"]
@@ -52,6 +55,8 @@ class TableRows:
 def guarded(argument: str, schema: dict[str, Any]) -> Iterator[None]:
     """Raise WrongInputError for what is no file of the model's rows."""
     columns = ", ".join(column["name"] for column in schema["columns"])
+    if Path(argument).suffix.lower() in OF_OTHERS:
+        raise WrongInputError(f"{argument[:60]}: it is no CSV and no JSON.", "Save its rows as CSV in UTF-8.")
     try:
         yield
         return
@@ -61,7 +66,7 @@ def guarded(argument: str, schema: dict[str, Any]) -> Iterator[None]:
         what, remedy = problem.strerror or str(problem), "Name a file of rows, or give one row as JSON."
     except (ValueError, csv.Error, *TORN) as problem:
         what, remedy = str(problem), f"Correct it; the model takes the columns {columns}."
-    raise WrongInputError(f"{argument[:60]}: {what}.", remedy)
+    raise WrongInputError(f"{argument[:60] or 'an empty argument'}: {what}.", remedy)
 
 
 def read_any(argument: str, schema: dict[str, Any]) -> Iterator[Row]:

@@ -72,6 +72,19 @@ class Skew(Recorded):
     passed: bool = False
 
 
+class Loaded(Recorded):
+    """The shipped load.py, whose model was compared with the trained one."""
+
+    kind: str | None = None
+    """How it makes the model; None: there is no load.py."""
+    needs: str = ""
+    problem: str | None = None
+    """Why there is none."""
+    rows_compared: int = 0
+    max_abs_difference: float | None = None
+    tolerance: float | None = None
+
+
 class Safetensors(Recorded):
     """The file of weights, read back."""
 
@@ -128,6 +141,8 @@ class Export(Part, file="export"):
     onnx: Onnx | None = None
     skew: Skew | None = None
     """Of the folder's predict.py; None: it was not there, or there was no raw input to compare."""
+    loaded: Loaded | None = None
+    """None of earlier versions, and where nothing could be called."""
     latency_ms: dict[str, float] | None = None
     files: dict[str, dict[str, Any]] = {}
     """{bytes, digest} by name in the folder."""

@@ -6,6 +6,8 @@ import importlib
 import importlib.util
 import inspect
 import sys
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -165,6 +167,11 @@ def call_entry(function: Any, args: dict[str, Any], what: str, code_root: Path, 
         pass  # no signature to check (a callable written in C)
     with user_code(what, code_root):
         return function(*given, **args)
+
+
+def with_arguments(function: Any, args: Mapping[str, Any]) -> Any:
+    """Return a callable with an entry's arguments."""
+    return partial(function, **args) if args else function
 
 
 def require_parameters(function: Any, what: str, *given: str) -> None:

@@ -38,10 +38,17 @@ def test_the_share_by_which_a_value_is_worse(value: float, reference: float, dir
 @pytest.mark.parametrize(("value", "status"), [(0.95, "passed"), (0.855, "passed"), (0.84, "failed"), (None, "failed")])
 def test_a_final_run_that_fell_behind_the_baseline_is_refused_with_both_values(value: Any, status: str) -> None:
     def run(name: str, best: float | None) -> Any:
-        return SimpleNamespace(id=name, best_value=lambda metric: best, row=SimpleNamespace(config_digest="tuned"))
+        return SimpleNamespace(
+            id=name, best_value=lambda metric: best, row=SimpleNamespace(config_digest="tuned"), is_complete=True,
+            certified=lambda split: {"accuracy": best}, evaluation=evaluation,
+        )  # fmt: skip
 
+    record: dict[str, Any] = {"rows": 100, "intervals": {"accuracy": [0.78, 0.91]}}
+    evaluation = SimpleNamespace(splits={"validation": record})
     evidence: Any = SimpleNamespace(
         goal_metric="accuracy",
+        goal={"direction": "maximize"},
+        export=None,
         project=SimpleNamespace(goal={"direction": "maximize"}),
         baseline=run("baseline-1", 0.9),
         final=run("final-1", value),
@@ -70,6 +77,10 @@ def test_a_final_run_that_fell_behind_the_baseline_is_refused_with_both_values(v
         again = drift_bounded(evidence, line).next
         assert again is not None
         assert (again.tool, again.arguments) == ("compare_runs", {"run_ids": ["baseline-1", "final-1"]})
+        record["episodes"] = {"accuracy": {"count": 100, "drawn": 1}}
+        assert drift_bounded(evidence, line).status == "passed", "the baseline's episodes were others"
+        record["intervals"] = {"accuracy": [0.78, 0.89]}
+        assert drift_bounded(evidence, line).status == "failed"
 
 
 @pytest.mark.requirement("PIPE-3", "GATE-2")

@@ -81,7 +81,7 @@ def test_a_bare_precision_is_answered_with_all_that_it_could_be(tmp_path: Path) 
     workspace.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_released_models_figures_are_scikit_learns_on_its_outputs(tmp_path: Path) -> None:
     cells, benign = load_breast_cancer(return_X_y=True)
     (tmp_path / "code").mkdir()

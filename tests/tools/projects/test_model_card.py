@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -79,6 +80,23 @@ def test_the_cards_first_number_is_certified_and_its_command_prints_it(
     assert metrics["test"]["metrics"].items() >= found["certified"]["test"].items() - {("rows", 30)}
     assert not (model / "rows").exists()
     assert sorted(model.rglob("*")) == before, "evaluating it has changed the signed folder"
+
+
+@pytest.mark.requirement("CKPT-5", "PHASE-6")
+def test_every_line_of_the_cards_use_runs_in_a_copy_of_the_folder(at: At, tmp_path: Path) -> None:
+    model = at("finished").project_folder(NAME) / "final_model"
+    shutil.copytree(model, alone := tmp_path / "alone")
+    use = (model / "README.md").read_text(encoding="utf-8").partition("## Use")[2].partition("## Files")[0]
+    lines = [line for block in use.split("```console\n")[1:] for line in block.partition("```")[0].splitlines()]
+    assert any("predict.py" in line for line in lines)
+    assert "python load.py" in lines
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    for line in lines:
+        command = ["bash", "-c", line.replace("python", sys.executable, 1)]
+        done = subprocess.run(command, cwd=alone, capture_output=True, text=True, check=False, env=environment)
+        assert done.returncode == 0, (line, done.stderr)
+        assert ("load" not in line) == done.stdout.startswith(("{", "row")), done.stdout
+    assert "On 30 held-out rows its outputs were the model's, to 0.0e+00" in use
 
 
 @pytest.mark.requirement("PIPE-3", "PHASE-6")

@@ -194,6 +194,7 @@ def test_of_several_columns_those_that_are_not_predicted_are_left_out_and_a_fore
         ("predict sold, do not split by day, MAE of 9", "shops.csv", None, "'sold' is what the sentence wants"),
         ("predict sold, split by shop, MAE of 9", "shops.csv", {"by": "group", "group": "shop"}, "stay in one split"),
         ("predict survived, split by sex, AUC 0.8", "titanic.csv", None, "not split by 'sex', of which there are 2"),
+        ("predict state, accuracy of 0.75", "clips.csv", None, "'machine' has 50 values in 400 rows: where the model"),
     ],
 )
 def test_a_split_that_is_asked_for_is_by_time_or_by_group_or_said_not_to_be(sentence, data, split, said):
@@ -333,3 +334,22 @@ def test_a_horizon_without_a_series_is_asked_about_and_a_named_task_is_no_foreca
 def test_folds_are_advised_before_any_result_where_little_is_left_to_measure_by(sentence, data, says):
     advice = [one for one in plan_of(sentence, data).assumed if "data.split.folds 5" in one]
     assert [one.partition(",")[0] for one in advice] == says
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence", "target"),
+    [
+        (("level", "level4"), "predict level4 from the rest", "level4"),
+        (("method", "method2"), "predict method2 from the rest", "method2"),
+        (("ranks", "rank"), "predict rank from the rest", "rank"),
+        (("p95", "P95"), "predict P95 from the rest", "P95"),
+        (("", "kind"), "which kind is it?", "kind"),
+        (("y", "id"), "predict id from the rest", "id"),
+    ],
+)
+def test_the_column_that_is_named_as_it_is_written_comes_before_those_that_are_alike(names, sentence, target):
+    columns = {"data": {"rows": 90, "columns": [
+        {"name": name, "kind": "category", "different": 5, "rows": 90, "nulls": 0} for name in names
+    ]}}  # fmt: skip
+    reading = read_task(read_request(intent=f"{sentence}, accuracy of 0.8", data="x.csv"), columns)
+    assert reading.target == target

@@ -104,11 +104,14 @@ def test_metrics_of_probabilities_are_those_of_the_field(seed: int, rows: int, s
     counted[0] = True
     chances, true = torch.softmax(torch.tensor(outputs), 1).numpy()[counted], targets[counted]
     labels = np.arange(size)
+    ahead = outputs[counted] + 1e-9 * labels  # of equal scores the last is first, as in top_k_accuracy_score
     wanted = {
         "log_loss": known.log_loss(true, chances, labels=labels),
         "brier": known.brier_score_loss(true, chances, labels=labels, scale_by_half=False),
         "top_3_accuracy": known.top_k_accuracy_score(true, outputs[counted], k=3, labels=labels),
         "top_5_accuracy": known.top_k_accuracy_score(true, outputs[counted], k=5, labels=labels),
+        "mrr": known.label_ranking_average_precision_score(np.eye(size)[true], ahead),
+        "ndcg_at_10": known.ndcg_score(np.eye(size)[true], ahead, k=10, ignore_ties=True),
         "calibration_error": multiclass_calibration_error(
             torch.tensor(chances), torch.tensor(true), num_classes=size, n_bins=15
         ).item(),
@@ -119,6 +122,8 @@ def test_metrics_of_probabilities_are_those_of_the_field(seed: int, rows: int, s
         assert found == pytest.approx(wanted, rel=1e-6)
     with pytest.raises(ValueError, match="of 3 classes the 3 likeliest are all"):
         metrics.compute("top_3_accuracy", outputs[:, :3], targets % 3)
+    with pytest.raises(ValueError, match="of 2 classes the 2 likeliest are all"):
+        metrics.compute("mrr", outputs[:, :2], targets % 2)
 
 
 @random
@@ -293,7 +298,14 @@ def test_ignored_tokens_and_pixels_do_not_count(seed: int, shape: tuple[int, ...
     by_last = draws.normal(size=(*shape, 4))
     outputs = by_last if len(shape) == 2 else np.moveaxis(by_last, -1, 1)
     counted = targets != -100
-    for name in {*counts.OF_COUNTS, "log_loss", "brier", "calibration_error", "top_3_accuracy"} - counts.OF_ONE_CLASS:
+    for name in {
+        *counts.OF_COUNTS,
+        "log_loss",
+        "brier",
+        "calibration_error",
+        "top_3_accuracy",
+        "mrr",
+    } - counts.OF_ONE_CLASS:
         plain = metrics.compute(name, by_last[counted], targets[counted]) if counted.any() else math.nan
         assert metrics.compute(name, outputs, targets) == pytest.approx(plain, nan_ok=True)
 

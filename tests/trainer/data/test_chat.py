@@ -18,7 +18,8 @@ from trainwright.trainer.data.sources import load_source, open_source
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import IGNORED
 from trainwright.trainer.data.text.blocks import TokenBlocks
-from trainwright.trainer.data.text.chat import messages_of, rendered_plainly
+from trainwright.trainer.data.text.chat import messages_of
+from trainwright.trainer.data.text.turns import rendered_plainly
 from trainwright.trainer.engine.loop import take_step
 from trainwright.trainer.evidence.data import data_evidence
 

@@ -24,6 +24,7 @@ from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.sources import SOURCES
 from trainwright.trainer.data.sources.text_files import find_files
 from trainwright.trainer.data.table import transform
+from trainwright.trainer.data.table.infer import infer
 from trainwright.trainer.evidence.data import data_evidence
 from trainwright.trainer.jobs.export.predict import known_categories
 from trainwright.trainer.run import RunKind
@@ -62,6 +63,8 @@ def test_the_kind_of_every_column_is_inferred_with_its_reason_and_can_be_said(tm
         "premium": "boolean", "note": "text",
     }  # fmt: skip
     assert "identifier: 200 of 200" in loaded.schema.columns[0].reason
+    numbered = infer("", [str(row) for row in range(200)], named=False)  # the index that pandas and R write
+    assert (numbered.kind, infer("", ["1", "1", "2"] * 70, named=False).kind) == ("ignore", "number")
     assert all(column.reason for column in loaded.schema.columns)
     evidence = data_evidence(from_loaded(loaded, SplitSection(), source="csv"), tmp_path)
     assert evidence.columns is not None

@@ -25,7 +25,8 @@ from trainwright.trainer.data.table.schema import Column, TableSchema
 from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.jobs.export.own_functions import ship_function
 from trainwright.trainer.jobs.export.predict import _add_ranges, predict_text, use_lines
-from trainwright.trainer.jobs.export.proof import answered, raw_inputs_of, wrong_answer
+from trainwright.trainer.jobs.export.proof import answered, wrong_answer
+from trainwright.trainer.jobs.export.raw_inputs import raw_inputs_of
 from trainwright.trainer.prediction.assembly import ANSWERS, INPUTS, assembled
 from trainwright.trainer.prediction.prompts import write_on
 from trainwright.trainer.prediction.series import times_after

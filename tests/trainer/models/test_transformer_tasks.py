@@ -56,6 +56,8 @@ def test_each_task_learns_and_is_read_back(case: Case, root: Path, make_run: Any
     assert work(export) == 0, export.log.read_text()[-3000:]
     found = export.evidence("export")
     assert found["library"]["max_abs_difference"] <= 1e-4
+    assert found["loaded"]["kind"] == "from_library", found["loaded"]
+    assert not leaves or found["skew"]["rows_compared"] >= 1
     assert {"transformers/config.json", "transformers/model.safetensors"} <= set(found["files"])
     assert ("transformers/tokenizer.json" in found["files"]) == ("tokenizer" in values["data"].get("args", {}))
     session = open_session(values)

@@ -50,7 +50,8 @@ def test_an_example_trains_as_it_is_printed(example: Any, tmp_path: Path, make_r
     assert status.state is RunState.COMPLETED
     assert status.step > 0
     measured = run.metrics().keys()
-    assert {f"validation/{name.split(':')[-1]}" for name in values.get("metrics", ())} <= set(measured)
+    named = [one if isinstance(one, str) else one["use"] for one in values.get("metrics", ())]
+    assert {f"validation/{name.split(':')[-1]}" for name in named} <= set(measured)
 
 
 def test_every_key_that_a_task_may_return_is_explained() -> None:

@@ -1,7 +1,9 @@
 """Groups: a column such as a patient's id whose rows lie in several splits, and that gives the target away.
 
 An id is told from a number by its order, which means nothing: rows with the same id predict a held-out row's target,
-and rows with neighbouring ids do not. It is told from a category by its many values with few rows each.
+and rows with neighbouring ids do not. A number that is not named as an id must number something: its rows have a
+property in common, each value has as many rows, or none is left out. An id is told from a category by its many values
+with few rows each.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ PARTED = 0.3
 LEAST_POWER = 0.08
 """Of the group alone, beyond that of neighbouring ids."""
 SHUFFLES = 40
+MOSTLY = 0.8
+"""Share of the groups in which a property of theirs has one value, and of those that have the most frequent size."""
 NAMED = re.compile(
     r"(^|_|\b)(id|ids|uid|uuid|key|patient|subject|user|customer|client|account|person|session|device|group|household|"
     r"speaker|author|store|machine|sensor|site|family|donor|participant|case)(_|\b|$|id|no|nr|number)",
@@ -42,7 +46,8 @@ def find(table: LeakTable) -> list[Finding]:
 
 
 def _finding(table: LeakTable, target: Target, column: Column) -> Finding | None:
-    if not _may_be_groups(column):
+    is_named = NAMED.search(column.name) is not None
+    if not _may_be_groups(column) or not (is_named or column.kind == "category" or _numbers_something(table, column)):
         return None
     held_out = np.flatnonzero(table.held_out & (column.codes >= 0))
     trained = np.unique(column.codes[table.train])
@@ -50,7 +55,7 @@ def _finding(table: LeakTable, target: Target, column: Column) -> Finding | None
     if len(parted) < max(5, PARTED * len(held_out)):
         return None
     own = power_of(_by_group(column.codes, target, table.train, parted), target, parted)
-    beside = _beside(column, target, table.train, parted)
+    beside = 0.0 if is_named else _beside(column, target, table.train, parted)
     by_chance = _by_chance(column.codes, target, table.train, parted)
     if own - max(beside, 0.0) < LEAST_POWER or own <= by_chance:
         return None
@@ -77,6 +82,34 @@ def _may_be_groups(column: Column) -> bool:
     size = len(there) / column.distinct
     most = ROWS_OF_GROUP[1] if NAMED.search(column.name) else FEW_ROWS
     return ROWS_OF_GROUP[0] <= size <= most
+
+
+def _numbers_something(table: LeakTable, column: Column) -> bool:
+    """Return whether each value of a number names a thing: a measurement has gaps, uneven counts and no properties."""
+    there = np.flatnonzero(column.codes >= 0)
+    codes = column.codes[there]
+    sizes = np.bincount(codes)
+    values = column.values[there]
+    if np.mean(sizes == np.bincount(sizes).argmax()) >= MOSTLY or np.ptp(values) + 1 == len(sizes):
+        return True
+    generator = np.random.default_rng(0)
+    for other in table.columns:
+        if other is column or other.distinct < 2 or other.missing.any():
+            continue
+        found = other.codes[there]
+        by_chance = _of_one_value(codes, generator.permutation(found), sizes)
+        if _of_one_value(codes, found, sizes) >= MOSTLY > 0.5 + by_chance / 2:
+            return True
+    return False
+
+
+def _of_one_value(codes: Array, values: Array, sizes: Array) -> float:
+    """Return in which share of the groups of several rows these have one value."""
+    least, most = np.full(len(sizes), np.inf), np.full(len(sizes), -np.inf)
+    np.minimum.at(least, codes, values)
+    np.maximum.at(most, codes, values)
+    several = sizes > 1
+    return float((least == most)[several].mean()) if several.any() else 0.0
 
 
 def _by_group(codes: Array, target: Target, train: Array, asked: Array) -> Array:

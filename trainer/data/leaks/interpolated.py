@@ -26,6 +26,8 @@ LEAST_ROWS = 6
 MOST_ROWS = 2500
 COPIED = 0.06
 """Share of the train rows that are copies of another one."""
+TIMES_AS_OFTEN = 8.0
+"""Copies a row of the class that was made more frequent, in those of the others, which nobody copies."""
 
 Array = np.ndarray[Any, Any]
 
@@ -108,7 +110,9 @@ def _copied(table: LeakTable, target: Target) -> list[Finding]:
     rare = int((shares / np.maximum(kept, 1)).argmax())
     if kept[rare] == kept.max():
         return []  # nobody makes the most frequent class more frequent
-    if shares[rare] / max(kept[rare], 1) < 2 * (shares.sum() - shares[rare]) / max(kept.sum() - kept[rare], 1):
+    if shares[rare] / max(kept[rare], 1) < TIMES_AS_OFTEN * (shares.sum() - shares[rare]) / max(
+        kept.sum() - kept[rare], 1
+    ):
         return []  # of every class alike: duplicates, which are another finding
     return [
         Finding(

@@ -130,7 +130,7 @@ class LeakTable:
         columns = [column for name in rows.columns if (column := _column(rows[name])) is not None and name != target]
         return cls(
             [column for column in columns if column.name not in {PLACE, "__split"}],
-            None if target is None else _target(rows[target]),
+            None if target is None or rows[target].n_unique() < 2 else _target(rows[target]),  # one value tells nothing
             rows["__split"].to_numpy(),
             rows[PLACE].to_numpy(),
             total,

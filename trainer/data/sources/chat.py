@@ -35,7 +35,7 @@ class Chat(RowFiles):
 
     def load(self, code_root: Path, split: SplitSection) -> Splits:
         """Return splits of token blocks whose targets are the assistant's tokens alone."""
-        from trainwright.trainer.data.text.chat import chat_splits
+        from trainwright.trainer.data.text.conversations import chat_splits
 
         files, rows = self.rows(code_root)
         tokenizer = find_tokenizer(self.tokenizer, code_root)
@@ -53,7 +53,8 @@ class Chat(RowFiles):
         """Return one row for each conversation: its text as the built-in tokenizers render it, and its messages."""
         import polars as pl
 
-        from trainwright.trainer.data.text.chat import messages_of, rendered_plainly
+        from trainwright.trainer.data.text.chat import messages_of
+        from trainwright.trainer.data.text.turns import rendered_plainly
 
         found = [messages_of(row, lambda place=place: place) for place, row in self.rows(code_root)[1]]  # type: ignore[misc]
         texts = ["".join(text for text, _ in rendered_plainly(messages)) for messages in found]

@@ -24,7 +24,9 @@ EXACT, BEYOND = 2.0**24, 1e19
 """Whole numbers up to which float32 has each, and beyond which they are amounts rather than names."""
 FEW_ROWS = 20
 """Values from which all of them differing says something."""
-NAMED_ID = re.compile(r"^column_\d+$|^Unnamed|(^|[_\s-])(id|uuid|guid|index|key)$|^(id|uuid|guid)[_\s-]|[a-z](Id|ID)$")
+NAMED_ID = re.compile(
+    r"^\s*$|^column_\d+$|^Unnamed|(^|[_\s-])(id|uuid|guid|index|key)$|^(id|uuid|guid)[_\s-]|[a-z](Id|ID)$"
+)
 CODE = re.compile(r"^0\d{3,}$", re.MULTILINE)
 SMALL = re.compile(r"[-+]?\d{1,3}")
 THREE = re.compile(r"[-+]?[1-9]\d{0,2}\.\d{3}")

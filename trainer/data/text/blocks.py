@@ -11,7 +11,8 @@ from torch import Tensor
 
 from trainwright.trainer.data.tensors import IGNORED, InMemory
 from trainwright.trainer.data.text.tokenizers import Tokenizer
-from trainwright.trainer.data.text.tokens import Pieces, tokenized
+from trainwright.trainer.data.text.tokens import tokenized
+from trainwright.trainer.data.text.turns import Pieces
 
 
 @dataclass(eq=False)

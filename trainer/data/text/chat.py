@@ -4,30 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.data.fingerprint import sample_digest
-from trainwright.trainer.data.sections import SplitSection
-from trainwright.trainer.data.splits import Splits, split_indices
-from trainwright.trainer.data.text.language import splits_of_blocks
-from trainwright.trainer.data.text.row_splits import keys_of
-from trainwright.trainer.data.text.tokenizers import LibraryTokenizer, build_tokenizer
-from trainwright.trainer.data.text.tokens import Pieces
+from trainwright.trainer.data.text.tokenizers import LibraryTokenizer
+from trainwright.trainer.data.text.turns import ROLES, Message, Pieces, pieces_of
 
-ROLES = {
-    "system": "system", "developer": "system", "user": "user", "human": "user", "prompter": "user",
-    "assistant": "assistant", "gpt": "assistant", "model": "assistant", "bot": "assistant", "chatgpt": "assistant",
-    "tool": "tool", "function": "tool", "observation": "tool", "ipython": "tool",
-}  # fmt: skip
-"""Names of who speaks in the field's data sets, and the role of each."""
-END = "<|end|>\n"
 PLAIN_TEMPLATE = "<|ROLE|>\nCONTENT<|end|>\n"
 """Of each message, for the built-in tokenizers, which have no template of their own."""
 
-Message = dict[str, Any]
 Where = Callable[[], str]
 """A row's place, for messages: `chats.jsonl line 3`."""
 
@@ -96,15 +81,6 @@ def _text_of(parts: list[Any]) -> str | None:
     return "".join(texts) if all(isinstance(text, str) for text in texts) else None  # type: ignore[arg-type]
 
 
-def rendered_plainly(messages: Sequence[Message]) -> Pieces:
-    """Return a conversation as the built-in tokenizers render it: PLAIN_TEMPLATE for each message."""
-    pieces: list[tuple[str, bool]] = []
-    for message in messages:
-        is_target = message["role"] == "assistant"
-        pieces += [(f"<|{message['role']}|>\n", False), (f"{message['content']}{END}", is_target)]
-    return _merged(pieces)
-
-
 def rendered_by(tokenizer: LibraryTokenizer, messages: Sequence[Message], where: Where) -> Pieces:
     """Return a conversation as a tokenizer's own chat template renders it.
 
@@ -122,87 +98,20 @@ def rendered_by(tokenizer: LibraryTokenizer, messages: Sequence[Message], where:
             "`tokenizer: bytes`.",
         )
 
-    def render(upto: int, *, invites: bool) -> str:
+    def render(said: Sequence[Message], invites: bool) -> str:
         try:
-            said = list(messages[:upto])
-            return str(tokenizer.inner.apply_chat_template(said, tokenize=False, add_generation_prompt=invites))
+            return str(tokenizer.inner.apply_chat_template(list(said), tokenize=False, add_generation_prompt=invites))
         except Exception as error:  # noqa: BLE001 - a template raises what it likes
             raise DataError(
                 f"{where()}: the template of {tokenizer.folder.name} refuses the conversation: {str(error)[:160]}.",
                 remedy="Correct the row (many templates want user and assistant in turn), or drop it.",
             ) from None
 
-    pieces, done = [], ""
-    for number, message in enumerate(messages):
-        if message["role"] != "assistant":
-            continue
-        before, after = render(number, invites=True), render(number + 1, invites=False)
-        if not (before.startswith(done) and after.startswith(before)):
-            raise DataError(
-                f"{where()}, message {number + 1}: the chat template of {tokenizer.folder.name} renders what comes "
-                "before an answer otherwise once the answer follows, so where the answer begins is not known.",
-                remedy="Keep one answer for each row, or use a template that only adds text at the end.",
-            )
-        pieces += [(before[len(done) :], False), (after[len(before) :], True)]
-        done = after
-    return _merged(pieces)
-
-
-def _merged(pieces: Sequence[tuple[str, bool]]) -> Pieces:
-    """Return the pieces with neighbours of one kind joined: text is tokenized in as few pieces as can be."""
-    found: list[tuple[str, bool]] = []
-    for text, counts in pieces:
-        if found and found[-1][1] == counts:
-            found[-1] = (found[-1][0] + text, counts)
-        elif text:
-            found.append((text, counts))
-    return found
-
-
-# Splits of conversations: divided before anything is measured on them, with the assistant's tokens as targets.
-
-
-def chat_splits(
-    rows: Sequence[tuple[str, dict[str, Any]]],
-    section: SplitSection,
-    *,
-    source: str,
-    tokenizer: str | Path,
-    block_size: int,
-    files: list[Path],
-    is_packed: bool = False,
-) -> Splits:
-    """Return splits of blocks of conversations; equal ones go to the same split.
-
-    Args:
-        rows: of each, its place and its columns.
-
-    Raises:
-        DataError: a row holds no conversation that can be rendered, or there is too little text for the split.
-    """
-    library = LibraryTokenizer(tokenizer) if isinstance(tokenizer, Path) else None
-    documents = [_rendered(place, row, library) for place, row in rows]
-    digests = [sample_digest("".join(text for text, _ in pieces)) for pieces in documents]
-    chosen = split_indices(digests, None, section, keys_of(rows, section))
-    parts = {name: [documents[row] for row in found] for name, found in chosen.items() if len(found)}
-    if library is None:
-        made = build_tokenizer(tokenizer, ["".join(text for text, _ in pieces) for pieces in parts["train"]])
-    else:
-        made = library
-    template = PLAIN_TEMPLATE if library is None else digest_bytes(str(library.inner.chat_template).encode())
-    return splits_of_blocks(
-        parts,
-        made,
-        section,
-        source=source,
-        block_size=block_size,
-        way="document",
-        files=files,
-        chat_template=template,
-        is_packed=is_packed,
-    )
-
-
-def _rendered(place: str, row: dict[str, Any], library: LibraryTokenizer | None) -> Pieces:
-    messages = messages_of(row, lambda: place)
-    return rendered_plainly(messages) if library is None else rendered_by(library, messages, lambda: place)
+    try:
+        return pieces_of(messages, render)
+    except ValueError as error:
+        raise DataError(
+            f"{where()}, message {error}: the chat template of {tokenizer.folder.name} renders what comes "
+            "before an answer otherwise once the answer follows, so where the answer begins is not known.",
+            remedy="Keep one answer for each row, or use a template that only adds text at the end.",
+        ) from None

@@ -17,7 +17,8 @@ from torch.utils.data import Dataset
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.tensors import IGNORED
 from trainwright.trainer.data.text.tokenizers import LibraryTokenizer, Tokenizer
-from trainwright.trainer.data.text.tokens import Pieces, tokenized
+from trainwright.trainer.data.text.tokens import tokenized
+from trainwright.trainer.data.text.turns import Pieces
 
 MASKED, REPLACED = 0.8, 0.1
 """Of the chosen tokens: how many become the mask, and how many another token."""

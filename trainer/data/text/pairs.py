@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.data.text.row_splits import Ragged, with_mask
-from trainwright.trainer.data.text.tokenizers import BOUNDARY, LibraryTokenizer, Tokenizer
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Tokens of two texts, or of the first and a part of the second."""
-
-    tokens: list[int]
-    kinds: list[int]
-    """0 for the first text's tokens, 1 for the second's."""
-    places: list[tuple[int, int] | None]
-    """Of each token of the second text its characters there, from and to; None for all others."""
+from trainwright.trainer.data.text.encoded import Ragged, with_mask
+from trainwright.trainer.data.text.joined import Pair, pair_by_character
+from trainwright.trainer.data.text.tokenizers import LibraryTokenizer, Tokenizer
 
 
 def encode_pair(tokenizer: Tokenizer, first: str, second: str, max_length: int, stride: int) -> list[Pair]:
@@ -30,7 +19,7 @@ def encode_pair(tokenizer: Tokenizer, first: str, second: str, max_length: int, 
     try:
         if isinstance(tokenizer, LibraryTokenizer):
             return _by_library(tokenizer, first, second, max_length, stride)
-        return _by_character(tokenizer, first, second, max_length, stride)
+        return pair_by_character(lambda text: tokenizer.encode(text).tolist(), first, second, max_length, stride)
     except DataError:
         raise
     except Exception as error:  # the library's, of many kinds
@@ -56,26 +45,6 @@ def _by_library(tokenizer: LibraryTokenizer, first: str, second: str, max_length
         texts, offsets = encoded.sequence_ids(part), encoded["offset_mapping"][part]
         places = [tuple(each) if text == 1 else None for text, each in zip(texts, offsets, strict=True)]
         found.append(Pair(list(tokens), list(encoded["token_type_ids"][part]), places))
-    return found
-
-
-def _by_character(tokenizer: Tokenizer, first: str, second: str, max_length: int, stride: int) -> list[Pair]:
-    head = [BOUNDARY, *tokenizer.encode(first).tolist(), BOUNDARY]
-    numbers: list[int] = []
-    places: list[tuple[int, int] | None] = []
-    for place, character in enumerate(second):
-        encoded = tokenizer.encode(character).tolist()
-        numbers += encoded
-        places += [(place, place + 1)] * len(encoded)
-    room = max_length - len(head)
-    if room <= stride:
-        raise ValueError(f"the first takes {len(head)} of them, and parts are to have {stride} in common")
-    found = []
-    for start in range(0, max(len(numbers) - stride, 1), room - stride):
-        part = numbers[start : start + room]
-        here = places[start : start + room]
-        around: list[tuple[int, int] | None] = [None] * len(head)
-        found.append(Pair(head + part, [0] * len(head) + [1] * len(part), around + here))
     return found
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,11 @@ from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import IGNORED
-from trainwright.trainer.data.text.row_splits import EncodedRows, Encoding, Ragged, Row, cell_of, row_splits, with_mask
-from trainwright.trainer.data.text.tokenizers import BOUNDARY, LibraryTokenizer, Tokenizer
-
-Encoded = tuple[list[int], list[int | None]]
-"""Tokens of a sentence, and of each the number of its word (None: a mark around the sentence)."""
+from trainwright.trainer.data.text.encoded import EncodedRows, Ragged, with_mask
+from trainwright.trainer.data.text.joined import Words, words_by_character
+from trainwright.trainer.data.text.row_splits import Encoding, Row, cell_of, row_splits
+from trainwright.trainer.data.text.tags import are_entities, as_iob2, names_of
+from trainwright.trainer.data.text.tokenizers import LibraryTokenizer, Tokenizer
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ def tagged_splits(
 def read_tagged(row: Row, words: str, tags: str, tag_names: Sequence[str] | None) -> Tagged:
     """Return a row's words and tags. Raises DataError where they do not fit each other."""
     place = row[0]
-    found, given = (_listed(cell_of(row, column, name)) for column, name in ((words, "words"), (tags, "tags")))
+    found, given = (listed_cell(cell_of(row, column, name)) for column, name in ((words, "words"), (tags, "tags")))
     empty = next((number for number, word in enumerate(found) if not isinstance(word, str) or not word.strip()), None)
     if empty is not None:
         raise DataError(
@@ -86,7 +85,7 @@ def read_tagged(row: Row, words: str, tags: str, tag_names: Sequence[str] | None
     return Tagged(found, [_tag(tag, place, tag_names) for tag in given])
 
 
-def _listed(cell: Any) -> list[Any]:
+def listed_cell(cell: Any) -> list[Any]:
     """Return a cell as a list: a text (of a CSV) holds a list as JSON, or words with blanks between them."""
     if not isinstance(cell, str):
         return list(cell) if isinstance(cell, list | tuple) else [cell]
@@ -123,7 +122,7 @@ def first_tokens(places: Sequence[int | None], labels: Sequence[int]) -> list[in
     return found
 
 
-def encode_words(tokenizer: Tokenizer, words: Sequence[str], max_length: int) -> Encoded:
+def encode_words(tokenizer: Tokenizer, words: Sequence[str], max_length: int) -> Words:
     """Return the tokens of a sentence in words, at most `max_length`, with the tokenizer's marks around it.
 
     Raises:
@@ -131,16 +130,10 @@ def encode_words(tokenizer: Tokenizer, words: Sequence[str], max_length: int) ->
     """
     if isinstance(tokenizer, LibraryTokenizer):
         return _by_library(tokenizer, words, max_length)
-    tokens: list[int] = [BOUNDARY]
-    places: list[int | None] = [None]
-    for number, word in enumerate(words):
-        encoded = tokenizer.encode(word if number == 0 else f" {word}").tolist()
-        tokens += encoded
-        places += [number] * len(encoded)
-    return tokens[:max_length], places[:max_length]
+    return words_by_character(lambda text: tokenizer.encode(text).tolist(), words, max_length)
 
 
-def _by_library(tokenizer: LibraryTokenizer, words: Sequence[str], max_length: int) -> Encoded:
+def _by_library(tokenizer: LibraryTokenizer, words: Sequence[str], max_length: int) -> Words:
     try:
         encoded = tokenizer.inner(list(words), is_split_into_words=True, truncation=True, max_length=max_length)
         return list(encoded["input_ids"]), list(encoded.word_ids())
@@ -150,44 +143,3 @@ def _by_library(tokenizer: LibraryTokenizer, words: Sequence[str], max_length: i
             remedy="Save a fast one, of byte pairs with add_prefix_space=True: "
             "AutoTokenizer.from_pretrained(name, add_prefix_space=True).save_pretrained(folder).",
         ) from error
-
-
-# Tags of words: entities in the field's schemes (IOB1, IOB2, IOBES, BILOU), all brought to IOB2; or plain classes.
-#
-# Ramshaw and Marcus 1995, arXiv:cmp-lg/9505040; Ratinov and Roth 2009. Class 0 is O, kind k begins with 2k + 1 and goes
-# on with 2k + 2, so that entities can be read off class numbers alone.
-
-OUTSIDE = "O"
-TAG = re.compile(r"([BIESULM])-(.+)")
-BEGINS, GOES_ON = "BSU", "IELM"
-"""First letters of tags; a single word (S, U) begins, an end (E, L) goes on."""
-
-
-def are_entities(tags: Iterable[str]) -> bool:
-    """Return whether tags are those of a scheme of entities: O, and letters with a kind behind them."""
-    found = set(tags)
-    return any(TAG.fullmatch(tag) for tag in found) and all(tag == OUTSIDE or TAG.fullmatch(tag) for tag in found)
-
-
-def as_iob2(tags: Sequence[str]) -> list[str]:
-    """Return a sentence's tags in IOB2: every entity begins with B, also where its scheme began it with I."""
-    found: list[str] = []
-    before = OUTSIDE
-    for tag in tags:
-        letter, _, kind = tag.partition("-") if tag != OUTSIDE else (OUTSIDE, "", "")
-        goes_on = letter in GOES_ON and before[2:] == kind and before != OUTSIDE
-        before = OUTSIDE if letter == OUTSIDE else f"{'I' if goes_on else 'B'}-{kind}"
-        found.append(before)
-    return found
-
-
-def names_of(tags: Iterable[str]) -> list[str]:
-    """Return the classes of some IOB2 tags by number: O, then B and I of each kind by its name."""
-    kinds = sorted({tag[2:] for tag in tags if tag != OUTSIDE})
-    return [OUTSIDE, *(f"{letter}-{kind}" for kind in kinds for letter in "BI")]
-
-
-def is_iob2(class_names: Sequence[str] | None) -> bool:
-    """Return whether classes are those of `names_of`."""
-    names = list(class_names or ())
-    return len(names) > 1 and are_entities(names) and names == names_of(names)

@@ -16,6 +16,7 @@ from torch import Tensor
 from trainwright.trainer.base.canonical import digest_path
 from trainwright.trainer.data.mapped import Mapped, Rows, mapped
 from trainwright.trainer.data.text.tokenizers import LibraryTokenizer, Tokenizer
+from trainwright.trainer.data.text.turns import Pieces
 
 VERSION = 1
 """Of the tokens and how they are made: entries of another version are not read."""
@@ -23,8 +24,6 @@ MAPPED_FROM_CHARACTERS = 1 << 16
 """Text up to this length is tokenized each time, in memory."""
 TOKENS_AT_ONCE = 1 << 20
 
-Pieces = Sequence[tuple[str, bool]]
-"""A document: its text in pieces, each with whether its tokens are targets."""
 Array = np.ndarray[Any, Any]
 
 

@@ -12,6 +12,7 @@ BOUNDARY = 256
 """Token before a text of bytes or characters: the first number that is no byte."""
 Encode = Callable[[str], list[int]]
 Decode = Callable[[Sequence[int]], str]
+Filled = dict[str, np.ndarray[Any, Any]]
 
 
 def encoder(schema: dict[str, Any], folder: Path) -> Encode:
@@ -25,13 +26,13 @@ def encoder(schema: dict[str, Any], folder: Path) -> Encode:
         return lambda text: [BOUNDARY, *text.encode("utf-8")][:most]
     if tokenizer["name"] == "characters":
         return _of_characters(tokenizer["characters"], most)
-    learned = _learned(folder)
+    made = learned(folder)
     if "boundary" in schema:
         begin = [] if schema["boundary"] is None else [int(schema["boundary"])]
-        learned.encode_special_tokens = True  # a mark within a prompt is words, and no mark
-        return lambda text: [*begin, *learned.encode(text, add_special_tokens=False).ids]
-    learned.enable_truncation(most)
-    return lambda text: list(learned.encode(text).ids)
+        made.encode_special_tokens = True  # a mark within a prompt is words, and no mark
+        return lambda text: [*begin, *made.encode(text, add_special_tokens=False).ids]
+    made.enable_truncation(most)
+    return lambda text: list(made.encode(text).ids)
 
 
 def decoder(schema: dict[str, Any], folder: Path) -> Decode:
@@ -42,11 +43,12 @@ def decoder(schema: dict[str, Any], folder: Path) -> Decode:
         pieces = [*(bytes([byte]) for byte in range(BOUNDARY)), b"", *spelled]
         known = len(pieces)  # a model may have more outputs than there are tokens
         return lambda tokens: b"".join(pieces[token] for token in tokens if token < known).decode("utf-8", "replace")
-    learned = _learned(folder)
-    return lambda tokens: str(learned.decode(list(tokens), skip_special_tokens=True))
+    made = learned(folder)
+    return lambda tokens: str(made.decode(list(tokens), skip_special_tokens=True))
 
 
-def _learned(folder: Path) -> Any:
+def learned(folder: Path) -> Any:
+    """Return the tokenizer in a folder, as it encodes a text of any length. Raises ValueError where there is none."""
     file = folder / "tokenizer.json"
     if not file.is_file():
         raise ValueError(f"there is no {file.name} beside schema.json, which holds the tokenizer")
@@ -71,9 +73,13 @@ def _of_characters(characters: str, most: int | None) -> Encode:
     return encode
 
 
-def encode_texts(texts: Sequence[str], encode: Encode, padding: int) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
+def encode_texts(texts: Sequence[str], encode: Encode, padding: int) -> Filled:
     """Return the program's inputs by name, each (texts, tokens of the longest): `input_ids` and `attention_mask`."""
-    tokens = [encode(text) for text in texts]
+    return filled_up([encode(text) for text in texts], padding)
+
+
+def filled_up(tokens: Sequence[Sequence[int]], padding: int) -> Filled:
+    """Return rows of tokens as the program's inputs, (rows, tokens of the longest) each, as `encode_texts`."""
     longest = max(map(len, tokens), default=0)
     found = {
         "input_ids": np.full((len(tokens), longest), padding, dtype=np.int64),

@@ -1,4 +1,4 @@
-"""Functions of the user's that predict.py calls: their files, with what these import of the code root, as source."""
+"""Files of the user's that a final model needs, with what these import of the code root, as source."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from trainwright.trainer.run.directory import write_generated
 
 CODE = "code"
 """Folder of the files, below the model's."""
+MOST_BYTES = 1 << 20
+"""Of all files together: source, and no data."""
 
 
 def ship_function(entry: str, key: str, code_root: Path, folder: Path) -> str:
     """Copy the file of `path/file.py:name`, and those it imports; return the entry below the folder.
 
     Raises:
-        ConfigurationError: it is no file of the code root, it defines no such function, or a file holds a secret.
+        ConfigurationError: it is no file of the code root, it defines no such function, a file holds a secret, or they
+            are too large.
     """
     place, _, name = entry.partition(":")
     path = confine(place, code_root, key=key)
@@ -28,30 +31,47 @@ def ship_function(entry: str, key: str, code_root: Path, folder: Path) -> str:
             f"`{key}` = {entry!r}: {place} defines no {name!r}; it has {', '.join(sorted(defined)) or 'no function'}.",
             remedy=f"Define it there: configure(project, changes={{'{key}': 'file.py:function'}}) names it.",
         )
-    files = _with_imports(path, path.parent)
-    names = {f"{CODE}/{file.relative_to(path.parent).as_posix()}": file.read_text(encoding="utf-8") for file in files}
-    write_generated(folder, names)
-    return f"{CODE}/{path.name}:{name}"
+    return f"{ship_source(path, code_root, folder)}:{name}"
 
 
-def _with_imports(path: Path, beside: Path) -> list[Path]:
-    """Return a file and, in turn, the files below its folder that it imports by their names."""
-    found, waiting = [path], [path]
-    while waiting:
-        for name in _imported(ast.parse(waiting.pop().read_text(encoding="utf-8"))):
-            place = beside.joinpath(*name.split("."))
-            for file in (place.with_suffix(".py"), place / "__init__.py"):
-                if file.is_file() and file not in found:
-                    found.append(file)
-                    waiting.append(file)
+def ship_source(path: Path, code_root: Path, folder: Path) -> str:
+    """Copy a file, and those below the code root that it imports; return its path below the folder.
+
+    Raises:
+        ConfigurationError: a file holds a secret, or they are too large.
+    """
+    root = code_root.resolve()
+    texts = {f"{CODE}/{file.relative_to(root).as_posix()}": file.read_text(encoding="utf-8")
+             for file in _with_imports(path.resolve(), root)}  # fmt: skip
+    if (size := sum(len(text.encode()) for text in texts.values())) > MOST_BYTES:
+        raise ConfigurationError(
+            f"{path.name} and the files that it imports take {size:,} bytes, more than the {MOST_BYTES:,} of source.",
+            remedy="Keep data out of the files of code: read it from files of its own.",
+        )
+    write_generated(folder, texts)
+    return f"{CODE}/{path.resolve().relative_to(root).as_posix()}"
+
+
+def _with_imports(path: Path, root: Path) -> list[Path]:
+    """Return a file and, in turn, the files below the root that it imports: by their names, or from beside it."""
+    found = [path]
+    for file in found:
+        named = [(base, name) for base in (root, file.parent) for name in _imported(file)]
+        packages = [one / "__init__.py" for one in file.parents if one != root and one.is_relative_to(root)]
+        places = [base.joinpath(*name.split(".")) for base, name in named]
+        wanted = [*packages, *(one for place in places for one in (place.with_suffix(".py"), place / "__init__.py"))]
+        found += [one for one in dict.fromkeys(wanted) if one.is_file() and one not in found]
     return found
 
 
-def _imported(tree: ast.Module) -> set[str]:
-    names: set[str] = set()
-    for node in ast.walk(tree):
+def _imported(path: Path) -> list[str]:
+    """Return the names that a file imports, and of `a.b` also `a`."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return names | {name.partition(".")[0] for name in names}
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            names += [module, *(f"{module}.{alias.name}".lstrip(".") for alias in node.names)]
+    return [".".join(parts[:count]) for parts in (name.split(".") for name in names if name)
+            for count in range(1, len(parts) + 1)]  # fmt: skip

@@ -39,6 +39,11 @@ WRITTEN = {
     "yearmonthday": "%Y%m%d",
 }  # fmt: skip
 """How a date of each form is written."""
+OF_KIND = {
+    "series": "forecast", "prompt": "written", "conversation": "written", "source": "rewritten", "words": "tags",
+    "question": "span", "choices": "choice", "masked": "filled",
+}  # fmt: skip
+"""Kind of answer to inputs that have one alone."""
 Schema = dict[str, Any]
 
 
@@ -56,6 +61,7 @@ def ship_predict(session: Session, served: Served, folder: Path) -> Schema | Non
     kinds = INPUTS[schema["kind"]], ANSWERS[schema["answer"]["kind"]]
     needs = ["numpy", "onnxruntime" if programs[0].endswith(".onnx") else "torch", *(one.needs for one in kinds)]
     needs += ["tokenizers"] if (folder / TOKENIZER).is_file() else []
+    needs += ["jinja2"] if "template" in schema.get("text", {}) else []
     schema["needs"] = " ".join(dict.fromkeys(filter(None, needs)))
     schema["use"] = use_lines(schema)
     (folder / SCHEMA).write_text(json.dumps(schema, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -101,7 +107,25 @@ def use_lines(schema: Schema) -> list[str]:
             for name, one in schema["arrays"].items()
         )
         return [_python(f"import numpy; numpy.savez('samples.npz', **{{{arrays}}})"), f"python {PREDICT} samples.npz"]
+    if (made_up := _row(schema)) is not None:
+        return [f"python {PREDICT} --json {shlex.quote(json.dumps(made_up, ensure_ascii=False))}"]
     return [f"{use_of(kind)}{' --json' * (kind != 'own')}"]
+
+
+def _row(schema: Schema) -> Schema | None:
+    """Return a made-up row of texts with fields of their own names; None where a text by itself is one."""
+    text, kind = schema.get("text", {}), schema["kind"]
+    if kind == "masked":
+        return {text["column"]: f"some {text['mark']}"}
+    if kind == "question":
+        return {text["question"]: "Which words?", text["context"]: "These are some words."}
+    if kind != "choices":
+        return None
+    words = [f"some words {number}" for number in range(text["count"])]
+    columns = text["choices"]
+    return {text["question"]: "Which?"} | (
+        {columns: words} if isinstance(columns, str) else dict(zip(columns, words, strict=True))
+    )
 
 
 def _python(code: str) -> str:
@@ -137,11 +161,11 @@ def _inputs(session: Session, served: Served, first: Inputs, program: Path) -> S
         picture: Schema = {"size": list(pictures.size), "channels": pictures.channels, "dtype": "uint8"}
         return {"kind": "picture", "pictures": picture}
     text = tokenization(session, program.parent)
-    if text is not None:
-        is_prompt = "block_size" in text
-        if _has_free_lengths(program) and (is_prompt or "max_length" in text):
-            return {"kind": "prompt" if is_prompt else "text", "text": text}
-    elif splits.feature_names and type(train) is TensorSamples and train.base[0].dim() == 2:
+    if text is not None and _has_free_lengths(program):
+        if text["kind"] == "choices":
+            text["text"]["count"] = first["input_ids"].shape[1]
+        return text
+    if text is None and splits.feature_names and type(train) is TensorSamples and train.base[0].dim() == 2:
         columns = [Column(name, "number", "as published") for name in splits.feature_names]
         found = TableSchema(columns, []).shipped({})
         _add_ranges(found["columns"], train)
@@ -184,14 +208,14 @@ def _range(train: TensorSamples) -> tuple[Tensor, Tensor]:
 
 
 def _has_free_lengths(program: Path) -> bool:
-    """Return whether the program takes texts of any length: its inputs' second size is no number."""
+    """Return whether the program takes texts of any length: its inputs' last size is no number."""
     if program.suffix != ".onnx":
         return True
     import onnx
 
     given = onnx.load(str(program), load_external_data=False).graph.input
     shapes = [one.type.tensor_type.shape.dim for one in given]
-    return all(len(shape) > 1 and not shape[1].HasField("dim_value") for shape in shapes)
+    return all(len(shape) > 1 and not shape[-1].HasField("dim_value") for shape in shapes)
 
 
 def _arrays(served: Served, first: Inputs, train: Any) -> dict[str, Any]:
@@ -215,8 +239,8 @@ def _answer(session: Session, schema: Schema, output: Tensor) -> Schema:
     names, kind, train = splits.class_names or [], schema["kind"], splits.samples["train"]
     given = schema.get("targets") or targets_of(schema.get("text") or (data.args if data else {}))
     found: Schema = {"target": ", ".join(given) or ("class" if names else "value")}
-    if kind in {"series", "prompt"}:
-        return found | {"kind": "forecast" if kind == "series" else "written"}
+    if kind in OF_KIND:
+        return found | {"kind": OF_KIND[kind]} | ({"classes": names} if kind == "words" else {})
     if isinstance(train, ImageSamples) and (coding := train.pictures.coding) is not None:
         codes = {place: code for code, place in sorted(coding.classes.items(), reverse=True)}
         values = [codes[place] for place in range(len(coding.names))]

@@ -179,6 +179,8 @@ def _call(serving: Serving, rows: Inputs) -> list[Tensor]:
 def _reported_output(session: Session, batch: object) -> Tensor | None:
     """Return the output of one batch as the metrics get it; None where that cannot be found out on the device.
 
+    None too where the step reports none and the model is measured by the episodes that it plays.
+
     Raises:
         ConfigurationError: the objective gives metrics no output.
     """
@@ -189,7 +191,8 @@ def _reported_output(session: Session, batch: object) -> Tensor | None:
     outcome = None
     with suppress(Exception), torch.no_grad():
         outcome = objective(session.model, to_device(batch, session.device))
-    if outcome is None:
+    plays = any(metric.episodes for metric in session.work.metrics) and not session.work.gathers
+    if outcome is None or (plays and outcome.output is None):
         return None
     if not isinstance(outcome.output, Tensor):
         raise no_output(objective.name if isinstance(objective, CustomStep) else session.config.objective.name)

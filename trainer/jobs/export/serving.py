@@ -60,10 +60,7 @@ class Serving(nn.Module):
 
     def outputs(self, *inputs: Tensor) -> dict[str, Tensor]:
         """Return the outputs (batch, ...) by name, the prediction first. Raises as `forward` does."""
-        if self.preprocessing is not None:
-            inputs = (self.preprocessing(inputs[0]), *inputs[1:])
-        if self.types is not None:
-            inputs = tuple(value.to(wanted) for value, wanted in zip(inputs, self.types, strict=True))
+        inputs = self.prepared(*inputs)
         result = self.model(*inputs) if self.names is None else self.model(**dict(zip(self.names, inputs, strict=True)))
         if self.tasks is not None:
             columns = self.tasks.in_units(self.tasks.outputs(plain_output(result)))
@@ -83,6 +80,14 @@ class Serving(nn.Module):
         if self.scaling is not None:
             output = replace(self.scaling, mean=self.target_mean, scale=self.target_scale).in_units(output)
         return {OUTPUT: output, **{_free(name): value for name, value in named.items()}}
+
+    def prepared(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """Return raw inputs (batch, ...) as the model itself takes them."""
+        if self.preprocessing is not None:
+            inputs = (self.preprocessing(inputs[0]), *inputs[1:])
+        if self.types is not None:
+            inputs = tuple(value.to(wanted) for value, wanted in zip(inputs, self.types, strict=True))
+        return inputs
 
     def find_prediction(self, wanted: Tensor, *inputs: Tensor) -> bool:
         """Take the output that equals `wanted`, (batch, ...), as the prediction; return whether there is one."""

@@ -31,6 +31,7 @@ from trainwright.trainer.jobs.export.adapters import export_adapter
 from trainwright.trainer.jobs.export.exporters import DYNAMO, FAST, PROGRAM, onnx_evidence
 from trainwright.trainer.jobs.export.library import FOLDER as LIBRARY
 from trainwright.trainer.jobs.export.library import write_library_folder
+from trainwright.trainer.jobs.export.loaded import ship_loader
 from trainwright.trainer.jobs.export.predict import ship_predict
 from trainwright.trainer.jobs.export.program import best_checkpoint, load_deployed, write_program
 from trainwright.trainer.jobs.export.proof import prove as prove_answers
@@ -154,6 +155,7 @@ def _write(
         evidence["onnx"] = _write_program(session, served, checkpoint, folder)
         if (schema := ship_predict(session, served, folder)) is not None:
             evidence["skew"] = prove_answers(session, folder, served, schema)
+        evidence["loaded"] = ship_loader(session, served.serving, rows, folder, evidence)
         evidence["latency_ms"] = _latency_ms(served.serving, rows)
     else:
         session.run.write_evidence(Program(problem=uncalled.message, remedy=uncalled.remedy))

@@ -212,3 +212,23 @@ def test_two_columns_that_tell_the_target_together_are_found(kind):
     assert (found.kind, found.column, found.beside) == ("pair", "c1", "c4")
     alone = divided(pl.DataFrame(drawn | {"y": rng.integers(0, 2, 600)}))
     assert find_leaks(alone, "y") == []
+
+
+@pytest.mark.requirement("PIPE-2", "DIAG-7")
+@pytest.mark.parametrize(
+    ("things", "is_group"),
+    [
+        ({"price": np.repeat(np.cumsum(np.random.default_rng(1).integers(2, 9, 150)), 4)[:590]}, False),
+        ({"account": np.repeat(np.arange(150), 4)[:590]}, True),  # in the order of the target, and yet an id
+        ({"no": np.repeat(np.random.default_rng(1).permutation(900)[:150], 4)[:590]}, True),
+    ],
+)
+def test_a_number_is_a_group_where_it_is_named_as_an_id_or_numbers_something(things, is_group):
+    rng = np.random.default_rng(0)
+    drawn = np.sort(rng.integers(0, 590, 590)) if "price" in things else np.arange(590)
+    target = (np.repeat(rng.normal(size=150), 4)[:590] + np.arange(590) / 200)[drawn]
+    rows = pl.DataFrame({name: one[drawn] for name, one in things.items()} | {"x": rng.normal(size=590), "y": target})
+    order = rng.permutation(rows.height)
+    frames = {"train": rows[order[:350].tolist()], "test": rows[order[350:].tolist()]}
+    assert [one.column for one in find_leaks(frames, "y") if one.kind == "group"] == list(things) * is_group
+    assert find_leaks({name: frame.with_columns(y=pl.lit("same")) for name, frame in frames.items()}, "y") == []

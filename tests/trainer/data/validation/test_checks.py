@@ -246,6 +246,19 @@ def test_repeats_of_a_large_table_are_those_of_a_small_one(monkeypatch: pytest.M
     assert not [name for check in asked for name in check.asks if name.startswith("different")]
 
 
+@pytest.mark.requirement("PIPE-2")
+def test_rows_of_few_values_repeat_by_nature_and_those_of_a_file_pasted_twice_do_not():
+    rng = np.random.default_rng(0)
+    people = {"class": rng.integers(1, 4, 600).tolist(), "sex": rng.integers(0, 2, 600).tolist()}
+    wide = people | {"weight": rng.normal(70, 9, 600).tolist()}
+    twice = {name: one[:300] * 2 for name, one in wide.items()}
+    coarse_twice = {name: one * 2 for name, one in people.items()}
+    found = [verdict(report_of(one, "{}"), "duplicates") for one in (people, wide, twice, coarse_twice)]
+    assert [one.passed for one in found] == [True, True, False, False]
+    assert "as rows of few different values do" in found[0].text
+    assert not verdict(report_of(people, "{rows: {duplicates_at_most: 0.1}}"), "duplicates").passed
+
+
 def test_zeros_far_from_every_measurement_are_a_warning_and_counts_have_theirs():
     rng = np.random.default_rng(0)
     cells = {

@@ -22,7 +22,7 @@ MOST_READ = 6_000
 MOST_CLASSES = 50
 TREES = 60
 FOLDS = 5
-SKILL = 0.5
+SKILL = 0.65
 """Power of the cheap model (0: guessing, 1: certain) below which its doubts say nothing."""
 LEAST_SHARE = 0.01
 """Of the train rows: fewer candidates are what any model doubts."""

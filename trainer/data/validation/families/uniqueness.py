@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from trainwright.trainer.data.validation.check import (
-    CONTENT,
-    MOST_IN_A_SET,
-    Check,
-    Context,
-    Family,
-    Finding,
-    repeated,
-    row_hash,
-)
+from trainwright.trainer.data.validation.check import CONTENT, Check, Context, Family, Finding
+from trainwright.trainer.data.validation.repeats import MOST_IN_A_SET, are_natural, repeated, row_hash
 from trainwright.trainer.data.validation.report import NotChecked, Severity
 from trainwright.trainer.data.validation.values import expected, severity_of
 
@@ -89,8 +82,11 @@ def _together(context: Context, name: str | None, columns: list[str], severity: 
         reads = partial(_repeats, context, columns)
     else:
         asks[f"different {name or 'rows'}"] = row_hash(columns).n_unique()
+    evaluate = partial(_copies, name or "rows", allowed)
+    if name is None and context.expectations.rows.duplicates_at_most is None:
+        evaluate = partial(_copies_or_natural, context, columns)
     check = "duplicates" if name is None else "unique_together"
-    return Check(check, name, severity, asks, partial(_copies, name or "rows", allowed), reads=reads)
+    return Check(check, name, severity, asks, evaluate, reads=reads)
 
 
 def _repeats(context: Context, columns: list[str], *, filled: bool = False) -> dict[str, int]:
@@ -101,6 +97,14 @@ def _unique(column: str, asked: Mapping[str, Any]) -> Finding:
     count = asked["repeats"] if "repeats" in asked else int(asked["filled"]) - int(asked["different"])
     told = f"{count} of {asked['filled']} values of {column} repeat an earlier one"
     return Finding(count == 0, count, 0, count, told, f"Drop the rows that repeat a value of {column}.")
+
+
+def _copies_or_natural(context: Context, columns: list[str], asked: Mapping[str, Any]) -> Finding:
+    found = _copies("rows", ALLOWED, asked)
+    if found.passed or not are_natural(context, columns):
+        return found
+    told = f"{found.text.partition(', at most')[0]}, as rows of few different values do"
+    return replace(found, passed=True, text=told, remedy="")
 
 
 def _copies(name: str, allowed: float, asked: Mapping[str, Any]) -> Finding:

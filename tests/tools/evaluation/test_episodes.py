@@ -1,0 +1,183 @@
+"""A function of the user's plays episodes with the exported program alone, on seeds that the server draws."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.tools.evaluation.conftest import CONFIG, Evaluated
+
+from trainwright.tools.evaluation import Others, evaluate_program
+from trainwright.tools.evaluation.baseline import Named
+from trainwright.tools.gates.figures import evaluation_text
+from trainwright.tools.gates.shown import certified_figure
+from trainwright.tools.verification.evaluations import figures_again
+from trainwright.trainer.base.canonical import digest_file
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.clean_room.episodes import seeds_of
+from trainwright.trainer.config import config_digest, parse_config
+from trainwright.trainer.run.evidence import Code
+
+pytestmark = pytest.mark.requirement("PIPE-3", "GATE-6")
+
+GAME = '''\
+import random
+
+import numpy
+
+
+def _rows(seed):
+    return numpy.random.default_rng(seed).normal(size=(1, 4))
+
+
+def found(program, seed):
+    cells = _rows(seed)
+    return int(program(cells)[0].argmax()) == int(cells[0, :3].argmax())
+
+
+def spread(program, seed, times=1.0):
+    """As of a generator: how far apart what it makes of the seed's noise is."""
+    return times * program(_rows(seed)).std()
+
+
+def forgets_the_seed(program, seed):
+    program(_rows(seed))
+    return random.SystemRandom().random()
+
+
+def idle(program, seed):
+    return 1.0
+
+
+def lost(program, seed):
+    program(_rows(seed))
+    return float("nan")
+
+
+def largest(cells):
+    return numpy.concatenate([cells[:, :3]], axis=1)
+
+
+def classes(cells):
+    return cells[:, :3].argmax(1)
+'''
+
+
+def play(evaluated: Evaluated, *names: str, reference: str | None = None, episodes: int = 60, **args: Any) -> None:
+    """Let the run have imported the game, some of whose functions are its metrics."""
+    root = Path(evaluated.run.specification().code_root)
+    (root / "game.py").write_text(GAME)
+    evaluated.run.write_evidence(Code(files={"game.py": digest_file(root / "game.py")}))
+    metrics: list[Any] = [{"use": f"game.py:{name}", "episodes": episodes, "args": args} for name in names]
+    gate = {"evaluation_gate": {"reference": f"game.py:{reference}"}} if reference else {}
+    evaluated.configure(metrics=["accuracy", *metrics], **gate)
+
+
+def logits_of(evaluated: Evaluated, seed: int) -> np.ndarray[Any, Any]:
+    """What the linear program answers to the row of a seed."""
+    room = evaluated.room
+    weights, *_ = np.linalg.lstsq(np.c_[room.inputs, np.ones(len(room.inputs))], room.logits, rcond=None)
+    cells = np.random.default_rng(seed).normal(size=(1, 4)).astype(np.float32)
+    answer: np.ndarray[Any, Any] = np.c_[cells, 1.0] @ weights
+    return answer
+
+
+def test_the_mean_over_episodes_is_of_the_programs_answers_on_the_seeds_that_were_drawn(evaluated: Evaluated) -> None:
+    play(evaluated, "spread", times=2.0)
+    evaluated.report(accuracy=evaluated.accuracy, loss=evaluated.loss, spread=1e6)
+    found = evaluated.evaluation()
+    assert found.problem == ""
+    assert found.differences == [], "what the training process played are other episodes"
+    record = found.splits["validation"]
+    drawn, count = (record["episodes"]["spread"][key] for key in ("drawn", "count"))
+    expected = [2.0 * logits_of(evaluated, seed).std() for seed in seeds_of(drawn, count)]
+    assert count == 60
+    assert record["metrics"]["spread"] == pytest.approx(np.mean(expected), rel=1e-4)
+    low, high = record["intervals"]["spread"]
+    half = 1.96 * np.std(expected, ddof=1) / np.sqrt(60)
+    assert (low, high) == pytest.approx((np.mean(expected) - half, np.mean(expected) + half), abs=half / 4)
+    assert record["own"] == ["spread"]
+    assert record["metrics"]["accuracy"] == pytest.approx(evaluated.accuracy), "beside what the rows give"
+    value = record["metrics"]["spread"]
+    assert evaluation_text(found, "spread") == f"validation spread {value:.6g} (1e+06 reported) on 60 episodes"
+    assert " on 90 rows, spread " in evaluation_text(found), "each figure with what it is of"
+    run: Any = SimpleNamespace(evaluation=found, certified=found.certified, is_complete=True)
+    assert certified_figure(run, "validation", "spread") == {
+        "value": value, "rows": 60, "of": "60 episodes", "interval": [low, high],
+    }  # fmt: skip
+
+
+def test_each_evaluation_draws_other_seeds_and_verify_plays_those_of_the_ledger(evaluated: Evaluated) -> None:
+    play(evaluated, "spread")
+    first, second = evaluated.evaluation(), evaluated.evaluation()
+    drawn = [one.splits["validation"]["episodes"]["spread"]["drawn"] for one in (first, second)]
+    assert drawn[0] != drawn[1]
+    assert first.certified()["spread"] != second.certified()["spread"]
+    run, rows = evaluated.sealed()
+    assert figures_again(run, Others(rows, None), first) == []
+    changed = first.splits["validation"]["metrics"] | {"spread": first.certified()["spread"] + 1}
+    forged = first.model_copy(update={"splits": {"validation": {**first.splits["validation"], "metrics": changed}}})
+    (problem,) = figures_again(run, Others(rows, None), forged)
+    assert "validation spread recorded" in problem
+
+
+def test_won_or_lost_episodes_have_wilsons_interval(evaluated: Evaluated) -> None:
+    play(evaluated, "found", episodes=25)
+    record = evaluated.evaluation().splits["validation"]
+    share, count, z = record["metrics"]["found"], 25, 1.959964
+    middle = (share + z**2 / (2 * count)) / (1 + z**2 / count)
+    half = z / (1 + z**2 / count) * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
+    assert record["intervals"]["found"] == pytest.approx([middle - half, middle + half], rel=1e-5)
+
+
+def test_a_reference_plays_the_same_seeds(evaluated: Evaluated) -> None:
+    play(evaluated, "found", reference="largest")
+    record = evaluated.evaluation().splits["validation"]
+    rival = record["rivals"]["game.py:largest"]
+    assert rival["metrics"]["found"] == 1.0
+    low, high = rival["paired"]["intervals"]["found"]
+    assert low <= record["metrics"]["found"] - 1.0 <= high
+    play(evaluated, "found", reference="classes")
+    rival = evaluated.evaluation().splits["validation"]["rivals"]["game.py:classes"]
+    assert "found" not in rival["metrics"], "it names classes, and the game needs what the model gives"
+    assert "accuracy" in rival["metrics"]
+
+
+def test_a_named_baseline_plays_the_same_seeds(evaluated: Evaluated) -> None:
+    play(evaluated, "spread", episodes=20)
+    run, rows = evaluated.sealed()
+    found = evaluate_program(run, rows, baseline=Named("flowers/final-1", "flowers", run, {}))
+    assert found is not None
+    beside = found.beside["splits"]["validation"]
+    assert beside["metrics"]["spread"] == found.certified()["spread"], "it is the same program"
+    assert beside["paired"]["intervals"]["spread"] == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("forgets_the_seed", r"gives 0\.\d+ and then 0\.\d+ for the seed \d+\. Draw everything that is random from"),
+        ("idle", "it never calls the program"),
+        ("lost", r"it gives nan for the seed \d+"),
+    ],
+)
+def test_a_function_of_which_no_mean_can_be_certified_says_why(evaluated: Evaluated, name: str, why: str) -> None:
+    play(evaluated, name)
+    record = evaluated.evaluation().splits["validation"]
+    assert name not in record["metrics"]
+    assert re.search(why, record["not_computed"][name])
+
+
+def test_only_a_function_in_a_file_has_episodes_and_older_configurations_keep_their_digest() -> None:
+    for given, why in (
+        ({"use": "accuracy", "episodes": 10}, "episodes"),
+        ({"use": "game.py:found", "episodes": 1}, "episodes"),
+    ):
+        with pytest.raises(ConfigurationError, match=why):
+            parse_config({**CONFIG, "metrics": [given]})
+    plain = parse_config({**CONFIG, "metrics": ["accuracy", {"use": "game.py:found", "args": {}}]})
+    assert config_digest(plain) == "blake3:21bfa04e34d3dc9c91cb52471a6e414ed1e69cbeb6c1767c9b0809bf50e04a45"

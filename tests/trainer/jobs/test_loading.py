@@ -1,0 +1,132 @@
+"""load.py: the weights of a released folder become the torch model again, by its own source or plain transformers."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.jobs.export.loaded import ship_loader, tensors_in
+from trainwright.trainer.jobs.export.own_functions import ship_source
+from trainwright.trainer.jobs.export.served import rows_to_call_with, served_of
+from trainwright.trainer.models import dlinear, ft_transformer, gpt, resnet, small, tabular_resnet, unet
+from trainwright.trainer.prediction.assembly import alone, loading
+from trainwright.trainer.run.results import Loaded
+
+pytestmark = pytest.mark.requirement("CKPT-5", "PHASE-6")
+
+NET = """\
+from torch import nn
+from .blocks import width
+from parts import letters
+
+
+class Net(nn.Module):
+    def __init__(self, wide=2):
+        super().__init__()
+        self.layer = nn.Linear(4, wide * width())
+
+    def forward(self, x):
+        return self.layer(x.float())[:, :3]
+"""
+FILES = {
+    "nets/__init__.py": "", "nets/net.py": NET, "nets/blocks.py": "from nets.deep import WIDTH\n\n\ndef width():\n"
+    "    return WIDTH\n", "nets/deep.py": "WIDTH = 3\n", "parts/letters.py": "LETTERS = 'ab'\n", "unused.py": "",
+}  # fmt: skip
+NETWORKS = (dlinear, ft_transformer, gpt, resnet, small, tabular_resnet, unet)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A code root with a model in a package."""
+    for name, text in FILES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def shipped(session: Any, folder: Path, **written: Any) -> Loaded:
+    """Ship the session's model with its weights and what loads them."""
+    folder.mkdir()
+    rows, are_real = rows_to_call_with(session)
+    save_file(
+        {name: value.contiguous() for name, value in session.model.state_dict().items()}, folder / "model.safetensors"
+    )
+    served = served_of(session, rows, are_real=are_real)
+    return ship_loader(session, served.serving, rows, folder, {"library": None, "adapter": None, **written})
+
+
+def values(use: str, **args: Any) -> dict[str, Any]:
+    return {"model": {"use": use, "args": args}, "data": {"use": "iris"}}
+
+
+def test_source_is_shipped_with_what_it_imports_and_no_more_than_a_megabyte(root: Path, tmp_path: Path) -> None:
+    assert ship_source(root / "nets" / "net.py", root, tmp_path / "m") == "code/nets/net.py"
+    found = sorted(path.relative_to(tmp_path / "m" / "code").as_posix() for path in (tmp_path / "m").rglob("*.py"))
+    assert found == ["nets/__init__.py", "nets/blocks.py", "nets/deep.py", "nets/net.py", "parts/letters.py"]
+    (root / "unused.py").write_text(f"DATA = '{'x' * (1 << 20)}'\n")
+    with pytest.raises(ConfigurationError, match="more than the 1,048,576 of source"):
+        ship_source(root / "unused.py", root, tmp_path / "n")
+
+
+@pytest.mark.parametrize("module", [module.__name__ for module in NETWORKS])
+def test_the_source_of_a_built_in_network_stands_alone(module: str) -> None:
+    text = alone(module)
+    compile(text, module, "exec")
+    imported = {name.partition(".")[0] for node in ast.walk(ast.parse(text)) for name in (
+        [alias.name for alias in node.names] if isinstance(node, ast.Import)
+        else [node.module or ""] if isinstance(node, ast.ImportFrom) else [])}  # fmt: skip
+    assert imported <= {"__future__", "collections", "math", "torch", "typing", "dataclasses", "itertools"}
+
+
+def test_a_built_in_model_is_made_again_by_a_process_of_its_own(open_session: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    found = shipped(open_session(values("mlp", hidden=[5], dropout=0.2)), folder)
+    assert (found.kind, found.problem, found.needs) == ("from_source", None, "torch safetensors")
+    assert found.max_abs_difference == 0.0
+    assert found.rows_compared > 20
+    for line in ("load.py", "-c import sys; sys.path.insert(0, '.'); from load import load; model = load()"):
+        done = subprocess.run(
+            [sys.executable, *line.split(" ", 1)], cwd=folder, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_model_of_the_users_source_is_made_again(root: Path, open_session: Any, tmp_path: Path) -> None:
+    found = shipped(open_session(values("nets/net.py:Net", wide=1)), tmp_path / "m")
+    assert (found.kind, found.problem) == ("from_source", None)
+    assert found.max_abs_difference == 0.0
+
+
+def test_a_model_that_its_source_does_not_make_again_gets_no_load_py(
+    root: Path, open_session: Any, tmp_path: Path
+) -> None:
+    (root / "nets" / "deep.py").write_text(
+        "import pathlib\n\nWIDTH = int((pathlib.Path(__file__).parent / 'w').read_text())\n"
+    )
+    (root / "nets" / "w").write_text("3")
+    found = shipped(open_session(values("nets.net:Net", wide=1)), tmp_path / "m")
+    assert found.kind is None
+    assert "No such file" in (found.problem or "")
+    assert [path.name for path in (tmp_path / "m").rglob("*") if path.is_file()] == ["model.safetensors"]
+
+
+def test_what_a_model_gives_is_compared_tensor_by_tensor() -> None:
+    one, two = torch.zeros(2), torch.ones(2, 1)
+    assert len(tensors_in({"loss": torch.tensor(1.0), "logits": one, "hidden": (one, two)})) == 3
+    assert tensors_in("nothing") == []
+
+
+def test_a_library_model_is_read_by_plain_transformers() -> None:
+    text = loading("from_library", {"name": "BertModel", "folder": "transformers"}, "About")
+    compile(text, "load.py", "exec")
+    assert "trainwright" not in text
+    assert "HOW = {'name': 'BertModel', 'folder': 'transformers'}" in text

@@ -1,0 +1,49 @@
+"""A process of its own for what a final model ships: nothing of ours is on its path, and none of our variables."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from trainwright.trainer.base.errors import IntegrityError
+
+PACKAGES = ("numpy", "onnxruntime", "PIL", "tokenizers", "jinja2", "torch", "safetensors", "transformers", "peft")
+"""Whose folders are on its path."""
+TIMEOUT_SECONDS = 600.0
+STARTER = "import sys; sys.path += sys.argv.pop(1).split(chr(10))\n"
+
+
+def run_alone(script: str, arguments: Sequence[str], place: Path, *, failed: str) -> str:
+    """Run Python source with arguments below a folder; return what it printed.
+
+    Raises:
+        IntegrityError: it fails, which is what `failed` says.
+    """
+    specs = [importlib.util.find_spec(name) for name in PACKAGES]
+    origins = [str(Path(spec.origin).parents[1]) for spec in specs if spec is not None and spec.origin]
+    environment = {
+        "PATH": os.environ.get("PATH", ""), "HOME": str(place), "LANG": "C.UTF-8", "CUDA_VISIBLE_DEVICES": "",
+        "OMP_NUM_THREADS": str(torch.get_num_threads()), "HF_HUB_OFFLINE": "1",
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-I", "-B", "-c", _started(script), "\n".join(dict.fromkeys(origins)), *arguments],
+        capture_output=True, text=True, check=False, cwd=place, env=environment, timeout=TIMEOUT_SECONDS,
+    )  # fmt: skip
+    if done.returncode:
+        last = (done.stderr.strip() or f"it ended with {done.returncode}")[-600:]
+        raise IntegrityError(
+            f"{failed}: {last}",
+            remedy="Report this with one of the inputs; deployment.formats says which programs are exported.",
+        )
+    return done.stdout
+
+
+def _started(script: str) -> str:
+    future = "from __future__ import annotations\n"
+    return f"{future}{STARTER}{script.removeprefix(future)}"
