@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.tools.gates.test_set_access import SplitAccess
-    from trainwright.tools.reports.shipped_evaluation import Shipped
+    from trainwright.tools.reports.final_model import Shipped
     from trainwright.tools.training_monitor import Alert
     from trainwright.trainer.run.evidence import Data
     from trainwright.trainer.run.results import Export

@@ -18,11 +18,10 @@ from trainwright.trainer.data.sources import SOURCES
 from trainwright.trainer.data.sources.file_kinds import kind_of_file
 from trainwright.trainer.data.sources.tables import Table
 from trainwright.trainer.data.validation import CHECKS
-from trainwright.trainer.data.validation.check import Check, Context, Finding
+from trainwright.trainer.data.validation.check import Check, Context, Finding, repeated_rows
 from trainwright.trainer.data.validation.expectations import DOCUMENT, Expectations, read_expectations
 from trainwright.trainer.data.validation.families.classes import rows_of
 from trainwright.trainer.data.validation.families.uniqueness import hashable
-from trainwright.trainer.data.validation.repeats import repeated_rows
 from trainwright.trainer.data.validation.report import MOST_ROWS, NotChecked, Report, Verdict
 from trainwright.trainer.data.validation.values import kind_of
 
