@@ -269,7 +269,7 @@ $(NIGHTLY)/.installed: pyproject.toml constraints.txt $(COMPANIONS)/.installed-b
 	$(NIGHTLY)/bin/python -m pip install --quiet -c constraints.txt torch
 	@grep -v "^pillow==" constraints.txt > $(NIGHTLY)/constraints.txt  # Trackio takes none of 13 yet
 	$(NIGHTLY)/bin/python -m pip install --quiet -c $(NIGHTLY)/constraints.txt \
-	  -e ".[dev,browser,deepspeed,examples,trackio]" bitsandbytes rocrate
+	  -e ".[dev,browser,deepspeed,examples,trackio]" bitsandbytes
 	@ln -sfn ../companions $(NIGHTLY)/companions
 	@touch $@
 

@@ -6,25 +6,24 @@ result as indented text. An agent pays for all three, so the tools here are a su
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
+from mcp.server.apps import APP_MIME_TYPE, Apps, client_supports_apps
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.resolve import resolve_arguments
+from mcp.server.mcpserver.resources import Resource
 from mcp.server.mcpserver.tools import Tool
 from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult, ContentBlock, InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import ValidationError
 
-from trainwright.server.apps import RUN_VIEW, with_curves
 from trainwright.server.argument_repair import normalized_arguments, repaired_arguments
 from trainwright.server.context import AppContext
 from trainwright.server.errors import argument_error, refusal, with_call
-from trainwright.server.facts import facts_of
-from trainwright.server.markdown import markdown
-from trainwright.server.news import with_news
+from trainwright.server.markdown import facts_of, markdown, rounded
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.secret_kinds import known_in
 
@@ -230,3 +229,93 @@ def _is_noise(key: str, value: Any) -> bool:
     if key == "default":
         return not value  # null, false, 0 and an empty text are the usual defaults of optional arguments
     return key == "title" or (key == "additionalProperties" and value is True)
+
+
+# News in answers: alerts that no answer has carried yet stand in the next one about their project, whatever tool.
+
+
+def with_news(app: AppContext, arguments: Mapping[str, Any], result: CallToolResult) -> CallToolResult:
+    """Return the result with the alerts that nobody has seen, in both of its forms; they count as seen then."""
+    facts = result.structured_content
+    found, left = app.take_news(_projects({"arguments": arguments, "facts": facts}), list(_shown(facts or {})))
+    if not found:
+        return result
+    news = rounded({"news": found, **({"more_news": left} if left else {})})
+    text = TextContent(type="text", text=markdown(news))
+    with_facts = {**news, **facts} if facts is not None else None
+    return result.model_copy(update={"content": [text, *result.content], "structured_content": with_facts})
+
+
+def _projects(values: Mapping[str, Any]) -> set[str]:
+    """Return the projects that a call and its answer name: by name, by a handle, or by the long id of a run."""
+    found = set()
+    for key, text in _fields(values):
+        if key == "project":
+            found.add(text)
+        elif key in {"run_id", "study_id", "run_ids"}:
+            found.add(text.partition("/")[0] if "/" in text else project_of(text))
+    return {name for name in found if name}
+
+
+def _fields(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            if name != "next":
+                yield from _fields(item, name)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _fields(item, key)
+
+
+def project_of(run_id: str) -> str:
+    """Return the project in a run's long id (`baseline-iris-20260101-000000-abcdef`), or an empty text."""
+    parts = run_id.rsplit("-", 3)
+    return parts[0].partition("-")[2] if len(parts) == 4 else ""
+
+
+def _shown(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Return (run, diagnostic) of the alerts that an answer shows anyway."""
+    for alert in facts.get("alerts") or []:
+        run = alert.get("run_id") or facts.get("run_id")
+        if run and alert.get("id"):
+            yield run, alert["id"]
+
+
+# MCP Apps: the view of a run that hosts show beside an answer. For all other clients answers are as they were.
+
+RUN_VIEW = "ui://trainwright/run.html"
+CURVES = "trainwright/curves"
+"""Key of an answer's `_meta`: the host hands it to the view, and no model reads it."""
+
+
+class ViewResource(Resource):
+    """The view's single HTML file."""
+
+    async def read(self) -> str:
+        """Return the HTML."""
+        from trainwright.server.dashboard.application import app_html
+
+        return await anyio.to_thread.run_sync(app_html)
+
+
+def run_apps() -> Apps:
+    """Return the extension with the view; the tools name it in their own `_meta`."""
+    apps = Apps()
+    apps.add_resource(ViewResource(uri=RUN_VIEW, name="run", title="View of a run", mime_type=APP_MIME_TYPE))
+    return apps
+
+
+def with_curves(context: Context[Any, Any], arguments: dict[str, Any], result: CallToolResult) -> CallToolResult:
+    """Return the result with the run's curves in its `_meta`, where the client shows views. Raises TrainwrightError."""
+    app = context.request_context.lifespan_context
+    if result.is_error or not isinstance(app, AppContext) or not client_supports_apps(context):
+        return result
+    from trainwright.server.surface.arguments import run_of
+    from trainwright.tools.dashboard import run_glance
+
+    workspace = app.workspace()
+    named = (result.structured_content or {}).get("run_id") or next(iter(arguments.get("run_ids", [])), None)
+    glance = run_glance(workspace, run_of(workspace, named))
+    return result.model_copy(update={"meta": {**(result.meta or {}), CURVES: glance.model_dump(mode="json")}})

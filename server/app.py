@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+import anyio.to_thread
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.prompts import Prompt
+from mcp.server.mcpserver.prompts.base import Message, PromptArgument
+from mcp.server.subscriptions import InMemorySubscriptionBus, ResourceUpdated, ServerEvent
+from mcp.shared.exceptions import MCPError
+from mcp.types import (
+    INVALID_PARAMS,
+    Completion,
+    CompletionArgument,
+    CompletionContext,
+    EmptyResult,
+    InputRequiredResult,
+    PromptReference,
+    ResourceTemplateReference,
+    SubscribeRequestParams,
+    UnsubscribeRequestParams,
+)
+from pydantic import BaseModel, ConfigDict
 
 import trainwright
-from trainwright.server.apps import run_apps
-from trainwright.server.completions import add_completions
+from trainwright.server.agent_tool import run_apps
 from trainwright.server.context import AppContext
-from trainwright.server.prompts import add_prompts
-from trainwright.server.resources import add_resources
+from trainwright.server.documents import paths_beginning
+from trainwright.server.resources import DOCUMENT_TEMPLATE, RUN_TEMPLATE, add_resources
 from trainwright.server.stdio import StdioServer
 from trainwright.server.surface import TOOLS
-from trainwright.server.updates import Updates
+from trainwright.tools.documents import read_document
 
 INSTRUCTIONS = """\
 Trainwright trains PyTorch models through five gated phases: planning, baseline, diagnostics, optimization, \
@@ -62,3 +83,209 @@ def _lifespan(
             app.close()
 
     return lifespan
+
+
+# Completions: document paths, run ids and project names.
+
+MOST_VALUES = 100
+"""The protocol's bound on the values of one completion."""
+
+
+def add_completions(server: MCPServer[AppContext], app: AppContext) -> None:
+    """Register the one completion handler."""
+
+    @server.completion()  # type: ignore[no-untyped-call, untyped-decorator]
+    async def complete(
+        reference: PromptReference | ResourceTemplateReference,
+        argument: CompletionArgument,
+        _: CompletionContext | None,
+    ) -> Completion | None:
+        if isinstance(reference, ResourceTemplateReference) and reference.uri == DOCUMENT_TEMPLATE:
+            values = paths_beginning(argument.value)
+        elif isinstance(reference, ResourceTemplateReference) and reference.uri == RUN_TEMPLATE:
+            values = await anyio.to_thread.run_sync(_names, app, "run_id", argument.value)
+        elif isinstance(reference, PromptReference):
+            values = await anyio.to_thread.run_sync(_names, app, argument.name, argument.value)
+        else:
+            return None
+        return Completion(values=values[:MOST_VALUES], total=len(values), has_more=len(values) > MOST_VALUES)
+
+
+def _names(app: AppContext, argument: str, beginning: str) -> list[str]:
+    """Return the projects' names, or the runs' handles and ids, that begin so, the newest first."""
+    from sqlalchemy import select
+
+    from trainwright.tools.workspace.handles import run_handles
+    from trainwright.tools.workspace.tables import Project
+
+    with app.workspace().snapshot() as session:
+        if argument == "project":
+            names = list(session.scalars(select(Project.name).order_by(Project.created_at.desc())))
+        elif argument == "run_id":
+            runs = list(reversed(run_handles(session).items()))
+            names = [handle if handle.startswith(beginning) else name for handle, name in runs]
+        else:
+            return []
+    return [name for name in names if name.startswith(beginning)]
+
+
+# Updates of resources: subscribers of a run's or a project's status hear when it has changed, in both eras.
+#
+# Clients of 2026-07-28 listen by `subscriptions/listen`, which the SDK serves from a bus; older ones subscribe to each
+# resource, and are notified one by one.
+
+RUN, PROJECT = "trainwright://runs/{}/status", "trainwright://projects/{}/status"
+
+
+class Updates(InMemorySubscriptionBus):
+    """The subscriptions of one server's clients."""
+
+    def __init__(self, app: AppContext) -> None:
+        """Hear from the application context, on whatever thread, what has changed."""
+        super().__init__()
+        self._app = app
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._sessions: dict[str, dict[int, Any]] = {}
+        """Of each resource, the sessions to notify, one for each connection."""
+        app.on_change = self.changed
+
+    def begin(self) -> None:
+        """Send from the event loop that runs now."""
+        self._loop = asyncio.get_running_loop()
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        """Add a listener of the newest protocol."""
+        self._follow()
+        return super().subscribe(listener)
+
+    def changed(self, project: str, run_id: str, handle: str) -> None:
+        """Send that the status of a run, and so of its project, has changed. Called on any thread."""
+        uris = [RUN.format(run_id), RUN.format(handle), PROJECT.format(project)]
+        if self._loop is not None and not self._loop.is_closed():
+            with suppress(RuntimeError):  # the loop has just ended
+                asyncio.run_coroutine_threadsafe(self._send(uris), self._loop)
+
+    async def _send(self, uris: list[str]) -> None:
+        for uri in dict.fromkeys(uris):
+            await self.publish(ResourceUpdated(uri=uri))
+            for session in list(self._sessions.get(uri, {}).values()):
+                try:
+                    await session.send_resource_updated(uri)
+                except Exception:  # noqa: BLE001 - a client that is gone hears nothing more, whatever its stream says
+                    self._forget(uri, session)
+
+    def _follow(self) -> None:
+        """Follow the runs that are alive, although no tool was called: opening the workspace takes a while."""
+        threading.Thread(target=self._app.open_and_follow, name="subscribed", daemon=True).start()
+
+    def _forget(self, uri: str, session: Any) -> None:
+        self._sessions.get(uri, {}).pop(_connection(session), None)
+
+    async def subscribed(self, context: Any, params: SubscribeRequestParams) -> EmptyResult:
+        """Serve `resources/subscribe` of the older protocols."""
+        self._sessions.setdefault(params.uri, {})[_connection(context.session)] = context.session
+        self._follow()
+        return EmptyResult()
+
+    async def unsubscribed(self, context: Any, params: UnsubscribeRequestParams) -> EmptyResult:
+        """Serve `resources/unsubscribe`."""
+        self._forget(params.uri, context.session)
+        return EmptyResult()
+
+    def serve(self, server: MCPServer[AppContext]) -> None:
+        """Register the methods of the older protocols, as the SDK's own examples do."""
+        lowlevel = server._lowlevel_server  # the SDK has no other way
+        lowlevel.add_request_handler("resources/subscribe", SubscribeRequestParams, self.subscribed)
+        lowlevel.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self.unsubscribed)
+
+
+def _connection(session: Any) -> int:
+    """Return what tells one client's connection from others'; each request has a session of its own over it."""
+    return id(session._connection)  # the session keeps it alive
+
+
+# Prompts: one Markdown file each in `prompts/`, with its arguments and tools in the front matter.
+
+PROMPTS = Path(__file__).resolve().parents[1] / "prompts"
+
+
+class Argument(BaseModel):
+    """One argument of a prompt."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    description: str
+    required: bool = False
+    default: str = ""
+
+
+class PromptFile(BaseModel):
+    """The front matter of a prompt file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    title: str
+    description: str
+    tools: list[str]
+    """The tools that the prompt will use."""
+    arguments: list[Argument] = []
+
+
+class StrictPrompt(Prompt):
+    """A prompt that says which arguments are missing or unknown; the SDK reports an internal error instead."""
+
+    async def render(
+        self, arguments: dict[str, Any] | None, context: Context[Any, Any]
+    ) -> list[Message] | InputRequiredResult:
+        """Fill the prompt in. Raises MCPError (invalid parameters) naming the arguments that do not fit."""
+        known = self.arguments or []
+        given = set(arguments or {})
+        missing = [argument.name for argument in known if argument.required and argument.name not in given]
+        unknown = sorted(given - {argument.name for argument in known})
+        if missing or unknown:
+            problems = [f"`{name}` is required" for name in missing] + [
+                f"unknown argument `{name}`" for name in unknown
+            ]
+            names = ", ".join(argument.name for argument in known)
+            raise MCPError(
+                code=INVALID_PARAMS, message=f"Prompt {self.name}: {'; '.join(problems)}. Its arguments are: {names}."
+            )
+        return await super().render(arguments, context)
+
+
+def add_prompts(server: MCPServer[AppContext], folder: Path = PROMPTS) -> None:
+    """Register every prompt file of the folder. Raises ConfigurationError when one is not valid."""
+    for path in prompt_files(folder):
+        front, body = read_document(path, PromptFile)
+        server.add_prompt(
+            StrictPrompt(
+                name=front.name,
+                title=front.title,
+                description=front.description,
+                arguments=[
+                    PromptArgument(name=argument.name, description=argument.description, required=argument.required)
+                    for argument in front.arguments
+                ],
+                fn=_renderer(front, body.strip()),
+                context_kwarg=None,
+            )
+        )
+
+
+def prompt_files(folder: Path = PROMPTS) -> list[Path]:
+    """Return the prompt files in order of name."""
+    return sorted(path for path in folder.glob("*.md") if path.name != "README.md")
+
+
+def _renderer(front: PromptFile, body: str) -> Callable[..., str]:
+    """Return the function that fills the body's `{{name}}` places."""
+
+    def render(**values: str) -> str:
+        text = body
+        for argument in front.arguments:
+            text = text.replace("{{" + argument.name + "}}", values.get(argument.name) or argument.default)
+        return text
+
+    return render

@@ -13,11 +13,10 @@ import typer
 
 import trainwright
 from trainwright.server.commands.deploy import deploy
-from trainwright.server.commands.example_command import demo, example
+from trainwright.server.commands.example_run import demo, example
 from trainwright.server.commands.handover import handover
-from trainwright.server.commands.options import WorkspaceOption, existing_workspace
 from trainwright.server.commands.rented import COMMANDS as OF_RENTED
-from trainwright.server.workspace_path import workspace_path
+from trainwright.server.workspace_path import WorkspaceOption, existing_workspace, workspace_path
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.text import visible_lines
 
@@ -158,7 +157,7 @@ def dashboard(
     browser: Annotated[bool, typer.Option("--browser", help="Open it in the browser.")] = False,
 ) -> None:
     """Serve a live page: projects and gates, runs with their curves, alerts, comparisons, studies, the ledger."""
-    from trainwright.server.commands.dashboard import serve_dashboard
+    from trainwright.server.commands.status import serve_dashboard
 
     serve_dashboard(existing_workspace(workspace_path(workspace)), port, browser=browser)
 
@@ -170,7 +169,7 @@ def follow(
     once: Annotated[bool, typer.Option("--once", help="Look at every run once, notify, and end: for cron.")] = False,
 ) -> None:
     """Follow the runs without a server until none is alive: print their alerts, and notify as settings.yaml says."""
-    from trainwright.server.commands.follow import follow_runs
+    from trainwright.server.commands.status import follow_runs
 
     follow_runs(existing_workspace(workspace_path(workspace)), once=once)
 
@@ -192,7 +191,7 @@ def verify(  # noqa: PLR0917 - options of a command line
 ) -> None:
     """Compare ledger, verdicts, records and files with each other; exit with 1 when anything was changed."""
     from trainwright.server.commands.terminal import Terminal
-    from trainwright.server.format import counted
+    from trainwright.server.markdown import counted
     from trainwright.tools.verification import verify_workspace
 
     terminal = Terminal()
@@ -239,7 +238,7 @@ def rebuild(
     option: WorkspaceOption = None,
 ) -> None:
     """Rebuild a lost database from the projects' ledger.jsonl files; exit with 1 when any of them is damaged."""
-    from trainwright.server.commands.rebuild import show_rebuilt
+    from trainwright.server.commands.upkeep import show_rebuilt
 
     if not show_rebuilt(workspace_path(workspace or option)):
         raise typer.Exit(1)
@@ -251,9 +250,9 @@ def attest(
     workspace: WorkspaceOption = None,
     key: Annotated[Path | None, typer.Option("--key", help="Secret key to sign with; default: yours, if any")] = None,
 ) -> None:
-    """Write the final model's provenance: in-toto statement (SLSA), signed if there is a key, and RO-Crate.
+    """Write the final model's provenance: an in-toto statement (SLSA), signed if there is a key.
 
-    Passing the last gate writes both; this signs them later, or after a crash.
+    Passing the last gate writes it; this signs it later, or after a crash.
     """
     from trainwright.server.commands.terminal import Terminal
     from trainwright.tools.provenance import attest as write
@@ -266,7 +265,7 @@ def attest(
     finally:
         opened.close()
     signed = f"signed by key {done.key}" if done.key else "not signed; see `trainwright keys new`"
-    Terminal().marked("ok", f"{done.path}: {done.files} files, {signed}; beside it {', '.join(done.artifacts[1:])}")
+    Terminal().marked("ok", f"{done.path}: {done.files} files, {signed}")
 
 
 @app.command()
@@ -281,7 +280,7 @@ def prune(
     yes: Annotated[bool, typer.Option("--yes", help="Delete; without it only the plan is shown.")] = False,
 ) -> None:
     """Free disk space: delete weights of trials and superseded runs. Without --yes it only shows the plan."""
-    from trainwright.server.commands.prune import prune_projects
+    from trainwright.server.commands.upkeep import prune_projects
 
     wanted = {"keep_last": keep_last, "keep_best": keep_best, "keep_every_n_epochs": keep_every}
     budget = None if budget_mib is None else budget_mib * 2**20
@@ -297,7 +296,7 @@ def study(
     workspace: WorkspaceOption = None,
 ) -> None:
     """Show a search's trials, or write a copy of it in Optuna's own storage."""
-    from trainwright.server.commands.study import show_study
+    from trainwright.server.commands.status import show_study
 
     show_study(existing_workspace(workspace_path(workspace)), name, optuna)
 
@@ -355,7 +354,7 @@ def new(
     key: Annotated[Path | None, typer.Option("--key", help="File to write; default: your configuration folder")] = None,
 ) -> None:
     """Create a key that signs every ledger entry from now on, and its public half for verifiers."""
-    from trainwright.server.commands.keys import new_signing_key
+    from trainwright.server.commands.owner import new_signing_key
 
     new_signing_key(key)
 
@@ -367,7 +366,7 @@ def approve(
     deny: Annotated[list[str] | None, typer.Option("--deny", help="Deny this request.")] = None,
 ) -> None:
     """Answer agents' requests as the workspace's owner."""
-    from trainwright.server.commands.approve import approve as answer
+    from trainwright.server.commands.owner import approve as answer
 
     answer(existing_workspace(workspace_path(workspace)), yes=yes or [], deny=deny or [])
 

@@ -17,8 +17,7 @@ from mcp.types import CallToolResult, TextContent
 from pydantic import ValidationError
 
 from trainwright.server.argument_repair import with_names, with_values
-from trainwright.server.facts import offered
-from trainwright.server.format import call_text
+from trainwright.server.markdown import call_text, offered
 from trainwright.trainer.base.errors import ConfigurationError, StorageError, TrainwrightError, near
 from trainwright.trainer.base.text import visible_lines
 

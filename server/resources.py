@@ -15,7 +15,7 @@ from mcp.types import Annotations
 from trainwright.server import documents, files
 from trainwright.server.context import workspace_of
 from trainwright.server.errors import as_tool_error, explain
-from trainwright.server.facts import facts_of
+from trainwright.server.markdown import facts_of
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError, TrainwrightError
 
 if TYPE_CHECKING:

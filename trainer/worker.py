@@ -26,7 +26,6 @@ from trainwright.trainer.evidence.opened_files import record_opened
 from trainwright.trainer.jobs.ranks import Leader
 from trainwright.trainer.run import Failure, ProcessIdentity, RunDirectory, RunKey, RunKind, RunSpecification, RunState
 from trainwright.trainer.run.environment import verify_launch_environment
-from trainwright.trainer.run.kept_sides import KeptSides
 from trainwright.trainer.run.rank import (
     LOST_PEER,
     Failures,
@@ -36,6 +35,7 @@ from trainwright.trainer.run.rank import (
     processes_of,
     take_launch_environment,
 )
+from trainwright.trainer.run.split_rows import KeptSides
 from trainwright.trainer.supervision.heartbeat import Ballast, Heartbeat
 from trainwright.trainer.supervision.stop import Abandoned, StopRequest
 from trainwright.trainer.user_code import guard, import_record, opened_files, write_guard

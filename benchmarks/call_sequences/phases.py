@@ -15,7 +15,7 @@ PERMITTED = {
 }
 KEPT = {"smoke", "baseline", "final", "replay", "export"}
 """Kinds of which a complete run is given back, and not made again."""
-PROVENANCE = ("final_model.intoto.json", "ro-crate-metadata.json")
+PROVENANCE = ("final_model.intoto.json",)
 """Written after the last gate: `verify` names their edits, and no gate rests on them."""
 REPORT = ("diagnostic_report.md", "plots/learning_curves.png", "plots/gradient_health.png")
 MOST_RUNS_AT_ONCE = 2

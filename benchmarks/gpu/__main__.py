@@ -24,7 +24,7 @@ import rows  # noqa: F401 - registers the checks
 from lane import CHECKS, ROOT, Lane
 from playing import RESULT, Lanes, Result
 
-from trainwright.trainer.supervision.gpus import driver_version
+from trainwright.trainer.supervision.sampling import driver_version
 
 PROBE = """
 import json, torch

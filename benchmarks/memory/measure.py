@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 from trainwright.trainer.assembly.assemble import assemble
-from trainwright.trainer.assembly.building import Building
+from trainwright.trainer.assembly.model import Building
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.engine.loop import take_step
 from trainwright.trainer.reproducibility import determinism

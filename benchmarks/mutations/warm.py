@@ -12,7 +12,7 @@ import os
 import sys
 
 LIBRARIES = (
-    "torch", "numpy", "scipy.stats", "sklearn.datasets", "pydantic", "sqlalchemy.orm", "alembic.command", "yaml",
+    "torch", "numpy", "scipy.stats", "sklearn.datasets", "pydantic", "sqlalchemy.orm", "yaml",
     "safetensors.torch",
 )  # fmt: skip
 """Those that most tests import; not polars, whose threads do not survive a fork, nor plugins of pytest, which imports

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from trainwright.tools.gates.study_check import best_value
 from trainwright.tools.hyperparameter_tuner.halving import promoted, rungs
-from trainwright.tools.hyperparameter_tuner.prune import pruned_epoch
+from trainwright.tools.hyperparameter_tuner.memory_study import pruned_epoch
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
-from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, PRUNED, RUNNING, TrialRecord
-from trainwright.tools.hyperparameter_tuner.waves import seen_by, wave_of
+from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, PRUNED, RUNNING, TrialRecord, seen_by, wave_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -19,7 +19,7 @@ from mcp import StdioServerParameters
 from mcp.client import Client
 from tickets import write_model, write_tickets
 
-from trainwright.server.commands.transcript import Transcript
+from trainwright.server.commands.driving import Transcript
 
 HERE = Path(__file__).parent
 INTENT = "fine-tune a small model to sort support tickets, I have one 24 GB card and twenty dollars"

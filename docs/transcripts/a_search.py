@@ -16,7 +16,7 @@ import anyio
 from mcp import StdioServerParameters
 from mcp.client import Client
 
-from trainwright.server.commands.transcript import Transcript
+from trainwright.server.commands.driving import Transcript
 
 HERE = Path(__file__).parent
 README = (HERE.parents[1] / "README.md").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ import yaml
 from mcp.client import Client
 from mcp.types import CallToolResult
 
-from trainwright.server.commands.transcript import Transcript
+from trainwright.server.commands.driving import Transcript
 
 PAGES = Path(__file__).parents[2] / "agents"
 PREFIX = "mcp__trainwright__"

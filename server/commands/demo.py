@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from trainwright.server.commands.driving import Driver, UnexpectedAnswerError, conclude, content, served
-from trainwright.server.commands.transcript import Transcript
+from trainwright.server.commands.driving import Driver, Transcript, UnexpectedAnswerError, conclude, content, served
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult

@@ -24,7 +24,6 @@ MODULES = {
     "matplotlib": "matplotlib.figure",
     "tensorboard": "tensorboard",
     "sqlalchemy": "sqlalchemy.orm",
-    "alembic": "alembic",
     "mcp": "mcp.server",
     "pillow": "PIL.Image",
     "pyarrow": "pyarrow.parquet",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trainwright.server.commands.terminal import Terminal
-from trainwright.server.format import counted, number
+from trainwright.server.markdown import counted, number
 from trainwright.tools.examples import Example, copy_example, example_named, examples, missing_packages, read_example
 from trainwright.tools.examples.catalogue import CARD
 from trainwright.trainer.base.errors import ConflictError

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from trainwright.server.commands.options import WorkspaceOption, existing_workspace
-from trainwright.server.workspace_path import workspace_path
+from trainwright.server.workspace_path import WorkspaceOption, existing_workspace, workspace_path
 
 MARKS = {"fits": "ok", "stale": "warn", "forged": "fail"}
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from trainwright.server.commands.pipeline import worded_for_file
 from trainwright.server.commands.terminal import Terminal
 from trainwright.tools.pipeline import read_definition
-from trainwright.tools.pipeline.definition import apply_definition
 from trainwright.tools.pipeline.job import STOPPED_CODE, install_settings, run_job
+from trainwright.tools.pipeline.writing import apply_definition
 from trainwright.tools.training_orchestrator import put_back_all, remove_abandoned
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConflictError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trainwright.server.commands.terminal import Terminal
 from trainwright.tools.pipeline import make_stage, read_definition, stages_of_project, write_pipeline
-from trainwright.tools.pipeline.definition import apply_definition
+from trainwright.tools.pipeline.writing import apply_definition
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.run import write_atomically

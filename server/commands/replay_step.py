@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainwright.server.commands.terminal import Terminal
-from trainwright.server.format import counted
+from trainwright.server.markdown import counted
 
 if TYPE_CHECKING:
     from pathlib import Path

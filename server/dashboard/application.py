@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
-from typing import TYPE_CHECKING
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+import anyio
+import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -13,9 +20,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from trainwright.server import documents
-from trainwright.server.dashboard.bundle import bundle
 from trainwright.server.dashboard.guard import Access, Guard
-from trainwright.server.dashboard.stream import events
 from trainwright.tools import dashboard
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError, TrainwrightError
 
@@ -137,3 +142,113 @@ async def _worded(_: Request, error: Exception) -> Response:
     assert isinstance(error, TrainwrightError)  # noqa: S101 - registered for these alone
     status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
     return JSONResponse({"message": error.message, "remedy": error.remedy}, status_code=status)
+
+
+# Stream of server-sent events: looks again and again, and sends what is new with the place it reaches to.
+
+News = TypeVar("News", bound="BaseModel")
+
+LOOK_SECONDS = 1.0
+STEP_SECONDS = 0.2
+"""A server that stops waits at most this long for a stream."""
+ALIVE_SECONDS = 15.0
+"""After so long without news, a comment shows that the connection stands."""
+
+
+async def events(
+    look: Callable[[], News | None], place: Callable[[News], str], is_closing: Callable[[], bool]
+) -> AsyncIterator[str]:
+    """Give events as text: `id` is the place, from which a browser that reconnects continues.
+
+    Args:
+        look: returns what is new since it was called last; called in a thread.
+    """
+    yield "retry: 2000\n\n"
+    sent_at = time.monotonic()
+    while not is_closing():
+        try:
+            new = await anyio.to_thread.run_sync(look)
+        except TrainwrightError as error:
+            yield f"event: problem\ndata: {error.message.splitlines()[0]}\n\n"
+            return
+        if new is not None:
+            yield f"id: {place(new)}\ndata: {new.model_dump_json(exclude_none=True)}\n\n"
+            sent_at = time.monotonic()
+        elif time.monotonic() - sent_at > ALIVE_SECONDS:
+            yield ": alive\n\n"
+            sent_at = time.monotonic()
+        for _ in range(round(LOOK_SECONDS / STEP_SECONDS)):
+            if is_closing():
+                return
+            await anyio.sleep(STEP_SECONDS)
+
+
+# Bundle of the page: one HTML file with its styles and scripts inside, and the policy that lets only these run.
+
+FOLDER = Path(__file__).parent / "page"
+STYLES = ("uPlot.min.css", "page.css")
+SHARED = ("uPlot.iife.min.js", "elements.js", "charts.js", "run.js")
+SCRIPTS = (*SHARED, "pages.js", "main.js")
+"""In this order: a later one uses the earlier ones."""
+APP_SCRIPTS = (*SHARED, "app.js")
+BLANKS = re.compile(r"\s*([{};,])\s*|(?<=[a-z]): ")
+"""Blanks in a style that mean nothing: those around signs, and behind a property's name."""
+OPEN_LINE = re.compile(r"([{(\[,;])\n")
+"""End of a line that needs none."""
+SIGN = re.compile(r" (=>|===|!==|&&|\|\||\?\??|:|>=|<=|\*) ")
+"""Signs that stand in no text of the page."""
+DECLARED = re.compile(r"\b((?:const|let) \w+|this\.\w+) = ")
+BRANCH = re.compile(r"\b(if|for|while) \((?=[\w!\[(])")
+
+
+class Bundle(NamedTuple):
+    """The page, and its content security policy."""
+
+    html: str
+    policy: str
+
+
+@cache
+def bundle() -> Bundle:
+    """Return the page as it is served."""
+    style, script = _style(), _joined(SCRIPTS)
+    html = _filled("page.html", style, script)
+    policy = (
+        f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; connect-src 'self'; "
+        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return Bundle(html, policy)
+
+
+@cache
+def app_html() -> str:
+    """Return the view of one run as a host of MCP Apps shows it: the same parts, fed by the host's messages."""
+    return _filled("app.html", _style(), _joined(APP_SCRIPTS))
+
+
+def _filled(name: str, style: str, script: str) -> str:
+    html = (FOLDER / name).read_text(encoding="utf-8")
+    return html.replace("/* styles */", style).replace("/* scripts */", script)
+
+
+def _style() -> str:
+    return BLANKS.sub(lambda found: found[1] or ":", _joined(STYLES))
+
+
+def _joined(names: tuple[str, ...]) -> str:
+    return "\n".join(map(_read, names))
+
+
+def _read(name: str) -> str:
+    """Return a file as it is sent: ours without indents, lines of comment and the blanks around some signs."""
+    text = (FOLDER / name).read_text(encoding="utf-8")
+    if name.startswith("uPlot"):
+        return text
+    lines = [line.strip() for line in text.splitlines()]
+    text = OPEN_LINE.sub(r"\1", "\n".join(line for line in lines if line and not line.startswith("// ")))
+    return BRANCH.sub(r"\1(", DECLARED.sub(r"\1=", SIGN.sub(r"\1", text))).replace(") {", "){")
+
+
+def _source(text: str) -> str:
+    """Return how a policy names an inline style or script: by the digest of its text."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from trainwright.server.agent_tool import agent_tool, reply
 from trainwright.server.context import workspace_of
-from trainwright.server.format import counted
+from trainwright.server.markdown import counted
 from trainwright.server.surface.arguments import IdempotencyKey, NewestRun, Project, RunId, WaitSeconds, run_of
 from trainwright.server.surface.runs import started
 

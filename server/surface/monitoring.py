@@ -13,7 +13,7 @@ from pydantic import Field
 from trainwright.server.agent_tool import agent_tool, content_only, reply
 from trainwright.server.context import workspace_of
 from trainwright.server.files import links
-from trainwright.server.format import counted
+from trainwright.server.markdown import counted
 from trainwright.server.surface.arguments import Detail, Project, RunId, run_of, study_of
 from trainwright.tools.answers import NextCall
 from trainwright.tools.figures.kinds import Kind, StudyKind, is_of_study

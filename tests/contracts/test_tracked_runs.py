@@ -18,7 +18,7 @@ from tests.worlds.warm import warm
 
 from trainwright.tools.hyperparameter_tuner import start_study, study_status
 from trainwright.tools.tracking import TRACKERS, RunCard, run_card
-from trainwright.tools.tracking.places import folder_of, mlflow_database
+from trainwright.tools.tracking.tracker import folder_of, mlflow_database
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.handles import study_handles

@@ -18,7 +18,7 @@ import yaml
 from accelerate.commands.config import load_config_from_file
 from mcp.types import ElicitResult
 
-from trainwright.server.commands.transcript import Transcript
+from trainwright.server.commands.driving import Transcript
 from trainwright.server.surface import TOOLS
 from trainwright.tools.verification import verify_workspace
 from trainwright.trainer.run.metrics import MetricStore

@@ -8,7 +8,7 @@ import pytest
 
 from trainwright.server import cli
 from trainwright.server.commands.demo import DemoAgent
-from trainwright.server.commands.transcript import Transcript
+from trainwright.server.commands.driving import Transcript
 from trainwright.tools.projects import create_project
 from trainwright.tools.workspace import Workspace
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from trainwright.server.following import Following
+from trainwright.server.context import Following
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import Project, Run
 

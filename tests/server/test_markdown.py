@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from trainwright.server.facts import rounded
-from trainwright.server.markdown import markdown
+from trainwright.server.markdown import markdown, rounded
 
 ANSWER = {
     "project": "digits",

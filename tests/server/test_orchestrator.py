@@ -12,7 +12,7 @@ import pytest
 from tests.worlds.flowers import table
 from tests.worlds.warm import trainwright_command
 
-from trainwright.server.commands.transcript import Transcript
+from trainwright.server.commands.driving import Transcript
 from trainwright.tools.handover import check_handover
 from trainwright.tools.ledger import entries
 from trainwright.tools.verification import verify_workspace

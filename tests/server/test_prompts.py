@@ -5,7 +5,7 @@ import re
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from trainwright.server.prompts import PromptFile, prompt_files
+from trainwright.server.app import PromptFile, prompt_files
 from trainwright.server.surface import TOOLS
 from trainwright.tools.documents import read_document
 

@@ -10,7 +10,7 @@ import pytest
 
 from trainwright.tools.clouds import PLATFORMS, gpu_table
 from trainwright.tools.clouds.checking import PROGRAMS
-from trainwright.tools.costs.price_files import EXAMPLE, TEMPLATE
+from trainwright.tools.costs.estimating import EXAMPLE, TEMPLATE
 from trainwright.tools.documents import SKILL
 from trainwright.tools.training_architect.hardware import named_device
 from trainwright.trainer.estimation.prices import load_prices

@@ -81,7 +81,7 @@ def test_the_comparison_knows_the_most_frequent_class_and_words() -> None:
 
 
 def test_the_prediction_reads_a_text_as_training_did(tmp_path: Path) -> None:
-    from trainwright.trainer.data.text.trained import TrainedTokenizer
+    from trainwright.trainer.data.text.tokenizers import TrainedTokenizer
     from trainwright.trainer.prediction.assembly import assembled
 
     texts = ["A fine film, a fine day!", "It was not fine :( at all", "Schöne Grüße & 100 % 🙂", "fine " * 100]

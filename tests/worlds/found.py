@@ -30,8 +30,8 @@ from trainwright.trainer.run.evidence import (
     Split,
 )
 from trainwright.trainer.run.key import rows_statement
-from trainwright.trainer.run.process import ProcessIdentity
 from trainwright.trainer.run.split_rows import FILE, ORDER, RECORD, SplitRows
+from trainwright.trainer.run.status import ProcessIdentity
 from trainwright.trainer.run.validation import Report, Validation, Verdict
 from trainwright.trainer.user_code.import_record import meanings_of
 

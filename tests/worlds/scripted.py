@@ -18,7 +18,7 @@ from tests.worlds.found import NOBODY
 from tests.worlds.records import Script, write_run
 
 from trainwright.tools.cures import conductor as cures
-from trainwright.tools.cures import process as of_cures
+from trainwright.tools.cures import start as of_cures
 from trainwright.tools.hyperparameter_tuner import conductor, process
 from trainwright.tools.launchers import LAUNCHERS, Launch, write_launch
 from trainwright.trainer.run import RunDirectory, RunKey

@@ -92,7 +92,7 @@ class Nobody(WarmProcesses):
 @contextmanager
 def warm() -> Iterator[None]:
     """Let this process's orchestrator, tuner and all that reads data hand their commands to the waiting processes."""
-    from trainwright.tools.cures import process as of_cures
+    from trainwright.tools.cures import start as of_cures
     from trainwright.tools.data import requests
     from trainwright.tools.estimation import asking
     from trainwright.tools.hyperparameter_tuner import process

@@ -21,7 +21,7 @@ from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.traces import stamp_of
 from trainwright.trainer.run import RunState, RunStatus
-from trainwright.trainer.run.alert_stop import SERVER
+from trainwright.trainer.run.conditions import SERVER
 from trainwright.trainer.run.digests import METRICS
 from trainwright.trainer.run.directory import EVENTS
 from trainwright.trainer.run.status import Event

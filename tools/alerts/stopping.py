@@ -16,7 +16,7 @@ from trainwright.tools.owner.requests import granted
 from trainwright.tools.training_monitor import load_diagnostics
 from trainwright.tools.training_monitor.record import STEP_LOSS
 from trainwright.trainer.run import RunKind
-from trainwright.trainer.run.alert_stop import AlertStop, request_alert_stop
+from trainwright.trainer.run.conditions import AlertStop, request_alert_stop
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

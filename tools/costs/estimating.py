@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.costs.answer import CostAnswer, PlatformCost
-from trainwright.tools.costs.devices import CPU, device_of_row, device_of_run, wanted_rows
-from trainwright.tools.costs.limits import owner_limit
+from trainwright.tools.costs.hours import restart_seconds, spot_costs
 from trainwright.tools.costs.measured import (
     Measured,
     Restart,
@@ -19,20 +19,25 @@ from trainwright.tools.costs.measured import (
     measured_restart,
     measured_work,
 )
-from trainwright.tools.costs.price_files import prices_of
-from trainwright.tools.costs.pricing import Work, priced
+from trainwright.tools.costs.pricing import CPU, Work, device_of_row, device_of_run, priced, wanted_rows
 from trainwright.tools.costs.scaling import OTHER_CPU_TIMES
-from trainwright.tools.costs.spot import restart_seconds, spot_costs
+from trainwright.tools.documents import SKILL
 from trainwright.tools.estimation import estimate
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.ledger import Look
+from trainwright.tools.limits import limit_table
+from trainwright.tools.limits.counted_price import counted_price
 from trainwright.tools.training_architect.hardware import TABLE
+from trainwright.tools.training_architect.traced import prices_in_force
 from trainwright.tools.training_orchestrator import refresh_project
-from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
-from trainwright.trainer.estimation.prices import OWN
+from trainwright.tools.workspace.records import get_project
+from trainwright.trainer.base.errors import ConfigurationError, ConflictError, NotFoundError, TrainwrightError
+from trainwright.trainer.base.paths import confine
+from trainwright.trainer.estimation.prices import OWN, OWNERS, TO_WRITE, load_prices
+from trainwright.trainer.run import write_generated
 
 if TYPE_CHECKING:
-    from trainwright.tools.costs.request import CostRequest
+    from trainwright.tools.costs.pricing import CostRequest
     from trainwright.tools.training_architect.hardware import Device
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.config import TrainingConfig
@@ -266,4 +271,107 @@ def _no_hours(request: CostRequest, not_priced: list[str]) -> ConfigurationError
         f"Nothing can be priced: {'; '.join(not_priced[:MOST_LISTED]) or 'no row fits'}.",
         remedy=f"start_training(project={request.project!r}, kind='probe') measures the steps; or fill in the rows of "
         "the accelerators that you mean.",
+    )
+
+
+# The owner's limits beside an estimate: what is left, and the request that would raise it.
+
+OF_WORKSPACE = "workspace_limits."
+
+
+def owner_limit(workspace: Workspace, project: str, cheapest: PlatformCost) -> tuple[str, NextCall | None]:
+    """Return what is left of money and GPU hours in words, and the request to the owner where it is too little.
+
+    Both are counted as a run counts them: GPU hours are hours times devices, money is those at the price that counts.
+    """
+    with workspace.session() as session:
+        table = limit_table(session, workspace, get_project(session, project), look=True)
+    most = cheapest.gpu_hours[1] if cheapest.gpu_hours is not None else 0.0
+    price, price_from = counted_price(
+        workspace.path, workspace.settings, cheapest.platform, cheapest.accelerator, spot=bool(cheapest.spot)
+    )
+    needed = {"gpu_hours": most} | ({"money": most * price} if price else {})
+    said = [f"money counts at {price:g} an hour ({price_from})"] if price else [_NOT_COUNTED]
+    wanted: dict[str, int] = {}
+    for name, amount in needed.items():
+        line = min(table[name], key=lambda each: each.left)
+        left = f"{max(line.left, 0.0):.4g} left of {line.allowed:.4g} ({line.name})"
+        is_enough = amount <= line.left
+        said.append(left if is_enough else f"{left}: too little for {amount:.4g}, and a run stops there")
+        if not is_enough and not line.name.startswith(OF_WORKSPACE):
+            wanted[line.name] = math.ceil(line.allowed - line.left + amount)
+    return "; ".join(said), _request(project, wanted) if wanted else None
+
+
+_NOT_COUNTED = "money is not counted (price_per_gpu_hour is 0 in settings.yaml)"
+
+
+def _request(project: str, limits: dict[str, int]) -> NextCall:
+    arguments: dict[str, Any] = {"project": project, "ask_owner": {"limits": limits}}
+    return NextCall(tool="configure", arguments=arguments, why="the cheapest platform would go beyond the limit")
+
+
+# Files of prices: the workspace's, one of the user's below the code root, and the template that is to be filled in.
+
+FOLDER = SKILL.parent / "cost-calculator"
+TEMPLATE, EXAMPLE = FOLDER / "prices.template.yaml", FOLDER / "prices.example.yaml"
+DOCUMENT = "planning/README.md"
+
+
+def write_price_file(path: Path, *, example: bool = False) -> Path:
+    """Write the template, or the example with invented figures, into a new file, and return its path.
+
+    Raises:
+        ConflictError: there is a file already, which is never overwritten.
+    """
+    if path.exists():
+        raise ConflictError(
+            f"There is a file {path.name} already, and it is not overwritten.",
+            remedy=f"Fill in that one, or name another: {TO_WRITE} FILE.",
+        )
+    text = (EXAMPLE if example else TEMPLATE).read_text(encoding="utf-8")
+    return write_generated(path.resolve().parent, {path.name: text})[0]
+
+
+def prices_of(workspace: Workspace, code_root: Path, named: str | None) -> PriceList:
+    """Return the prices of the file that a call names, else the workspace's, else those that come with the package.
+
+    Args:
+        code_root: of the project; a named file lies below it, or is the workspace's own by its name.
+
+    Raises:
+        NotFoundError: the file that is named is not there; the remedy is the command that writes the template.
+        ConfigurationError: it lies elsewhere, does not fit, or has no price filled in.
+    """
+    if named is None:
+        return _filled_in(prices_in_force(workspace))
+    path = workspace.path / OWNERS
+    if named != OWNERS:
+        path = confine(named, code_root, key="prices")
+    elif not path.is_file():
+        path = code_root / OWNERS
+    if not path.is_file():
+        command = f"{TO_WRITE} --workspace {workspace.path}"
+        raise NotFoundError(
+            f"There is no file of prices {named!r}, neither in the workspace's folder nor below the code root.",
+            remedy=f"Run `{command}`, fill in the rows that matter from the providers' pages named there, and call "
+            "again; or leave prices out: dated ones come along.",
+            document=DOCUMENT,
+        )
+    return _filled_in(load_prices(path))
+
+
+def _filled_in(prices: PriceList) -> PriceList:
+    if not prices.rows:
+        raise _all_empty(prices)
+    return prices
+
+
+def _all_empty(prices: PriceList) -> ConfigurationError:
+    pages = ", ".join(dict.fromkeys(row.source for row in prices.empty))
+    return ConfigurationError(
+        f"{prices.path.name} has {len(prices.empty)} rows, and a price in none of them.",
+        remedy=f"Fill in price_per_hour and date of the rows that matter ({pages or 'each needs its source'}), "
+        "and call again.",
+        document=DOCUMENT,
     )

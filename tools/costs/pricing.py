@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
 from trainwright.tools.costs.answer import Bounds, PlatformCost
-from trainwright.tools.costs.devices import OTHER_CPU
 from trainwright.tools.costs.hours import (
     BUSY_SHARE,
     HOURS_PER_MONTH,
@@ -19,19 +20,76 @@ from trainwright.tools.costs.hours import (
     epochs_on,
     searched_epochs,
     steps_per_epoch,
+    with_interruptions,
 )
 from trainwright.tools.costs.scaling import Interval, on_other_cpu, step_on
-from trainwright.tools.costs.spot import with_interruptions
+from trainwright.tools.training_architect.hardware import Device, named_device, probed_device
+from trainwright.trainer.base.errors import ConfigurationError, near, near_matches
 from trainwright.trainer.estimation.duration import LAUNCH_SECONDS, estimate_time
 from trainwright.trainer.estimation.prices import OWN
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from trainwright.tools.costs.measured import Measured
-    from trainwright.tools.costs.request import CostRequest
-    from trainwright.tools.training_architect.hardware import Device
     from trainwright.trainer.config import TrainingConfig
     from trainwright.trainer.estimation.prices import Price, PriceList
     from trainwright.trainer.estimation.results import Work as CountedWork
+
+# Request for an estimate of costs, with the bounds of each number.
+
+TOOL = "estimate_cost"
+
+
+class CostRequest(BaseModel):
+    """What is to be priced. None: as the project's configuration has it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    project: str = Field(min_length=1, max_length=200)
+    hardware: tuple[str, ...] = Field(default=(), max_length=8)
+    """Accelerators by name; empty: those that the price file names."""
+    gpus: int = Field(default=1, ge=1, le=64)
+    """Devices of one run."""
+    epochs: int | None = Field(default=None, ge=1, le=1_000_000)
+    runs: int = Field(default=2, ge=1, le=1_000)
+    """Full trainings: by default one with the replay that a release needs; more for repetitions, retraining."""
+    trials: int | None = Field(default=None, ge=0, le=100_000)
+    """Of a search before it; None: those of the configuration's search, if it has one."""
+    requests_per_month: float | None = Field(default=None, ge=0, le=1e12, allow_inf_nan=False)
+    """Single predictions that the model is asked for."""
+    interruptions_per_day: float | None = Field(default=None, ge=0, le=1_000, allow_inf_nan=False)
+    """Of a spot machine; None: only the break-even is computed."""
+    prices: str | None = Field(default=None, min_length=1, max_length=500)
+    """File of prices below the project's code root; None: the workspace's prices.yaml."""
+
+    def as_arguments(self) -> dict[str, Any]:
+        """Return the arguments of the call that makes this request."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
+
+def read_cost_request(**given: Any) -> CostRequest:
+    """Return the request. Raises ConfigurationError with the value, its bounds, and the same call without it."""
+    values = {name: value for name, value in given.items() if value is not None}
+    try:
+        return CostRequest.model_validate(values)
+    except ValidationError as error:
+        raise _refused(values, error) from error
+
+
+def _refused(values: dict[str, Any], error: ValidationError) -> ConfigurationError:
+    first = error.errors()[0]
+    name = str(first["loc"][0])
+    rest = {key: value for key, value in values.items() if key != name}
+    meant = near(name, CostRequest.model_fields) if first["type"] == "extra_forbidden" else []
+    hint = f" Did you mean {meant[0]}?" if meant else ""
+    return ConfigurationError(
+        f"{name} = {str(first.get('input'))[:80]!r}: {first['msg']}.{hint}",
+        remedy=f"The same call with another {name}, or without it.",
+        details={"next": {"tool": TOOL, "arguments": rest, "why": f"{name} is left out"}} if "project" in rest else {},
+    )
+
 
 GIGABYTE = 1e9
 
@@ -209,3 +267,64 @@ def _bounds(found: Interval) -> Bounds:
 
 def _short(value: float) -> float:
     return float(f"{value:.3g}")
+
+
+# Devices of a price file's rows, and of the run that was measured.
+
+CPU = "CPU"
+OTHER_CPU = "another CPU"
+
+
+def wanted_rows(prices: PriceList, hardware: Sequence[str], owners: Path) -> tuple[list[Price], list[str]]:
+    """Return the filled-in rows of the wanted hardware (all by default), and why others cannot be used.
+
+    Raises:
+        ConfigurationError: hardware of an unknown name, or without a price in the file; names what is to be filled in.
+    """
+    wanted = {_name(one, owners) for one in hardware}
+    not_priced: list[str] = []
+    rows: list[Price] = []
+    empty: list[Price] = []
+    for row in (*prices.rows, *prices.empty):
+        try:
+            name = _name(row.accelerator, owners)
+        except ConfigurationError as error:
+            not_priced.append(f"{row.platform} {row.accelerator}: {error.message}")
+            continue
+        if not wanted or name in wanted:
+            (rows if row.price_per_hour is not None else empty).append(row)
+    missing = wanted - {_name(row.accelerator, owners) for row in rows}
+    if missing:
+        raise _without_price(prices, sorted(missing), empty)
+    not_priced += [f"{row.platform} {row.accelerator}: price not filled in ({row.source})" for row in empty]
+    return rows, not_priced
+
+
+def _without_price(prices: PriceList, missing: list[str], empty: list[Price]) -> ConfigurationError:
+    places = [f"{row.platform} {row.accelerator} ({row.source})" for row in empty]
+    known = sorted({row.accelerator for row in prices.rows})
+    fill = f"Fill in: {', '.join(places[:6])}." if places else f"Add a row for it.{near_matches(missing[0], known)}"
+    return ConfigurationError(
+        f"{prices.path.name} has no price of {', '.join(missing)}.",
+        remedy=f"{fill} Or leave hardware out: {', '.join(known[:8])} have prices.",
+    )
+
+
+def _name(accelerator: str, owners: Path) -> str:
+    return CPU if accelerator.strip().upper() == CPU else named_device(accelerator, owners).name
+
+
+def device_of_row(row: Price, owners: Path) -> Device:
+    """Return the device of a row; of machines without an accelerator, only the user's own is the one that measured."""
+    if row.accelerator.strip().upper() == CPU:
+        return Device(CPU if row.platform.lower() == OWN else OTHER_CPU, "cpu", 1, 0, source="the row")
+    return named_device(row.accelerator, owners)
+
+
+def device_of_run(measured: Measured, owners: Path) -> Device:
+    """Return the device that a run was measured on."""
+    hardware = measured.hardware
+    gpus = hardware.get("gpus") or []
+    if not measured.is_on_gpu or not gpus:
+        return Device(CPU, "cpu", 1, int(hardware.get("memory_bytes") or 0), source=str(hardware.get("cpu") or ""))
+    return probed_device({"gpus": gpus, "ram_bytes": hardware.get("memory_bytes") or 0}, owners)

@@ -15,9 +15,9 @@ from filelock import Timeout
 
 import trainwright
 from trainwright.tools import ledger
-from trainwright.tools.cures.process import cure_folder
+from trainwright.tools.cures.start import cure_folder
+from trainwright.tools.gates.cures import ENDED, RUNNING, STOPPED, cures_of, run_key
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.paired import ENDED, RUNNING, STOPPED, cures_of, run_key
 from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_when_there_is_room
 from trainwright.tools.hyperparameter_tuner.process import conductor_lock
 from trainwright.tools.ledger.events import CureChanged

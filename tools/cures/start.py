@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import math
+import os
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools import ledger, limits
-from trainwright.tools.cures.choice import chosen, steps_to_show
-from trainwright.tools.cures.process import ensure_conductor
 from trainwright.tools.gates import permits
+from trainwright.tools.gates.cures import ENDED, RUNNING, STOPPED, cure_of, runs_of_cure
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.paired import ENDED, RUNNING, STOPPED, cure_of, runs_of_cure
+from trainwright.tools.gates.trying import fixes_to_try
+from trainwright.tools.hyperparameter_tuner.process import MOST_LAUNCHES, conductor_environment, is_conducted
+from trainwright.tools.launchers import Launch, may_begin, read_launch, write_launch
+from trainwright.tools.launchers.local import spawn
 from trainwright.tools.ledger.events import CureChanged
 from trainwright.tools.training_monitor import Goal, load_diagnostics
 from trainwright.tools.training_monitor.glance import glance
 from trainwright.tools.training_monitor.unjudged import epochs_needed
 from trainwright.tools.training_orchestrator.launch import new_id
 from trainwright.tools.workspace.tables import now
-from trainwright.trainer.base.errors import ConflictError, LimitReachedError, TrainwrightError
+from trainwright.tools.workspace.workspace import checked_name
+from trainwright.trainer.base.errors import ConflictError, LimitReachedError, NotFoundError, TrainwrightError
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.tools.training_monitor import Alert
+    from trainwright.tools.training_monitor.glance import Glance
     from trainwright.tools.workspace import Workspace
 
 NAME = "fixes"
@@ -119,3 +128,98 @@ def _lost(workspace: Workspace, project: str, cure_id: str) -> None:
     with workspace.session() as session:
         ended = CureChanged(cure_id=cure_id, state=STOPPED, failure=failure, ended_at=now())
         ledger.record(session, project, ended)
+
+
+# Choice of what to try: the alert, and how many steps show its fixes.
+
+LONGER = 1.5
+"""A pair runs so many times the steps after which the alert arose."""
+LEAST_STEPS = 20
+
+
+def chosen(evidence: Evidence, run: RunEvidence, seen: Glance, fix: str) -> tuple[Alert, list[dict[str, Any]]]:
+    """Return the first alert, its cause before its consequences, with fixes to try.
+
+    Args:
+        fix: `try` for all of them, or the id of one.
+
+    Raises:
+        NotFoundError: no alert of the run has a fix of this id.
+        ConflictError: nothing is left that a short run can show.
+    """
+    alerts = _to_cure(seen.assessment.alerts)
+    known = [one.id for alert in alerts for one in alert.fixes if one.changes]
+    if fix != "try" and fix not in known:
+        raise NotFoundError(
+            f"No alert of {run.id} has a fix {fix!r} that the configuration can make.",
+            remedy=f"Fixes: {', '.join(known) or 'none'}; diagnose_run(run_id='{run.id}') lists them with their calls.",
+        )
+    for alert in alerts:
+        found = [one for one in fixes_to_try(evidence, run, alert.model_dump(mode="json")) if fix in {"try", one["id"]}]
+        if found:
+            return alert, found
+    raise ConflictError(
+        f"Nothing is left to try for {run.id}: {_ground(alerts)}.",
+        remedy=f"diagnose_run(run_id='{run.id}') names what was tried, what is left, and who decides.",
+        document="diagnostics/README.md",
+    )
+
+
+def _to_cure(alerts: list[Alert]) -> list[Alert]:
+    """Return the alerts whose fixes count: of a consequence only where its cause has none that a change can make."""
+    open_now = [alert for alert in alerts if alert.severity != "info"]
+    curable = {alert.id for alert in open_now if any(fix.changes for fix in alert.fixes)}
+    return [alert for alert in open_now if alert.consequence_of not in curable]
+
+
+def steps_to_show(run: RunEvidence, alert: Alert, epochs_needed: int) -> int:
+    """Return for how many steps a pair runs: half as many again as the alert took to arise, in whole epochs.
+
+    Args:
+        epochs_needed: epochs that the alert's signal needs.
+    """
+    status, per_epoch = run.status, run.resolved.steps_per_epoch or 0
+    events = [event.data for event in run.directory.events("alert") if event.data.get("id") == alert.id]
+    noted = [step for data in events if isinstance(step := data.get("step"), int)]
+    arose = min(noted) if noted else max(alert.step, epochs_needed * per_epoch)
+    steps = max(math.ceil(LONGER * arose), LEAST_STEPS)
+    if per_epoch and arose >= per_epoch:
+        steps = math.ceil(steps / per_epoch) * per_epoch
+    total = run.resolved.total_steps or status.total_steps
+    return min(steps, total) if total else steps
+
+
+def _ground(alerts: list[Alert]) -> str:
+    if not alerts:
+        return "it has no alert"
+    return f"{', '.join(alert.id for alert in alerts)} have no untried fix that a short run can show"
+
+
+# The process that carries a trial of fixes through: its folder, and starting it where there is none.
+
+CONDUCTOR = "trainwright.tools.cures.conductor"
+LOG = "conductor.log"
+
+
+def cure_folder(workspace: Workspace, project: str, cure_id: str) -> Path:
+    """Return the trial's folder."""
+    return workspace.project_folder(project) / "cures" / checked_name(cure_id)
+
+
+def ensure_conductor(workspace: Workspace, project: str, cure_id: str) -> bool:
+    """Start the trial's process if it has none; return False where it was lost too often."""
+    folder = cure_folder(workspace, project, cure_id)
+    folder.mkdir(parents=True, exist_ok=True)
+    if is_conducted(folder):
+        return True
+    with workspace.session():  # one caller at a time, so that one process is started
+        last = read_launch(folder)
+        if last is not None and may_begin(last):
+            return True
+        if last is not None and last.attempt >= MOST_LAUNCHES:
+            return False
+        launch = write_launch(folder, Launch(attempt=last.attempt + 1 if last else 1))
+    command = [sys.executable, "-P", "-m", CONDUCTOR, str(workspace.path), project, cure_id]
+    given = {name: value for name, value in os.environ.items() if workspace.settings.gives_to_data(name)}
+    spawn(folder, launch, command, cwd=workspace.path, env=conductor_environment(os.environ) | given, log=LOG)
+    return True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 
 from trainwright.tools.training_monitor import RunComparison, compare_runs
-from trainwright.tools.training_monitor.basis import OF_THE_LOSS
+from trainwright.tools.training_monitor.record import OF_THE_LOSS
 from trainwright.tools.workspace.handles import run_handles
 from trainwright.tools.workspace.records import get_run
 from trainwright.trainer.base.errors import ConfigurationError

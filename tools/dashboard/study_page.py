@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from trainwright.tools.dashboard.study_importance import importance_in
 from trainwright.tools.hyperparameter_tuner.analysis import Importance, Subject, subject_of
 from trainwright.tools.hyperparameter_tuner.ends import ended_by
-from trainwright.tools.hyperparameter_tuner.time_left import estimated_seconds
 from trainwright.tools.hyperparameter_tuner.trials import TrialRecord, best_trial, trials_of
+from trainwright.tools.hyperparameter_tuner.views import estimated_seconds
 from trainwright.tools.workspace.handles import handles
 from trainwright.tools.workspace.records import ACTIVE, get_study
+from trainwright.trainer.base.canonical import digest_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.config.search import ObjectiveSection
-
 
 MOST_NAMED = 8
 """Trials of a front that are named; more are marked in the table alone."""
@@ -159,3 +160,30 @@ def _lines(trials: Sequence[TrialRecord], subject: Subject | None) -> list[Trial
             )
         )
     return lines
+
+
+# Importance of a study's parameters, computed once for each state of its completed trials: a page asks every time.
+
+MOST_KEPT = 32
+"""Tables whose importance is remembered."""
+
+
+@dataclass(frozen=True)
+class _Table:
+    """What importance is computed of; two with one digest are one."""
+
+    digest: str
+    subject: Subject = field(compare=False)
+
+
+def importance_in(subject: Subject) -> Importance:
+    """Return the importance of a study's parameters; of a table that was seen before without computing anything."""
+    table = [[one.number, one.parameters, one.value] for one in subject.completed]
+    space = {key: range_.model_dump(mode="json") for key, range_ in subject.space.items()}
+    return remembered(_Table(digest_json([subject.direction, space, table]), subject))
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def remembered(table: _Table) -> Importance:
+    """Return a table's importance, computed at its first look."""
+    return table.subject.importance

@@ -29,7 +29,7 @@ from trainwright.trainer.base.paths import files_under
 from trainwright.trainer.base.secrets import without_secrets
 from trainwright.trainer.estimation.results import Estimate
 from trainwright.trainer.run import write_atomically
-from trainwright.trainer.run.process import ProcessIdentity
+from trainwright.trainer.run.status import ProcessIdentity
 
 if TYPE_CHECKING:
     from trainwright.trainer.config import TrainingConfig

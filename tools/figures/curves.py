@@ -25,14 +25,15 @@ from trainwright.tools.figures.style import (
     style_of,
     write_instead,
 )
-from trainwright.tools.training_monitor.basis import OF_THE_LOSS, basis_of
 from trainwright.tools.training_monitor.record import (
     APPLIED_NORM,
     GRADIENT_NORM,
     LEARNING_RATE,
+    OF_THE_LOSS,
     STEP_LOSS,
     TRAIN_LOSS,
     VALIDATION_LOSS,
+    basis_of,
     named_records,
 )
 from trainwright.trainer.base.errors import NotFoundError
@@ -43,8 +44,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from trainwright.tools.training_monitor.basis import Basis
-    from trainwright.tools.training_monitor.record import RunRecord
+    from trainwright.tools.training_monitor.record import Basis, RunRecord
     from trainwright.trainer.run import RunDirectory
 
 MOST_METRICS = 4

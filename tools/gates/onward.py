@@ -15,7 +15,7 @@ from trainwright.trainer.base.errors import StorageError
 from trainwright.trainer.base.traces import note_fleeting
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.run import RunKind, RunState
-from trainwright.trainer.run.alert_stop import alert_behind
+from trainwright.trainer.run.conditions import alert_behind
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trainwright.tools.gates.opened import unplanned_files
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.gates.staleness import inherited
+from trainwright.tools.gates.staleness import inherited, unplanned_files
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
-from trainwright.tools.gates.found_bounds import bound_differences
 from trainwright.tools.gates.improvement import measure_improvement
-from trainwright.tools.gates.objectives import further_values, keeps_bounds, place
 from trainwright.tools.gates.releases import other_than_planned
 from trainwright.tools.ledger import seal_differences
 from trainwright.tools.ledger.rows import removed
 from trainwright.tools.workspace.tables import Study, Trial
 from trainwright.trainer.config import SearchSection, apply_changes, config_digest, parse_config
+from trainwright.trainer.run.evidence import Resolved
+from trainwright.trainer.run.results import Probe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.run_evidence import RunEvidence
@@ -146,3 +146,140 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
     return bool(one == other)
+
+
+# Ends of a search's ranges, from what a probe measured: a pure function of its sealed record (TUNE-6).
+
+RANGE_TEST, BATCH_SIZE_FINDER = "range_test", "batch_size_finder"
+AROUND = 10.0
+"""A range of learning rates reaches so many times below and above the suggested one: to the smoothed loss's minimum."""
+HALVINGS = 2
+"""Batch sizes below the configured one that are searched too: what fits, fits in a smaller batch."""
+
+
+def found_range(probe: Probe, source: str, type_: str, configured: int) -> tuple[dict[str, Any], str]:
+    """Return the range that a probe's test gives, or an empty one and why there is none.
+
+    Learning rates: from the tenth of the suggested one to the rate at the loss's minimum, ten times it, on a
+    logarithmic scale (Smith 2017, "Cyclical Learning Rates for Training Neural Networks": above it the loss rises).
+    Batch sizes: from a quarter of the configured one to the largest that fitted and gave more throughput.
+
+    Args:
+        type_: of the range: `float`, `int` or `categorical`.
+        configured: the configuration's batch size.
+    """
+    if source == RANGE_TEST:
+        peak = probe.learning_rate.suggested
+        if peak is None:
+            return {}, probe.learning_rate.why or "it measured no learning rates"
+        low, high = (float(f"{end:.3g}") for end in (peak / AROUND, peak * AROUND))
+        return {"type": "float", "low": low, "high": high, "log": True}, ""
+    largest = probe.batch_size.suggested
+    if largest is None:
+        return {}, probe.batch_size.why or "it measured no batch sizes"
+    fitted = [int(one["batch_size"]) for one in probe.batch_size.tried if "samples_per_second" in one]
+    sizes = {configured >> times for times in range(HALVINGS + 1)} | {size for size in fitted if size <= largest}
+    choices = sorted(size for size in sizes if size >= 1)
+    if len(choices) < 2:
+        return {}, f"only a batch size of {choices[0]} is left to search"
+    if type_ == "int":
+        return {"type": "int", "low": choices[0], "high": choices[-1], "log": True}, ""
+    return {"type": "categorical", "choices": choices}, ""
+
+
+def bound_differences(evidence: Evidence, search: dict[str, Any], bounds: dict[str, Any]) -> list[str]:
+    """Return one sentence for every range that is not what its probe gives.
+
+    Args:
+        search: a study's recorded search.
+        bounds: {key: {from, probe}} of its ledger entry.
+    """
+    found = []
+    for key, bound in bounds.items():
+        run, range_ = evidence.run(str(bound["probe"])), search["space"].get(key)
+        seal = evidence.facts.seals.get(run.id) if run is not None else None
+        if run is None or seal is None or range_ is None:
+            found.append(f"the bounds of {key} are said to come from {bound['probe']}, which did not measure them")
+            continue
+        changed = seal_differences(run.directory, seal.digests, evidence.inspection, seal.problem)
+        configured = run.directory.specification().config.loader.batch_size
+        given, why = found_range(run.part(Probe), bound["from"], range_["type"], configured)
+        if changed or why or any(range_.get(name) != value for name, value in given.items()):
+            found.append(f"the bounds of {key} are not those that {run.id} gives{f': {changed[0]}' if changed else ''}")
+    return found
+
+
+# Further objectives of a study: their values by a trial's run, the bounds of the best trial, and the Pareto front.
+#
+# A trial's objectives are read at one epoch, that of the goal's best value: that epoch's weights are the trial's.
+
+MEASURED: dict[str, Callable[[RunDirectory], float]] = {
+    "parameters": lambda directory: float(directory.part(Resolved).parameters),
+}
+"""What the server knows of a run beside its metrics, and what is the same each time: no seconds, which are not."""
+
+
+def further_values(
+    directory: RunDirectory, goal: Mapping[int, float], direction: str, objectives: Sequence[ObjectiveSection]
+) -> dict[str, float]:
+    """Return each further objective's value at the epoch of the goal's best; one without a finite value is missing.
+
+    Args:
+        goal: the goal's metric by epoch.
+        direction: of the goal.
+    """
+    sign = -1.0 if direction == "maximize" else 1.0
+    epoch = min((at for at in goal if math.isfinite(goal[at])), key=lambda at: (sign * goal[at], at), default=None)
+    reported: dict[str, Any] = {}
+    if any(one.metric not in MEASURED for one in objectives):
+        for event in directory.events("epoch"):  # an epoch that a resumed run repeated counts once
+            if event.data.get("epoch") == epoch:
+                reported = event.data.get("validation") or {}
+    found = {}
+    for one in objectives:
+        value = MEASURED[one.metric](directory) if one.metric in MEASURED else reported.get(one.metric)
+        if isinstance(value, int | float) and math.isfinite(value):
+            found[one.metric] = float(value)
+    return found
+
+
+def place(
+    value: float, further: Mapping[str, float], direction: str, objectives: Sequence[ObjectiveSection]
+) -> tuple[float, ...]:
+    """Return a trial's place among those that keep the bounds, least first: by the goal, then by the others.
+
+    So of trials with one value of the goal, which few validation rows make common, the best is never a dominated one.
+    """
+    signs = {one.metric: -1.0 if one.direction == "maximize" else 1.0 for one in objectives}
+    rest = (signs[one.metric] * further.get(one.metric, math.inf * signs[one.metric]) for one in objectives)
+    return (-value if direction == "maximize" else value, *rest)
+
+
+def keeps_bounds(values: Mapping[str, float], objectives: Sequence[ObjectiveSection]) -> bool:
+    """Return whether a trial's further objectives are within the bounds of the search."""
+    return not any(exceeded(values, one) for one in objectives)
+
+
+def exceeded(values: Mapping[str, float], objective: ObjectiveSection) -> float:
+    """Return by how much a value lies outside an objective's bounds; infinity where it is missing and has bounds."""
+    value = values.get(objective.metric)
+    low, high = objective.at_least, objective.at_most
+    if value is None:
+        return math.inf if low is not None or high is not None else 0.0
+    return max(0.0, low - value if low is not None else 0.0, value - high if high is not None else 0.0)
+
+
+def front(points: Mapping[int, Sequence[float]], directions: Sequence[str]) -> list[int]:
+    """Return the keys of the points that no other dominates, in the order of the first objective, best first.
+
+    A point dominates another that it is nowhere worse than, and somewhere better. Of equal points all are on the front.
+    """
+    signs = [-1.0 if direction == "maximize" else 1.0 for direction in directions]
+    least = {key: [sign * value for sign, value in zip(signs, point, strict=True)] for key, point in points.items()}
+    found = [key for key, point in least.items() if not any(_dominates(other, point) for other in least.values())]
+    return sorted(found, key=lambda key: (least[key], key))
+
+
+def _dominates(one: Sequence[float], other: Sequence[float]) -> bool:
+    pairs = list(zip(one, other, strict=True))
+    return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
+import secrets
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sqlalchemy import select
+
+from trainwright.tools import ledger
 from trainwright.tools.gpus.choice import GIB, Assignment, Need, choose, has_memory
-from trainwright.tools.gpus.claims import claims_of
 from trainwright.tools.gpus.inventory import gpus_of, has_gpu
-from trainwright.tools.gpus.kinds import began_on_cpu, kind_of_baseline, kind_of_run, kind_of_study
-from trainwright.tools.gpus.waiting import Waiter, waiters
-from trainwright.tools.launchers import launcher_of
-from trainwright.trainer.base.errors import ConfigurationError, LimitReachedError
+from trainwright.tools.launchers import is_living, launcher_of, read_launch
+from trainwright.tools.ledger.events import RunStarted
+from trainwright.tools.workspace.tables import Run
+from trainwright.trainer.base.errors import ConfigurationError, LimitReachedError, TrainwrightError
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.evidence import Environment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from typing import Any
 
     from sqlalchemy.orm import Session
 
     from trainwright.tools.gpus.inventory import Device
     from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Run
     from trainwright.trainer.config import TrainingConfig
 
 GPUS = "gpus"
@@ -138,3 +148,140 @@ def _all_taken(devices: Sequence[Device], me: Waiter, runs: list[str]) -> LimitR
         remedy="It starts when a run ends; `trainwright doctor` shows the GPUs and their free memory.",
         details={"limit": GPUS, "count": me.count, "kind": me.kind, "waits": True},
     )
+
+
+# Kinds of GPU that earlier runs were given, by the ledger: bits differ between kinds, so a study keeps to one.
+
+
+def kind_of_run(session: Session, project: str, run_id: str) -> str | None:
+    """Return the kind of GPU that a run began on; None: it was given none."""
+    return next((kind for body, kind in _given(session, project) if body["run_id"] == run_id), None)
+
+
+def kind_of_study(session: Session, project: str, study: str) -> str | None:
+    """Return the kind of GPU of a study's first run that was given one; None: none was."""
+    return next((kind for body, kind in _given(session, project) if body.get("study") == study), None)
+
+
+def began_on_cpu(session: Session, workspace: Workspace, project: str, study: str) -> bool:
+    """Return whether a study was given no GPU, and its first run that has recorded its device trained on the CPU."""
+    if kind_of_study(session, project, study) is not None:
+        return False
+    for _, body in ledger.entries(session, project, RunStarted.name):
+        if body.get("study") == study:
+            with suppress(TrainwrightError):  # an edited record is reported where the study is evaluated
+                found = workspace.run_directory(project, body["run_id"]).part(Environment)
+                if (device := found.fingerprint_basis.get("device")) is not None:
+                    return bool(device == "cpu")
+    return False
+
+
+def kind_of_baseline(session: Session, project: str) -> str | None:
+    """Return the kind of GPU of the newest baseline that was given one; None: none was."""
+    found = [kind for body, kind in _given(session, project) if body.get("kind") == RunKind.BASELINE.value]
+    return found[-1] if found else None
+
+
+def _given(session: Session, project: str) -> list[tuple[dict[str, Any], str]]:
+    entries = ledger.entries(session, project, RunStarted.name)
+    return [(body, str(body["gpus"][0].get("name", ""))) for _, body in entries if body.get("gpus")]
+
+
+# Claims: which run under way is on which GPU, by the records of their launches.
+#
+# A claim is derived and never given back: it holds while the run's worker lives or may still begin, so whatever is
+# killed leaves none behind. Read and written under the workspace's write lock, two starts cannot take one place.
+
+
+@dataclass(frozen=True)
+class Claim:
+    """GPUs that a run under way was given."""
+
+    run: str
+    project: str
+    gpus: tuple[str, ...]
+    """Their ids."""
+    share: Fraction = Fraction(1)
+    """Of each of them."""
+
+
+def claims_of(session: Session, workspace: Workspace, *, without: str | None = None) -> list[Claim]:
+    """Return the claims of the workspace's runs under way, of all its projects.
+
+    Args:
+        session: holds the workspace's write lock where the answer decides anything.
+        without: a run that is left out: one that is about to be resumed.
+    """
+    found = []
+    for run in session.scalars(select(Run).where(~Run.sealed, Run.id != (without or ""))):
+        directory = workspace.run_directory(run.project, run.id)
+        launch = read_launch(directory.path)
+        if launch is not None and launch.gpus and is_living(directory):
+            share = Fraction(1, launch.runs_per_gpu)
+            found.append(Claim(run.id, run.project, tuple(gpu.id for gpu in launch.gpus), share))
+    return found
+
+
+# Waiters: runs that wait for a GPU, each a file whose lock is held while it waits.
+#
+# So a start sees who waits, in other processes too, and leaves a place to one that has fewer; one whose process was
+# killed waits no more.
+
+
+@dataclass(frozen=True)
+class Waiter:
+    """One run that waits, or is to start now."""
+
+    project: str
+    count: int = 1
+    """GPUs that it needs."""
+    kind: str | None = None
+    """Of GPU; None: any."""
+    study: str | None = None
+    since: float = 0.0
+    """Unix seconds."""
+    runs_per_gpu: int = 1
+    needed_bytes: int | None = None
+    """Memory of each GPU that it is going to use; None: not known."""
+
+
+@contextmanager
+def waiting(workspace: Workspace, waiter: Waiter) -> Iterator[Waiter]:
+    """Let others see that this run waits, until the block ends."""
+    folder = _folder(workspace)
+    folder.mkdir(parents=True, exist_ok=True)
+    name = secrets.token_hex(8)
+    path, draft = folder / f"{name}.json", folder / f".{name}"
+    with draft.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        json.dump(asdict(waiter), file)
+        file.flush()
+        draft.rename(path)  # seen only once it is locked
+        try:
+            yield waiter
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def waiters(workspace: Workspace) -> list[Waiter]:
+    """Return those that wait now, the longest first; files of processes that are gone are removed."""
+    found = []
+    for path in _folder(workspace).glob("*.json"):
+        with suppress(OSError, ValueError, TypeError), path.open() as file:
+            if _is_left_behind(file.fileno()):
+                path.unlink(missing_ok=True)
+            else:
+                found.append(Waiter(**json.load(file)))
+    return sorted(found, key=lambda waiter: waiter.since)
+
+
+def _is_left_behind(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _folder(workspace: Workspace) -> Path:
+    return workspace.path / "cache" / "gpus"

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from trainwright.tools.gpus.claims import Claim
+    from trainwright.tools.gpus.assign import Claim, Waiter
     from trainwright.tools.gpus.inventory import Device
-    from trainwright.tools.gpus.waiting import Waiter
-    from trainwright.tools.launchers.gpu import Gpu
+    from trainwright.tools.launchers.environment import Gpu
 
 WHOLE = Fraction(1)
 GIB = 1024**3

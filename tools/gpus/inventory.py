@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.launchers.gpu import VISIBLE, Gpu
+from trainwright.tools.launchers.environment import VISIBLE, Gpu
 from trainwright.trainer.base.errors import LimitReachedError
 
 if TYPE_CHECKING:

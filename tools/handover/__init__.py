@@ -2,7 +2,7 @@
 
 from trainwright.tools.handover.checking import HandOverCheck, check_handover, handover_line
 from trainwright.tools.handover.document import FILE, ROLES, HandOver, Words, read_words
-from trainwright.tools.handover.writing import HandOverView, hand_over
+from trainwright.tools.handover.facts import HandOverView, hand_over
 
 __all__ = [
     "FILE",

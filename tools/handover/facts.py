@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.gates.artifacts import NAMING
-from trainwright.tools.handover.document import MATERIAL, Facts, GateFact, RunFact, Standing
+from pydantic import BaseModel
+from sqlalchemy import select
+
+from trainwright.tools import ledger
+from trainwright.tools.gates.artifacts import NAMING, digests_of, new_drafts, publish
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.next_call import next_of
+from trainwright.tools.gates.phase_status import phase_status_of
+from trainwright.tools.handover.document import (
+    FILE,
+    MATERIAL,
+    Facts,
+    GateFact,
+    HandOver,
+    LedgerPlace,
+    RunFact,
+    Standing,
+    Words,
+)
 from trainwright.tools.ledger import ProjectFacts
+from trainwright.tools.ledger.events import HandedOver
+from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.tools.workspace.records import get_project
+from trainwright.tools.workspace.tables import LedgerEntry
+from trainwright.trainer.run import write_generated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +39,7 @@ if TYPE_CHECKING:
 
     from trainwright.tools.answers import NextCall
     from trainwright.tools.gates.phase_status import PhaseStatus
+    from trainwright.tools.workspace import Workspace
 
 MOST_RUNS = 20
 
@@ -94,3 +118,53 @@ def _files(facts: ProjectFacts, to: str) -> dict[str, str]:
     newest = {name: digest for _, body in bodies for name, digest in (body.get("artifacts") or {}).items()}
     wanted = MATERIAL.get(to, ())
     return {name: newest[name] for name in sorted(newest) if any(fnmatchcase(name, one) for one in wanted)}
+
+
+# Writing of a hand-over: built from the ledger, recorded there by its digest, and moved into the project's folder.
+
+
+class HandOverView(BaseModel):
+    """A hand-over that was written."""
+
+    path: str
+    by: str
+    to: str
+    entry: int
+    """The ledger entry that has its digest."""
+
+
+def hand_over(workspace: Workspace, project: str, words: Words) -> HandOverView:
+    """Write handover.yaml for the one who takes a project over, and record its digest.
+
+    Raises:
+        NotFoundError: no such project.
+        ConfigurationError: the file would hold a secret; nothing was written.
+        IntegrityError: the workspace was edited by hand.
+        StorageError: the file cannot be written.
+    """
+    refresh_project(workspace, project)
+    folder = workspace.project_folder(project)
+    with workspace.session() as session:
+        get_project(session, project)
+        document = _document(session, workspace, project, words)
+        drafts = new_drafts(session, folder)
+        write_generated(drafts, {FILE: document.as_yaml()})
+        event = HandedOver(by=words.by, to=words.to, after=document.ledger.entry, artifacts=digests_of(drafts))
+        entry = ledger.record(session, project, event).sequence
+    with workspace.session() as session:
+        publish(session, project, folder)
+    return HandOverView(path=str(folder / FILE), by=words.by, to=words.to, entry=entry)
+
+
+def _document(session: Session, workspace: Workspace, project: str, words: Words) -> HandOver:
+    evidence = Evidence(session, workspace, project)
+    newest = select(LedgerEntry).where(LedgerEntry.project == project).order_by(LedgerEntry.sequence.desc()).limit(1)
+    last = session.scalars(newest).one()
+    return HandOver(
+        project=project,
+        written=datetime.now(UTC),
+        ledger=LedgerPlace(entry=last.sequence, digest=last.digest),
+        facts=recorded_facts(session, project, last.sequence, words.to),
+        standing=standing_of(phase_status_of(evidence), next_of(evidence)),
+        words=words,
+    )

@@ -19,8 +19,8 @@ from trainwright.tools.hyperparameter_tuner.ablation.conduct import conduct_abla
 from trainwright.tools.hyperparameter_tuner.confirmation import confirm
 from trainwright.tools.hyperparameter_tuner.ends import end_early
 from trainwright.tools.hyperparameter_tuner.halving import carry_out_bracket
+from trainwright.tools.hyperparameter_tuner.lost_workers import recorded_failures
 from trainwright.tools.hyperparameter_tuner.process import conductor_lock, study_folder
-from trainwright.tools.hyperparameter_tuner.study_failures import recorded_failures
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
 from trainwright.tools.hyperparameter_tuner.trials import (
@@ -28,10 +28,12 @@ from trainwright.tools.hyperparameter_tuner.trials import (
     RUNNING,
     TrialRecord,
     best_trial,
+    seen_by,
+    side_by_side,
     trials_of,
+    wave_of,
 )
 from trainwright.tools.hyperparameter_tuner.warm_start import known_trials
-from trainwright.tools.hyperparameter_tuner.waves import seen_by, side_by_side, wave_of
 from trainwright.tools.ledger.events import StudyChanged, TrialEnded
 from trainwright.tools.limits import require_trials
 from trainwright.tools.workspace import Workspace

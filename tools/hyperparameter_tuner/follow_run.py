@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools import gpus
 from trainwright.tools.gpus.assign import GPUS
-from trainwright.tools.hyperparameter_tuner.gpu_share import need_of
 from trainwright.tools.hyperparameter_tuner.lost_workers import failure_by
+from trainwright.tools.hyperparameter_tuner.room_notes import need_of
 from trainwright.tools.launchers import is_living, read_launch
 from trainwright.tools.limits import is_cut_short
 from trainwright.tools.training_orchestrator import RunView, refresh_run, resume_run, start_run
-from trainwright.tools.training_orchestrator.deaths import STALLED, Death, death_of
 from trainwright.tools.training_orchestrator.follow import follow, signal_worker
+from trainwright.tools.training_orchestrator.resume import STALLED, Death, death_of
 from trainwright.tools.workspace.records import get_run, require_active
 from trainwright.trainer.base.errors import ConflictError, LimitReachedError, StorageError
 from trainwright.trainer.run import RUNG, RunState

@@ -10,8 +10,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
-from trainwright.tools.gates.found_bounds import BATCH_SIZE_FINDER, RANGE_TEST, found_range
 from trainwright.tools.gates.releases import holds_now
+from trainwright.tools.gates.study_check import BATCH_SIZE_FINDER, RANGE_TEST, found_range
 from trainwright.tools.ledger import seal_differences
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError
 from trainwright.trainer.run import RunKind

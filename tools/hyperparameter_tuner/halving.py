@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.study_check import best_value
 from trainwright.tools.hyperparameter_tuner.trial_run import WAITS, carry_out
-from trainwright.tools.hyperparameter_tuner.trials import PRUNED, RUNNING, TrialRecord, trial_row, trials_of
-from trainwright.tools.hyperparameter_tuner.waves import side_by_side, wave_of
+from trainwright.tools.hyperparameter_tuner.trials import (
+    PRUNED,
+    RUNNING,
+    TrialRecord,
+    side_by_side,
+    trial_row,
+    trials_of,
+    wave_of,
+)
 from trainwright.tools.workspace.records import get_study
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import SearchSection, apply_changes, parse_config

@@ -7,17 +7,21 @@ stands in the ledger with the death before it, a worker's that never began too; 
 
 from __future__ import annotations
 
+import traceback
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from trainwright.tools import ledger
 from trainwright.tools.ledger.events import AblationChanged, RunResumed, StudyChanged
-from trainwright.tools.training_orchestrator.deaths import ITSELF, OUTSIDE, STALLED, Death
-from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.tools.training_orchestrator.resume import ITSELF, OUTSIDE, STALLED, CodeAwayError, Death
+from trainwright.trainer.base.errors import GateRefusedError, LimitReachedError, StorageError, TrainwrightError
 from trainwright.trainer.run import Failure
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from sqlalchemy.orm import Session
 
     from trainwright.tools.training_orchestrator.observation import Observation
@@ -106,3 +110,30 @@ def _lost(run: Run, seen: Observation) -> WorkersLostError:
         remedy="`trainwright doctor` checks the machine. Nothing is lost: start_tuning with the same search goes on.",
         details={"next": {"tool": "start_tuning", "arguments": {"project": run.project}}, "run": run.id},
     )
+
+
+# Failures of a conductor: those that leave a study stopped, so that it can go on later, and those that end it.
+
+STOPPING = (GateRefusedError, LimitReachedError, StorageError, WorkersLostError, CodeAwayError)
+"""Errors whose cause lies outside of the study: it goes on once that is put right."""
+
+
+@contextmanager
+def recorded_failures(study_id: str, end: Callable[[str, TrainwrightError], None]) -> Iterator[None]:
+    """Record in a study what fails inside; what is no error of Trainwright's is printed, recorded and raised again.
+
+    Args:
+        end: writes the study's state, `stopped` or `failed`, with the failure.
+    """
+    try:
+        yield
+    except STOPPING as error:
+        end("stopped", error)
+    except TrainwrightError as error:
+        end("failed", error)
+    except Exception as error:
+        traceback.print_exc()
+        remedy = f"Read {study_id}/conductor.log in the project folder; the same start_tuning goes on."
+        text = f"The conductor failed: {type(error).__name__}: {error}"
+        end("stopped", TrainwrightError(text, remedy=remedy))
+        raise

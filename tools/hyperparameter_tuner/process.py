@@ -10,11 +10,11 @@ from filelock import FileLock, Timeout
 from sqlalchemy import func, select
 
 from trainwright.tools import ledger
-from trainwright.tools.hyperparameter_tuner.changes import change_of
 from trainwright.tools.hyperparameter_tuner.trials import RUNNING
 from trainwright.tools.launchers import LAUNCH, Launch, may_begin, read_launch, write_launch
 from trainwright.tools.launchers.environment import inherited_environment
 from trainwright.tools.launchers.local import spawn
+from trainwright.tools.ledger.events import AblationChanged, StudyChanged
 from trainwright.tools.training_orchestrator.observation import last_lines
 from trainwright.tools.workspace.records import ACTIVE, get_study
 from trainwright.tools.workspace.signing import VARIABLE
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace.tables import Study
 
 CONDUCTOR = "trainwright.tools.hyperparameter_tuner.conductor"
 LOG = "conductor.log"
@@ -108,3 +109,12 @@ def _lost_for_good(folder: Path, last: Launch) -> dict[str, Any]:
         remedy="`trainwright doctor` checks the machine; start_tuning with the same search goes on with the study.",
     )
     return error.as_dict()
+
+
+# Ledger entries about a study: an ablation study's are of a kind of their own, which no gate reads.
+
+
+def change_of(study: Study, state: str, **fields: Any) -> StudyChanged | AblationChanged:
+    """Return the event that brings a study to a state."""
+    kind = AblationChanged if study.is_ablation else StudyChanged
+    return kind(study_id=study.id, state=state, **fields)

@@ -8,8 +8,7 @@ from trainwright.tools import ledger
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.hyperparameter_tuner.analysis import Subject, draw_study, drawable_kinds, subject_of
-from trainwright.tools.hyperparameter_tuner.earlier_best import better_before
-from trainwright.tools.hyperparameter_tuner.earlier_runs import digests_of
+from trainwright.tools.hyperparameter_tuner.earlier_runs import better_before, digests_of
 from trainwright.tools.hyperparameter_tuner.ends import ended_by
 from trainwright.tools.hyperparameter_tuner.start_points import GUESS, ORIGIN, PRESENT, begins_with
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.gates.objectives import MEASURED
+from trainwright.tools.gates.study_check import MEASURED
 from trainwright.tools.hyperparameter_tuner.conditions import assumed
 from trainwright.tools.hyperparameter_tuner.space_rules import condition_flaws, flaws_of, grid_size
 from trainwright.trainer.base.errors import ConfigurationError, near

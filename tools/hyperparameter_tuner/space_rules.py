@@ -13,8 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.hyperparameter_tuner.conditions import condition_problems, exclude, own_choice
-from trainwright.tools.hyperparameter_tuner.constraints import Constraint
-from trainwright.tools.hyperparameter_tuner.domain import Domain
+from trainwright.tools.hyperparameter_tuner.domain import Constraint, Domain
 from trainwright.tools.hyperparameter_tuner.methods import LEARNING
 from trainwright.tools.hyperparameter_tuner.methods.quasi_random import sequence
 from trainwright.tools.hyperparameter_tuner.start_points import guess_problem, start_points

@@ -8,9 +8,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from trainwright.tools import ledger
-from trainwright.tools.hyperparameter_tuner.changes import change_of
 from trainwright.tools.hyperparameter_tuner.follow_run import STUDY_STOPPED
-from trainwright.tools.hyperparameter_tuner.process import study_folder
+from trainwright.tools.hyperparameter_tuner.process import change_of, study_folder
 from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
 from trainwright.tools.launchers import read_launch
 from trainwright.tools.training_orchestrator import stop_and_follow

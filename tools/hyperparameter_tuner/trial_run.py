@@ -7,24 +7,23 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.gates.objectives import further_values
-from trainwright.tools.gates.study_check import best_value, epoch_values
+from trainwright.tools.gates.study_check import best_value, epoch_values, further_values
 from trainwright.tools.hyperparameter_tuner.earlier_runs import earlier_runs
 from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_when_there_is_room
-from trainwright.tools.hyperparameter_tuner.prune import pruned_epoch
+from trainwright.tools.hyperparameter_tuner.memory_study import pruned_epoch
 from trainwright.tools.hyperparameter_tuner.trials import (
     COMPLETED,
     FAILED,
     PRUNED,
     RUNNING,
     TrialRecord,
+    seen_by,
     trial_row,
     trials_of,
 )
-from trainwright.tools.hyperparameter_tuner.waves import seen_by
 from trainwright.tools.training_orchestrator import stop_run
-from trainwright.tools.training_orchestrator.deaths import STALLED
 from trainwright.tools.training_orchestrator.observation import observe
+from trainwright.tools.training_orchestrator.resume import STALLED
 from trainwright.tools.training_orchestrator.run_plan import CONFIRMATION
 from trainwright.tools.workspace.records import get_run, get_study
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, DataError

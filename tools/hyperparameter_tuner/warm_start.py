@@ -14,8 +14,7 @@ from sqlalchemy import select
 
 from trainwright.tools import ledger
 from trainwright.tools.gates import permits
-from trainwright.tools.hyperparameter_tuner.domain import Domain
-from trainwright.tools.hyperparameter_tuner.present import Present
+from trainwright.tools.hyperparameter_tuner.domain import Domain, Present
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, PRUNED, TrialRecord, trials_of
 from trainwright.tools.workspace.records import ACTIVE, get_run, get_study
 from trainwright.tools.workspace.tables import Study

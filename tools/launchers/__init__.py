@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainwright.tools.launchers.gpu import Gpu
+from trainwright.tools.launchers.environment import Gpu
 from trainwright.tools.launchers.launcher import LAUNCH, Launch, Launcher, read_launch, write_launch
 from trainwright.tools.launchers.local import Local
 from trainwright.tools.launchers.outer import Outer

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from trainwright.tools.launchers.gpu import Gpu
+from trainwright.tools.launchers.environment import Gpu
 from trainwright.trainer.run import ProcessIdentity, write_atomically
 
 if TYPE_CHECKING:

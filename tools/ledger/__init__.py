@@ -4,8 +4,7 @@ from trainwright.tools.ledger.chain import append, broken_links, entries
 from trainwright.tools.ledger.jsonl_mirror import copy_all_forward, cut_off
 from trainwright.tools.ledger.projection import ProjectFacts
 from trainwright.tools.ledger.rows import record
-from trainwright.tools.ledger.run_keys import digests_to_seal, rows_problem
-from trainwright.tools.ledger.seals import Inspection, Look, seal_differences
+from trainwright.tools.ledger.seals import Inspection, Look, digests_to_seal, rows_problem, seal_differences
 from trainwright.tools.ledger.summaries import summary_problem
 
 __all__ = [

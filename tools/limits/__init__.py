@@ -1,9 +1,16 @@
 """Limits: what projects may use, what they have used, and what runs under way have reserved (GATE-4)."""
 
 from trainwright.tools.limits.amounts import Amounts, Reservation, effective_limits, limits_under
-from trainwright.tools.limits.lines import limit_lines
-from trainwright.tools.limits.reservation import how_to_raise, is_cut_short, limit_table, require_room, reserve
-from trainwright.tools.limits.trials import count_trials, require_trials
+from trainwright.tools.limits.reservation import (
+    count_trials,
+    how_to_raise,
+    is_cut_short,
+    limit_lines,
+    limit_table,
+    require_room,
+    require_trials,
+    reserve,
+)
 from trainwright.tools.limits.usage import Usage, sealed_use, usages, use_differences
 
 __all__ = [

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from sqlalchemy import func, select
 
 from trainwright.tools.gpus import began_on_cpu, gpus_of, has_gpu
 from trainwright.tools.launchers import launcher_of
 from trainwright.tools.limits.amounts import Amounts, Reservation, effective_limits
 from trainwright.tools.limits.usage import measured_use, seen_usage, usages
+from trainwright.tools.workspace.kept import note_whole_workspace
 from trainwright.tools.workspace.records import get_project
+from trainwright.tools.workspace.tables import Project, Study, Trial
 from trainwright.trainer.base.errors import LimitReachedError
 from trainwright.trainer.run import Limits, RunKind
 
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
     from trainwright.tools.limits.usage import Usage
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.settings import ProjectLimits, Settings, WorkspaceLimits
-    from trainwright.tools.workspace.tables import Project, Run
+    from trainwright.tools.workspace.tables import Run
     from trainwright.trainer.config import TrainingConfig
 
 WORKSPACE = "workspace_limits."
@@ -215,3 +219,93 @@ def _reached(line: Line, project: str, *, done: float = 0.0) -> LimitReachedErro
             "waits": waits,
         },
     )
+
+
+# Trials that searches have made, and those that running searches have reserved.
+
+ACTIVE = ("running", "confirming")
+DOCUMENT = "phases/04_optimization/workflow.md"
+
+
+class Trials(NamedTuple):
+    """Counts over several studies."""
+
+    made: int
+    reserved: int
+    """Trials that running searches have not made yet."""
+
+
+def count_trials(session: Session, project: str | None = None, *, without: str | None = None) -> Trials:
+    """Count over the studies of one project, or of all; one study may be left out."""
+    counted = session.execute(select(Trial.study, func.count()).group_by(Trial.study))
+    made = {str(study): int(count) for study, count in counted}
+    studies = [
+        study
+        for study in session.scalars(select(Study))
+        if study.id != without and (project is None or study.project == project)
+    ]
+    active = (study for study in studies if study.state in ACTIVE)
+    reserved = sum(max(0, int(study.search["trials"]) - made.get(study.id, 0)) for study in active)
+    return Trials(sum(made.get(study.id, 0) for study in studies), reserved)
+
+
+def require_trials(session: Session, workspace: Workspace, project: Project, study_id: str | None, trials: int) -> None:
+    """Raise LimitReachedError if a study of so many trials exceeds the remaining ones."""
+    own = effective_limits(session, workspace, project).trials
+    whole = workspace.settings.workspace_limits.trials
+    for name, scope, allowed in (("trials", project.name, own), ("workspace_limits.trials", None, whole)):
+        count = count_trials(session, scope, without=study_id)
+        left = max(0, allowed - count.made - count.reserved)
+        if trials > left:
+            held = f" ({count.reserved} reserved by searches under way)" if count.reserved else ""
+            raise LimitReachedError(
+                f"The search asks for {trials} trials; {name} has {left} left of {allowed}{held}.",
+                remedy="Search with fewer trials; only the workspace's owner can raise the limit: "
+                + how_to_raise(name, project.name),
+                document=DOCUMENT,
+                details={"limit": name, "used": count.made, "reserved": count.reserved, "allowed": allowed},
+            )
+
+
+# Lines of used and remaining amounts, one per limit.
+
+MEGABYTE = 1e6
+
+
+def limit_lines(session: Session, workspace: Workspace, project: Project) -> dict[str, str]:
+    """Return the used, reserved and remaining amount of every limit of the project.
+
+    A limit of the workspace has a line where it leaves less than the project's own; money, where it has a price.
+    """
+    return workspace.kept.answer(session, project.name, "limits", lambda: _lines(session, workspace, project)).copy()
+
+
+def _lines(session: Session, workspace: Workspace, project: Project) -> dict[str, str]:
+    note_whole_workspace()
+    allowed = effective_limits(session, workspace, project)
+    table = limit_table(session, workspace, project, look=True)
+    own, whole = count_trials(session, project.name), count_trials(session)
+    table["trials"] = [
+        Line("trials", own.made, own.reserved, allowed.trials),
+        Line("workspace_limits.trials", whole.made, whole.reserved, workspace.settings.workspace_limits.trials),
+    ]
+    if not workspace.settings.price_per_gpu_hour:
+        del table["money"]
+    lines: dict[str, str] = {}
+    for first, second in table.values():
+        lines |= dict([_worded(first), *([_worded(second)] if second.left < first.left else [])])
+    single = {"run_wall_clock_seconds": allowed.run_wall_clock_seconds, "baseline_minutes": allowed.baseline_minutes}
+    return lines | {name: f"at most {_number(most)}" for name, most in single.items()}
+
+
+def _worded(line: Line) -> tuple[str, str]:
+    unit, name = (
+        (MEGABYTE, line.name.replace("bytes", "megabytes")) if line.name.endswith("bytes") else (1.0, line.name)
+    )
+    used, reserved, allowed, left = (value / unit for value in (line.used, line.reserved, line.allowed, line.left))
+    held = f", {_number(reserved)} reserved" if reserved else ""
+    return name, f"{_number(used)} of {_number(allowed)}{held}, {_number(max(0.0, left))} left"
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"

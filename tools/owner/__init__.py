@@ -1,6 +1,5 @@
 """Owner's consent: what was requested, what was granted, and by whom (GATE-4)."""
 
-from trainwright.tools.owner.approve import Grantor, decide
 from trainwright.tools.owner.grant import (
     Grant,
     checked_limits,
@@ -14,7 +13,9 @@ from trainwright.tools.owner.grant import (
 from trainwright.tools.owner.grants import accepted_alerts, accepted_values, goal_under
 from trainwright.tools.owner.request import RequestView, ask, require_granted, view
 from trainwright.tools.owner.requests import (
+    Grantor,
     Request,
+    decide,
     exempted_operations,
     find_request,
     granted,

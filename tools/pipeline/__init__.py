@@ -1,10 +1,8 @@
 """Stages of a project, from ingestion to registration: recorded, made by one call, and written out (PIPE-1, PIPE-4)."""
 
-from trainwright.tools.pipeline.definition import Definition, read_definition
-from trainwright.tools.pipeline.documents import data_document, pipeline_document
-from trainwright.tools.pipeline.making import make_stage
-from trainwright.tools.pipeline.stages import STAGES, Stage, stages_of_project
-from trainwright.tools.pipeline.writing import pipeline_files, write_pipeline
+from trainwright.tools.pipeline.job import make_stage
+from trainwright.tools.pipeline.stages import STAGES, Stage, data_document, pipeline_document, stages_of_project
+from trainwright.tools.pipeline.writing import Definition, pipeline_files, read_definition, write_pipeline
 
 __all__ = [
     "STAGES",

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.phase_status import accepted_decisions, phase_status_of
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.staleness import changes_around, file_changes
 from trainwright.tools.ledger import Look
 from trainwright.tools.training_orchestrator import refresh_project
-from trainwright.tools.versions import version_of
+from trainwright.tools.versions import card_of, diff_text, diff_versions, version_named, version_of
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.artifacts import FixedRows, Program
@@ -256,3 +257,36 @@ def version_text(evidence: Evidence, stages: Stages) -> str:
     """Return the data version that was ingested: `v2 of 1200 rows`; empty before."""
     found = version_of(evidence.data_versions, stages.fingerprint)
     return f"{found.name} of {found.rows} rows" if found is not None else ""
+
+
+# Documents on a project's stages and data, as resources show them: Markdown, and the files of its pipeline.
+
+TO = ".."
+
+
+def pipeline_document(workspace: Workspace, project: str) -> str:
+    """Return the stages of a project in Markdown. Raises NotFoundError."""
+    refresh_project(workspace, project)
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, project, inspection=Look())
+        stages = Stages(evidence)
+        return render(
+            "pipeline/pipeline.md.j2", project=project, stages=stages.all(), version=version_text(evidence, stages)
+        )
+
+
+def data_document(workspace: Workspace, project: str, which: str) -> str:
+    """Return the card of a data version (`v2`, `latest`), or what differs between two (`v1..v2`).
+
+    Raises NotFoundError.
+    """
+    refresh_project(workspace, project)
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, project, inspection=Look())
+        versions, facts = evidence.data_versions, evidence.facts
+    first, _, second = which.partition(TO)
+    version = version_named(versions, first, project)
+    if not second:
+        return card_of(workspace, facts, project, versions, version)
+    other = version_named(versions, second, project)
+    return f"# Data of {project}\n\n{diff_text(diff_versions(workspace, facts, project, version, other))}"

@@ -11,8 +11,7 @@ from trainwright.tools.evaluation.own_metrics import own_entries
 from trainwright.tools.ledger import entries, record
 from trainwright.tools.ledger.events import ProjectCreated
 from trainwright.tools.owner import checked_limits, limit_grants, require_granted, root_grants
-from trainwright.tools.projects.code_roots import code_folder
-from trainwright.tools.projects.configuration import keep_version, template_values
+from trainwright.tools.projects.configuration import code_folder, keep_version, template_values
 from trainwright.tools.projects.goals import check_goal, other_than_said, settled_for, unbounded_test
 from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.projects.status import ProjectStatus, project_status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from functools import partial
 from pathlib import Path
@@ -9,20 +10,23 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trainwright
+from trainwright.tools.alerts import is_settled
 from trainwright.tools.answers import NextCall
 from trainwright.tools.cures import ensure_tried, try_fixes
 from trainwright.tools.gates import cures
 from trainwright.tools.gates.artifacts import digests_of, new_drafts, publish
-from trainwright.tools.gates.decision import decide
+from trainwright.tools.gates.cures import cure
+from trainwright.tools.gates.decision import About, Option, decide
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.next_call import facts_of, next_call
+from trainwright.tools.gates.next_call import facts_of, next_call, option_of
+from trainwright.tools.gates.phase_status import phase_status_of
+from trainwright.tools.gates.phases import PERMITTED
 from trainwright.tools.gates.run_evidence import RunEvidence
+from trainwright.tools.gates.searches import studies_under_way
+from trainwright.tools.gates.trying import options_against
 from trainwright.tools.ledger import Look, record, seal_differences
 from trainwright.tools.ledger.events import Diagnosed
-from trainwright.tools.projects.about_run import about_run
-from trainwright.tools.projects.diagnosis_answer import DiagnosisAnswer, answer_of
-from trainwright.tools.projects.pages import write_pages
-from trainwright.tools.projects.trial_view import trial_of
+from trainwright.tools.projects.diagnosis_answer import DiagnosisAnswer, answer_of, trial_of, waiting_call
 from trainwright.tools.reports.markdown import granted
 from trainwright.tools.training_monitor import Goal, diagnostics_digests
 from trainwright.tools.training_monitor.glance import glance
@@ -30,7 +34,7 @@ from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.handles import handles
 from trainwright.tools.workspace.records import get_project, get_run_of
 from trainwright.trainer.base.errors import ConflictError, IntegrityError
-from trainwright.trainer.run import RunState, write_report
+from trainwright.trainer.run import RunKind, RunState, write_report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -201,3 +205,105 @@ def _draw(run: RunDirectory, goal: Goal, target: Path, further: dict[str, Any], 
     learning_curves([run], plots[0], names)
     gradient_health(run, plots[1], names)
     write_report(target / REPORT, diagnostic_report(run, goal, plots, further=further))
+
+
+# Facts about the run that a diagnosis reads, beside those of its project (`gates/decision.py`).
+
+CURED = frozenset({RunKind.SMOKE, RunKind.PROBE, RunKind.BASELINE})
+"""Kinds of runs that show what the configuration does; the others repeat, vary or end the work on purpose."""
+
+
+def about_run(evidence: Evidence, run: RunEvidence, seen: Glance) -> About:
+    """Return what there is to do about a run: nothing where it meets the goal, or its configuration is another now."""
+    state, own = run.status.state, {"project": evidence.name, "run_id": run.id}
+    has_learned = state.is_ended and seen.assessment.goal_met is True
+    open_now = [one for one in seen.assessment.alerts if one.severity != "info"]
+    alerts = [one.model_dump(mode="json") for one in open_now if not is_settled(one, has_learned=has_learned)]
+    waiting = waiting_call(evidence, run)
+    if run.row.kind == RunKind.CURE:
+        source = {"project": evidence.name, "run_id": run.row.source_run}
+        waiting = NextCall(tool="diagnose_run", arguments=source, why="it tries a fix of that run")
+    found = About(tried=waiting and Option(call=waiting))
+    if not state.is_ended:
+        why = f"{alerts[0]['id']}: what it trains from here on is lost" if alerts else "it has failed"
+        stop = Option(call=NextCall(tool="stop_training", arguments=own, why=why))
+        return found.model_copy(update={"lost": stop}) if seen.verdict == "stop" else found
+    if state is RunState.INTERRUPTED and seen.verdict != "stop":
+        return found.model_copy(update={"broken": option_of(evidence, run.next_call())})
+    if seen.assessment.recommendation == "deploy" or not _is_curable(evidence, run):
+        return found
+    cures = options_against(evidence, run, alerts)
+    if alerts and alerts[0]["severity"] == "critical":  # no key is left: the owner, or the code's author
+        cures.append(option_of(evidence, cure(evidence, alerts[0])))
+    return found.model_copy(update={"cures": cures})
+
+
+def _is_curable(evidence: Evidence, run: RunEvidence) -> bool:
+    is_present = evidence.has_valid_config and run.row.config_digest in evidence.config_digests
+    where = phase_status_of(evidence)
+    may_try = not where.is_finished and RunKind.CURE in PERMITTED[where.phase]
+    return is_present and run.row.kind in CURED and may_try and not studies_under_way(evidence)
+
+
+# Pages of a project and its runs, written when a run has been diagnosed or a gate has passed.
+
+MOST_PAGES = 20
+"""Runs without a page that a gate's passing gives one."""
+log = logging.getLogger("trainwright")
+
+
+def write_pages(
+    workspace: Workspace, project: str, run_id: str | None = None, *, evidence: Evidence | None = None
+) -> list[str]:
+    """Write the page of a run, or of the newest ended ones, and the project's; return the paths.
+
+    Never fails: a page decides nothing, and what it lacks stands in the log.
+
+    Args:
+        evidence: the project's, where the caller has read it already.
+    """
+    from trainwright.tools.reports.pages import has_new_page
+
+    if workspace.is_archived:
+        return []
+    try:
+        if run_id is not None and (there := has_new_page(workspace, project, run_id)) is not None:
+            return [str(there)]
+        if evidence is not None:
+            return _written(evidence, run_id)
+        with workspace.session() as session:
+            return _written(Evidence(session, workspace, project), run_id)
+    except Exception:
+        log.exception("the pages of project %s were not written", project)
+        return []
+
+
+def _written(evidence: Evidence, run_id: str | None) -> list[str]:
+    from trainwright.tools.reports.pages import write_project_page, write_run_page
+
+    chosen = [run_id] if run_id is not None else _ended(evidence)
+    runs = [run for one in chosen if (run := evidence.run(one)) is not None]
+    written = [write_run_page(evidence, run) for run in runs]
+    return [str(path) for path in (*written[:1], write_project_page(evidence))]
+
+
+def write_ended_page(workspace: Workspace, project: str, run_id: str) -> None:
+    """Write the page of a run that has ended and has none. Never fails."""
+    from trainwright.tools.reports.pages import has_new_page, write_run_page
+
+    try:
+        status = workspace.run_directory(project, run_id).status()
+        if not status.state.is_ended or has_new_page(workspace, project, run_id) is not None:
+            return
+        with workspace.snapshot() as session:
+            evidence = Evidence(session, workspace, project)
+            if (run := evidence.run(run_id)) is not None:
+                write_run_page(evidence, run)
+    except Exception:
+        log.exception("the page of run %s was not written", run_id)
+
+
+def _ended(evidence: Evidence) -> list[str]:
+    from trainwright.tools.workspace.records import runs_of
+
+    return [row.id for row in runs_of(evidence.session, evidence.name) if row.sealed][-MOST_PAGES:]

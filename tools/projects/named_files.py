@@ -11,8 +11,7 @@ from trainwright.trainer.base.errors import ConfigurationError, near, near_match
 from trainwright.trainer.base.fetched import is_remote
 from trainwright.trainer.base.paths import confine, confine_folder
 from trainwright.trainer.data.dvc import tracked_by
-from trainwright.trainer.data.remote.places import database_place
-from trainwright.trainer.data.remote.storage import scheme_of
+from trainwright.trainer.data.remote.storage import database_place, scheme_of
 from trainwright.trainer.data.validation.expectations import read_expectations
 from trainwright.trainer.metrics.evaluate import require_own_name
 from trainwright.trainer.models.weights import weights_folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pydantic import computed_field
+from pydantic import BaseModel, computed_field
 from sqlalchemy import select
 
 from trainwright.tools import ledger
@@ -20,9 +20,9 @@ from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.releases import BEGUN, releases
 from trainwright.tools.ledger import Inspection, entries
 from trainwright.tools.ledger.events import ReleaseBegun
-from trainwright.tools.projects.check_lines import CheckLineView, check_lines, decided_before, is_met, met_still
-from trainwright.tools.projects.pages import write_pages
+from trainwright.tools.projects.diagnosis import write_pages
 from trainwright.tools.provenance import attest
+from trainwright.tools.provenance.attesting import FILE as STATEMENT
 from trainwright.tools.reports import draft_artifacts
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project
@@ -30,10 +30,66 @@ from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, GateRefusedError, TrainwrightError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sqlalchemy.orm import Session
 
-    from trainwright.tools.gates.phase_status import PhaseStatus
     from trainwright.tools.workspace import Workspace
+
+# Lines of a gate's checks: how each comes out, which are met, and which no run has measured yet.
+
+
+class CheckLineView(BaseModel):
+    """One check of the present gate."""
+
+    id: str
+    status: str
+    measured: str
+    required: str
+    was: str | None = None
+    """Its status when the gate was last decided, where that was another."""
+
+
+def is_met(check: CheckLineView) -> bool:
+    """Return whether a check needs no action: passed in full, or without a meaning here."""
+    return check.status in {"passed", "not_applicable"}
+
+
+def met_still(checks: list[CheckLineView]) -> dict[int, bool]:
+    """Return the places of the checks that are met and were not failed when their gate was last decided."""
+    return {place: True for place, check in enumerate(checks) if is_met(check) and check.was != "failed"}
+
+
+def not_yet(checks: list[CheckLineView]) -> dict[int, bool]:
+    """Return the places of the checks behind the first failed one: without a run, nothing has measured them."""
+    failed = [place for place, check in enumerate(checks) if check.status == "failed"]
+    return dict.fromkeys(failed[1:], True)
+
+
+def check_lines(checks: Iterable[dict[str, Any]], before: dict[str, str]) -> list[CheckLineView]:
+    """Return the lines of checks.
+
+    Args:
+        before: the statuses that an earlier decision on the same gate recorded, by check (`decided_before`).
+    """
+    return [
+        CheckLineView(
+            id=one["id"],
+            status=one["status"],
+            measured=one["measured"],
+            required=one["required"],
+            was=before[one["id"]] if before.get(one["id"], one["status"]) != one["status"] else None,
+        )
+        for one in checks
+    ]
+
+
+def decided_before(evidence: Evidence, phase: Phase, sequence: int | None = None) -> dict[str, str]:
+    """Return the status of each check at the newest decision on a gate, or at the newest before a ledger entry."""
+    decided = [
+        body for at, body in evidence.decisions if body["phase"] == phase and (sequence is None or at < sequence)
+    ]
+    return {check["id"]: check["status"] for check in decided[-1]["checks"]} if decided else {}
 
 
 log = logging.getLogger("trainwright")
@@ -135,7 +191,8 @@ def _decide(evidence: Evidence, wanted: Phase | None) -> tuple[GateReport, dict[
 def _provenance(workspace: Workspace, project: str) -> list[str]:
     """Write the final model's provenance; return its files. The gate has passed whether or not that succeeds."""
     try:
-        return attest(workspace, project).artifacts
+        attest(workspace, project)
+        return [STATEMENT]
     except ConflictError as error:  # the next release was begun meanwhile
         log.info("no provenance of %s: %s", project, error)
         return []

@@ -24,7 +24,8 @@ from trainwright.tools.hyperparameter_tuner.ablation.publishing import newest_ab
 from trainwright.tools.ledger import Look
 from trainwright.tools.limits import limit_lines
 from trainwright.tools.owner import requests_of
-from trainwright.tools.projects.check_lines import (
+from trainwright.tools.projects.goals import met_by_the_smoke_run
+from trainwright.tools.projects.passing import (
     CheckLineView,
     check_lines,
     decided_before,
@@ -32,7 +33,6 @@ from trainwright.tools.projects.check_lines import (
     met_still,
     not_yet,
 )
-from trainwright.tools.projects.goals import met_by_the_smoke_run
 from trainwright.tools.training_monitor.diagnosis import SEVERITIES, diagnose
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.training_orchestrator.follow import refresh_workspace

@@ -1,4 +1,4 @@
-"""Provenance of the final model, as other tools read it: in-toto statement and RO-Crate."""
+"""Provenance of the final model, as other tools read it: an in-toto statement."""
 
 from trainwright.tools.provenance.attesting import Attested, attest
 from trainwright.tools.provenance.envelope import Opened, open_envelope

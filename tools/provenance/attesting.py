@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+import logging
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from blake3 import blake3
 from pydantic import BaseModel
 from sqlalchemy import select
 
+import trainwright
 from trainwright.tools import ledger
 from trainwright.tools.gates.artifacts import digests_of, new_drafts, publish
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.phase_status import accepted_decisions, phase_status_of
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.ledger.events import ModelAttested
-from trainwright.tools.provenance.crate import crate
-from trainwright.tools.provenance.envelope import as_json, sealed
-from trainwright.tools.provenance.statement import statement
+from trainwright.tools.provenance.envelope import sealed
 from trainwright.tools.workspace.records import get_project
 from trainwright.tools.workspace.tables import LedgerEntry
-from trainwright.trainer.base.canonical import CHUNK_BYTES
+from trainwright.trainer.base.canonical import CHUNK_BYTES, digest_bytes
 from trainwright.trainer.base.errors import ConflictError, IntegrityError
 from trainwright.trainer.base.paths import files_among
-from trainwright.trainer.run import write_atomically
+from trainwright.trainer.run import RunStatus, write_atomically
+from trainwright.trainer.run.evidence import Code, Data, Environment, Part
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from sqlalchemy.orm import Session
 
+    from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.tools.workspace import Workspace
 
-FILE, CRATE = "final_model.intoto.json", "ro-crate-metadata.json"
+FILE = "final_model.intoto.json"
 MODEL = "final_model"
 """Folder of the files that are attested."""
 
@@ -41,9 +44,7 @@ class Attested(BaseModel):
     """The provenance of a final model."""
 
     path: str
-    """The in-toto statement; the RO-Crate is beside it."""
-    artifacts: list[str]
-    """Both, by their names in the project folder."""
+    """The in-toto statement, in the project folder."""
     files: int
     """How many files of the final model they name."""
     key: str | None
@@ -65,7 +66,7 @@ def attest(workspace: Workspace, project: str) -> Attested:
 
 
 def _write(workspace: Workspace, project: str, finalization: int, artifacts: dict[str, str]) -> Attested:
-    """Write in-toto statement and RO-Crate of a final model, recorded in the ledger.
+    """Write the in-toto statement of a final model, recorded in the ledger.
 
     Args:
         finalization: ledger sequence of the model's decision; all gates were found to be fresh.
@@ -87,13 +88,12 @@ def _write(workspace: Workspace, project: str, finalization: int, artifacts: dic
         document = statement(evidence, final, subjects, head)
         drafts = new_drafts(session, folder)
         write_atomically(drafts / FILE, sealed(document, workspace.signer))
-        write_atomically(drafts / CRATE, as_json(crate(document, FILE)))
         key = workspace.signer.public.id if workspace.signer else None
         attested = ModelAttested(finalization=finalization, artifacts=digests_of(drafts), key=key)
         ledger.record(session, project, attested)
     with workspace.session() as session:
         publish(session, project, folder)
-    return Attested(path=str(folder / FILE), artifacts=[FILE, CRATE], files=len(subjects), key=key)
+    return Attested(path=str(folder / FILE), files=len(subjects), key=key)
 
 
 def _finished(session: Session, workspace: Workspace, project: str) -> tuple[int, dict[str, str]]:
@@ -142,4 +142,103 @@ def sha256_of(folder: Path, paths: list[Path]) -> dict[str, str]:
     for path in files_among(paths):
         with path.open("rb") as file:
             found[str(path.relative_to(folder))] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
+# The statement (in-toto v1, predicate SLSA provenance v1): files, their inputs, and the decisions.
+
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE = "https://slsa.dev/provenance/v1"
+BUILD_TYPE = "urn:trainwright:training:1"
+BUILDER = "urn:trainwright:server"
+log = logging.getLogger("trainwright")
+Record = TypeVar("Record", bound=BaseModel)
+
+
+def statement(evidence: Evidence, final: RunEvidence, subjects: dict[str, str], head: LedgerEntry) -> dict[str, Any]:
+    """Return the provenance of a finished project's final model.
+
+    Args:
+        subjects: sha256 (64 hex digits) of every file of the final model, by its name in the project folder.
+        head: the ledger's last entry.
+
+    Raises:
+        IntegrityError: the run's record is not the one that was sealed.
+    """
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": [{"name": name, "digest": {"sha256": digest}} for name, digest in sorted(subjects.items())],
+        "predicateType": PREDICATE_TYPE,
+        "predicate": {
+            "buildDefinition": {
+                "buildType": BUILD_TYPE,
+                "externalParameters": {"project": evidence.name, "goal": evidence.project.goal},
+                "internalParameters": {
+                    "configuration": evidence.final_values,
+                    "seed": final.facts.started[final.id].seed,
+                },
+                "resolvedDependencies": _dependencies(final),
+            },
+            "runDetails": {
+                "builder": {"id": BUILDER, "version": {"trainwright": trainwright.__version__}},
+                "metadata": {"invocationId": final.id, **_times(final)},
+                "byproducts": _byproducts(evidence, head),
+            },
+        },
+    }
+
+
+def digest_set(digest: str) -> dict[str, str]:
+    """Return `blake3:…` as in-toto writes digests."""
+    algorithm, _, value = digest.partition(":")
+    return {algorithm: value}
+
+
+def _dependencies(final: RunEvidence) -> list[dict[str, Any]]:
+    environment = _sealed(final, Environment)
+    data, code = _sealed(final, Data), _sealed(final, Code)
+    found = [
+        {"name": "configuration", "digest": digest_set(final.facts.started[final.id].config_digest)},
+        {
+            "name": "environment",
+            "digest": digest_set(str(environment.packages_digest)),
+            "annotations": {"python": environment.python, "packages": environment.packages},
+        },
+    ]
+    for part, digest, files in (("data", data.fingerprint, data.files), ("code", code.digest, code.files)):
+        found += [{"name": part, "digest": digest_set(digest)}] if digest else []
+        found += [{"name": f"{part}/{name}", "digest": digest_set(own)} for name, own in sorted(files.items())]
+    if git := environment.git:
+        annotations = {"uncommitted_changes": bool(git.dirty)}
+        found.append({"name": "git", "digest": {"gitCommit": git.commit}, "annotations": annotations})
+    return found
+
+
+def _sealed(final: RunEvidence, kind: type[Record]) -> Record:
+    """Return a file of the run's record, compared in the same read with its seal. Raises IntegrityError."""
+    name = f"artifacts/{kind.file}.json" if issubclass(kind, Part) else "status.json"
+    try:
+        data = (final.directory.path / name).read_bytes()
+        if digest_bytes(data) == (final.sealed or {}).get(name):
+            return kind.model_validate_json(data)
+    except (OSError, ValueError) as error:
+        log.warning("%s of run %s: %s", name, final.id, error)
+    raise IntegrityError(
+        f"{name} of run {final.id} is not what was sealed.",
+        remedy=f"Put it back; project_status(project={final.row.project!r}) names what was changed.",
+    )
+
+
+def _times(final: RunEvidence) -> dict[str, str]:
+    status = _sealed(final, RunStatus)
+    ended = {"startedOn": status.started_at, "finishedOn": status.heartbeat_at}
+    return {name: datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds") for name, at in ended.items() if at}
+
+
+def _byproducts(evidence: Evidence, head: LedgerEntry) -> list[dict[str, Any]]:
+    found = [{"name": "ledger", "digest": digest_set(head.digest), "annotations": {"sequence": head.sequence}}]
+    for phase, (sequence, body) in accepted_decisions(evidence).items():
+        entry = evidence.session.get_one(LedgerEntry, sequence)
+        notes = {"sequence": sequence, "outcome": body["outcome"], "time": entry.time}
+        found.append({"name": f"gate/{phase}", "digest": digest_set(entry.digest), "annotations": notes})
     return found

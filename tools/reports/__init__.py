@@ -1,5 +1,5 @@
 """The artifacts of each phase: files that the server writes from evidence, never from an agent's words."""
 
-from trainwright.tools.reports.writing import draft_artifacts
+from trainwright.tools.reports.final_model import draft_artifacts
 
 __all__ = ["draft_artifacts"]

@@ -21,8 +21,9 @@ from trainwright.tools.provenance.model_signature import COMMAND
 from trainwright.tools.reports.certified import Reported, best_known, evaluated, table
 from trainwright.tools.reports.looked_at import configurations_beside, looked_at_values
 from trainwright.tools.reports.markdown import metric_label, reference_line, shared_values
-from trainwright.tools.reports.open_warnings import open_warnings
 from trainwright.tools.reports.slices import slices_values
+from trainwright.tools.training_monitor.diagnosis import diagnose
+from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.versions import version_of
 from trainwright.trainer.base.text import one_line
 from trainwright.trainer.config import flatten
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.tools.gates.test_set_access import SplitAccess
-    from trainwright.tools.reports.shipped_evaluation import Shipped
+    from trainwright.tools.reports.final_model import Shipped
+    from trainwright.tools.training_monitor import Alert
     from trainwright.trainer.run.evidence import Data
     from trainwright.trainer.run.results import Export
 
@@ -232,3 +234,35 @@ def _tried(evidence: Evidence) -> dict[str, Any]:
         "ablated": sum(start.kind == RunKind.ABLATION and start.study is not None for start in started),
         "metric": evidence.goal_metric,
     }
+
+
+# Section of the model card on alerts that the released run still shows, and what was tried against each.
+
+NONE_TRIED = "nothing"
+
+
+def open_warnings(evidence: Evidence, final: RunEvidence) -> list[dict[str, Any]]:
+    """Return the warnings and critical alerts of the final run: id, value, rule, document and what was tried.
+
+    Raises IntegrityError.
+    """
+    return [
+        {
+            "id": alert.id,
+            "severity": alert.severity,
+            "measured": "not finite" if alert.measured is None else f"{alert.measured:.4g}",
+            "unit": alert.unit,
+            "rule": _rule(alert),
+            "document": alert.document,
+            "tried": "; ".join(str(one) for one in cures.on_baseline(evidence, alert.id)) or NONE_TRIED,
+        }
+        for alert in diagnose(final.directory)
+        if alert.severity != "info"
+    ]
+
+
+def _rule(alert: Alert) -> str:
+    """Return the condition of the document that raised an alert: `generalisation_gap above 0.15`."""
+    triggers = [trigger for one in load_diagnostics() if one.id == alert.id for trigger in one.triggers]
+    comparison = next((each.comparison for each in triggers if each.signal == alert.signal), "past")
+    return f"{alert.signal} {comparison.replace('_', ' ')} {alert.threshold:g}"

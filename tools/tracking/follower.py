@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
 import time
 from datetime import timedelta
@@ -17,25 +18,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
+from pydantic import BaseModel, Field, ValidationError
 from sqlalchemy import select
 
+from trainwright.tools.launchers.environment import is_secret
 from trainwright.tools.tracking.card import run_card, shown_files
-from trainwright.tools.tracking.places import folder_of
-from trainwright.tools.tracking.position import Position
 from trainwright.tools.tracking.process import LOCK, STATE
-from trainwright.tools.tracking.redaction import redacted
 from trainwright.tools.tracking.registry import TRACKERS
+from trainwright.tools.tracking.tracker import Row, folder_of
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunState, write_atomically
 from trainwright.trainer.run.histograms import new_histograms
+from trainwright.trainer.run.tail import ALERTS, EventTail
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
     from trainwright.tools.tracking.tracker import TrackedRun, Tracker
+    from trainwright.trainer.run import Event, RunDirectory
 
 BEAT_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
@@ -228,6 +231,78 @@ def main(arguments: list[str]) -> int:
             return 0
         if not is_given or not follower.has_work():  # a run that began meanwhile found the lock held
             return 0
+
+
+# Position of a tracker in a run's record: what it has been given. Kept in the workspace, so it survives everybody.
+
+MOST_ROWS = 20_000
+"""Rows that are given to a tracker at once."""
+
+
+class Position(BaseModel):
+    """What a tracker has been given of a run. A resumed run repeats steps with the same values: they count as given."""
+
+    steps: dict[str, int] = Field(default_factory=dict)
+    """Last step by key."""
+    events_bytes: int = 0
+    """How far the event log was read."""
+    histograms_bytes: int = 0
+    """How far the histograms were read."""
+    finished: int = 0
+    """Attempt of which the end was given."""
+
+    @classmethod
+    def load(cls, path: Path) -> Position:
+        """Read a position; one that is missing or damaged is the beginning, for trackers store nothing twice."""
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError):
+            return cls()
+
+    def save(self, path: Path) -> None:
+        """Write it. Raises StorageError, OSError."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, self.model_dump_json().encode())
+
+    def new_rows(self, run: RunDirectory) -> list[Row]:
+        """Return the first rows that have not been given, at most MOST_ROWS. Raises IntegrityError."""
+        store, rows = run.metrics(), list[Row]()
+        with store.reading():
+            for key in store.keys():  # noqa: SIM118 - no mapping
+                left = MOST_ROWS - len(rows)
+                if left <= 0:
+                    break
+                rows += [Row(key, *point) for point in store.next_points(key, self._after(key), left)]
+        return rows
+
+    def new_events(self, run: RunDirectory) -> tuple[list[Event], int]:
+        """Return the alerts and findings that have not been given, and how far the log reaches. Raises OSError."""
+        tail = EventTail(run, ALERTS, self.events_bytes)
+        return tail.new(), tail.read_bytes
+
+    def given(self, rows: list[Row]) -> None:
+        """Advance past rows."""
+        for row in rows:
+            self.steps[row.key] = max(row.step, self._after(row.key))
+
+    def _after(self, key: str) -> int:
+        return self.steps.get(key, -1)
+
+
+# Redaction: errors of trackers without the credentials that a library may have put into them.
+
+_IN_ADDRESS = re.compile(r"(://)[^/\s@]*@")
+_IN_QUERY = re.compile(r"(?i)((?:token|key|secret|password)=)[^&\s]+")
+LEAST = 4
+"""Shorter values are no credentials, and would take common words out."""
+
+
+def redacted(text: str) -> str:
+    """Return a text without the values of this process's secret variables, and without passwords in addresses."""
+    for name, value in os.environ.items():
+        if len(value) >= LEAST and is_secret(name, value):
+            text = text.replace(value, "…")
+    return _IN_QUERY.sub(r"\1…", _IN_ADDRESS.sub(r"\1…@", text))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.tracking.places import folder_of, mlflow_uri
+from trainwright.tools.tracking.tracker import folder_of, mlflow_uri
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

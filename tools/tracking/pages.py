@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from sqlalchemy import select
 
 from trainwright.tools.launchers.environment import inherited_environment
-from trainwright.tools.tracking.places import folder_of, mlflow_uri
 from trainwright.tools.tracking.structure import OF_A_RUN, place_of
+from trainwright.tools.tracking.tracker import folder_of, mlflow_uri
 from trainwright.tools.tracking.wandb_tracker import PAGE
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError, TrainwrightError

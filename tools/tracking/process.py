@@ -13,8 +13,8 @@ from filelock import FileLock, Timeout
 from trainwright.tools.launchers import Launch
 from trainwright.tools.launchers.environment import inherited_environment
 from trainwright.tools.launchers.local import spawn
-from trainwright.tools.tracking.places import folder_of, mlflow_uri
 from trainwright.tools.tracking.registry import TRACKERS
+from trainwright.tools.tracking.tracker import folder_of, mlflow_uri
 from trainwright.trainer.base.errors import TrainwrightError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.tracking.places import folder_of
+from trainwright.tools.tracking.tracker import folder_of
 from trainwright.trainer.base.canonical import digest_json
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.tracking.places import folder_of
+from trainwright.tools.tracking.tracker import folder_of
 from trainwright.trainer.run import write_atomically
 
 if TYPE_CHECKING:

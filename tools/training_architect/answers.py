@@ -12,10 +12,9 @@ from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.training_architect.facts import PLAN_KEYS
 from trainwright.tools.training_architect.goals import Question
 from trainwright.tools.training_architect.hardware import GIB
-from trainwright.tools.training_architect.plan import Decision, Plan
+from trainwright.tools.training_architect.plan import Decision, Plan, in_all
 from trainwright.tools.training_architect.planning import alternatives_of, proposed_goal
 from trainwright.tools.training_architect.request import OF_DATA, placed
-from trainwright.tools.training_architect.schedule import in_all
 from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.estimation.prices import MISSING
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.answers import NextCall
 from trainwright.tools.owner import root_grants
 from trainwright.tools.projects import settled_values
-from trainwright.tools.projects.code_roots import code_folder
+from trainwright.tools.projects.configuration import code_folder
 from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.training_architect.answers import TOOL, PlanAnswer, free_name, plan_answer, questions_answer
 from trainwright.tools.training_architect.columns import require_columns

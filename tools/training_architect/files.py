@@ -9,8 +9,7 @@ import platform
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.documents.container import Container
-from trainwright.tools.documents.rendering import render, render_plain
+from trainwright.tools.documents.rendering import Container, render, render_plain
 from trainwright.tools.training_architect.inspecting import answer_of, begun, forgotten, stamps_of
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import dump_yaml

@@ -15,7 +15,7 @@ from trainwright.tools.training_architect.fitting import FITTED, fit
 from trainwright.tools.training_architect.goals import default_target
 from trainwright.tools.training_architect.hardware import Device
 from trainwright.tools.training_architect.places import TABLES
-from trainwright.tools.training_architect.plan import Plan
+from trainwright.tools.training_architect.plan import EVALUATED, LEAST_RUNS, RUNS, Plan, allowed_of, starting
 from trainwright.tools.training_architect.reading import (
     SHARE_OF_TRAIN,
     Reading,
@@ -25,7 +25,6 @@ from trainwright.tools.training_architect.reading import (
     proposed_models,
 )
 from trainwright.tools.training_architect.request import PlanRequest
-from trainwright.tools.training_architect.schedule import EVALUATED, LEAST_RUNS, RUNS, allowed_of, starting
 from trainwright.tools.workspace.settings import ProjectLimits
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.goal import MEASURED
@@ -34,7 +33,7 @@ from trainwright.trainer.data.sections import SplitSection
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.documents import KnownModel
     from trainwright.tools.training_architect.fitting import MemoryOf
-    from trainwright.tools.training_architect.schedule import Allowed
+    from trainwright.tools.training_architect.plan import Allowed
 
 FIRST = ("loss", "plan.metric", "plan.max_length", "plan.effective_batch", "training.precision")
 EPOCHS = "training.epochs"

@@ -3,21 +3,203 @@
 from __future__ import annotations
 
 import math
+import statistics
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
-from trainwright.tools.training_monitor.basis import FOLLOW, Basis, basis_of
-from trainwright.tools.training_monitor.differences import identity_differences, named_differences, unequal
-from trainwright.tools.training_monitor.no_effect import differing_keys, trained_alike
-from trainwright.tools.training_monitor.record import TRAIN_LOSS, RunRecord
-from trainwright.tools.training_monitor.seeds import SeedGroup, claims, seed_groups
-from trainwright.trainer.config import leaves
+from trainwright.tools.training_monitor.no_effect import differing_keys, is_beside_training, trained_alike
+from trainwright.tools.training_monitor.record import FOLLOW, TRAIN_LOSS, Basis, RunRecord, basis_of
+from trainwright.trainer.base.canonical import digest_json
+from trainwright.trainer.config import flatten, leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from trainwright.trainer.run import Goal, RunDirectory
+
+# Groups of runs that differ in their seed alone: mean and deviation of each, and what may be claimed between two.
+#
+# A difference of two configurations that each ran on one seed may be chance (Bouthillier et al. 2021,
+# arXiv:2103.03098).
+
+LEAST_SEEDS = 3
+"""Of each configuration, before a difference of two is called one."""
+ERRORS_APART = 2.0
+"""Standard errors by which means must differ: about a 95 % interval."""
+
+
+class SeedGroup(BaseModel):
+    """Runs of one configuration, data and code, on several seeds or one."""
+
+    model_config = ConfigDict(frozen=True)
+
+    runs: list[str]
+    seeds: int
+    metric: str | None
+    mean: float | None = None
+    """Of the best epochs' values."""
+    deviation: float | None = None
+    """Sample standard deviation; None of one seed."""
+
+    @property
+    def name(self) -> str:
+        """The first run's id, and how many more there are."""
+        return self.runs[0] + (f" and {len(self.runs) - 1} more" if len(self.runs) > 1 else "")
+
+
+def seed_groups(records: Sequence[RunRecord], basis: Basis) -> list[SeedGroup]:
+    """Group runs that differ only in their seed (and in keys beside training), the best mean first."""
+    found: dict[str, list[RunRecord]] = {}
+    for record in records:
+        found.setdefault(digest_json(_identity(record)), []).append(record)
+    groups = [_group(members, basis) for members in found.values()]
+    return sorted(groups, key=lambda group: -math.inf if group.mean is None else basis.sign * group.mean, reverse=True)
+
+
+def _identity(record: RunRecord) -> list[Any]:
+    config = flatten(record.config.model_dump(mode="json"))
+    kept = {key: value for key, value in config.items() if key != "seed" and not is_beside_training(key)}
+    return [kept, record.config.selection.metric, record.data.fingerprint, record.code.meaning or record.code.digest]
+
+
+def _group(members: list[RunRecord], basis: Basis) -> SeedGroup:
+    values = [value for record in members if (value := basis.value_of(record)) is not None]
+    return SeedGroup(
+        runs=[record.run.run_id for record in members],
+        seeds=len({record.config.seed for record in members}),
+        metric=basis.key_of(members[0]),
+        mean=statistics.fmean(values) if values else None,
+        deviation=statistics.stdev(values) if len(values) > 1 else None,
+    )
+
+
+def claims(groups: Sequence[SeedGroup]) -> list[str]:
+    """Return what the values of the best two groups allow to say of their difference."""
+    valued = [group for group in groups if group.mean is not None]
+    if len(valued) < 2 or len({group.metric for group in valued}) > 1:
+        return []
+    first, second = valued[:2]
+    apart = abs((first.mean or 0.0) - (second.mean or 0.0))
+    few = [group for group in (first, second) if group.seeds < LEAST_SEEDS]
+    if few:
+        seeds = " and ".join(f"{group.seeds} seed{'s' if group.seeds > 1 else ''} ({group.name})" for group in few)
+        return [
+            f"No claim that one is better: {seeds}, and another seed may change the {apart:.4g} by which "
+            f"they differ in {first.metric}. {LEAST_SEEDS} seeds of each would tell."
+        ]
+    error = math.sqrt(sum((group.deviation or 0.0) ** 2 / len(group.runs) for group in (first, second)))
+    spread = (
+        f"{apart:.4g} apart in {first.metric}, {apart / error:.1f} standard errors" if error else f"{apart:.4g} apart"
+    )
+    if apart > ERRORS_APART * error:
+        return [f"{first.name} is better than {second.name}: means {spread} ({first.seeds} and {second.seeds} seeds)."]
+    return [f"No claim that {first.name} is better than {second.name}: means {spread}."]
+
+
+# Differences of runs beside their configurations: packages by version, code by file, data by split, engine.
+
+MOST_NAMED = 8
+SHORT = 19
+"""Characters of a digest that are shown."""
+
+
+def identity_differences(records: Mapping[str, RunRecord]) -> dict[str, dict[str, str | None]]:
+    """Return, by run, the digests (shortened) that must agree for results to be comparable, where they do not."""
+    found: dict[str, dict[str, str | None]] = {
+        "environment": _environments(records),
+        "data": {name: record.data.fingerprint for name, record in records.items()},
+        "code": {name: record.code.digest for name, record in records.items()},
+        "engine": {name: record.code.engine_digest for name, record in records.items()},
+    }
+    return unequal({what: {name: each and each[:SHORT] for name, each in one.items()} for what, one in found.items()})
+
+
+def named_differences(records: Mapping[str, RunRecord]) -> dict[str, list[str]]:
+    """Return what differs between the first run and any other, in words: packages, code files, data, hardware.
+
+    At most a few of each are named, the rest is counted.
+    """
+    first, *others = records.values()
+    found: dict[str, list[str]] = {"packages": [], "code": [], "data": [], "hardware": []}
+    for other in others:
+        found["packages"] += _packages(first, other)
+        found["code"] += _files(_code(first), _code(other))
+        found["data"] += _data(first, other)
+        found["hardware"] += _hardware(first, other)
+    distinct = {what: list(dict.fromkeys(lines)) for what, lines in found.items()}
+    return {what: _bounded(lines) for what, lines in distinct.items() if lines}
+
+
+def _bounded(lines: list[str]) -> list[str]:
+    more = len(lines) - MOST_NAMED
+    return lines if more <= 0 else [*lines[:MOST_NAMED], f"and {more} more"]
+
+
+def _packages(first: RunRecord, other: RunRecord) -> list[str]:
+    old, new = first.environment.packages, other.environment.packages
+    if not (old and new):
+        return []
+    names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    return [f"{name} {old.get(name, 'absent')} -> {new.get(name, 'absent')}" for name in names]
+
+
+def _code(record: RunRecord) -> dict[str, str]:
+    return record.code.meanings or record.code.files
+
+
+def _files(old: dict[str, str], new: dict[str, str]) -> list[str]:
+    if not (old and new):
+        return []
+    words = {(True, True): "changed", (True, False): "gone", (False, True): "new"}
+    names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    return [f"{name} {words[name in old, name in new]}" for name in names]
+
+
+def _data(first: RunRecord, other: RunRecord) -> list[str]:
+    lines = _files(first.data.files, other.data.files)
+    old, new = first.data.splits, other.data.splits
+    for name in old.keys() & new.keys():
+        if old[name].fingerprint != new[name].fingerprint:
+            lines.append(f"{name} {old[name].size} -> {new[name].size} rows, other content")
+    if first.data.preprocessing_digest != other.data.preprocessing_digest:
+        lines.append("preprocessing")
+    return lines
+
+
+def _environments(records: Mapping[str, RunRecord]) -> dict[str, str | None]:
+    """Return the fingerprints; none where they differ by facts alone that an earlier version did not record."""
+    first, *others = records.values()
+    if all(_same_as_far_as_known(first, other) for other in others):
+        return {}
+    return {name: record.environment.fingerprint for name, record in records.items()}
+
+
+def _same_as_far_as_known(first: RunRecord, other: RunRecord) -> bool:
+    if not (first.environment.fingerprint_basis and other.environment.fingerprint_basis):
+        return first.environment.fingerprint == other.environment.fingerprint
+    return not {*_other_facts(first, other)} - {"driver"}  # which is no part of a fingerprint
+
+
+def _other_facts(first: RunRecord, other: RunRecord) -> list[str]:
+    old, new = first.environment.facts, other.environment.facts
+    return sorted(fact for fact in old.keys() & new.keys() if old[fact] != new[fact])
+
+
+def _hardware(first: RunRecord, other: RunRecord) -> list[str]:
+    old, new = first.environment.facts, other.environment.facts
+    return [f"{fact}: {_short(old[fact])} -> {_short(new[fact])}" for fact in _other_facts(first, other)]
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else f"{text[:39]}…"
+
+
+def unequal(table: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Keep the rows whose values are not all the same."""
+    rows = {key: list(row.values()) for key, row in table.items()}
+    return {key: table[key] for key, row in rows.items() if any(value != row[0] for value in row)}
 
 
 class RunRow(BaseModel):

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.trainer.run import RunDirectory
-from trainwright.trainer.run.conditions import Sample
+from trainwright.trainer.run.conditions import CROSS_ENTROPY, Sample
 from trainwright.trainer.run.looked_at import LookedAt
-from trainwright.trainer.run.losses import CROSS_ENTROPY
 from trainwright.trainer.run.validation import Validation
 
 if TYPE_CHECKING:

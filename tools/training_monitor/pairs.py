@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
-from trainwright.tools.training_monitor.basis import SCALES_THE_LOSS
 from trainwright.tools.training_monitor.curve_summary import curve_summaries, first_loss, fitted_line
 from trainwright.tools.training_monitor.diagnosis import SEVERITIES, Alert, diagnose_record
 from trainwright.tools.training_monitor.documents import DOCUMENTS, load_diagnostics
-from trainwright.tools.training_monitor.record import STEP_LOSS, VALIDATION_LOSS, RunRecord
+from trainwright.tools.training_monitor.record import SCALES_THE_LOSS, STEP_LOSS, VALIDATION_LOSS, RunRecord
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ from trainwright.tools.training_orchestrator.follow import followed_next, refres
 from trainwright.tools.training_orchestrator.launch import replay_run, start_run
 from trainwright.tools.training_orchestrator.resume import resume_run
 from trainwright.tools.training_orchestrator.run_view import RunView
-from trainwright.tools.training_orchestrator.stop import stop_and_follow, stop_run
+from trainwright.tools.training_orchestrator.views import stop_and_follow, stop_run
 from trainwright.tools.training_orchestrator.wait import refresh_run, wait_for_run
 
 __all__ = [

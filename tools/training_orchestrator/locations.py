@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from trainwright.trainer.base.errors import ConfigurationError, near_matches
 from trainwright.trainer.base.fetched import is_remote
 from trainwright.trainer.data.remote.connections import variables_of
-from trainwright.trainer.data.remote.places import database_place, require_plain_path
+from trainwright.trainer.data.remote.storage import database_place, require_plain_path
 
 if TYPE_CHECKING:
     from trainwright.tools.workspace.settings import Settings

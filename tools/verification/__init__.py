@@ -15,16 +15,20 @@ from trainwright.tools.ledger.chain import broken_links
 from trainwright.tools.ledger.events import EVENTS, read_body, read_event
 from trainwright.tools.verification.ablations import verify_ablations
 from trainwright.tools.verification.answers import verify_answers
-from trainwright.tools.verification.copies import verify_copies
 from trainwright.tools.verification.cures import verify_cures
 from trainwright.tools.verification.diagnoses import verify_diagnoses
 from trainwright.tools.verification.evaluations import verify_evaluations
 from trainwright.tools.verification.files import verify_artifacts, verify_checkpoints, verify_runs
 from trainwright.tools.verification.findings import Case, Finding, Found, Tell, found
-from trainwright.tools.verification.goals import verify_goals
-from trainwright.tools.verification.provenance import verify_provenance
-from trainwright.tools.verification.releases import verify_carried, verify_releases, verify_since
-from trainwright.tools.verification.rows import verify_configurations, verify_rows, verify_times, verify_triggers
+from trainwright.tools.verification.releases import verify_carried, verify_provenance, verify_releases, verify_since
+from trainwright.tools.verification.rows import (
+    verify_configurations,
+    verify_copies,
+    verify_goals,
+    verify_rows,
+    verify_times,
+    verify_triggers,
+)
 from trainwright.tools.verification.searches import verify_searches
 from trainwright.tools.verification.signatures import attestation
 from trainwright.tools.verification.verdicts import verify_verdicts

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import trainwright
-from trainwright.tools.gates.paired import CONTROL, ENDED, runs_of_cure
+from trainwright.tools.gates.cures import CONTROL, ENDED, runs_of_cure
 from trainwright.tools.ledger.seals import changed_files
 from trainwright.tools.training_monitor import Goal, diagnostics_digests
 from trainwright.tools.training_monitor.pairs import Pair

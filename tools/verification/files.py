@@ -11,8 +11,7 @@ from trainwright.tools.gates.artifacts import NAMING
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.releases import KEPT
 from trainwright.tools.ledger.events import Pruned
-from trainwright.tools.ledger.run_keys import end_differences, rows_problem
-from trainwright.tools.ledger.seals import changed_files
+from trainwright.tools.ledger.seals import changed_files, end_differences, rows_problem
 from trainwright.tools.ledger.summaries import summary_problem
 from trainwright.tools.limits import use_differences
 from trainwright.tools.training_orchestrator.abandoned import is_untouched, was_cut_off

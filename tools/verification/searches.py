@@ -13,14 +13,21 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from trainwright.tools.gates.objectives import further_values
-from trainwright.tools.gates.study_check import best_value, epoch_values
+from trainwright.tools.gates.study_check import best_value, epoch_values, further_values
 from trainwright.tools.hyperparameter_tuner.halving import PASSED, promoted, rungs
-from trainwright.tools.hyperparameter_tuner.prune import pruned_epoch
+from trainwright.tools.hyperparameter_tuner.memory_study import pruned_epoch
 from trainwright.tools.hyperparameter_tuner.suggest import made_by, suggest
-from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord, trials_of
+from trainwright.tools.hyperparameter_tuner.trials import (
+    COMPLETED,
+    FAILED,
+    PRUNED,
+    TrialRecord,
+    begun,
+    seen_by,
+    trials_of,
+    wave_of,
+)
 from trainwright.tools.hyperparameter_tuner.warm_start import known_trials
-from trainwright.tools.hyperparameter_tuner.waves import begun, seen_by, wave_of
 from trainwright.tools.verification.findings import Case, Finding, Found
 from trainwright.tools.workspace.tables import Study
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError

@@ -1,7 +1,6 @@
 """Versions of a project's data: by content, projected from the sealed smoke runs that saw them (PIPE-1, REPRO-4)."""
 
-from trainwright.tools.versions.card import card_of, data_card, diff_text
-from trainwright.tools.versions.diff import VersionDiff, diff_versions
+from trainwright.tools.versions.diff import VersionDiff, card_of, data_card, diff_text, diff_versions
 from trainwright.tools.versions.versions import DataVersion, data_versions, version_named, version_of
 
 __all__ = [

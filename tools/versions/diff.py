@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
+from trainwright.tools.documents.rendering import Markdown, render
 from trainwright.tools.evaluation import Sealed
-from trainwright.tools.versions.shifts import quantile_distance, stability_index
 from trainwright.trainer.run.split_rows import SplitRows, rows_moved
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from trainwright.tools.ledger import ProjectFacts
     from trainwright.tools.versions.versions import DataVersion
     from trainwright.tools.workspace import Workspace
+    from trainwright.trainer.run.profile import ColumnProfile
 
 MOST_SHIFTS = 20
 COUNTS = ("new", "gone", "test_in_train", "test_in_validation", "changed")
@@ -163,3 +165,82 @@ def _of_shares(name: str, before: dict[str, float], after: dict[str, float]) -> 
     ]
     texts = [", ".join(f"{value} {100 * shares.get(value, 0.0):.3g} %" for value in most) for shares in (before, after)]
     return Shift(column=name, measure="PSI", value=stability_index(before, after), before=texts[0], after=texts[1])
+
+
+# Shifts between two profiles of a column: population stability index of shares, Wasserstein distance of quantiles.
+
+LEAST_SHARE = 1e-4
+"""Put for a value that one of the two has not: its logarithm would be infinite."""
+
+
+def stability_index(before: dict[str, float], after: dict[str, float]) -> float:
+    """Return the population stability index of two distributions over values (Siddiqi 2006): 0.1 little, 0.25 much."""
+    total = 0.0
+    for value in before.keys() | after.keys():
+        one, other = (max(shares.get(value, 0.0), LEAST_SHARE) for shares in (before, after))
+        total += (other - one) * math.log(other / one)
+    return total
+
+
+def quantile_distance(before: ColumnProfile, after: ColumnProfile) -> float | None:
+    """Return the Wasserstein distance between two columns by their quantiles, in deviations of the first.
+
+    None where a column holds no numbers; of one that did not vary: 0, or infinity.
+    """
+    if not before.quantiles or not after.quantiles or len(before.quantiles) != len(after.quantiles):
+        return None
+    apart = [abs(one - other) for one, other in zip(before.quantiles, after.quantiles, strict=True)]
+    distance = (sum(apart) - (apart[0] + apart[-1]) / 2) / (len(apart) - 1)
+    return distance / before.deviation if before.deviation else math.inf if distance else 0.0
+
+
+# Data card: a version of the data in Markdown, under the head that Hugging Face's dataset cards have.
+
+MOST_COLUMNS = 100
+MOST_VALUES = 8
+
+
+def data_card(project: str, version: DataVersion, since: VersionDiff | None = None) -> str:
+    """Return the card of a version.
+
+    Args:
+        project: whose data they are.
+        since: what differs from its parent; None of the first version.
+    """
+    return render(
+        "versions/data_card.md.j2",
+        project=project,
+        version=version,
+        licence=version.licence or "not stated",
+        columns=_columns_of(version),
+        more=max(0, len(version.profile.columns) - MOST_COLUMNS),
+        since=since,
+        difference=diff_text(since) if since is not None else "",
+    )
+
+
+def card_of(
+    workspace: Workspace, facts: ProjectFacts, project: str, versions: list[DataVersion], version: DataVersion
+) -> str:
+    """Return the card of one of a project's versions, with what is new since its parent."""
+    parent = next((one for one in versions if one.number == version.parent), None)
+    since = diff_versions(workspace, facts, project, parent, version) if parent is not None else None
+    return data_card(project, version, since)
+
+
+def diff_text(diff: VersionDiff) -> Markdown:
+    """Return what differs between two versions, in Markdown."""
+    return render("versions/data_diff.md.j2", diff=diff)
+
+
+def _columns_of(version: DataVersion) -> list[list[Any]]:
+    """Return (name, missing, content) of each column, as the train split has it."""
+    found = []
+    for name, column in list(version.profile.columns.items())[:MOST_COLUMNS]:
+        listed = ", ".join(f"{value} {100 * share:.3g} %" for value, share in list(column.shares.items())[:MOST_VALUES])
+        more = " …" if len(column.shares) > MOST_VALUES else ""
+        span = f"{column.quantiles[0]:g} to {column.quantiles[-1]:g}" if column.quantiles else ""
+        numbers = f"{span}, mean {column.mean:g}, deviation {column.deviation:g}" if column.quantiles else ""
+        is_listed = bool(listed) and (not numbers or len(column.shares) <= MOST_VALUES)
+        found.append([name, column.missing, listed + more if is_listed else numbers])
+    return found

@@ -1,4 +1,4 @@
-"""Bringing the database to the current schema. Alembic is imported only when there is something to do."""
+"""Bringing the database to the present schema: tables.py's tables and columns, and the triggers on the ledger."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from contextlib import closing
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+from sqlalchemy import Connection, create_engine, inspect, text
+from sqlalchemy.schema import CreateColumn
 
 from trainwright.tools.workspace.presence import locked
+from trainwright.tools.workspace.tables import Base
 from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.data.remote.query import sqlite_url
 
-HEAD = "0005"
-"""The newest revision under migrations/versions."""
+SCHEMA = 5
+"""The present schema; a database keeps its own in SQLite's `user_version`. Raise it with every change of tables.py."""
 
 
 def upgrade_if_needed(database: Path, patience_seconds: float) -> None:
-    """Create or migrate the database. Several processes may call this at once.
+    """Create the database, or add what its schema lacks. Several processes may call this at once.
 
     Raises:
         IntegrityError: the file is not a database, or was written by a newer program.
         StorageError: another program holds it for longer than this waits.
     """
-    if _revision(database, patience_seconds) == HEAD:
+    if _schema(database, patience_seconds) == SCHEMA:
         return
     try:
         with FileLock(database.with_suffix(".upgrade.lock"), timeout=patience_seconds):
@@ -33,41 +36,48 @@ def upgrade_if_needed(database: Path, patience_seconds: float) -> None:
 
 
 def _upgrade_alone(database: Path, patience_seconds: float) -> None:
-    revision = _revision(database, patience_seconds)
-    if revision == HEAD:
+    schema = _schema(database, patience_seconds)
+    if schema == SCHEMA:
         return
-    if revision is not None and revision > HEAD:
+    if schema > SCHEMA:
         raise IntegrityError(
-            f"The workspace has schema {revision}; this Trainwright knows up to {HEAD}.",
+            f"The workspace has schema {schema}; this Trainwright knows up to {SCHEMA}.",
             remedy="Upgrade Trainwright, or open another workspace with --workspace DIR.",
         )
-    _upgrade(database)
+    engine = create_engine(sqlite_url(database))
+    with engine.begin() as connection:
+        _upgrade(connection)
+    engine.dispose()
 
 
-def _upgrade(database: Path) -> None:
-    from alembic import command
-    from alembic.config import Config
+def _upgrade(connection: Connection) -> None:
+    """Add missing tables, columns and triggers, and last the schema's number: a killed upgrade is made again."""
+    Base.metadata.create_all(connection)
+    for table in Base.metadata.sorted_tables:
+        present = {column["name"] for column in inspect(connection).get_columns(table.name)}
+        for column in table.columns:
+            if column.name not in present:
+                definition = CreateColumn(column).compile(dialect=connection.dialect)
+                connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {definition}"))
+    for action in ("UPDATE", "DELETE"):
+        trigger = f"CREATE TRIGGER IF NOT EXISTS ledger_no_{action.lower()} BEFORE {action} ON ledger"
+        connection.execute(text(f"{trigger} BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"))
+    connection.execute(text(f"PRAGMA user_version = {SCHEMA}"))
 
-    config = Config()
-    here = str(Path(__file__).parent / "migrations")
-    config.set_main_option("script_location", here.replace("%", "%%"))  # the parser of ini files reads it
-    config.attributes["url"] = sqlite_url(database)
-    command.upgrade(config, HEAD)
 
-
-def _revision(database: Path, patience_seconds: float) -> str | None:
+def _schema(database: Path, patience_seconds: float) -> int:
+    """Return the database's schema; 0 where there is none yet."""
     if not database.exists():
-        return None
+        return 0
     try:
         with closing(sqlite3.connect(database, timeout=patience_seconds)) as connection:
-            row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+            return int(connection.execute("PRAGMA user_version").fetchone()[0])
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "busy" in str(error):
             raise locked(database) from error
-        return None
+        return 0
     except sqlite3.DatabaseError as error:
         raise IntegrityError(
             f"{database.name} is not a workspace database: {error}.",
             remedy="Restore it from a backup, or open another workspace with --workspace DIR.",
         ) from error
-    return str(row[0]) if row else None

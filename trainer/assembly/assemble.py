@@ -13,9 +13,9 @@ from torch.optim import Optimizer
 from trainwright.trainer.acceleration.precision import apply_precision, build_scaler
 from trainwright.trainer.acceleration.prepare import compile_where_asked, lay_out
 from trainwright.trainer.assembly.build import build_work
-from trainwright.trainer.assembly.building import AS_IT_IS, Building
 from trainwright.trainer.assembly.dry_run import explained_build, require_validation, try_batch, try_validation
 from trainwright.trainer.assembly.loaders import build_curriculum, make_loader, make_schedule
+from trainwright.trainer.assembly.model import AS_IT_IS, Building
 from trainwright.trainer.assembly.objective import (
     build_objective,
     build_plain_objective,

@@ -10,10 +10,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from trainwright.trainer.assembly.building import AS_IT_IS, Building
 from trainwright.trainer.assembly.dry_run import explained_build
 from trainwright.trainer.assembly.metrics import build_metric, check_metrics, metrics_of_task, name_of
-from trainwright.trainer.assembly.model import build_model, files_of_model, place_of_vocabulary
+from trainwright.trainer.assembly.model import AS_IT_IS, Building, build_model, files_of_model, place_of_vocabulary
 from trainwright.trainer.assembly.target import load_built_in, require_numbers
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError, UserCodeError, near_matches
@@ -23,7 +22,7 @@ from trainwright.trainer.config.schema import DataSection
 from trainwright.trainer.data.assemble import from_loaded, from_user, withhold_test
 from trainwright.trainer.data.first_look import FirstLook
 from trainwright.trainer.data.splits import Splits
-from trainwright.trainer.frameworks.hand_over import hand_over
+from trainwright.trainer.frameworks.framework import hand_over
 from trainwright.trainer.losses import LOSSES, built_in_loss
 from trainwright.trainer.losses.fit import measured_on_train
 from trainwright.trainer.losses.loss import Loss

@@ -10,7 +10,7 @@ from torch import nn
 
 from trainwright.trainer.base.errors import ConfigurationError, near_matches
 from trainwright.trainer.base.section import Entry, EpisodesEntry
-from trainwright.trainer.data.text.tags import is_iob2
+from trainwright.trainer.data.text.token_labels import is_iob2
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.metrics import BUILT_IN, Metric
 from trainwright.trainer.objectives.objective import Work

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.data import IterableDataset
 
-from trainwright.trainer.assembly.building import AS_IT_IS, Building
 from trainwright.trainer.assembly.dry_run import bytes_of_weights, require_room
 from trainwright.trainer.assembly.output_format import vocabulary_argument, vocabulary_place
 from trainwright.trainer.base.errors import ConfigurationError, DataError
@@ -23,6 +23,30 @@ from trainwright.trainer.models import MODELS
 from trainwright.trainer.models.arguments import Surroundings
 from trainwright.trainer.objectives.supervised import split_batch
 from trainwright.trainer.user_code.entries import call_entry, is_entry, require_network, resolve_entry
+
+# Building of a session's parts: as they are, or (for an estimate) as sizes without memory.
+
+
+class Building:
+    """Parts as they are: those of every run.
+
+    Attributes:
+        imagined: whether parts have sizes and no contents; then no weights are read, and no batch is tried.
+    """
+
+    imagined: bool = False
+
+    def model(self) -> AbstractContextManager[object]:
+        """Return the context in which a model, and what is put into it, is built."""
+        return nullcontext()
+
+    def built(self, model: nn.Module) -> nn.Module:
+        """Return the model that is used in place of one that the user's task handed over."""
+        return model
+
+
+AS_IT_IS = Building()
+
 
 NUMBERS = {"loss": "mse", "target_scaling": "standardize"}
 """Changes for a target that is a number to predict."""

@@ -13,9 +13,8 @@ from pathlib import Path
 import torch
 from torch.nn.parameter import UninitializedParameter
 
-from trainwright.trainer.assembly.building import AS_IT_IS, Building
 from trainwright.trainer.assembly.causes import explained_call
-from trainwright.trainer.assembly.model import build_model
+from trainwright.trainer.assembly.model import AS_IT_IS, Building, build_model
 from trainwright.trainer.assembly.output_format import find_returns
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError

@@ -18,7 +18,7 @@ from trainwright.trainer.base import seeding
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.assemble import divide, user_parts
 from trainwright.trainer.data.splits import Splits
-from trainwright.trainer.frameworks.hand_over import handed_over
+from trainwright.trainer.frameworks.framework import handed_over
 from trainwright.trainer.reproducibility import determinism
 from trainwright.trainer.run import RunSpecification
 from trainwright.trainer.user_code.context import TASK_DATA_SEED, Context

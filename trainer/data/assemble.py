@@ -23,8 +23,7 @@ from trainwright.trainer.data.fingerprint import (
     sample_digests,
 )
 from trainwright.trainer.data.first_look import FirstLook, Found
-from trainwright.trainer.data.images.samples import ImageSamples
-from trainwright.trainer.data.images.splits import picture_parts, picture_splits
+from trainwright.trainer.data.images.samples import ImageSamples, picture_parts, picture_splits
 from trainwright.trainer.data.leaks.copies import without_copies
 from trainwright.trainer.data.marks import Known, marks_from, marks_of
 from trainwright.trainer.data.order import Part

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
@@ -21,7 +22,6 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, defau
 
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.data.by_length import order_by_length
 from trainwright.trainer.data.curriculum import Curriculum
 from trainwright.trainer.data.fingerprint import uneven_stream
 from trainwright.trainer.data.order import BlockOrder, Order, Plan, Share
@@ -299,3 +299,30 @@ class BatchLoader:
         if share is None:
             return collate
         return lambda items: (collate or default_collate)(items[share.rows(len(items))])
+
+
+# Order by length: samples of a batch are about equally long, so that little of it is filling.
+#
+# As the Transformers library groups them: within so many batches of a random order, the samples are put in order by
+# length, and the batches that they make are drawn in random order.
+
+BATCHES_AT_ONCE = 50
+"""Whose samples are put in order together: more would leave the same neighbours in every epoch."""
+
+
+def order_by_length(lengths: Tensor, batch_size: int, seed: int, epoch: int) -> Tensor:
+    """Return the samples of an epoch, (samples,): a pure function of (seed, epoch), every sample once.
+
+    Args:
+        lengths: of the samples, (samples,).
+    """
+    found = seeding.permutation(seed, epoch, len(lengths))
+    sizes, window = lengths.numpy(), batch_size * BATCHES_AT_ONCE
+    for number, start in enumerate(range(0, len(found), window)):
+        part = found[start : start + window]
+        part = part[np.argsort(-sizes[part], kind="stable")]
+        whole = len(part) // batch_size * batch_size
+        batches = part[:whole].reshape(-1, batch_size)
+        drawn = batches[np.random.default_rng([seed, epoch, number]).permutation(len(batches))]
+        found[start : start + window] = np.concatenate([drawn.reshape(-1), part[whole:]])
+    return torch.from_numpy(found)

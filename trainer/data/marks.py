@@ -46,7 +46,7 @@ class Marks:
 
 
 class Sides(Protocol):
-    """What earlier plans know of rows: a run has it from its launcher (trainer/run/kept_sides.py)."""
+    """What earlier plans know of rows: a run has it from its launcher (trainer/run/split_rows.py)."""
 
     def of(self, marks: Marks) -> tuple[Sequence[bool], Sequence[bool]]:
         """Return which rows were test rows of an earlier plan, and which were its other rows, (rows,) each."""

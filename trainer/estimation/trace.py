@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from trainwright.trainer.assembly.assemble import assemble
-from trainwright.trainer.assembly.building import Building
 from trainwright.trainer.assembly.loaders import steps_per_epoch
+from trainwright.trainer.assembly.model import Building
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.order import Share

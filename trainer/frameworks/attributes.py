@@ -7,7 +7,7 @@ training is saved; everything else the user's function makes anew, the same each
 from __future__ import annotations
 
 import re
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import UserCodeError
 from trainwright.trainer.checkpoints.packing import is_storable, pack
+from trainwright.trainer.config.goal import corrected_metric
 from trainwright.trainer.data.fingerprint import sample_digest, weights_digest
 from trainwright.trainer.frameworks.generators import KINDS, LIBRARIES, is_generator, put_state, state_of
-from trainwright.trainer.frameworks.names import in_our_words
 
 OF_THE_CLOCK = re.compile(
     r"(\w+_)?(runtime|(samples|steps|tokens)_per_second|jit_compilation_time|model_preparation_time)"
@@ -231,3 +231,16 @@ def _digest(value: Any) -> str:
     tensors: dict[str, torch.Tensor] = {}
     packed = pack(value, "value", tensors)
     return digest_json([packed, {name: sample_digest(each) for name, each in tensors.items()}])
+
+
+# Names of what a library's trainer measures, in the words in which goals are read.
+
+
+def in_our_words(values: Mapping[str, float]) -> dict[str, float]:
+    """Return measured values by our names of metrics (`acc` is `accuracy`); names that would get the same one stay.
+
+    A goal is read in these words too, so that whoever asks for `macro_f1` finds what the trainer calls `macro_f1`.
+    """
+    ours = {name: corrected_metric(name) for name in values}
+    taken = Counter(ours.values())
+    return {ours[name] if taken[ours[name]] == 1 else name: value for name, value in values.items()}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from trainwright.trainer.data.text.tags import are_entities
+from trainwright.trainer.data.text.token_labels import are_entities
 
 Row = Mapping[str, Any]
 Form = dict[str, Any]

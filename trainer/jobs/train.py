@@ -9,7 +9,7 @@ from trainwright.trainer.acceleration.compilation import defer_compiler
 from trainwright.trainer.assembly.assemble import assemble, choose_device
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import DivergenceError, ReproducibilityError
-from trainwright.trainer.base.tensorflow_seed import is_tensorflow_seeded
+from trainwright.trainer.base.seeding import is_tensorflow_seeded
 from trainwright.trainer.checkpoints.store import newest_whole, store_of
 from trainwright.trainer.data.own_samples import notes_on_draws
 from trainwright.trainer.engine.loop import train
@@ -22,13 +22,12 @@ from trainwright.trainer.engine.observers.recorder import Recorder, Reporter, Se
 from trainwright.trainer.engine.observers.tracing import Tracing
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.engine.trackers import trackers_of
-from trainwright.trainer.evidence.data import data_evidence
+from trainwright.trainer.evidence.data import data_evidence, profile_evidence
 from trainwright.trainer.evidence.determinism_probe import run_probes
 from trainwright.trainer.evidence.environment import code_evidence, environment_evidence
 from trainwright.trainer.evidence.fixed_rows import require_same_samples
 from trainwright.trainer.evidence.looked_at import looked_at_evidence
 from trainwright.trainer.evidence.origin import origin_evidence
-from trainwright.trainer.evidence.profile import profile_evidence
 from trainwright.trainer.evidence.run_evidence import (
     check_expected,
     expected_environment,

@@ -18,9 +18,8 @@ from trainwright.trainer.data import cache
 from trainwright.trainer.data.remote import connections
 from trainwright.trainer.data.validation.check import OF_FILES, Context
 from trainwright.trainer.data.validation.expectations import read_expectations
-from trainwright.trainer.data.validation.page import page
 from trainwright.trainer.data.validation.plots import plots
-from trainwright.trainer.data.validation.report import MOST_ROWS, Report, Verdict
+from trainwright.trainer.data.validation.report import MOST_ROWS, Report, Verdict, page
 from trainwright.trainer.data.validation.sampling import evenly
 from trainwright.trainer.data.validation.suggest import suggested
 from trainwright.trainer.data.validation.validate import validate

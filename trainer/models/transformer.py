@@ -12,14 +12,14 @@ from pydantic import Field, model_validator
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.paths import files_among
+from trainwright.trainer.base.releases import PACKED
 from trainwright.trainer.models.arguments import ModelSection, Surroundings
-from trainwright.trainer.models.packing import require_apart
 from trainwright.trainer.models.tasks import require_tokens, task_of
 from trainwright.trainer.models.weight_types import Dtype, Quantisation, held_in, quantised, type_of
 from trainwright.trainer.models.weights import weights_folder
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
     from trainwright.trainer.data.splits import Splits
 
@@ -172,3 +172,55 @@ def _configuration(given: TransformersArgs, folder: Path | None, splits: Splits)
         raise ValueError(f"overrides.{unknown[0]} is no key of its configuration ({type(config).__name__})")
     config.update(given.overrides)
     return config
+
+
+# Packed documents in a model: it is shown on a real block that one document does not see another.
+
+TOLERANCE = 1e-3
+"""Largest difference of logits, times the largest where that is above 1: sums run in another order."""
+
+
+def require_apart(model: nn.Module, samples: Any) -> None:
+    """Refuse a model that gives other logits for a document packed than for it alone, on a first block of several.
+
+    Raises:
+        ConfigurationError: it does, or takes no positions.
+    """
+    import torch
+
+    from trainwright.trainer.base import seeding
+
+    several = next((place for place, group in enumerate(samples.groups) if len(group) > 1), None)
+    if several is None:
+        return
+    block = samples.gather([several])
+    inputs = {name: block[name] for name in ("input_ids", "position_ids")}
+    start = int(samples.parts.lengths[samples.groups[several][0]])
+    end = start + int(samples.parts.lengths[samples.groups[several][1]])
+    was_training = model.training
+    with torch.no_grad(), seeding.preserved():
+        model.eval()
+        try:
+            beside = model(**inputs).logits[:, start:end]
+            alone = model(**{name: value[:, start:end] for name, value in inputs.items()}).logits
+        except TypeError as error:
+            raise _refusal(model, f"takes no positions ({str(error)[:120]})") from error
+        finally:
+            model.train(was_training)
+    if not _are_close(beside, alone):
+        raise _refusal(model, "lets a document see those before it in its block")
+
+
+def _are_close(one: Tensor, other: Tensor) -> bool:
+    largest = max(float(other.abs().max()), 1.0)
+    return bool((one - other).abs().max() <= TOLERANCE * largest)
+
+
+def _refusal(model: nn.Module, why: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"`data.args.packed` puts several documents into a block, and {type(model).__name__} {why}.",
+        remedy="Set data.args.packed false; or use a model that separates packed documents by position_ids "
+        f"(gpt2, llama, qwen2 and most causal ones, from {PACKED.package} {PACKED.least} on).",
+        document="configs/text.md",
+        details={"changes": {"data.args.packed": False}},
+    )

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 import re
+import secrets
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from trainwright.trainer.base.errors import AlertError
+
+if TYPE_CHECKING:
+    from trainwright.trainer.run.directory import RunDirectory
+    from trainwright.trainer.run.status import RunStatus
 
 LONGEST_WINDOW = 1_000
 """Signals recorded at every step give at most so many last samples; no document may evaluate more."""
@@ -238,3 +246,120 @@ class Watched(BaseModel):
     remedy: str
     """What to do first."""
     triggers: list[Trigger]
+
+
+# Remaining share of the training loss: one definition for the worker, which judges in training, and the server.
+
+FIRST_STEPS, NEWEST_STEPS = 5, 5
+"""Steps whose median loss is the starting one (a batch alone is noisy), and the present one before an epoch ended."""
+RAN_AWAY = 3.0
+"""First steps whose median is so many times the first loss were driven there by the updates."""
+CROSS_ENTROPY = "cross_entropy"
+
+
+def prior_loss(shares: Sequence[float]) -> float | None:
+    """Return the cross entropy of predicting the classes' shares for every sample; None without classes."""
+    return -sum(share * math.log(share) for share in shares) if shares else None
+
+
+def starting_loss(first: Sequence[float], shares: Sequence[float]) -> float | None:
+    """Return the training loss before anything was learned; None where no loss is finite.
+
+    The median of the first steps; where these themselves ran away, the first one's. Of cross entropy at least that of
+    knowing the classes' shares alone (a model that begins lower has learned before), and where it begins far above that
+    of equal chances (its first outputs are wild), those.
+
+    Args:
+        first: losses of the first steps.
+        shares: of the train split's classes, where the loss is their cross entropy.
+    """
+    finite = sorted(value for value in first if math.isfinite(value))
+    if not finite:
+        return None
+    start = finite[len(finite) // 2]
+    if math.isfinite(first[0]) and 0 < RAN_AWAY * first[0] < start:
+        start = first[0]
+    prior = prior_loss(shares)
+    if prior is None:
+        return start
+    chances = math.log(len(shares))
+    return max(prior, start if start < RAN_AWAY * chances else chances)
+
+
+def loss_remaining(start: float | None, epochs: Sequence[Sample], steps: Sequence[Sample]) -> list[Sample]:
+    """Return training loss ÷ starting loss (1: nothing learned, 0: perfect); per epoch, else of the last steps."""
+    samples = list(epochs)
+    if not samples and (recent := steps[-NEWEST_STEPS:]):
+        samples = [recent[-1]._replace(value=statistics.median_high(sample.value for sample in recent))]
+    if start is None or start <= 0:
+        return []
+    return [sample._replace(value=sample.value / start) for sample in samples if math.isfinite(sample.value)]
+
+
+# Stop of a run for an alert: requested by a follower, where the worker cannot judge the alert itself, or made alone.
+#
+# A request is a file for each attempt, `alert_stop.<attempt>.json`, made once and never replaced: of any number of
+# followers one requests. The worker alone decides what becomes of it, and writes the events.
+
+REASON = "alert: "
+"""What the stop reason of such a run begins with; the alert's id follows."""
+SERVER = "server"
+"""`found_by` of an alert that the worker did not find itself."""
+
+
+class AlertStop(BaseModel):
+    """Request to end one attempt of a run for an alert."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    does: Literal["stop", "checkpoint"]
+    """As configured: both save the run; after `stop` it counts as failed."""
+    id: str
+    because_of: list[str] = []
+    """Ids of its consequences that make it as grave."""
+    severity: Severity
+    message: str
+    signal: str
+    measured: float | None
+    threshold: float
+    step: int
+    epoch: int | None
+    layers: list[str]
+    rows: list[int]
+    document: str
+    remedy: str
+    """What to do first."""
+
+    @property
+    def reason(self) -> str:
+        """The run's stop reason."""
+        return f"{REASON}{self.id}"
+
+
+def request_alert_stop(run: RunDirectory, attempt: int, request: AlertStop) -> bool:
+    """Request the end of an attempt; return whether nobody had before. Raises OSError."""
+    temporary = run.path / f".alert_stop.{os.getpid()}.{secrets.token_hex(4)}.tmp"
+    try:
+        temporary.write_text(request.model_dump_json(indent=2))
+        os.link(temporary, run.alert_stop(attempt))
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink(missing_ok=True)
+    return True
+
+
+def requested_alert_stop(run: RunDirectory, attempt: int) -> AlertStop | None:
+    """Return the request to end an attempt; None where there is none that can be read."""
+    try:
+        return AlertStop.model_validate_json(run.alert_stop(attempt).read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def alert_behind(status: RunStatus) -> str | None:
+    """Return the id of the alert that ended a run, as failed or with a checkpoint; None where none did."""
+    if status.failure is not None:
+        return str(status.failure.details.get("id")) if status.failure.category == AlertError.category else None
+    is_alert = status.stop_reason is not None and status.stop_reason.startswith(REASON)
+    return (status.stop_reason or "").removeprefix(REASON) if is_alert else None

@@ -6,7 +6,7 @@ status.json     the latest RunStatus, replaced atomically by the worker
 run.lock        an flock held by the worker: whether it is alive
 metrics.sqlite  see metrics.py
 events.jsonl    see events.py
-stop_reason     why the run was asked to stop; alert_stop.N.json: for which alert its attempt N was (alert_stop.py)
+stop_reason     why the run was asked to stop; alert_stop.N.json: for which alert its attempt N was (conditions.py)
 histograms.jsonl see histograms.py
 end.json        digests of an orderly end, signed with the run's key: see ending.py
 checkpoints/    one folder per checkpoint
@@ -22,6 +22,7 @@ import json
 import os
 import secrets
 import time
+from collections.abc import Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,7 @@ from pydantic import BaseModel, ValidationError
 
 from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.base.errors import ConflictError, IntegrityError, NotFoundError, StorageError
+from trainwright.trainer.base.secret_scan import masked, require_no_secrets
 from trainwright.trainer.base.traces import note
 from trainwright.trainer.run.digests import METRICS
 from trainwright.trainer.run.key import END, SIGNED, end_record
@@ -298,3 +300,35 @@ def write_atomically(path: Path, data: bytes, *, is_passing: bool = False) -> No
             f"Could not write {path.name} ({len(data)} bytes): {error.strerror}.",
             remedy="Free disk space or make the folder writable, then resume; `trainwright doctor` checks both.",
         ) from error
+
+
+# Files that are generated for the user: scanned for secrets, then written, all or none.
+
+
+def write_generated(folder: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Write generated files (code, configurations, templates) into a folder, and return their paths.
+
+    Args:
+        texts: by path relative to the folder; folders in between are made.
+
+    Raises:
+        ConfigurationError: a text holds a secret; nothing is written.
+        StorageError: the disk is full or the folder cannot be written.
+    """
+    require_no_secrets(texts)
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / name, text.encode())
+    return [folder / name for name in texts]
+
+
+def write_report(path: Path, text: str, *, keeps_random: bool = False) -> None:
+    """Write a report, card or page with every secret as `***`: what it states has happened and cannot be refused.
+
+    Args:
+        keeps_random: as `masked` takes it: for a recorded configuration.
+
+    Raises:
+        StorageError: the disk is full or the folder cannot be written.
+    """
+    write_atomically(path, masked(text, keeps_random=keeps_random).encode())

@@ -14,7 +14,7 @@ from typing import Any
 from trainwright.trainer.base.errors import LimitReachedError, TrainwrightError, UserCodeError
 from trainwright.trainer.base.failures import known_failure
 from trainwright.trainer.run import Failure, ProcessIdentity, RunDirectory, RunSpecification, RunState, RunStatus
-from trainwright.trainer.run.alert_stop import requested_alert_stop
+from trainwright.trainer.run.conditions import requested_alert_stop
 from trainwright.trainer.supervision.stop import StopRequest
 from trainwright.trainer.user_code.clock import clock
 from trainwright.trainer.user_code.guard import exit_now, innermost_of_user, user_frames

@@ -18,10 +18,19 @@ from trainwright.trainer.engine.observers.observer import EpochResult, Observer,
 from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.run import RunKind
-from trainwright.trainer.run.alert_stop import REASON, SERVER, AlertStop, requested_alert_stop
-from trainwright.trainer.run.conditions import NOT_ADAPTIVE, Raised, Watched, finding_sample, raised
+from trainwright.trainer.run.conditions import (
+    CROSS_ENTROPY,
+    NOT_ADAPTIVE,
+    REASON,
+    SERVER,
+    AlertStop,
+    Raised,
+    Watched,
+    finding_sample,
+    raised,
+    requested_alert_stop,
+)
 from trainwright.trainer.run.layers import layers_behind
-from trainwright.trainer.run.losses import CROSS_ENTROPY
 from trainwright.trainer.watch.signals import Series
 
 SHARE = 0.002

@@ -9,8 +9,15 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from trainwright.trainer.run.conditions import FALLEN, FINDINGS, Sample
-from trainwright.trainer.run.losses import FIRST_STEPS, NEWEST_STEPS, loss_remaining, starting_loss
+from trainwright.trainer.run.conditions import (
+    FALLEN,
+    FINDINGS,
+    FIRST_STEPS,
+    NEWEST_STEPS,
+    Sample,
+    loss_remaining,
+    starting_loss,
+)
 from trainwright.trainer.run.metrics import MetricStore
 
 STEP_LOSS, EPOCH_LOSS = "train/loss", "train/epoch_loss"

@@ -98,7 +98,7 @@ def inventory(lane: Lane) -> None:
 
     from trainwright.server import cli
     from trainwright.tools.gpus.inventory import machine_gpus
-    from trainwright.trainer.supervision.gpus import open_gpus, reading_of
+    from trainwright.trainer.supervision.sampling import open_gpus, reading_of
 
     found = {device.gpu.id.removeprefix("GPU-"): device for device in machine_gpus()}
     names = set()

@@ -152,7 +152,7 @@ def _named(
 def _check_by_trainwright(outcome: Outcome, request: Request) -> None:
     try:
         from trainwright.trainer.base.errors import TrainwrightError
-        from trainwright.trainer.data.validation.one_file import validate_file
+        from trainwright.trainer.data.validation.validate import validate_file
     except ImportError as error:
         if request.path.suffix.lower() not in SEPARATORS:
             raise UncheckableError(f"{request.path.name} needs Trainwright: {error}.", "Give it as csv.") from error

@@ -12,8 +12,8 @@ from mcp.client.extension import advertise
 from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
 from tests.server.dashboard.conftest import chromium_of
 
+from trainwright.server.agent_tool import CURVES, RUN_VIEW
 from trainwright.server.app import build_server
-from trainwright.server.apps import CURVES, RUN_VIEW
 
 HOST = """<!doctype html><meta charset="utf-8">
 <iframe id="view" sandbox="allow-scripts" width="500" height="700"></iframe>

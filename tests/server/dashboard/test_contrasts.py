@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from trainwright.server.dashboard.bundle import FOLDER
+from trainwright.server.dashboard.application import FOLDER
 
 PAIR = re.compile(r"--([\w-]+): light-dark\(#([0-9a-f]{6}), #([0-9a-f]{6})\)")
 COLOURS = {name: pair for name, *pair in PAIR.findall((FOLDER / "page.css").read_text(encoding="utf-8"))}

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from trainwright.server.dashboard.bundle import FOLDER, bundle
+from trainwright.server.dashboard.application import FOLDER, bundle
 
 MOST_BYTES = 100_000
 MAKES_ELEMENTS = r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function"

@@ -16,9 +16,8 @@ import yaml
 from sqlalchemy import select
 from tests.tools.alerts.conftest import EXPLODING, HEALTHY, RUN, running, write
 
-from trainwright.tools.alerts.follower import Follower
+from trainwright.tools.alerts.follower import FOLDER, LOCK, Follower, is_led
 from trainwright.tools.alerts.notices import is_owing
-from trainwright.tools.alerts.process import FOLDER, LOCK, is_led
 from trainwright.tools.launchers import Launch, write_launch
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import RaisedAlert

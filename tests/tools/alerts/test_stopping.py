@@ -13,7 +13,7 @@ from trainwright.tools.alerts import look, looking
 from trainwright.tools.owner.requests import record, requests_of
 from trainwright.tools.workspace.records import get_run
 from trainwright.trainer.run import RunState, write_atomically
-from trainwright.trainer.run.alert_stop import AlertStop, request_alert_stop, requested_alert_stop
+from trainwright.trainer.run.conditions import AlertStop, request_alert_stop, requested_alert_stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,9 +18,8 @@ from trainwright.tools import projects
 from trainwright.tools.clouds import asked_gpu, read_cloud_request
 from trainwright.tools.clouds.job import job_of
 from trainwright.tools.costs import estimate_cost, estimating, pricing, read_cost_request, write_price_file
-from trainwright.tools.costs.devices import device_of_row
-from trainwright.tools.costs.limits import owner_limit
-from trainwright.tools.costs.price_files import EXAMPLE
+from trainwright.tools.costs.estimating import EXAMPLE, owner_limit
+from trainwright.tools.costs.pricing import device_of_row
 from trainwright.tools.costs.scaling import Interval
 from trainwright.tools.training_architect.hardware import Device, named_device
 from trainwright.tools.training_architect.traced import DEFAULTS

@@ -7,11 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.tools.costs.devices import device_of_row
-from trainwright.tools.costs.hours import Epochs, bounded_epochs, epochs_on, searched_epochs
+from trainwright.tools.costs.hours import (
+    Epochs,
+    bounded_epochs,
+    epochs_on,
+    restart_seconds,
+    searched_epochs,
+    spot_costs,
+    with_interruptions,
+)
 from trainwright.tools.costs.measured import Measured, Restart
+from trainwright.tools.costs.pricing import device_of_row
 from trainwright.tools.costs.scaling import COUNTED, MEASURED, SCALED, Interval, Steps, is_same_device, step_on
-from trainwright.tools.costs.spot import restart_seconds, spot_costs, with_interruptions
 from trainwright.tools.training_architect.hardware import Device, named_device, probed_device
 from trainwright.trainer.config.search import SearchSection
 from trainwright.trainer.estimation.duration import estimate_time

@@ -14,8 +14,8 @@ from tests.worlds.records import Script
 from tests.worlds.scripted import Scripted, scripted
 
 from trainwright.tools import projects
+from trainwright.tools.gates.cures import cures_of, runs_of_cure
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.paired import cures_of, runs_of_cure
 from trainwright.tools.ledger import append, entries
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.verification import verify_workspace

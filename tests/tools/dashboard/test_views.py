@@ -10,7 +10,7 @@ from tests.worlds.flowers import CONFIG, GOAL, NAME, train, write_code
 
 from trainwright.tools import dashboard, ledger, projects
 from trainwright.tools.dashboard.curves import curves_since
-from trainwright.tools.dashboard.study_importance import remembered
+from trainwright.tools.dashboard.study_page import remembered
 from trainwright.tools.ledger.events import GateDecided
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import RaisedAlert, Run, Study, Trial

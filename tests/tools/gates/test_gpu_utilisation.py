@@ -20,7 +20,7 @@ from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import latest_config
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.run import RunKind
-from trainwright.trainer.supervision.gpus import by_gpu, of_gpus, visible_gpus
+from trainwright.trainer.supervision.sampling import by_gpu, of_gpus, visible_gpus
 
 CONFIG: dict[str, Any] = {
     "model": {"use": "mlp", "args": {"hidden": [8]}}, "data": {"use": "iris"}, "training": {"epochs": 1},

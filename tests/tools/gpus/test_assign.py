@@ -9,7 +9,7 @@ import pytest
 from trainwright.tools import ledger
 from trainwright.tools.gpus import Assignment, Device, Waiter, assign
 from trainwright.tools.gpus.assign import _kind_of, require_memory
-from trainwright.tools.launchers.gpu import Gpu
+from trainwright.tools.launchers.environment import Gpu
 from trainwright.tools.ledger.events import RunStarted
 from trainwright.tools.limits import reserve
 from trainwright.tools.workspace.records import get_project

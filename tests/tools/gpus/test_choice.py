@@ -8,9 +8,9 @@ from fractions import Fraction
 import pytest
 
 from trainwright.tools.gpus import Device, Need, Waiter
+from trainwright.tools.gpus.assign import Claim
 from trainwright.tools.gpus.choice import choose
-from trainwright.tools.gpus.claims import Claim
-from trainwright.tools.launchers.gpu import Gpu
+from trainwright.tools.launchers.environment import Gpu
 
 pytestmark = pytest.mark.requirement("TUNE-3")
 GIB = 1024**3

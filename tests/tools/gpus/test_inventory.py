@@ -12,7 +12,7 @@ from tests.function_text import body_of
 from trainwright.server.commands.doctor import examine_gpus
 from trainwright.tools.gpus import Device
 from trainwright.tools.gpus.inventory import chosen, machine_gpus
-from trainwright.tools.launchers.gpu import Gpu
+from trainwright.tools.launchers.environment import Gpu
 from trainwright.tools.workspace.settings import ListedGpu, Settings
 from trainwright.trainer.base.errors import LimitReachedError
 

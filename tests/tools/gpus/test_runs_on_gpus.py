@@ -18,8 +18,7 @@ from tests.function_text import body_of
 
 from trainwright.tools import ledger
 from trainwright.tools.gpus import Need, Waiter, waiting
-from trainwright.tools.gpus.claims import claims_of
-from trainwright.tools.gpus.waiting import waiters
+from trainwright.tools.gpus.assign import claims_of, waiters
 from trainwright.tools.launchers import read_launch
 from trainwright.tools.projects import create_project
 from trainwright.tools.training_orchestrator import resume_run, start_run, stop_run, wait_for_run

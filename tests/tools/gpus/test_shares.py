@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from trainwright.tools.hyperparameter_tuner.gpu_share import MOST_BY_ITSELF, per_gpu
-from trainwright.tools.hyperparameter_tuner.room_notes import core_notes, require_memory
-from trainwright.tools.launchers.environment import worker_environment
-from trainwright.tools.launchers.gpu import Gpu
+from trainwright.tools.hyperparameter_tuner.room_notes import MOST_BY_ITSELF, core_notes, per_gpu, require_memory
+from trainwright.tools.launchers.environment import Gpu, worker_environment
 from trainwright.tools.limits.reservation import expected_gpus
 from trainwright.tools.workspace.settings import ListedGpu, Settings
 from trainwright.trainer.base.errors import ConfigurationError

@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from trainwright.tools.hyperparameter_tuner.ablation.design import design_of
-from trainwright.tools.hyperparameter_tuner.ablation.estimates import estimate, holm
 from trainwright.tools.hyperparameter_tuner.ablation.fractional import Fraction, smallest_fraction
+from trainwright.tools.hyperparameter_tuner.ablation.results import estimate, holm
 from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSection
 
 

@@ -13,7 +13,7 @@ from trainwright.tools.hyperparameter_tuner.ablation.publishing import PURPOSE
 from trainwright.tools.hyperparameter_tuner.optuna_copy import copy_to_optuna
 from trainwright.tools.ledger.events import AblationChanged
 from trainwright.tools.projects import create_project
-from trainwright.tools.projects.curves import plot_study
+from trainwright.tools.projects.comparing import plot_study
 from trainwright.tools.workspace.records import get_study
 from trainwright.tools.workspace.tables import now
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, GateRefusedError, LimitReachedError

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from trainwright.server.cli import app
 from trainwright.tools.figures.kinds import STUDY_KINDS
 from trainwright.tools.hyperparameter_tuner.analysis import Subject, draw_study, drawable_kinds
-from trainwright.tools.hyperparameter_tuner.analysis.scales import scale_of
+from trainwright.tools.hyperparameter_tuner.analysis.marks import scale_of
 from trainwright.tools.hyperparameter_tuner.optuna_copy import copy_to_optuna
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord
 from trainwright.tools.workspace.tables import Study, Trial, now

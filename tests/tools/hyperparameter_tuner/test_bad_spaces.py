@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.tools.hyperparameter_tuner.conftest import CONFIG
 
-from trainwright.tools.hyperparameter_tuner.constraints import Constraint
+from trainwright.tools.hyperparameter_tuner.domain import Constraint
 from trainwright.tools.hyperparameter_tuner.space import checked_search, with_search
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import SearchSection

@@ -18,7 +18,7 @@ from trainwright.tools.hyperparameter_tuner.process import conductor_lock, study
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord
 from trainwright.tools.launchers import read_launch
 from trainwright.tools.training_orchestrator import wait_for_run
-from trainwright.tools.training_orchestrator.deaths import STALLED
+from trainwright.tools.training_orchestrator.resume import STALLED
 from trainwright.tools.workspace.records import get_study, runs_of
 from trainwright.trainer.run import RunKind, RunState
 

@@ -16,9 +16,9 @@ from trainwright.tools.hyperparameter_tuner import ends, start_study, study_stat
 from trainwright.tools.hyperparameter_tuner.conductor import next_wave
 from trainwright.tools.hyperparameter_tuner.ends import end_early, ended_by, expected_gain
 from trainwright.tools.hyperparameter_tuner.room_notes import time_notes
-from trainwright.tools.hyperparameter_tuner.time_left import PRUNED_SHARE, estimated_seconds
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, PRUNED
+from trainwright.tools.hyperparameter_tuner.views import PRUNED_SHARE, estimated_seconds
 from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.limits import Amounts
 from trainwright.tools.workspace.records import get_study, latest_config

@@ -9,7 +9,7 @@ from tests.worlds.records import Script
 
 from trainwright.tools import ledger
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.found_bounds import bound_differences, found_range
+from trainwright.tools.gates.study_check import bound_differences, found_range
 from trainwright.tools.hyperparameter_tuner import start_study, stop_study
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
 from trainwright.tools.workspace.records import get_study

@@ -19,8 +19,8 @@ from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, TrialRecord
 from trainwright.tools.launchers import Launch, read_launch
 from trainwright.tools.training_orchestrator import resume_run
-from trainwright.tools.training_orchestrator.deaths import ITSELF, OUTSIDE, fault_of
 from trainwright.tools.training_orchestrator.observation import Observation
+from trainwright.tools.training_orchestrator.resume import ITSELF, OUTSIDE, fault_of
 from trainwright.trainer.base.exits import EXIT, Exit, read_exit, record_exit
 from trainwright.trainer.run import ProcessIdentity, RunState, RunStatus
 

@@ -15,12 +15,11 @@ from typing import Any
 import pytest
 from tests.function_text import body_of
 
+from trainwright.tools.hyperparameter_tuner.memory_study import pruned_epoch
 from trainwright.tools.hyperparameter_tuner.methods import LEARNING, METHODS
 from trainwright.tools.hyperparameter_tuner.methods.cma_es import GENERATION, POINT
-from trainwright.tools.hyperparameter_tuner.prune import pruned_epoch
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
-from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord
-from trainwright.tools.hyperparameter_tuner.waves import seen_by, wave_of
+from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord, seen_by, wave_of
 from trainwright.trainer.config import SearchSection
 
 pytestmark = pytest.mark.slow

@@ -16,7 +16,7 @@ from sqlalchemy import select
 from tests.tools.hyperparameter_tuner.conftest import CONFIG, table_of, told, tried
 from tests.worlds.records import Script
 
-from trainwright.tools.gates.objectives import front
+from trainwright.tools.gates.study_check import front
 from trainwright.tools.hyperparameter_tuner import start_study, study_status
 from trainwright.tools.hyperparameter_tuner.analysis import draw_study, drawable_kinds, subject_of
 from trainwright.tools.hyperparameter_tuner.optuna_copy import copy_to_optuna
@@ -29,8 +29,8 @@ from trainwright.tools.hyperparameter_tuner.trials import (
     TrialRecord,
     best_trial,
     pareto_front,
+    seen_by,
 )
-from trainwright.tools.hyperparameter_tuner.waves import seen_by
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace.records import get_study, runs_of
 from trainwright.tools.workspace.tables import Trial

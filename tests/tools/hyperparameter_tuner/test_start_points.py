@@ -13,7 +13,7 @@ from tests.worlds.records import Script
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner import start_study, stop_study, study_status
 from trainwright.tools.hyperparameter_tuner.conductor import next_wave
-from trainwright.tools.hyperparameter_tuner.earlier_best import better_before
+from trainwright.tools.hyperparameter_tuner.earlier_runs import better_before
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
 from trainwright.tools.hyperparameter_tuner.trials import TrialRecord, trials_of
 from trainwright.tools.hyperparameter_tuner.warm_start import known_trials

@@ -18,8 +18,7 @@ from trainwright.tools.hyperparameter_tuner.conductor import conduct, next_wave
 from trainwright.tools.hyperparameter_tuner.confirmation import confirm
 from trainwright.tools.hyperparameter_tuner.process import MOST_LAUNCHES, ensure_conductor, study_folder
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
-from trainwright.tools.hyperparameter_tuner.trials import COMPLETED
-from trainwright.tools.hyperparameter_tuner.waves import side_by_side
+from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, side_by_side
 from trainwright.tools.launchers import Launch, read_launch, write_launch
 from trainwright.tools.launchers.local import Local
 from trainwright.tools.limits.reservation import WALL_CLOCK

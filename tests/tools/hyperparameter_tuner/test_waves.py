@@ -9,10 +9,17 @@ from typing import Any
 
 import pytest
 
-from trainwright.tools.hyperparameter_tuner.prune import pruned_epoch
+from trainwright.tools.hyperparameter_tuner.memory_study import pruned_epoch
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
-from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, PRUNED, RUNNING, TrialRecord
-from trainwright.tools.hyperparameter_tuner.waves import seen_by, side_by_side, wave_of
+from trainwright.tools.hyperparameter_tuner.trials import (
+    COMPLETED,
+    PRUNED,
+    RUNNING,
+    TrialRecord,
+    seen_by,
+    side_by_side,
+    wave_of,
+)
 from trainwright.trainer.config import SearchSection
 
 pytestmark = pytest.mark.slow

@@ -25,8 +25,7 @@ from trainwright.tools.projects import create_project
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.data.text import transform
-from trainwright.trainer.data.text.tokenizers import ByteTokenizer, CharacterTokenizer
-from trainwright.trainer.data.text.trained import TrainedTokenizer
+from trainwright.trainer.data.text.tokenizers import ByteTokenizer, CharacterTokenizer, TrainedTokenizer
 from trainwright.trainer.prediction.assembly import assembled
 
 pytestmark = pytest.mark.requirement("SKILL-5")

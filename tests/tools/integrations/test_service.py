@@ -68,7 +68,7 @@ def _rows_of(path: Path, places: list[int], target: str) -> list[dict[str, Any]]
 
 def _texts(path: Path, samples: Any, batch: Any) -> list[str]:
     """Return the texts whose tokens the samples hold."""
-    from trainwright.trainer.data.text.trained import TrainedTokenizer
+    from trainwright.trainer.data.text.tokenizers import TrainedTokenizer
 
     lines = [line.rsplit(",", 1)[0] for line in path.read_text(encoding="utf-8").splitlines()[1:]]
     merges = json.loads((path.parents[1] / "export/artifacts/final_model/resolved.json").read_text())["text"][

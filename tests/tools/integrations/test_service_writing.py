@@ -37,8 +37,12 @@ def written_by_torch(folder: Path, prompt: str) -> str:
     import torch
     from transformers import AutoModelForCausalLM
 
-    from trainwright.trainer.data.text.tokenizers import ByteTokenizer, CharacterTokenizer, LibraryTokenizer
-    from trainwright.trainer.data.text.trained import TrainedTokenizer
+    from trainwright.trainer.data.text.tokenizers import (
+        ByteTokenizer,
+        CharacterTokenizer,
+        LibraryTokenizer,
+        TrainedTokenizer,
+    )
 
     model = AutoModelForCausalLM.from_pretrained(folder / "transformers", local_files_only=True).eval()
     record = json.loads((folder / "resolved.json").read_text())["text"]["tokenizer"]

@@ -32,9 +32,9 @@ from trainwright.tools.pipeline import (
     stages_of_project,
     write_pipeline,
 )
-from trainwright.tools.pipeline.definition import apply_definition
+from trainwright.tools.pipeline.writing import apply_definition
 from trainwright.tools.projects import project_status
-from trainwright.tools.projects.pages import write_pages
+from trainwright.tools.projects.diagnosis import write_pages
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, NotFoundError

@@ -10,7 +10,7 @@ from trainwright.tools import projects
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.cures import accepted_open
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.owner.approve import Grantor, decide
+from trainwright.tools.owner.requests import Grantor, decide
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
 from trainwright.tools.training_orchestrator.launch import watched_under
 from trainwright.tools.workspace import Workspace

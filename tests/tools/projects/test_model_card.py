@@ -23,7 +23,7 @@ from trainwright.tools.gates.final_words import final_words
 from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.tools.reports.certified import evaluated, table
-from trainwright.tools.reports.open_warnings import _rule, open_warnings
+from trainwright.tools.reports.model_card import _rule, open_warnings
 from trainwright.tools.training_monitor import Alert
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace

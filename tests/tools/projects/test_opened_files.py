@@ -10,7 +10,7 @@ import pytest
 from tests.worlds.flowers import GOAL, table, train
 
 from trainwright.tools import projects
-from trainwright.tools.gates import opened
+from trainwright.tools.gates import staleness
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import Phase
@@ -116,8 +116,8 @@ def test_a_permit_reads_the_records_of_unchanged_runs_once(
     run = train(workspace, RunKind.BASELINE, NAME)
     record = workspace.run_directory(NAME, run.run_id).artifacts / f"{Opened.file}.json"
     looked = []
-    look = opened._unplanned
-    monkeypatch.setattr(opened, "_unplanned", lambda *args: looked.append(args[1].id) or look(*args))
+    look = staleness._unplanned
+    monkeypatch.setattr(staleness, "_unplanned", lambda *args: looked.append(args[1].id) or look(*args))
 
     def reasons() -> list[str]:
         with workspace.session() as session:

@@ -12,7 +12,7 @@ from tests.worlds.flowers import NAME, finish
 
 from trainwright.tools import projects
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.projects.pages import write_ended_page, write_pages
+from trainwright.tools.projects.diagnosis import write_ended_page, write_pages
 from trainwright.tools.reports.pages import has_new_page, writing
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.workspace.tables import LedgerEntry

@@ -13,8 +13,8 @@ from tests.worlds.flowers import GOAL, finish
 from trainwright.tools import projects
 from trainwright.tools.gates.decide import GateReport, evaluate
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.memory import after_a_difference
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.gates.replays import after_a_difference
 from trainwright.tools.owner import Grant
 from trainwright.tools.reports.model_card import replayed
 from trainwright.tools.training_orchestrator import replay_run, start_run

@@ -10,7 +10,7 @@ import pytest
 from tests.worlds.scripted import scripted
 
 from trainwright.tools import projects
-from trainwright.tools.gates.asked import IN_WORDS, NOT_ASKED, _by_a_hair
+from trainwright.tools.gates.next_call import IN_WORDS, NOT_ASKED, _by_a_hair
 from trainwright.tools.hyperparameter_tuner import start_study
 from trainwright.tools.projects.advancing import advance
 from trainwright.tools.workspace import Workspace

@@ -20,8 +20,8 @@ from tests.worlds.flowers import NAME, finish
 
 from trainwright.tools.launchers import read_launch
 from trainwright.tools.projects import configure
-from trainwright.tools.tracking.places import folder_of
 from trainwright.tools.tracking.process import catch_up, ensure_follower, is_followed, left_behind
+from trainwright.tools.tracking.tracker import folder_of
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.trainer.run import RunKind
 
@@ -68,7 +68,7 @@ def until(condition: Callable[[], Any]) -> None:
 def test_a_run_is_followed_as_it_trains_with_the_same_bits(workspace: Workspace) -> None:
     from mlflow.tracking import MlflowClient
 
-    from trainwright.tools.tracking.places import mlflow_database
+    from trainwright.tools.tracking.tracker import mlflow_database
 
     run, said = smoke(workspace, "shown", mlflow=True)
     assert not [line for line in said if "shows nothing" in line]

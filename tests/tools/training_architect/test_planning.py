@@ -11,10 +11,10 @@ from trainwright.tools.training_architect.answers import alternatives_of, plan_a
 from trainwright.tools.training_architect.documents import load_rulebook
 from trainwright.tools.training_architect.estimates import Estimate, less_by_quantising, step_seconds, work_by_formula
 from trainwright.tools.training_architect.hardware import named_device, probed_device
+from trainwright.tools.training_architect.plan import in_all
 from trainwright.tools.training_architect.planning import make_plan
 from trainwright.tools.training_architect.reading import read_task
 from trainwright.tools.training_architect.request import entry_of, read_request
-from trainwright.tools.training_architect.schedule import in_all
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import flatten, parse_config

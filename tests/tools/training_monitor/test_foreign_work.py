@@ -13,7 +13,7 @@ from trainwright.tools.training_monitor.assessment import fit_in_words
 from trainwright.tools.training_monitor.diagnosis import in_one_direction
 from trainwright.tools.training_monitor.glance import glance
 from trainwright.trainer.jobs.evaluation.outputs import Outputs
-from trainwright.trainer.jobs.evaluation.ranges import ranges_of
+from trainwright.trainer.jobs.evaluation.record import ranges_of
 from trainwright.trainer.run import Goal, RunDirectory, RunKind, RunState, RunStatus
 from trainwright.trainer.run.evaluation import Evaluation, Ranges
 from trainwright.trainer.run.evidence import BestEpoch, Data, Resolved, Split, Summary

@@ -8,7 +8,7 @@ import pytest
 from tests.tools.training_orchestrator.conftest import make_project
 
 from trainwright.tools import ledger
-from trainwright.tools.hyperparameter_tuner.study_failures import recorded_failures
+from trainwright.tools.hyperparameter_tuner.lost_workers import recorded_failures
 from trainwright.tools.training_orchestrator import resume_run, start_run, stop_run, wait_for_run
 from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.run import RunKind

@@ -12,14 +12,14 @@ import torch
 
 from trainwright.tools.ledger.events import RunSealed, RunStarted
 from trainwright.tools.versions import card_of, data_versions, diff_text, diff_versions, version_named, version_of
-from trainwright.tools.versions.shifts import quantile_distance, stability_index
+from trainwright.tools.versions.diff import quantile_distance, stability_index
 from trainwright.trainer.base.errors import NotFoundError
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.data.assemble import from_user
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import TensorSamples
-from trainwright.trainer.evidence.profile import column_profile, profile_evidence
+from trainwright.trainer.evidence.data import column_profile, profile_evidence
 from trainwright.trainer.evidence.split_rows import record_split_rows
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
 from trainwright.trainer.run.digests import run_digests

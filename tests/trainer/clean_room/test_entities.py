@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from trainwright.trainer.clean_room.entities import FIRST, entity_f1, spans, tags
-from trainwright.trainer.data.text.tags import as_iob2, is_iob2, names_of
+from trainwright.trainer.data.text.token_labels import as_iob2, is_iob2, names_of
 
 NAMES = ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
 WANTED = ["B-PER I-PER O B-LOC", "O O B-LOC I-LOC", "B-PER B-PER O O", "O O O O"]

@@ -19,7 +19,7 @@ from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.sources import load_source
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.evidence.split_rows import rows_of
-from trainwright.trainer.run.kept_sides import KeptSides, Plan
+from trainwright.trainer.run.split_rows import KeptSides, Plan
 
 pytestmark = pytest.mark.requirement("REPRO-4", "GATE-5")
 ROWS = 60

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.estimation.memory import MEASURED, estimate
-from trainwright.trainer.estimation.strategies import with_strategy
+from trainwright.trainer.estimation.memory import MEASURED, estimate, with_strategy
 
 PUBLISHED = Path(__file__).parents[3] / "docs/benchmarks.md"
 

@@ -14,14 +14,13 @@ from torch.profiler import ProfilerActivity, profile
 from transformers import LlamaConfig
 
 from trainwright.trainer.assembly.assemble import assemble
-from trainwright.trainer.assembly.building import Building
+from trainwright.trainer.assembly.model import Building
 from trainwright.trainer.base import releases
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.engine.loop import take_step
-from trainwright.trainer.estimation.memory import estimate
+from trainwright.trainer.estimation.memory import estimate, with_strategy
 from trainwright.trainer.estimation.results import PARTS, Estimate
-from trainwright.trainer.estimation.strategies import with_strategy
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
 from trainwright.trainer.supervision.stop import StopRequest
 

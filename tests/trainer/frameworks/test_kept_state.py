@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
 from trainwright.trainer.frameworks.attributes import Attributes, named
 from trainwright.trainer.frameworks.generators import key, put_state, state_of
-from trainwright.trainer.frameworks.lightning.loaders import like
+from trainwright.trainer.frameworks.lightning.settings import like
 from trainwright.trainer.frameworks.positioned import PositionedLoader, has_rows_of
 
 pytestmark = pytest.mark.requirement("TRAIN-7")

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from tests.trainer.jobs.test_evidence_and_replay import UNSEEDED
 
-from trainwright.trainer.jobs.replay import fact_differences
-from trainwright.trainer.jobs.replay_causes import causes_of
+from trainwright.trainer.jobs.replay import causes_of, fact_differences
 from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.evidence import Environment
 

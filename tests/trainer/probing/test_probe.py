@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from trainwright.tools.training_orchestrator.probes import probe_result, suggested_call
+from trainwright.tools.training_orchestrator.recorded import probe_result, suggested_call
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.jobs.probe import rates, sizes, threads
+from trainwright.trainer.jobs.probe import rates, sizes
 from trainwright.trainer.jobs.probe.rates import bottleneck
-from trainwright.trainer.jobs.probe.run import put_back
+from trainwright.trainer.jobs.probe.run import put_back, suggestion
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.results import Probe
 from trainwright.trainer.supervision.sampling import allowed_cores
@@ -73,7 +73,7 @@ def test_a_probe_measures_suggests_and_keeps_no_checkpoint(tmp_path: Path, make_
 def test_as_many_threads_as_help_and_no_more_are_suggested(
     milliseconds: dict[int, float], present: int, suggested: int | None
 ) -> None:
-    assert threads.suggestion(milliseconds, present)["suggested"] == suggested
+    assert suggestion(milliseconds, present)["suggested"] == suggested
 
 
 @pytest.mark.requirement("TUNE-6")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.bounds import baseline_value, beside_of, without_baseline
 from trainwright.tools.gates.finals import accepted_result, is_reused, overlay_of_run
+from trainwright.tools.gates.memory import after_a_difference, compared, others_that_differed
 from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed_if, passed_with_exemption
-from trainwright.tools.gates.replays import after_a_difference, compared, others_that_differed
 from trainwright.tools.gates.shown import certified_figure, is_beyond
 from trainwright.tools.owner.grants import operations
 from trainwright.trainer.checkpoints.index import list_checkpoints

@@ -9,7 +9,6 @@ from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.carrying import carry_over_call
 from trainwright.tools.gates.leakage import beyond_chance
 from trainwright.tools.gates.moved import point_to_moved_root
-from trainwright.tools.gates.opened import opened_since
 from trainwright.tools.gates.outcomes import (
     Outcome,
     check,
@@ -20,6 +19,7 @@ from trainwright.tools.gates.outcomes import (
     passed_with_exemption,
 )
 from trainwright.tools.gates.rows_moved import Grown, keeps_test, rows_since
+from trainwright.tools.gates.staleness import opened_since
 from trainwright.tools.limits import limits_under
 from trainwright.tools.owner.grant import ALIKE_SAMPLES, MISSING_GIT
 from trainwright.tools.owner.grants import operations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainwright.tools.gates.expectations import loosened_before
 from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed
+from trainwright.tools.gates.staleness import loosened_before
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.artifacts import FixedRows
 from trainwright.trainer.run.validation import Validation

@@ -17,11 +17,10 @@ from trainwright.tools.hyperparameter_tuner.ablation.publishing import publish_r
 from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSearch, recorded_search
 from trainwright.tools.hyperparameter_tuner.earlier_runs import earlier_runs
 from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_when_there_is_room
-from trainwright.tools.hyperparameter_tuner.study_failures import recorded_failures
-from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, RUNNING, trial_row, trials_of
-from trainwright.tools.hyperparameter_tuner.waves import side_by_side
+from trainwright.tools.hyperparameter_tuner.lost_workers import recorded_failures
+from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, RUNNING, side_by_side, trial_row, trials_of
 from trainwright.tools.ledger.events import AblationChanged, TrialEnded
-from trainwright.tools.training_orchestrator.deaths import STALLED
+from trainwright.tools.training_orchestrator.resume import STALLED
 from trainwright.tools.workspace.records import ACTIVE, get_study, require_active
 from trainwright.tools.workspace.tables import Trial, now
 from trainwright.trainer.base.errors import (

@@ -10,10 +10,23 @@ from typing import TYPE_CHECKING, Any
 import trainwright
 from trainwright.tools import ledger
 from trainwright.tools.documents.rendering import render
+from trainwright.tools.figures.style import (
+    BLACK,
+    BLUE,
+    GREY,
+    NORMAL,
+    PAPER,
+    SMALL,
+    VERMILION,
+    cut,
+    label,
+    new_figure,
+    plain,
+    save,
+)
 from trainwright.tools.gates.artifacts import digests_of, new_drafts, publish
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.improvement import confirmation_seeds
-from trainwright.tools.hyperparameter_tuner.ablation.forest import forest_plot
 from trainwright.tools.hyperparameter_tuner.ablation.results import results_of
 from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSearch, recorded_search
 from trainwright.tools.ledger.events import AblationChanged
@@ -23,6 +36,9 @@ from trainwright.trainer.config import parse_config
 from trainwright.trainer.run import write_report
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from sqlalchemy.orm import Session
+
     from trainwright.tools.ledger.events import TrialEnded
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Study
@@ -98,3 +114,98 @@ def recorded_results(evidence: Evidence, study_id: str) -> dict[str, Any] | None
     """Return the results that the ledger holds of a study; None before it has ended."""
     bodies = [body for _, body in evidence.entries(AblationChanged.name) if body["study_id"] == study_id]
     return next((body["results"] for body in reversed(bodies) if body.get("results")), None)
+
+
+# Forest plot of an ablation study: each effect with its interval, beside no effect.
+#
+# Source: Lewis and Clarke, "Forest Plots: Trying to See the Wood and the Trees", BMJ 322, 2001.
+
+MOST_ROWS = 40
+ROW_INCHES, FRAME_INCHES = 0.36, 1.6
+LONGEST_NAME = 44
+
+
+def forest_plot(results: dict[str, Any], path: Path) -> Path:
+    """Draw the effects in their order, at most forty; wide whiskers hold for all comparisons together (Bonferroni)."""
+    effects = results["effects"][:MOST_ROWS]
+    figure, panels = new_figure(1, 1, FRAME_INCHES + ROW_INCHES * len(effects))
+    axes = panels[0, 0]
+    for row, effect in enumerate(effects):
+        _row(axes, len(effects) - 1 - row, effect, results["direction"])
+    axes.axvline(0.0, color=BLACK, linewidth=0.8)
+    names = [plain(cut(_named(effect), LONGEST_NAME)) for effect in effects]
+    axes.set_yticks(range(len(effects) - 1, -1, -1), names)
+    axes.set_ylim(-0.7, len(effects) - 0.3)
+    for own, colour in (("better", BLUE), ("worse", VERMILION), ("not told apart", GREY)):
+        axes.plot([], [], "o", color=colour, label=own, markersize=4)
+    axes.plot([], [], color=BLACK, linewidth=2.4, label="95 % interval")
+    axes.plot([], [], color=BLACK, linewidth=0.8, label="95 % for all together")
+    better = "higher" if results["direction"] == "maximize" else "lower"
+    x = f"change of validation {results['metric']} ({better} is better)"
+    label(axes, f"{len(results['seeds'])} seeds, paired", x, "", legend=False)
+    axes.tick_params(axis="y", labelsize=SMALL, length=0)
+    axes.grid(visible=False, axis="y")
+    handles, texts = axes.get_legend_handles_labels()
+    figure.legend(
+        handles, texts, loc="outside lower center", ncols=5, fontsize=SMALL, edgecolor="none", handlelength=1.6,
+        columnspacing=1.2,
+    )  # fmt: skip
+    return save(figure, f"Ablation study: effects on {results['metric']}", path)
+
+
+def _row(axes: Axes, place: int, effect: dict[str, Any], direction: str) -> None:
+    is_better = (effect["mean"] > 0) == (direction == "maximize")
+    colour = GREY if not effect["differs"] else BLUE if is_better else VERMILION
+    axes.plot([effect["low_all"], effect["high_all"]], [place, place], color=colour, linewidth=0.8)
+    axes.plot([effect["low"], effect["high"]], [place, place], color=colour, linewidth=2.4, solid_capstyle="butt")
+    axes.plot([effect["mean"]], [place], "o", color=colour, markersize=5, zorder=3)
+    axes.annotate(
+        f"{effect['mean']:+.3g}", (effect["mean"], place), xytext=(0, 5), textcoords="offset points", ha="center",
+        fontsize=NORMAL - 1.5, color=colour, bbox=PAPER,
+    )  # fmt: skip
+
+
+def _named(effect: dict[str, Any]) -> str:
+    aliases = effect.get("aliases")
+    return f"{effect['effect']} (with {', '.join(aliases)})" if aliases else str(effect["effect"])
+
+
+# Answers about an ablation study: its design, and at its end what was found.
+
+MOST_EFFECTS = 12
+SHOWN = ("effect", "aliases", "mean", "low", "high", "p_holm", "verdict")
+
+
+def ablation_view(session: Session, workspace: Workspace, study: Study) -> dict[str, Any]:
+    """Return design and seeds, and once it has ended the conclusion and the effects, those that differ first."""
+    search = recorded_search(study.search)
+    design = search.design
+    found: dict[str, Any] = {
+        "design": search.ablation.design,
+        "configurations": len(design.arms),
+        "seeds": study_seeds(study, search.ablation.repeats),
+    }
+    if design.resolution is not None:
+        found |= {"resolution": design.resolution, "generators": design.generators}
+    if design.letters:
+        found["letters"] = {letter: key for key, letter in design.letters.items()}
+    results = recorded_results(Evidence(session, workspace, study.project), study.id)
+    if results is None:
+        return found
+    ranked = sorted(results["effects"], key=lambda one: one["p_holm"])
+    folder = workspace.project_folder(study.project)
+    found |= {
+        "conclusion": results["conclusion"],
+        "effects": [_shown(one) for one in ranked[:MOST_EFFECTS]],
+        "report": str(folder / REPORT),
+    }
+    if len(ranked) > MOST_EFFECTS:
+        found["more_effects"] = len(ranked) - MOST_EFFECTS
+    if ranked:
+        found["plot"] = str(folder / PLOT)
+    return found
+
+
+def _shown(effect: dict[str, Any]) -> dict[str, Any]:
+    shown = {name: effect[name] for name in SHOWN if name in effect}
+    return {name: float(f"{value:.4g}") if isinstance(value, float) else value for name, value in shown.items()}

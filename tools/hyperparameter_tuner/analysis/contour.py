@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.figures.style import figure_legend, label, new_figure, plain, save
 from trainwright.tools.hyperparameter_tuner.analysis.marks import (
     BEST_MARK,
+    Scale,
     by_value,
     mark,
     robust_ends,
+    scales_of,
     value_bar,
 )
-from trainwright.tools.hyperparameter_tuner.analysis.scales import Scale, scales_of
 from trainwright.tools.hyperparameter_tuner.analysis.slices import SPREAD, leading_keys
 from trainwright.tools.hyperparameter_tuner.trials import PRUNED
 

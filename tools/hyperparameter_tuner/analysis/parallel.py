@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.figures.style import GREY, NORMAL, PAPER, SMALL, figure_legend, new_figure, plain, save
-from trainwright.tools.hyperparameter_tuner.analysis.marks import BEST, by_value, robust_ends, value_bar, value_text
-from trainwright.tools.hyperparameter_tuner.analysis.scales import MISSING, MISSING_LABEL, scales_of
+from trainwright.tools.hyperparameter_tuner.analysis.marks import (
+    BEST,
+    MISSING,
+    MISSING_LABEL,
+    by_value,
+    robust_ends,
+    scales_of,
+    value_bar,
+    value_text,
+)
 from trainwright.tools.hyperparameter_tuner.analysis.slices import leading_keys
 
 if TYPE_CHECKING:
@@ -14,7 +22,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from trainwright.tools.hyperparameter_tuner.analysis.scales import Scale
+    from trainwright.tools.hyperparameter_tuner.analysis.marks import Scale
     from trainwright.tools.hyperparameter_tuner.analysis.subject import Subject
     from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
 

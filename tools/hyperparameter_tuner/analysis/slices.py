@@ -6,8 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.figures.style import LOG_RATIO, NORMAL, SMALL, cut, figure_legend, label, new_figure, plain, save
-from trainwright.tools.hyperparameter_tuner.analysis.marks import BEST_MARK, mark, robust_ends, value_text
-from trainwright.tools.hyperparameter_tuner.analysis.scales import scales_of
+from trainwright.tools.hyperparameter_tuner.analysis.marks import BEST_MARK, mark, robust_ends, scales_of, value_text
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED
 
 if TYPE_CHECKING:
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from trainwright.tools.hyperparameter_tuner.analysis.scales import Scale
+    from trainwright.tools.hyperparameter_tuner.analysis.marks import Scale
     from trainwright.tools.hyperparameter_tuner.analysis.subject import Subject
     from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.figures.series import moments, smoothed
 from trainwright.tools.figures.style import LOG_RATIO, is_drawable
-from trainwright.tools.training_monitor.basis import OF_THE_LOSS, basis_of
 from trainwright.tools.training_monitor.record import (
     GRADIENT_NORM,
     LEARNING_RATE,
+    OF_THE_LOSS,
     STEP_LOSS,
     TRAIN_LOSS,
     VALIDATION_LOSS,
+    basis_of,
 )
 
 if TYPE_CHECKING:

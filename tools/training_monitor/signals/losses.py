@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.training_monitor.guessing import beside_guessing
 from trainwright.tools.training_monitor.record import GRADIENT_NORM, STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS
 from trainwright.trainer.run import RunKind
-from trainwright.trainer.run.conditions import Sample
-from trainwright.trainer.run.losses import NEWEST_STEPS, loss_remaining
+from trainwright.trainer.run.conditions import NEWEST_STEPS, Sample, loss_remaining
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,8 +17,8 @@ from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.paths import confine, confine_folder
 from trainwright.trainer.data import cache
 from trainwright.trainer.data.images import archives
-from trainwright.trainer.data.images.close_look import decoded, seen_masks
-from trainwright.trainer.data.images.first_look import Look, look_at
+from trainwright.trainer.data.images.decoding import understood_of
+from trainwright.trainer.data.images.first_look import Look, decoded, look_at, seen_masks
 from trainwright.trainer.data.images.listing import (
     Listing,
     OneClassError,
@@ -31,7 +31,6 @@ from trainwright.trainer.data.images.masks import Coding, coding_of, require_los
 from trainwright.trainer.data.images.pairing import drawn_as_stored
 from trainwright.trainer.data.images.samples import Pictures, made
 from trainwright.trainer.data.images.table import ENDINGS, of_table
-from trainwright.trainer.data.images.understood import understood_of
 from trainwright.trainer.data.images.walking import MOST_NAMED, Folders
 from trainwright.trainer.data.preprocessing import ToPixels
 from trainwright.trainer.data.sections import BY_NAMES, SplitSection

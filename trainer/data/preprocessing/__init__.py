@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trainwright.trainer.data.preprocessing.pixels import Pixels, ToPixels
 from trainwright.trainer.data.preprocessing.preprocessing import Preprocessing, Unfitted
-from trainwright.trainer.data.preprocessing.standardize import Standardize, ToStandardize
+from trainwright.trainer.data.preprocessing.standardize import Pixels, Standardize, ToPixels, ToStandardize
 from trainwright.trainer.data.preprocessing.table import Table, ToTable
 
 KINDS: dict[str, type[Preprocessing]] = {kind.kind: kind for kind in (Standardize, Pixels, Table)}

@@ -35,7 +35,7 @@ class Chat(RowFiles):
 
     def load(self, code_root: Path, split: SplitSection) -> Splits:
         """Return splits of token blocks whose targets are the assistant's tokens alone."""
-        from trainwright.trainer.data.text.conversations import chat_splits
+        from trainwright.trainer.data.text.chat import chat_splits
 
         files, rows = self.rows(code_root)
         tokenizer = find_tokenizer(self.tokenizer, code_root)

@@ -17,7 +17,7 @@ from trainwright.trainer.base.section import Section
 from trainwright.trainer.data import cache
 from trainwright.trainer.data.remote import connections
 from trainwright.trainer.data.remote.connections import DOCUMENT, Variable
-from trainwright.trainer.data.remote.places import database_place
+from trainwright.trainer.data.remote.storage import database_place
 from trainwright.trainer.data.sources.parquet_file import Parquet, ParquetTexts
 from trainwright.trainer.data.sources.source import Name
 from trainwright.trainer.data.sources.tables import Texts

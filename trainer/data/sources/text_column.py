@@ -20,8 +20,8 @@ from trainwright.trainer.data.sources.text_files import find_tokenizer
 from trainwright.trainer.data.split_methods.facts import facts_of
 from trainwright.trainer.data.splits import Splits, split_indices
 from trainwright.trainer.data.text.blocks import tokenize_rows
-from trainwright.trainer.data.text.build_tokenizer import build_tokenizer
 from trainwright.trainer.data.text.language import TextRecord, language_splits
+from trainwright.trainer.data.text.tokenizers import build_tokenizer
 
 if TYPE_CHECKING:
     from trainwright.trainer.data.sources.tables import Texts

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.data.text.encoded import Ragged, with_mask
 from trainwright.trainer.data.text.joined import Pair, pair_by_character
+from trainwright.trainer.data.text.row_splits import Ragged, with_mask
 from trainwright.trainer.data.text.tokenizers import LibraryTokenizer, Tokenizer
 
 

@@ -17,10 +17,9 @@ import torch
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.splits import Splits
-from trainwright.trainer.data.text.encoded import EncodedRows
 from trainwright.trainer.data.text.joined import Pair
 from trainwright.trainer.data.text.pairs import encode_pair, fields_of
-from trainwright.trainer.data.text.row_splits import Encoding, Row, row_splits, text_of
+from trainwright.trainer.data.text.row_splits import EncodedRows, Encoding, Row, row_splits, text_of
 from trainwright.trainer.data.text.tokenizers import Tokenizer
 
 

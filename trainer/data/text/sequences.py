@@ -13,8 +13,7 @@ from pathlib import Path
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import IGNORED
-from trainwright.trainer.data.text.encoded import EncodedRows, Ragged, with_mask
-from trainwright.trainer.data.text.row_splits import Encoding, Row, row_splits, text_of
+from trainwright.trainer.data.text.row_splits import EncodedRows, Encoding, Ragged, Row, row_splits, text_of, with_mask
 from trainwright.trainer.data.text.tokenizers import BOUNDARY, LibraryTokenizer, Tokenizer
 
 Texts = tuple[str, str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from trainwright.trainer.data.splits import Splits
-from trainwright.trainer.evidence.profile import places_of
+from trainwright.trainer.evidence.data import places_of
 from trainwright.trainer.evidence.rivals.fitted import Array
 
 MOST_CATEGORIES = 255

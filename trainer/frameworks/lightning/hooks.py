@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from trainwright.trainer.data.tensors import batch_size
+from trainwright.trainer.frameworks.attributes import in_our_words
 from trainwright.trainer.frameworks.generators import evaluating
 from trainwright.trainer.frameworks.lightning.settings import PREFIXES
 from trainwright.trainer.frameworks.loop import Moments, mean_loss
-from trainwright.trainer.frameworks.names import in_our_words
 from trainwright.trainer.optimization.update import clip_to, total_norm
 
 if TYPE_CHECKING:

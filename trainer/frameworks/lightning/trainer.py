@@ -22,7 +22,7 @@ from trainwright.trainer.frameworks.framework import ByName, Framework, Plan
 from trainwright.trainer.frameworks.generators import evaluating
 from trainwright.trainer.frameworks.lightning import settings
 from trainwright.trainer.frameworks.lightning.hooks import TAKEN, Hooks, named, note_loss, parts_of, with_loss, wrapped
-from trainwright.trainer.frameworks.lightning.loaders import forget, like, limited, one_loader
+from trainwright.trainer.frameworks.lightning.settings import forget, like, limited, one_loader
 from trainwright.trainer.frameworks.lightning.state import Declared, Each, Loops, Results, objects_of
 from trainwright.trainer.user_code.context import TASK_DATA_SEED
 

@@ -20,10 +20,9 @@ from trainwright.trainer.engine.strategy import Strategy
 from trainwright.trainer.jobs.evaluation import shown
 from trainwright.trainer.jobs.evaluation.forms import CLASSES, LABELS, LOSSES, NUMBERS, PLACES
 from trainwright.trainer.jobs.evaluation.importance import latency_ms, permutation_importance
-from trainwright.trainer.jobs.evaluation.outputs import Outputs, output_of, outputs, own_loss, validation_loader
-from trainwright.trainer.jobs.evaluation.ranges import ranges_of
+from trainwright.trainer.jobs.evaluation.outputs import Array, Outputs, output_of, outputs, own_loss, validation_loader
 from trainwright.trainer.run import RunDirectory, RunKind, write_atomically
-from trainwright.trainer.run.evaluation import FILE, Evaluation, Predictions
+from trainwright.trainer.run.evaluation import FILE, Evaluation, Fifth, Predictions, Ranges
 from trainwright.trainer.strategies.parallel import Ddp
 from trainwright.trainer.user_code.guard import user_code
 
@@ -131,3 +130,44 @@ def _small(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     if values.dtype.kind == "i" and values.size and values.min() >= 0 and values.max() < 1 << 31:
         return values.astype(np.min_scalar_type(int(values.max())))
     return values
+
+
+# Errors of predicted numbers by fifths of the targets and of the predictions, from the evaluated rows.
+
+LEAST_ROWS = 50
+"""Ten in a fifth."""
+
+
+def ranges_of(found: Outputs) -> list[Ranges]:
+    """Return the ranges of each target; empty of other forms, of few rows, and of targets that do not vary."""
+    if found.form != NUMBERS or "target" not in found.arrays or found.rows < LEAST_ROWS:
+        return []
+    columns = (found.arrays[name].reshape(found.rows, -1).T.astype(np.float64) for name in ("target", "prediction"))
+    return [_ranges(*pair) for pair in zip(*columns, strict=True) if np.isfinite(pair).all() and np.ptp(pair[0]) > 0]
+
+
+def _ranges(target: Array, prediction: Array) -> Ranges:
+    """Return the ranges of one target, both (rows,)."""
+    errors, varies = prediction - target, np.ptp(prediction) > 0
+    return Ranges(
+        targets=(float(target.min()), float(target.max())),
+        predictions=(float(prediction.min()), float(prediction.max())),
+        deviation=float(target.std()),
+        spread=float(prediction.std()),
+        correlation=float(np.corrcoef(target, prediction)[0, 1]) if varies else 0.0,
+        by_target=_fifths(target, errors),
+        by_prediction=_fifths(prediction, errors),
+    )
+
+
+def _fifths(by: Array, errors: Array) -> list[Fifth]:
+    parts = np.array_split(np.argsort(by, kind="stable"), 5)
+    return [
+        Fifth(
+            low=float(by[rows].min()),
+            high=float(by[rows].max()),
+            error=float(errors[rows].mean()),
+            standard_error=float(errors[rows].std(ddof=1) / np.sqrt(len(rows))),
+        )
+        for rows in parts
+    ]

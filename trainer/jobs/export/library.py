@@ -76,7 +76,7 @@ def _write_tokenizer(session: Session, folder: Path) -> None:
         framework.processing.save_pretrained(str(folder))
     text = session.work.splits.text
     if text is not None and text.tokenizer["name"] == "bpe":
-        from trainwright.trainer.data.text.trained import TrainedTokenizer
+        from trainwright.trainer.data.text.tokenizers import TrainedTokenizer
 
         merges = (merge.partition(" ")[::2] for merge in text.tokenizer["merges"])
         TrainedTokenizer(list(merges)).inner.save_pretrained(str(folder))

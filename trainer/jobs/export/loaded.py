@@ -27,7 +27,7 @@ from trainwright.trainer.jobs.export.parity import difference
 from trainwright.trainer.jobs.export.serving import Serving
 from trainwright.trainer.models.weight_types import is_quantised
 from trainwright.trainer.prediction.assembly import alone, loading
-from trainwright.trainer.run.generated import write_generated
+from trainwright.trainer.run.directory import write_generated
 from trainwright.trainer.run.results import AdapterExport, Loaded
 from trainwright.trainer.user_code.entries import entry_file, is_entry, resolve_entry
 

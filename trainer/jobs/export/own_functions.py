@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.paths import confine
-from trainwright.trainer.run.generated import write_generated
+from trainwright.trainer.run.directory import write_generated
 
 CODE = "code"
 """Folder of the files, below the model's."""

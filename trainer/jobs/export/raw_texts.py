@@ -16,8 +16,7 @@ from torch import Tensor
 
 from trainwright.trainer.clean_room.spans import best_spans
 from trainwright.trainer.data.sources import open_source
-from trainwright.trainer.data.text.chat import messages_of
-from trainwright.trainer.data.text.conversations import chosen_rows, rendered
+from trainwright.trainer.data.text.chat import chosen_rows, messages_of, rendered
 from trainwright.trainer.data.text.joined import Pair, inputs_of
 from trainwright.trainer.data.text.pairs import encode_pair
 from trainwright.trainer.data.text.questions import tokens_of

@@ -63,7 +63,7 @@ def tokenization(session: Session, folder: Path) -> Schema | None:
 def tokenizer_of(session: Session, text: TextRecord) -> Tokenizer:
     """Return the tokenizer that training used, made again from its record."""
     if text.tokenizer["name"] == "bpe":
-        from trainwright.trainer.data.text.trained import TrainedTokenizer
+        from trainwright.trainer.data.text.tokenizers import TrainedTokenizer
 
         merges = (merge.partition(" ")[::2] for merge in text.tokenizer["merges"])
         return TrainedTokenizer(list(merges))

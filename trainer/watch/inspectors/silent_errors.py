@@ -27,10 +27,15 @@ from trainwright.trainer.watch.silent.labels_check import (
 )
 from trainwright.trainer.watch.silent.modes_check import training_while_validating
 from trainwright.trainer.watch.silent.parameters_check import PATIENCE
-from trainwright.trainer.watch.silent.record import Instrument, StepRecord, hidden_parameters
+from trainwright.trainer.watch.silent.record import (
+    Instrument,
+    StepRecord,
+    WatchedObjective,
+    Worst,
+    hidden_parameters,
+    losses_by_row,
+)
 from trainwright.trainer.watch.silent.tensors import Facts
-from trainwright.trainer.watch.silent.validation import WatchedObjective
-from trainwright.trainer.watch.silent.worst import Worst, losses_by_row
 
 LEAST_BATCHES = 8
 """In an epoch, for its first batch to be another in the next."""

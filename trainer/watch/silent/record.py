@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -10,6 +11,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from trainwright.trainer.data.tensors import batch_size
+from trainwright.trainer.engine.session import Session
+from trainwright.trainer.objectives.objective import Objective, Outcome
 from trainwright.trainer.watch.silent import graph
 from trainwright.trainer.watch.silent.calls import Calls, ModuleWatch
 from trainwright.trainer.watch.silent.functions import Functions, FunctionWatch
@@ -144,3 +147,89 @@ def _items(value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, dict) and len(value) <= 4096:
         return [(str(key), item) for key, item in value.items()]
     return []
+
+
+# Validation as the checks see it: the first batch of it is watched, and all others pass by.
+
+
+class WatchedObjective:
+    """Stands for the objective of validation until its first batch has been measured."""
+
+    def __init__(self, session: Session, instrument: Instrument, seen: Callable[[Calls, Functions], None]) -> None:
+        self.session, self.inner, self.instrument, self.seen = session, session.validation_objective, instrument, seen
+        self.is_done = False
+        session.validation_objective = self
+
+    def __call__(self, model: nn.Module, batch: Any) -> Outcome:
+        """Measure a batch. Raises the user code's errors."""
+        objective: Objective = self.inner
+        if self.is_done or self.session.context.training:
+            return objective(model, batch)
+        self.remove()
+        with self.instrument.validation() as (calls, functions):
+            outcome = objective(model, batch)
+        self.seen(calls, functions)
+        return outcome
+
+    def count(self, batch: Any) -> int:
+        """Return how many terms the batch's mean loss is over."""
+        return self.inner.count(batch)
+
+    def remove(self) -> None:
+        """Put the objective back."""
+        self.is_done = True
+        if self.session.validation_objective is self:
+            self.session.validation_objective = self.inner
+
+
+# Worst samples: those with the highest losses among the steps that were inspected, by their rows.
+
+MOST = 20
+
+
+def losses_by_row(record: StepRecord) -> dict[int, float]:
+    """Return the loss of each sample of a step by its row of the train split; empty where it was not seen.
+
+    Of several losses of a batch the last counts; a batch of sequences has the mean of each.
+    """
+    calls = [call for call in record.functions.losses if call.learns and call.per_row is not None]
+    count = len(record.batches)
+    if not count or not calls or len(record.indices) != record.rows:
+        return {}
+    if count > 1 and len(calls) != count:
+        return {}
+    found: dict[int, float] = {}
+    place = 0
+    for call in calls[-count:]:
+        rows = record.rows // count if count == 1 else min(len(record.indices) - place, record.rows // count)
+        losses = call.per_row
+        if losses is None or not rows or len(losses) % rows:
+            return {}
+        means = losses.reshape(rows, -1).mean(dim=1).tolist()
+        found |= dict(zip(record.indices[place : place + rows], means, strict=True))
+        place += rows
+    return found
+
+
+class Worst:
+    """The samples with the highest losses since the last epoch's end."""
+
+    def __init__(self) -> None:
+        self.losses: dict[int, float] = {}
+        self.seen = 0
+
+    def add(self, losses: dict[int, float]) -> None:
+        """Take the losses of a step by row; a row's newest counts."""
+        self.seen += len(losses)
+        self.losses |= losses
+        worst = heapq.nlargest(MOST, self.losses.items(), key=lambda pair: pair[1])
+        self.losses = dict(worst)
+
+    def take(self) -> dict[str, object] | None:
+        """Return rows and losses, the worst first, and of how many samples they are; and begin anew."""
+        if not self.losses:
+            return None
+        found = {"split": "train", "rows": [*self.losses], "losses": [float(f"{v:.6g}") for v in self.losses.values()]}
+        record = {**found, "of": self.seen}
+        self.losses, self.seen = {}, 0
+        return record

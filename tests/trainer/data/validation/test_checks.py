@@ -13,7 +13,7 @@ import yaml
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.data.split_methods.at_random import deal
-from trainwright.trainer.data.validation import Context, Report, Verdict, repeats
+from trainwright.trainer.data.validation import Context, Report, Verdict, check
 from trainwright.trainer.data.validation import validate as validate_module
 from trainwright.trainer.data.validation.expectations import parse_expectations
 from trainwright.trainer.data.validation.families import uniqueness
@@ -234,7 +234,7 @@ def test_repeats_of_a_large_table_are_those_of_a_small_one(monkeypatch: pytest.M
     splits = {"train": np.arange(40), "test": np.arange(40, 55)}
     small = report_of(values, expected, splits=splits)
     monkeypatch.setattr(uniqueness, "MOST_IN_A_SET", 54)
-    monkeypatch.setattr(repeats, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(check, "ROWS_AT_ONCE", 7)
     asked, one_pass = [], validate_module._one_pass
     monkeypatch.setattr(
         validate_module, "_one_pass", lambda given, checks: (asked.extend(checks), one_pass(given, checks))[1]

@@ -7,8 +7,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from trainwright.trainer.data.validation.check import CONTENT, Check, Context, Family, Finding
-from trainwright.trainer.data.validation.repeats import MOST_IN_A_SET, are_natural, repeated, row_hash
+from trainwright.trainer.data.validation.check import (
+    CONTENT,
+    MOST_IN_A_SET,
+    Check,
+    Context,
+    Family,
+    Finding,
+    are_natural,
+    repeated,
+    row_hash,
+)
 from trainwright.trainer.data.validation.report import NotChecked, Severity
 from trainwright.trainer.data.validation.values import expected, severity_of
 
