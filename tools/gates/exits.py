@@ -224,13 +224,14 @@ def _held(end: dict[str, Any], value: float | None) -> tuple[str, str]:
     if not (end["met"] if "seeds" not in judged else meets(goal, value)):
         return "not reached", ""
     figure = judged.get("seeds") or judged.get("validation") or {}
-    if value is not None and tested and is_beyond(goal, value, tested):
+    is_contradicted = value is not None and bool(tested) and is_beyond(goal, value, tested)
+    if is_contradicted and not is_shown(goal, tested):
         return "not confirmed by the test", f"; MISSED on test: {missed:.6g}" if missed is not None else beside
     if missed is not None:
         return "reached on validation alone", f"; MISSED on test: {missed:.6g}"
     short = [one for one in (figure, tested) if one and not is_shown(goal, one)]
     if not short:
-        return "reached", ""
+        return "reached", f"{beside}: worse than validation beyond chance" if is_contradicted else ""
     rows = [rows_to_show(goal, one) for one in short]
     needed = [one for one in rows if one is not None]
     is_told = len(needed) == len(rows)  # none where a figure is so near to the goal that no number of rows is told
