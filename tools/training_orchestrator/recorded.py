@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from trainwright.trainer.run import MetricStore, RunDirectory
     from trainwright.trainer.run.results import AdapterExport
 
-SHOWN = ("train/loss", "train/learning_rate", "train/gradient_norm")
+OF_STEP, OF_EPOCH = "train/loss", "train/epoch_loss"
+SHOWN = (OF_STEP, OF_EPOCH, "train/learning_rate", "train/gradient_norm")
 MOST_METRICS, MOST_KEYS = 10, 10
 MOST_NOTES, MOST_NOTE_CHARACTERS = 8, 200
 MOST_TRACEBACK_LINES = 12
@@ -97,8 +98,11 @@ def add_measurements(view: RunView, directory: RunDirectory, store: MetricStore)
     """Put the latest metrics, the best epoch, and what the engine noted of configuration and data into a view."""
     with store.reading():
         names = [*SHOWN, *filter(lambda key: key.startswith("validation/"), store.keys())][:MOST_METRICS]
-        latest = {name: point.value for name in names if (point := store.last(name)) is not None}
+        points = {name: point for name in names if (point := store.last(name)) is not None}
         speed = store.last("throughput/samples_per_second")
+    if OF_EPOCH in points and points[OF_EPOCH].step >= points.get(OF_STEP, points[OF_EPOCH]).step:
+        points.pop(OF_STEP, None)  # of one batch, where the loss beside it is of all validation rows
+    latest = {name: point.value for name, point in points.items()}
     view.metrics = {name: value if value - value == 0 else str(value) for name, value in latest.items()}
     view.samples_per_second = round(speed.value, 1) if speed else None
     view.best = best_epoch(directory)

@@ -119,6 +119,20 @@ def test_a_resumed_run_without_a_whole_checkpoint_says_so(
     assert len(resumed.skipped) == len(skipped)
 
 
+def test_the_loss_beside_validation_is_the_epochs_and_not_its_last_batchs(
+    workspace: Workspace, made_run: Callable[..., RunDirectory]
+) -> None:
+    directory = made_run(state=RunState.RUNNING, step=8)
+    losses = [("train/loss", 8, 0.9, 0.0), ("train/epoch_loss", 8, 0.4, 0.0), ("validation/loss", 8, 0.5, 0.0)]
+    with directory.metrics(writer=True) as store:
+        store.write(losses)
+    assert refresh_run(workspace, directory.run_id).metrics == {"train/epoch_loss": 0.4, "validation/loss": 0.5}
+    with directory.metrics(writer=True) as store:
+        store.write([("train/loss", 9, 0.3, 0.0)])  # the next epoch has begun
+    shown = refresh_run(workspace, directory.run_id).metrics
+    assert shown == {"train/loss": 0.3, "train/epoch_loss": 0.4, "validation/loss": 0.5}
+
+
 @pytest.mark.requirement("DIAG-10")
 def test_a_fix_that_was_tried_in_vain_is_not_named_again(
     workspace: Workspace, made_run: Callable[..., RunDirectory]
