@@ -39,6 +39,11 @@ if TYPE_CHECKING:
 # Lines of a gate's checks: how each comes out, which are met, and which no run has measured yet.
 
 
+REASONED = frozenset({"baseline.independently_evaluated", "finalization.independently_evaluated"})
+"""Checks whose reason is told where they have no meaning: a figure that nobody certifies may be mended."""
+MOST_REASON = 160
+
+
 class CheckLineView(BaseModel):
     """One check of the present gate."""
 
@@ -123,7 +128,10 @@ class GateAnswer(Answer):
     def outcome_in_words(self) -> str:
         """Phase, outcome, and how many checks are met, exempted or not applicable, the last by name."""
         exempted = sum(check.status == "passed_with_exemption" for check in self.checks)
-        without = [check.id.partition(".")[2] for check in self.checks if check.status == "not_applicable"]
+        without = [
+            check.id.partition(".")[2] + (f": {str(check.measured)[:MOST_REASON]}" if check.id in REASONED else "")
+            for check in self.checks if check.status == "not_applicable"
+        ]  # fmt: skip
         parts = [f"{self.checks_met} of {len(self.checks)} checks met"]
         parts += [f"{exempted} by the owner's exemption"] if exempted else []
         parts += [f"{len(without)} not applicable ({', '.join(without)})"] if without else []

@@ -34,6 +34,7 @@ from trainwright.tools.versions import card_of, version_of
 from trainwright.trainer.base.errors import IntegrityError, StorageError
 from trainwright.trainer.base.paths import files_among
 from trainwright.trainer.base.secret_scan import masked
+from trainwright.trainer.clean_room.episodes import seeds_of
 from trainwright.trainer.clean_room.shipped import figures
 from trainwright.trainer.run import write_report
 from trainwright.trainer.run.artifacts import ROWS, Program
@@ -249,12 +250,17 @@ def _record(order: dict[str, Any], found: RunEvaluated, rows: str) -> dict[str, 
             for split, values in told.items()
         },
         "by_your_function": {split: {one: told[split][one] for one in names} for split, names in own.items() if names},
-        "episodes": {split: one["episodes"] for split, one in found.splits.items() if one.get("episodes")},
+        "episodes": {split: _with_seeds(one["episodes"]) for split, one in found.splits.items() if one.get("episodes")},
         "rivals": {split: one["rivals"] for split, one in found.splits.items() if one.get("rivals")},
         "not_computed": {split: one.get("not_computed", {}) for split, one in found.splits.items()},
         "evaluator": found.evaluator,
         "rows": rows,
     }
+
+
+def _with_seeds(episodes: dict[str, dict[str, int]]) -> dict[str, dict[str, Any]]:
+    """Return the episodes by metric with the seeds that follow from the drawn number: anybody may play them again."""
+    return {name: {**one, "seeds": seeds_of(one["drawn"], one["count"])} for name, one in episodes.items()}
 
 
 def _without_rows(rows: Path, *, is_shared: bool) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_architect.goals import Question, kind_of_sentence
@@ -94,6 +95,10 @@ EACH = (
 )
 """Words of a bound that each target is to keep; `count`: how many there are."""
 COUNTS = {2: "two|zwei|beiden", 3: "three|drei", 4: "four|vier", 5: "five|fünf", 6: "six|sechs"}
+OWNER = re.compile(
+    r"[`'\")]*(?:['\u2019]s?)?\s+(?:(?:total|mean|final|body|own|next|future)\s+)?[`'\"(]*$", re.IGNORECASE
+)
+"""What stands between a column that says whose and the one that is meant: `a pig's weight`, `house price`."""
 SHORTEST_STEM = 5
 UNIT = re.compile(
     r"_(?:[munk]?m[23]?|[mk]?g|[kmg]?pa|bar|[kmg]?wh?|[mk]?v|ma|[kmg]?hz|[munk]?s|h|ml"
@@ -187,7 +192,7 @@ def _told(request: PlanRequest, columns: dict[str, Any], text: str | None) -> To
 
     A column that is only mentioned must fit the metric, and no other may look like what is predicted.
     """
-    intent, loose = _without_inputs(request.intent, columns)
+    intent, loose = _without_inputs(_without_owners(request.intent, columns), columns)
     able, fitting = _able(columns, text), _able(columns, text, kind_of_sentence(request))
     labels, listed = _labels(fitting, columns), _listed(intent, able)
     marked = [name for name in able if re.search(rf"[(`'\"]{re.escape(name)}[)`'\"]", intent, re.IGNORECASE)]
@@ -225,6 +230,15 @@ def _begin_of_told(intent: str, able: list[str]) -> int | None:
     told = PREDICTS.search(intent)
     direct = [run[0][0] for run in _runs(intent, able) if PREDICT.search(intent[: run[0][0]])]
     return direct[0] if direct else told.end() if told else None
+
+
+def _without_owners(intent: str, columns: Iterable[str]) -> str:
+    """Return a sentence of the same length without columns that only say whose another one is: `a pig's weight`."""
+    spans = sorted((*span, one) for one in columns for span in _spans_of(one, intent))
+    for (start, stop, *_), (following, *_) in pairwise(spans):
+        if stop < following and OWNER.fullmatch(intent[stop:following]):
+            intent = intent[:start] + " " * (stop - start) + intent[stop:]
+    return intent
 
 
 def _without_inputs(intent: str, columns: Iterable[str]) -> tuple[str, list[str]]:

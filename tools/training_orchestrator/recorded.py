@@ -8,7 +8,7 @@ from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.folds import folds_advice
 from trainwright.tools.training_orchestrator.observation import Observation, last_lines, observe
 from trainwright.tools.training_orchestrator.run_view import FailureView, ResumedView, RunView
-from trainwright.trainer.run import RunKind
+from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.evidence import Data, Resolved, Summary
 from trainwright.trainer.run.results import Comparison, Export, Probe
 
@@ -74,6 +74,10 @@ def result_of(directory: RunDirectory) -> dict[str, Any] | None:
     if probe := directory.part(Probe):
         return probe_result(probe, directory.artifacts)
     if comparison := directory.part(Comparison):
+        if (status := directory.status()).state is RunState.STOPPED:
+            first = comparison.first_difference_step
+            differs = "" if first is None or first > status.step else f"; the records differ from step {first} on"
+            return {"not_compared": f"it was stopped at step {status.step}, before the end of its source{differs}"}
         kept = {"identical", "tensors", "metrics_identical", "first_difference_step", "causes"}
         return comparison.model_dump(include=kept)
     if export := directory.part(Export):

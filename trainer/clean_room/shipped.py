@@ -51,6 +51,9 @@ def evaluate_folder(folder: Path, rows: Path | None = None) -> dict[str, Any]:
     found = evaluate(order)
     numbers = {split: figures(one) for split, one in found["splits"].items()}
     certified = record["certified"]
+    if not any(values.keys() - {ROWS} for values in certified.values()):
+        what = "No certified number is computed of these rows: the model is measured by the user's own function."
+        raise RefusalError(what, f"Call it with the program for each of the episodes' seeds that {RECORD} names.")
     return {
         **numbers,
         "certified": certified,

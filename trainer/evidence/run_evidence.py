@@ -172,9 +172,16 @@ def keys_without_effect(config: TrainingConfig, session: Session) -> list[str]:
         **_ignored_of_objective(config),
         **dict.fromkeys(_OF_SEVERAL, config.distributed.processes == 1),
         "loss": work.step is not None or work.train_step is not None or work.returns not in {"output", None},
-        **{f"task.args.{name}": True for name in (work.arguments.unread if work.arguments is not None else [])},
+        **{f"task.args.{name}": True for name in _unread(session)},
     }
     return sorted(key for key, unused in without.items() if unused)
+
+
+def _unread(session: Session) -> list[str]:
+    """Return the arguments of the user's task that nothing has read; their own steps may read some later."""
+    work = session.work
+    has_steps = work.step is not None or work.train_step is not None
+    return [] if work.arguments is None or has_steps else work.arguments.unread
 
 
 def _ignored_of_objective(config: TrainingConfig) -> dict[str, bool]:

@@ -46,6 +46,7 @@ def test_a_policy_is_released_by_its_episodes(tmp_path: Path) -> None:
     shipped = json.loads((folder / "evaluation.json").read_text())
     seeds = {one["balanced"]["drawn"] for one in shipped["episodes"].values()}
     assert len(seeds) == 2, "each split's episodes are drawn by themselves"
+    assert all(len(set(one["balanced"]["seeds"])) == 20 for one in shipped["episodes"].values())
     value = shipped["by_your_function"]["test"]["balanced"]
     card = (folder / "README.md").read_text()
     assert re.search(rf"test balanced {value:.6g} on 20 episodes, 95 % interval \[", card)

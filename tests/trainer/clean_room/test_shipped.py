@@ -89,3 +89,8 @@ def test_a_number_that_is_not_the_certified_one_is_no_agreement(room: Any, model
     status, answer = evaluated(model, libraries, "--rows", str(room.folder))
     assert (status, answer["agrees"]) == (1, False)
     assert answer["validation"]["accuracy"] < 1.0
+    record["certified"]["validation"] = {"rows": 50}  # a policy's: its figures are of episodes
+    (model / "evaluation.json").write_text(json.dumps(record))
+    status, answer = evaluated(model, libraries, "--rows", str(room.folder))
+    assert (status, "agrees" in answer) == (1, False)
+    assert "for each of the episodes' seeds" in answer["remedy"]

@@ -94,8 +94,8 @@ def _require_loose(chained: Indices, groups: Indices, units: Indices) -> None:
         raise DataError(
             f"Equal rows chain {merged} of {groups.max() + 1} groups together, with {sizes.max()} of {len(groups)} "
             f"rows: equal rows stay in one split, and so do groups (counted from 0: rows {named}).",
-            remedy="Drop the copies, give rows a column more that tells them apart (data.args.features), or split "
-            "otherwise: configure(changes={'data.split': null}).",
+            remedy="Give rows a column more that tells them apart (data.args.features), take the copies out of the "
+            "file, or ask the user for groups that equal rows are in: data.split.group.",
             details={"groups": merged, "rows": copies[:20].tolist()},
         )
 
