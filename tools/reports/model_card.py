@@ -163,6 +163,7 @@ def _importance(final: RunEvidence) -> dict[str, Any] | None:
         "rows": found.rows,
         "shown": shown[:MOST_INPUTS],
         "others": others[:MOST_ROWS],
+        "alone": found.alone,
         "left_out": found.left_out,
     }
 

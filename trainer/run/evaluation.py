@@ -66,6 +66,9 @@ class PermutationImportance(Recorded):
     permutations: int = 0
     rows: int = 0
     columns: list[Importance] = []
+    """Columns that tell each other are one, by both names."""
+    alone: list[Importance] = []
+    """Each of those by itself, while the others stay as they are."""
     left_out: int = 0
     """Columns that there was no time for."""
 

@@ -77,7 +77,10 @@ def test_a_tables_rows_have_their_cells_and_its_columns_an_importance(open_sessi
     assert any({"mean radius", "mean perimeter", "mean area"} <= set(each) for each in names)
     assert ["mean texture", "worst texture"] in names
     assert ["mean smoothness"] in names
-    for one in found.importance.columns:
+    alone = {one.column: one for one in found.importance.alone}
+    assert {"mean texture", "worst texture"} <= alone.keys()
+    assert "mean smoothness" not in alone
+    for one in (*found.importance.columns, *alone.values()):
         assert one.interval is not None
         assert one.interval[0] <= one.worsening <= one.interval[1]
 

@@ -2,7 +2,8 @@
 
 Breiman 2001, "Random forests", section 10; Fisher et al. 2019, arXiv:1801.01489, for any model. Cells are permuted
 before preprocessing, so a category counts once, however many inputs it becomes. Columns of which one tells another
-(sex and who) are permuted together: one by one, each would seem needless beside the other.
+(sex and who) are permuted together: one by one, each would seem needless beside the other. What each of them adds to
+the others is told apart.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ FEWEST_AT_ONCE = 256
 """Rows of a forward pass, where the run's batches are smaller."""
 TOLD = 0.8
 """Share of a column's variance, adjusted for the inputs used, from which another column tells it."""
+MOST_ALONE = 8
+"""Columns that tell each other which are permuted alone too."""
 BLOCKS = 20
 """Parts of the rows of which one is left out at a time, for the interval over rows (jackknife: Efron & Tibshirani 1993,
 chapter 11)."""
@@ -104,11 +107,17 @@ def permutation_importance(session: Session, call: Call, found: Outputs) -> Perm
         if measured and time.monotonic() - started > MOST_SECONDS:
             break
         measured.append(measured_of(score, score.raw, whole, group, draws))
-    measured.sort(key=lambda one: -one.worsening)
+    each = [one for group in groups[: len(measured)] if 1 < len(group) <= MOST_ALONE for one in group]
+    alone = [measured_of(score, score.raw, whole, [one], draws) for one in each[:MOST_ALONE]]
     return PermutationImportance(
-        score=score.metric or "loss", permutations=PERMUTATIONS, rows=len(chosen), columns=measured,
+        score=score.metric or "loss", permutations=PERMUTATIONS, rows=len(chosen),
+        columns=sorted(measured, key=_by_size), alone=sorted(alone, key=_by_size),
         left_out=len(columns) - sum(len(group) for group in groups[: len(measured)]),
     )  # fmt: skip
+
+
+def _by_size(one: Importance) -> float:
+    return -one.worsening
 
 
 def measured_of(
