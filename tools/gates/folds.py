@@ -10,7 +10,10 @@ from trainwright.trainer.data.sections import FOLDABLE
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.trainer.config import TrainingConfig
     from trainwright.trainer.data.sections import SplitSection
 
@@ -54,15 +57,11 @@ def folds_text(evidence: Evidence, config: TrainingConfig) -> str | None:
     count = _folds(config)
     if count is None:
         return None
-    own, values, metric = _but_fold(config), dict[int, float](), evidence.goal_metric
-    for run_id, start in evidence.facts.started.items():
-        run = evidence.run(run_id) if start.kind in KINDS else None
-        if run is None or not run.is_complete:
-            continue
-        other = run.directory.specification().config
-        value = run.reported_value(metric)
-        if _but_fold(other) == own and other.data is not None and value is not None:
-            values[other.data.split.fold] = value
+    metric, values = evidence.goal_metric, dict[int, float]()
+    for fold, run in _runs(evidence, config):
+        value = run.reported_value(metric) if run.is_complete else None
+        if value is not None:
+            values[fold] = value
     left = [fold for fold in range(count) if fold not in values]
     if not values:
         return None
@@ -75,6 +74,26 @@ def folds_text(evidence: Evidence, config: TrainingConfig) -> str | None:
         changes = json.dumps({FOLD: left[0]})
         text += f" start_training(project={evidence.name!r}, kind='ablation', changes={changes}) adds the next."
     return text
+
+
+def open_fold(evidence: Evidence, config: TrainingConfig) -> tuple[int, str | None] | None:
+    """Return the next fold of which no run has ended, and its run where one is under way; None where all have run."""
+    begun = dict(_runs(evidence, config))
+    for fold in range(_folds(config) or 0):
+        state = begun[fold].directory.status().state if fold in begun else None
+        if state is None or not state.is_ended:
+            return fold, begun[fold].id if state is not None else None
+    return None
+
+
+def _runs(evidence: Evidence, config: TrainingConfig) -> Iterator[tuple[int, RunEvidence]]:
+    """Yield the runs of a configuration with the fold of each, in the order in which they were started."""
+    own = _but_fold(config)
+    for run_id, start in evidence.facts.started.items():
+        run = evidence.run(run_id) if start.kind in KINDS else None
+        other = run.directory.specification().config if run is not None else None
+        if run is not None and other is not None and other.data is not None and _but_fold(other) == own:
+            yield other.data.split.fold, run
 
 
 def _folds(config: TrainingConfig) -> int | None:

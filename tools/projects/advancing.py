@@ -19,6 +19,7 @@ from trainwright.tools import alerts
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.final_words import final_words
+from trainwright.tools.gates.folds import FOLD, open_fold
 from trainwright.tools.hyperparameter_tuner import start_study, study_status
 from trainwright.tools.ledger import Look
 from trainwright.tools.projects.diagnosis import diagnose
@@ -235,6 +236,32 @@ def _diagnose(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
     return answer.next
 
 
+def _export(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
+    """Export, which looks at the test rows, once all folds of a configuration that has some have run."""
+    while (found := _open_fold(way)) is not None:
+        fold, run_id = found
+        if way.is_over:
+            way.ended = "wait"
+        else:
+            changes = {FOLD: fold}
+            view = _waited(way, run_id) if run_id else start_run(
+                way.workspace, way.project, RunKind.ABLATION, changes=changes
+            )  # fmt: skip
+            _run(way, view)
+        if way.ended is not None:
+            return _status(way.workspace, way.project).next
+    return _start(way, arguments, RunKind.EXPORT)
+
+
+def _open_fold(way: _Way) -> tuple[int, str | None] | None:
+    with way.workspace.snapshot() as session:
+        evidence = Evidence(session, way.workspace, way.project, inspection=Look())
+        final, baseline = evidence.final, evidence.baseline
+        if final is None or baseline is None or final.id != baseline.id:
+            return None  # another configuration, whose folds would be a study of their own
+        return open_fold(evidence, final.directory.specification().config)
+
+
 STEPS: dict[str, Callable[[_Way, dict[str, Any]], NextCall | None]] = {
     "start_training": _start,
     "run_status": _watch,
@@ -243,7 +270,7 @@ STEPS: dict[str, Callable[[_Way, dict[str, Any]], NextCall | None]] = {
     "pass_gate": _pass,
     "diagnose_run": _diagnose,
     "verify_reproducibility": partial(_start, kind=RunKind.REPLAY),
-    "export_model": partial(_start, kind=RunKind.EXPORT),
+    "export_model": _export,
 }
 
 

@@ -44,3 +44,10 @@ def test_folds_give_mean_and_deviation_over_one_test_split(at: Callable[[str], W
     with pytest.raises(ConflictError, match="its changes to data.split.seed make others") as refused:
         start_run(workspace, NAME, RunKind.ABLATION, changes={"data.split.seed": 9})
     assert "leak_price" in refused.value.remedy
+    steps: list[str] = []
+    for _ in range(12):
+        steps += projects.advance(workspace, NAME).steps
+        if any(step.startswith("export-") for step in steps):
+            break
+    ended = [step.partition("-")[0] for step in steps if ": completed" in step]
+    assert ended == ["replay", "ablation", "export"], steps  # no look at the test rows before the last fold
