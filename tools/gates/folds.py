@@ -48,7 +48,7 @@ def is_fold(planned: TrainingConfig, config: TrainingConfig) -> bool:
     return _folds(config) is not None and _but_fold(planned) == _but_fold(config) and planned != config
 
 
-def folds_text(evidence: Evidence, config: TrainingConfig) -> str | None:
+def folds_text(evidence: Evidence, config: TrainingConfig, *, with_next: bool = True) -> str | None:
     """Return mean and deviation of the goal's metric over the folds that have run, and the call for the next one.
 
     None where the configuration has no folds. Figures are those that the training processes reported: no fold but the
@@ -70,7 +70,7 @@ def folds_text(evidence: Evidence, config: TrainingConfig) -> str | None:
         spread = statistics.stdev(values.values())
         found = f"{statistics.fmean(values.values()):.4g} ± {spread:.2g} (mean and deviation; {found})"
     text = f"{len(values)} of {count} folds: validation {metric} {found}."
-    if left:
+    if left and with_next:
         changes = json.dumps({FOLD: left[0]})
         text += f" start_training(project={evidence.name!r}, kind='ablation', changes={changes}) adds the next."
     return text

@@ -14,6 +14,7 @@ from trainwright.tools.gates.beside_rivals import rivals_text
 from trainwright.tools.gates.caveats import caveats
 from trainwright.tools.gates.exits import reached, verdict
 from trainwright.tools.gates.finals import overlay_of_run
+from trainwright.tools.gates.folds import folds_text
 from trainwright.tools.gates.leak_prices import told_leaks
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.scope import scope_changes
@@ -131,6 +132,7 @@ def model_card(
         gain_over_first=gain_over_first(evidence),
         replay=replayed(evidence, report),
         tried=_tried(evidence),
+        folds=folds_text(evidence, final.directory.specification().config, with_next=False),
         leaks=told_leaks(evidence),
         files={name: of for name, of in files.items() if not name.startswith(FOLDERS)},
         adapter=found.adapter,
