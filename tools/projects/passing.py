@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 REASONED = frozenset({"baseline.independently_evaluated", "finalization.independently_evaluated"})
-"""Checks whose reason is told where they have no meaning: what keeps a figure from being certified can often be fixed."""
+"""Checks whose reason is told where they have no meaning: what keeps a figure from being certified can be fixed."""
 MOST_REASON = 160
 
 
