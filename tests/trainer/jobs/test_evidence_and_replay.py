@@ -182,7 +182,8 @@ def test_an_export_is_checked_against_the_model_at_several_batch_sizes(
     assert program["parity"]["extreme_compared"] > 0
     assert evidence["safetensors"] == {"tensors": 4, "reloaded_identical": True}
     folder = exported.artifacts / "final_model"
-    assert sorted(evidence["files"]) == sorted(path.name for path in folder.iterdir())
+    files = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    assert sorted(evidence["files"]) == sorted(files)
     best = next(record for record in list_checkpoints(digits_run) if "best" in record.tags)
     weights = load_file(folder / "model.safetensors")
     assert all(torch.equal(value, weights[name]) for name, value in load_file(best.path / "model.safetensors").items())

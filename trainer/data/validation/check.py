@@ -196,17 +196,23 @@ def repeated_rows(context: Context, columns: list[str], most: int, *, filled: bo
 
 
 def are_natural(context: Context, columns: list[str]) -> bool:
-    """Return whether rows repeat because their columns have few values, rather than by having been copied."""
+    """Return whether rows repeat because their columns have few values, rather than by having been copied.
+
+    Samples that are equal in all of their content are copies.
+    """
+    if CONTENT in columns:
+        return False
     rows = context.frame.select(columns).head(MOST_SAMPLED).collect()
     times = rows.select(row_hash(columns).alias(HASH)).group_by(HASH).len()["len"].to_numpy().astype(float)
     few = max(FEW_VALUES, SHARE_OF_FEW * rows.height)
     if all(rows[name].n_unique() <= few for name in columns):
         return bool((times % 2 == 0).mean() < TWICE)
-    expected = rows.height**2 / 2
+    pairs = rows.height * (rows.height - 1)
+    expected = float(pairs)
     for name in columns:
-        shares = rows[name].value_counts(name=HASH)[HASH].to_numpy() / rows.height
-        expected *= float((shares**2).sum())
-    return bool((times * (times - 1) / 2).sum() <= BEYOND_COINCIDENCE * expected)
+        equal = rows[name].value_counts(name=HASH)[HASH].to_numpy().astype(float)
+        expected *= float((equal * (equal - 1)).sum()) / pairs
+    return bool((times * (times - 1)).sum() <= BEYOND_COINCIDENCE * expected)
 
 
 def _pieces(
