@@ -89,6 +89,6 @@ def test_three_numbers_of_a_table_go_from_a_sentence_to_a_release_with_each_ones
     )
     assert json.loads(again.stdout)["agrees"], again.stdout
     assert "mean of 3 (strength 0." in last, last
-    assert "gradient-boosted trees" in last, last
+    assert ", the model is better. `python predict.py" in last, last
     assert verify_workspace(workspace.path).problems == []
     workspace.close()
