@@ -89,6 +89,8 @@ def test_three_numbers_of_a_table_go_from_a_sentence_to_a_release_with_each_ones
     )
     assert json.loads(again.stdout)["agrees"], again.stdout
     assert "mean of 3 (strength 0." in last, last
-    assert ", the model is better. `python predict.py" in last, last
+    rivals = json.loads((folder / "evaluation.json").read_text())["rivals"]["test"].values()
+    assert any("gradient-boosted trees" in one["told"] for one in rivals)
+    assert all(one["told"].lower() in last.lower() and f"{one['metrics']['r2']:.4g}" in last for one in rivals), last
     assert verify_workspace(workspace.path).problems == []
     workspace.close()

@@ -149,7 +149,10 @@ def test_a_listing_beyond_its_bound_says_which_folders_it_leaves_out(
 
 
 @pytest.mark.requirement("GATE-6")
-def test_the_datas_own_file_stands_apart_where_user_code_reads_it_too(tmp_path: Path, ended: Any) -> None:
+@pytest.mark.parametrize("reads", [True, False])
+def test_the_datas_own_file_stands_apart_where_user_code_reads_it_too(
+    reads: bool, tmp_path: Path, ended: Any
+) -> None:  # fmt: skip
     root = tmp_path / "project"
     root.mkdir()
     lines = [f"{row}.5,{row % 7}.0,{row * 3 % 11}.0,{row % 5}.0,{row % 2}" for row in range(60)]
@@ -159,7 +162,8 @@ from pathlib import Path
 class Net(Net):
     def __init__(self):
         super().__init__()
-        (Path(__file__).parent / "rows.csv").open()
+        if READS:
+            (Path(__file__).parent / "rows.csv").open()
 """
     values = {
         "model": {"use": "mine:Net"},
@@ -167,5 +171,5 @@ class Net(Net):
         "training": {"epochs": 1},
         "logging": {"tensorboard": False},
     }
-    opened = ended(reading, values).part(Opened)
-    assert (opened.sources, opened.files) == (["rows.csv"], {})
+    opened = ended(f"READS = {reads}\n{reading}", values).part(Opened)
+    assert (opened.sources, opened.files) == (["rows.csv"] * reads, {})
