@@ -47,7 +47,7 @@ def find(table: LeakTable) -> list[Finding]:
 
 def _finding(table: LeakTable, target: Target, column: Column) -> Finding | None:
     is_named = NAMED.search(column.name) is not None
-    if not _may_be_groups(column) or not (is_named or column.kind == "category" or _numbers_something(table, column)):
+    if not _may_be_groups(column):
         return None
     held_out = np.flatnonzero(table.held_out & (column.codes >= 0))
     trained = np.unique(column.codes[table.train])
@@ -58,6 +58,8 @@ def _finding(table: LeakTable, target: Target, column: Column) -> Finding | None
     beside = 0.0 if is_named else _beside(column, target, table.train, parted)
     by_chance = _by_chance(column.codes, target, table.train, parted)
     if own - max(beside, 0.0) < LEAST_POWER or own <= by_chance:
+        return None
+    if not (is_named or column.kind == "category" or _numbers_something(table, column)):
         return None
     return removed_by_split(
         "group",
