@@ -50,7 +50,7 @@ CONFIG: dict[str, Any] = {
     "code_root": "code",
     "model": {"use": "mlp", "args": {"hidden": [8]}},
     "data": {"use": "pole.py:states", "split": {"test": 0.2}},
-    "metrics": ["accuracy", {"use": "pole.py:balanced", "episodes": 20}],
+    "metrics": ["accuracy", {"use": "pole.py:balanced", "episodes": 60}],
     "evaluation_gate": {"reference": "pole.py:always_right"},
     "optimizer": {"learning_rate": 0.05},
     "training": {"epochs": 3},

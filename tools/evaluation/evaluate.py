@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainwright.tools.evaluation.baseline import Named, named_baseline, record_beside
 from trainwright.tools.evaluation.comparison import ONLY_THERE, differences_between, meant_by
-from trainwright.tools.evaluation.episodes import Drawn, add_episodes, episode_entries
+from trainwright.tools.evaluation.episodes import Drawn, add_episodes, drawn_before, episode_entries
 from trainwright.tools.evaluation.own_metrics import add_own_metrics, own_entries
 from trainwright.tools.evaluation.process import code_digest, libraries_of, run_clean_room
 from trainwright.tools.evaluation.rivals import add_problems, rivals_of
@@ -47,6 +47,8 @@ class Others(NamedTuple):
     """The run that an export is of, whose program was written where no test rows were."""
     baseline: Named | None = None
     """The one that the project's evaluation gate names."""
+    drawn: Drawn | None = None
+    """What was drawn for the episodes of the same weights before."""
 
 
 def compared_with(workspace: Workspace, facts: ProjectFacts, project: str, run_id: str) -> Others:
@@ -57,7 +59,9 @@ def compared_with(workspace: Workspace, facts: ProjectFacts, project: str, run_i
         Sealed(workspace.run_directory(project, name), facts.seals[name].digests) if name in facts.seals else None
         for name in (facts.rows_run(run_id), source or "")
     ]
-    return Others(found[0], found[1], _baseline_of(workspace, project, run_id))
+    program = workspace.run_directory(project, run_id).part(Program).digest
+    drawn = drawn_before(facts, run_id, source, program)
+    return Others(found[0], found[1], _baseline_of(workspace, project, run_id), drawn)
 
 
 def _baseline_of(workspace: Workspace, project: str, run_id: str) -> Named | None:
@@ -85,7 +89,7 @@ def evaluate_program(
         rows: the smoke run on which the present planning decision depends; None where there is none.
         source: of an export the run that was exported, whose program was written where no test rows were.
         baseline: that the project's evaluation gate names.
-        drawn: of an evaluation that is repeated, whose episodes are played again.
+        drawn: of an evaluation that is repeated, or of the same weights: those episodes are played again.
 
     Returns:
         What the ledger is to record; with a `problem` where it could not be evaluated. None: there is no part Program.

@@ -151,7 +151,7 @@ def copied(run: Sealed, use: str, folder: Path) -> dict[str, str]:
     known = run.part(Code).files.get(PurePath(path).as_posix())
     if known is None or not source.is_file() or digest_file(source) != known:
         return {"problem": f"{path} is not the file that the run imported"}
-    copy = folder / "code" / source.name
-    copy.parent.mkdir(exist_ok=True)
+    copy = folder / "code" / known.partition(":")[2] / source.name  # two files of one name are two
+    copy.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, copy)
     return {"file": str(copy), "callable": name}

@@ -235,5 +235,5 @@ def _held(end: dict[str, Any], value: float | None) -> tuple[str, str]:
     rows = [rows_to_show(goal, one) for one in short]
     needed = [one for one in rows if one is not None]
     is_told = len(needed) == len(rows)  # none where a figure is so near to the goal that no number of rows is told
-    unit = "episodes" if all("episodes" in one.get("of", "") for one in short) else "rows"
+    unit = "episodes" if all(one.get("unit") == "episodes" for one in short) else "rows"
     return "not shown", beside + f"; about {max(needed, default=0)} {unit} would show it" * is_told

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 MOST_TIMES = 1000.0
 """As many rows as it would take to show a goal are told up to so many times those that there are."""
 TWO_DIGITS = 2
+FEWEST_EPISODES = 30
+"""From which a mean says something where all gave the same, or where it differs from another by chance."""
 
 
 def certified_figure(run: RunRecords | None, split: str, metric: str) -> dict[str, Any]:
@@ -27,7 +29,7 @@ def certified_figure(run: RunRecords | None, split: str, metric: str) -> dict[st
     rows, groups = int(record.get("rows", 0)), record.get("groups")
     found = {"value": value, "rows": rows, "of": f"{rows} rows" + (f" of {groups} groups" if groups else "")}
     if (played := record.get("episodes", {}).get(metric)) is not None:
-        found = {"value": value, "rows": played["count"], "of": f"{played['count']} episodes"}
+        found = {"value": value, "rows": played["count"], "of": f"{played['count']} episodes", "unit": "episodes"}
     interval = record.get("intervals", {}).get(metric)
     return found | ({"interval": [float(end) for end in interval]} if interval else {})
 
@@ -58,8 +60,15 @@ def gain(goal: dict[str, Any], value: float) -> float:
 
 
 def is_shown(goal: dict[str, Any], figure: dict[str, Any]) -> bool:
-    """Return whether a figure meets the goal at the worse end of its interval; one without an interval by itself."""
-    return all(meets(goal, end) for end in figure.get("interval", [figure.get("value")]))
+    """Return whether a figure meets the goal at the worse end of its interval; one without an interval by itself.
+
+    Of few episodes that all gave the same nothing is known of the others.
+    """
+    return not _are_few(figure) and all(meets(goal, end) for end in figure.get("interval", [figure.get("value")]))
+
+
+def _are_few(figure: dict[str, Any]) -> bool:
+    return "interval" not in figure and figure.get("unit") == "episodes" and figure["rows"] < FEWEST_EPISODES
 
 
 def is_beyond(goal: dict[str, Any], value: float, figure: dict[str, Any]) -> bool:
@@ -80,6 +89,8 @@ def rows_to_show(goal: dict[str, Any], figure: dict[str, Any]) -> int | None:
 
     None where the figure has no rows, or where no number of rows near those there are would.
     """
+    if _are_few(figure):
+        return FEWEST_EPISODES
     value, target = gain(goal, figure["value"]), gain(goal, float(goal["target"]))
     if not figure.get("rows") or not figure.get("interval") or value <= target:
         return None

@@ -15,6 +15,13 @@ import numpy as np
 from .intervals import Resampling, bootstrap, wilson
 from .rows import Array, RefusalError
 
+FEW = 30
+"""Episodes below which a percentile of resamples is too narrow."""
+_STUDENT = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
+    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045,
+)  # fmt: skip
+"""97.5 % of Student's distribution for 2, 3, ... episodes: the clean room has NumPy alone."""
 FROM_SEED = "Draw everything that is random from `seed` alone, and keep no state between calls."
 
 
@@ -66,10 +73,29 @@ def played(
 
 
 def interval_of(values: Array) -> tuple[float, float] | None:
-    """Return the 95 % interval of the mean over episodes: Wilson's where each is won or lost, else the bootstrap's."""
-    if np.isin(values, (0.0, 1.0)).all():
+    """Return the 95 % interval of the mean over episodes; None where all gave the same, and the range is not known.
+
+    Wilson's where there are two values (won or lost), of few others Student's, of many the bootstrap's: resamples of
+    few episodes are too much alike.
+    """
+    different = np.unique(values)
+    if len(different) <= 2 and np.isin(different, (0.0, 1.0)).all():
         return wilson(float(values.mean()), len(values))
-    return bootstrap(lambda at: float(values[at].mean()), len(values), Resampling(len(values)))
+    if len(different) == 2:
+        low, high = different.tolist()
+        ends = wilson(float((values == high).mean()), len(values))
+        return low + (high - low) * ends[0], low + (high - low) * ends[1]
+    return spread_of(values) if len(different) > 2 else None
+
+
+def spread_of(values: Array) -> tuple[float, float]:
+    """Return the 95 % interval of a mean, Student's up to FEW values and the bootstrap's of more."""
+    mean, count = float(values.mean()), len(values)
+    found = bootstrap(lambda at: float(values[at].mean()), count, Resampling(count)) if count >= FEW else None
+    if found is not None:
+        return found
+    half = _STUDENT[min(count, FEW) - 2] * float(values.std(ddof=1)) / math.sqrt(count)
+    return mean - half, mean + half
 
 
 def _single(value: Any) -> Array:

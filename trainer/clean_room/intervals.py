@@ -44,8 +44,9 @@ class Resampling:
 def wilson(share: float, count: int) -> tuple[float, float]:
     """Return the interval of a share of `count` independent rows (Wilson 1927)."""
     middle, spread = share + Z**2 / (2 * count), Z * math.sqrt(share * (1 - share) / count + Z**2 / (4 * count**2))
-    scale = 1 + Z**2 / count
-    return max((middle - spread) / scale, 0.0), min((middle + spread) / scale, 1.0)
+    scale = 1 + Z**2 / count  # rounding must not leave a perfect share outside of its own interval
+    low, high = max((middle - spread) / scale, 0.0), min((middle + spread) / scale, 1.0)
+    return min(low, share), max(high, share)
 
 
 def bootstrap(value: Callable[[Array], float], values: int, of: Resampling) -> tuple[float, float] | None:

@@ -1,9 +1,8 @@
 """Episodes of the user's, apart: `python -P -m trainwright.trainer.jobs.episodes`, the order on its input.
 
-The process has the exported program, seeds that the server drew, and copies of the files of the function and of the
-reference: no model, no run, no other file of the user's. One JSON object on standard output: by split `value`, its
-`interval`, and what the reference and a baseline's program give on the same seeds; or `why` there is none, or a
-`problem`.
+The process has one program, or the reference in its place, seeds that the server drew, and copies of the files of both:
+no model, no run, no other file of the user's, and nothing that says whose turn it is. One JSON object on standard
+output: the number of each episode by split; or `why` there is none, or a `problem`.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from trainwright.trainer.clean_room.episodes import Answering, interval_of, played, seeds_of
-from trainwright.trainer.clean_room.intervals import Resampling, bootstrap
+from trainwright.trainer.clean_room.episodes import Answering, played, seeds_of
 from trainwright.trainer.clean_room.programs import open_program
 from trainwright.trainer.clean_room.rows import Array, RefusalError
 from trainwright.trainer.jobs.apart import function_of, main
@@ -33,18 +31,14 @@ def _answered(order: Mapping[str, Any]) -> dict[str, Any]:
         return {"why": f"your function {order['callable']}: {error.problem}. {error.remedy}"}
 
 
-def _splits(order: Mapping[str, Any]) -> dict[str, Any]:
+def _splits(order: Mapping[str, Any]) -> dict[str, list[float]]:
     program = _answer_of(order["program"])
+    answer = _reference(order["reference"], program) if order.get("reference") else program
     function = function_of(Path(order["file"]), order["callable"], order["args"])
-    others = {"beside": _answer_of(order["beside"])} if order.get("beside") else {}
-    others |= {"reference": _reference(order["reference"], program)} if order.get("reference") else {}
-    found: dict[str, Any] = {}
-    for split, drawn in order["drawn"].items():
-        seeds = seeds_of(drawn, order["episodes"])
-        ours = played(function, Answering(program), seeds, reseed=_reseed)
-        found[split] = {"value": float(ours.mean()), "interval": interval_of(ours)}
-        found[split] |= {name: _against(other, function, seeds, ours) for name, other in others.items()}
-    return found
+    return {
+        split: played(function, Answering(answer), seeds_of(drawn, order["episodes"]), reseed=_reseed).tolist()
+        for split, drawn in order["drawn"].items()
+    }
 
 
 def _answer_of(order: Mapping[str, Any]) -> Answer:
@@ -65,17 +59,6 @@ def _reference(named: Mapping[str, str], program: Answer) -> Answer:
         return theirs
 
     return answer
-
-
-def _against(other: Answer, function: Callable[..., Any], seeds: list[int], ours: Array) -> dict[str, Any]:
-    """Return another's mean on the same seeds, and the interval of the difference; or a `problem`."""
-    try:
-        theirs = played(function, Answering(other), seeds, reseed=_reseed)
-    except Exception as error:  # noqa: BLE001 - whatever the user's function raises
-        return {"problem": " ".join(str(error).split())[:200]}
-    apart = ours - theirs
-    between = bootstrap(lambda at: float(apart[at].mean()), len(apart), Resampling(len(apart)))
-    return {"value": float(theirs.mean()), "interval": between}
 
 
 def _reseed(seed: int) -> None:

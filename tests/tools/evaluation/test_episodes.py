@@ -13,6 +13,7 @@ from tests.tools.evaluation.conftest import CONFIG, Evaluated
 
 from trainwright.tools.evaluation import Others, evaluate_program
 from trainwright.tools.evaluation.baseline import Named
+from trainwright.tools.evaluation.episodes import drawn_before
 from trainwright.tools.gates.figures import evaluation_text
 from trainwright.tools.gates.shown import certified_figure
 from trainwright.tools.verification.evaluations import figures_again
@@ -20,6 +21,7 @@ from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.clean_room.episodes import seeds_of
 from trainwright.trainer.config import config_digest, parse_config
+from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.evidence import Code
 
 pytestmark = pytest.mark.requirement("PIPE-3", "GATE-6")
@@ -107,16 +109,22 @@ def test_the_mean_over_episodes_is_of_the_programs_answers_on_the_seeds_that_wer
     assert " on 90 rows, spread " in evaluation_text(found), "each figure with what it is of"
     run: Any = SimpleNamespace(evaluation=found, certified=found.certified, is_complete=True)
     assert certified_figure(run, "validation", "spread") == {
-        "value": value, "rows": 60, "of": "60 episodes", "interval": [low, high],
+        "value": value, "rows": 60, "of": "60 episodes", "unit": "episodes", "interval": [low, high],
     }  # fmt: skip
 
 
-def test_each_evaluation_draws_other_seeds_and_verify_plays_those_of_the_ledger(evaluated: Evaluated) -> None:
+def test_each_program_has_seeds_of_its_own_and_verify_plays_those_of_the_ledger(evaluated: Evaluated) -> None:
     play(evaluated, "spread")
     first, second = evaluated.evaluation(), evaluated.evaluation()
     drawn = [one.splits["validation"]["episodes"]["spread"]["drawn"] for one in (first, second)]
     assert drawn[0] != drawn[1]
     assert first.certified()["spread"] != second.certified()["spread"]
+    starts = {name: SimpleNamespace(kind=RunKind.EXPORT, source_run="final-1") for name in ("export-1", "export-2")}
+    known: Any = SimpleNamespace(evaluations={"export-1": first}, started=starts)
+    seeds = {"validation": {"spread": drawn[0]}}
+    assert drawn_before(known, "export-2", "final-1", "blake3:other") == seeds, "an export again draws no luckier ones"
+    assert drawn_before(known, "final-2", None, first.program) == seeds, "nor does another run of the same weights"
+    assert drawn_before(known, "final-2", None, "blake3:other") == {}
     run, rows = evaluated.sealed()
     assert figures_again(run, Others(rows, None), first) == []
     changed = first.splits["validation"]["metrics"] | {"spread": first.certified()["spread"] + 1}

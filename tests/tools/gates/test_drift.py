@@ -12,6 +12,7 @@ from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checklist import load_checklist
 from trainwright.tools.gates.checks.finalization import drift, drift_bounded
 from trainwright.tools.gates.phases import Phase
+from trainwright.trainer.base.section import EpisodesEntry
 
 
 @pytest.mark.requirement("PIPE-3")
@@ -77,10 +78,46 @@ def test_a_final_run_that_fell_behind_the_baseline_is_refused_with_both_values(v
         again = drift_bounded(evidence, line).next
         assert again is not None
         assert (again.tool, again.arguments) == ("compare_runs", {"run_ids": ["baseline-1", "final-1"]})
-        record["episodes"] = {"accuracy": {"count": 100, "drawn": 1}}
-        assert drift_bounded(evidence, line).status == "passed", "the baseline's episodes were others"
-        record["intervals"] = {"accuracy": [0.78, 0.89]}
-        assert drift_bounded(evidence, line).status == "failed"
+
+
+@pytest.mark.requirement("PIPE-3", "GATE-2")
+@pytest.mark.parametrize(
+    ("count", "interval", "status", "episodes"),
+    [
+        (100, [0.78, 0.91], "passed", None),
+        (100, [0.78, 0.89], "failed", None),  # the baseline's 0.9 is beyond it
+        (10, [0.78, 0.91], "failed", 30),
+        (10, None, "failed", 30),
+        (60, None, "failed", None),  # all gave 0.84, and the baseline's did not
+        (100, [0.30, 0.99], "failed", 236),  # half of 0.69, where 5 times 5 % of 0.9 are 0.225
+    ],
+)
+def test_other_episodes_excuse_a_difference_where_there_are_enough_of_them(
+    count: int, interval: list[float] | None, status: str, episodes: int | None
+) -> None:
+    record = {"episodes": {"score": {"count": count, "drawn": 1}}, "intervals": {"score": interval} if interval else {}}
+    final = SimpleNamespace(
+        id="final-1", is_complete=True, certified=lambda split: {"score": 0.84},
+        evaluation=SimpleNamespace(splits={"validation": record}), row=SimpleNamespace(config_digest="planned"),
+    )  # fmt: skip
+    baseline = SimpleNamespace(id="baseline-1", best_value=lambda metric: 0.9)
+    goal = {"direction": "maximize"}
+    own = EpisodesEntry(use="game.py:score", episodes=count)
+    evidence: Any = SimpleNamespace(
+        goal_metric="score", goal=goal, project=SimpleNamespace(goal=goal), export=None, baseline=baseline, final=final,
+        final_value=lambda metric: 0.84, config_digests={"planned"}, confirmation={}, final_values=None,
+        config=SimpleNamespace(evaluation_gate=None, metrics=["accuracy", own]),
+        facts=SimpleNamespace(overlay=lambda run_id: {}),
+        call=lambda tool, why, **arguments: NextCall(tool=tool, why=why, arguments=arguments),
+    )  # fmt: skip
+    line = next(line for line in load_checklist(Phase.FINALIZATION).checks if line.id == "finalization.drift_bounded")
+    found = drift_bounded(evidence, line)
+    assert found.status == status
+    assert ("too few to tell it from chance" in found.measured) == (episodes is not None)
+    if episodes is not None:
+        assert found.next is not None
+        (plain, raised) = found.next.arguments["changes"]["metrics"]
+        assert (plain, raised["use"], raised["episodes"]) == ("accuracy", "game.py:score", episodes)
 
 
 @pytest.mark.requirement("PIPE-3", "GATE-2")

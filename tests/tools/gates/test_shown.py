@@ -79,6 +79,11 @@ def end(reached: float, goal: dict[str, Any] = AT_LEAST, **more: Any) -> dict[st
             "Goal not shown: 0.09 of 0.1 (validation mae, lower is better; 95 % interval 0.08 to 0.11 on 135 rows); "
             "about 540 rows would show it",
         ),
+        (
+            end(1.0, validation={"value": 1.0, "rows": 10, "of": "10 episodes", "unit": "episodes"}),
+            "Goal not shown: 1 of 0.85 (validation accuracy, higher is better; on 10 episodes); about 30 episodes "
+            "would show it",
+        ),
         (end(0.9), "Goal reached: 0.9 of 0.85 (validation accuracy, higher is better)"),  # of an earlier version
     ],
 )

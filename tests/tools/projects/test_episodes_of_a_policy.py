@@ -46,12 +46,12 @@ def test_a_policy_is_released_by_its_episodes(tmp_path: Path) -> None:
     shipped = json.loads((folder / "evaluation.json").read_text())
     seeds = {one["balanced"]["drawn"] for one in shipped["episodes"].values()}
     assert len(seeds) == 2, "each split's episodes are drawn by themselves"
-    assert all(len(set(one["balanced"]["seeds"])) == 20 for one in shipped["episodes"].values())
+    assert all(len(set(one["balanced"]["seeds"])) == 60 for one in shipped["episodes"].values())
     value = shipped["by_your_function"]["test"]["balanced"]
     card = (folder / "README.md").read_text()
-    assert re.search(rf"test balanced {value:.6g} on 20 episodes, 95 % interval \[", card)
+    assert re.search(rf"test balanced {value:.6g} on 60 episodes, 95 % interval \[", card)
     assert (
         "with which your function `balanced` played independently run episodes, on seeds that the server drew" in card
     )
-    assert re.search(r"balanced on the same 20 episodes: the model \S+, your reference pole.py:always_right \d", card)
+    assert re.search(r"balanced on the same 60 episodes: the model \S+, your reference pole.py:always_right \d", card)
     assert verify_workspace(workspace.path, evaluates=True).problems == []

@@ -36,7 +36,7 @@ def test_a_model_is_selected_by_what_it_does_in_episodes(tmp_path: Path, open_se
         with torch.no_grad():
             return session.model(torch.as_tensor(np.asarray(cells, dtype=np.float32))).numpy()
 
-    expected = np.mean([balanced(program, seed) for seed in seeds_of(session.seed, 20)])
+    expected = np.mean([balanced(program, seed) for seed in seeds_of(session.seed, 60)])
     before = seeding.capture()
     values = evaluate_split(session, session.validation_loader)
     assert values["balanced"] == expected

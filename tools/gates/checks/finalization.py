@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.bounds import baseline_value, beside_of, without_baseline
 from trainwright.tools.gates.finals import accepted_result, is_reused, overlay_of_run
 from trainwright.tools.gates.memory import after_a_difference, compared, others_that_differed
 from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed_if, passed_with_exemption
-from trainwright.tools.gates.shown import certified_figure, is_beyond
+from trainwright.tools.gates.shown import FEWEST_EPISODES, certified_figure, is_beyond
 from trainwright.tools.owner.grants import operations
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.run import RunKind
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from trainwright.trainer.run.results import AdapterExport
 
 MOST_NAMED = 3
+WIDEST_CHANCE = 5.0
+"""Times the share that a run may be worse by: half of a wider interval would excuse any difference."""
 LONGER = "start_training(project={!r}, kind='final', template='production')"
 
 
@@ -126,9 +128,14 @@ def drift_bounded(evidence: Evidence, line: CheckLine) -> Outcome:
         return failed(f"{metric} was not recorded by both runs", required, evidence.start(RunKind.FINAL))
     found = drift(value, reference, str(evidence.project.goal["direction"]))
     measured = f"validation {metric} {value:.6g}, {source} {reference:.6g}: {_drifted(found)}"
-    if found > allowed and _is_by_chance(evidence, reference):
-        found, measured = 0.0, f"{measured}, within the interval of its episodes"
     remedy = _after_drift(evidence, [evidence.baseline.id, evidence.final.id])
+    if found > allowed and (figure := _other_episodes(evidence, reference)):
+        needed = _episodes_needed(figure, allowed * abs(reference))
+        if needed <= figure["rows"]:
+            found, measured = 0.0, f"{measured}, within the interval of its episodes"
+        else:
+            measured += f"; {figure['of']} are too few to tell it from chance"
+            remedy = _with_episodes(evidence, needed)
     gate = evidence.config.evaluation_gate
     if gate is None or gate.baseline is None or found > allowed:
         return passed_if(found <= allowed, measured, required, remedy)
@@ -137,11 +144,29 @@ def drift_bounded(evidence: Evidence, line: CheckLine) -> Outcome:
     return passed_if(beside <= allowed, f"{measured}; {text}", required, _after_baseline(evidence, gate.baseline))
 
 
-def _is_by_chance(evidence: Evidence, reference: float) -> bool:
-    """Return whether a figure of other episodes is no better than the better end of the final model's interval."""
+def _other_episodes(evidence: Evidence, reference: float) -> dict[str, Any]:
+    """Return the final model's figure of episodes that a reference's are no better than; else an empty one."""
     runs = (evidence.export, evidence.final)
     figure = next((one for run in runs if (one := certified_figure(run, "validation", evidence.goal_metric))), {})
-    return "episodes" in figure.get("of", "") and not is_beyond(evidence.goal, reference, figure)
+    if figure.get("unit") != "episodes" or is_beyond(evidence.goal, reference, figure):
+        return {}
+    return figure if figure["rows"] < FEWEST_EPISODES or "interval" in figure else {}
+
+
+def _episodes_needed(figure: dict[str, Any], allowed: float) -> int:
+    """Return how many episodes narrow an interval until it cannot excuse any difference; it shrinks as their root."""
+    low, high = figure.get("interval", (0.0, 0.0))
+    times = (high - low) / 2 / (WIDEST_CHANCE * allowed) if allowed else 0.0
+    return max(math.ceil(times**2 * int(figure["rows"])), FEWEST_EPISODES)
+
+
+def _with_episodes(evidence: Evidence, count: int) -> NextCall:
+    changes = [
+        one if isinstance(one, str) else one.model_dump() | ({"episodes": count} if hasattr(one, "episodes") else {})
+        for one in evidence.config.metrics
+    ]
+    why = "more episodes tell a worse model from other seeds; every gate anew"
+    return evidence.call("configure", why, changes={"metrics": changes})
 
 
 def _drifted(found: float) -> str:
