@@ -25,7 +25,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -36,6 +36,8 @@ BEFORE_THE_START = ("OMP_", "MKL_", "OPENBLAS_", "CUDA", "LD_", "PYTHONPATH")
 """Of cuBLAS and TensorFlow nothing: they read theirs when they begin, and no process that waits has begun with them."""
 USUAL_PATH = os.environ.get("PYTHONPATH")
 MOST_BYTES = 1 << 16
+ALONE = "-c"
+"""In place of a module: source that is run without any of ours."""
 is_fork = False
 places: dict[str, str] = {}
 """Socket of each waiting process, by what it imported and the variables that it was started with."""
@@ -248,7 +250,7 @@ def _wait(role: str, path: str) -> None:
         pid = os.fork()
         if pid == 0:
             listening.close()
-            _become(role, json.loads(message), files, asked)
+            _become(role, json.loads(message), files, asked, path)
         with suppress(OSError):  # whoever asked was killed meanwhile; others still ask
             asked.send(str(pid).encode())
         asked.close()
@@ -263,8 +265,8 @@ def _reap(*_: object) -> None:
             pass
 
 
-def _become(role: str, wanted: dict[str, Any], files: list[int], asked: socket.socket) -> NoReturn:
-    """Be the process that the command would have started."""
+def _become(role: str, wanted: dict[str, Any], files: list[int], asked: socket.socket, path: str) -> NoReturn:
+    """Be the process that the command would have started. What a worker proves apart is proven in a fork as well."""
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.environ.clear()
@@ -286,7 +288,9 @@ def _become(role: str, wanted: dict[str, Any], files: list[int], asked: socket.s
     try:
         os.chdir(wanted["cwd"])  # a folder that is gone ends the fork below: finalizing all its libraries can hang
         warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")  # that it is imported already
-        with warm() if role == "server" else nullcontext():
+        if wanted["module"] == ALONE:
+            _be_alone()
+        with warm() if role == "server" else _proving_by(path):
             runpy.run_module(wanted["module"], run_name="__main__", alter_sys=True)
         code = 0
     except SystemExit as ended:
@@ -299,6 +303,27 @@ def _become(role: str, wanted: dict[str, Any], files: list[int], asked: socket.s
         if is_command:
             os.write(files[3], bytes([code % 256]))
         os._exit(code)
+
+
+@contextmanager
+def _proving_by(path: str) -> Iterator[None]:
+    """Let this fork of a worker's process have what it ships run by a fork of the one that waits."""
+    from trainwright.trainer.jobs.export import isolated
+
+    wanted = json.dumps({"module": ALONE, "places": {}})
+    isolated.PYTHON = (sys.executable, "-I", "-S", str(ASKING), path, wanted)
+    yield
+
+
+def _be_alone() -> NoReturn:
+    """Run source as `python -I -B -c` does: of what is imported, nothing is ours."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in {"trainwright", "tests"}]:
+        del sys.modules[name]
+    sys.dont_write_bytecode = True
+    _, source, *arguments = sys.argv
+    sys.argv = ["-c", *arguments]
+    exec(compile(source, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102 - as the interpreter does
+    raise SystemExit(0)
 
 
 def _end_with(connection: int) -> None:

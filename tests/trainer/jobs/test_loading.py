@@ -12,7 +12,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.base.errors import ConfigurationError, IntegrityError
+from trainwright.trainer.jobs.export.isolated import run_alone
 from trainwright.trainer.jobs.export.loaded import ship_loader, tensors_in
 from trainwright.trainer.jobs.export.own_functions import ship_source
 from trainwright.trainer.jobs.export.served import rows_to_call_with, served_of
@@ -130,3 +131,8 @@ def test_a_library_model_is_read_by_plain_transformers() -> None:
     compile(text, "load.py", "exec")
     assert "trainwright" not in text
     assert "HOW = {'name': 'BertModel', 'folder': 'transformers'}" in text
+
+
+def test_what_is_shipped_is_proven_where_nothing_of_ours_can_be_imported(tmp_path: Path) -> None:
+    with pytest.raises(IntegrityError, match=r"load.py fails: (?s:.*)ModuleNotFoundError.*'trainwright' is not a package"):
+        run_alone("import numpy, trainwright.trainer", [], tmp_path, failed="load.py fails")

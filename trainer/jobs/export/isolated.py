@@ -16,7 +16,10 @@ from trainwright.trainer.base.errors import IntegrityError
 PACKAGES = ("numpy", "onnxruntime", "PIL", "tokenizers", "jinja2", "torch", "safetensors", "transformers", "peft")
 """Whose folders are on its path."""
 TIMEOUT_SECONDS = 600.0
-STARTER = "import sys; sys.path += sys.argv.pop(1).split(chr(10))\n"
+PYTHON = (sys.executable, "-I", "-B", "-c")
+OURS = __name__.partition(".")[0]
+STARTER = f"import sys; sys.path += sys.argv.pop(1).split(chr(10)); sys.modules[{OURS!r}] = None\n"
+"""Of our packages none can be imported, though the environment they are installed in is on the path."""
 
 
 def run_alone(script: str, arguments: Sequence[str], place: Path, *, failed: str) -> str:
@@ -32,7 +35,7 @@ def run_alone(script: str, arguments: Sequence[str], place: Path, *, failed: str
         "OMP_NUM_THREADS": str(torch.get_num_threads()), "HF_HUB_OFFLINE": "1",
     }  # fmt: skip
     done = subprocess.run(
-        [sys.executable, "-I", "-B", "-c", _started(script), "\n".join(dict.fromkeys(origins)), *arguments],
+        [*PYTHON, _started(script), "\n".join(dict.fromkeys(origins)), *arguments],
         capture_output=True, text=True, check=False, cwd=place, env=environment, timeout=TIMEOUT_SECONDS,
     )  # fmt: skip
     if done.returncode:
