@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_architect.goals import Question, kind_of_sentence
+from trainwright.tools.training_architect.series import SECONDS
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.goal_words import any_of
 from trainwright.trainer.data.sections import COLUMN_OF, targets_of
@@ -58,7 +59,17 @@ NAMED = re.compile(
 LOOSE = any_of(r"uses?|with|mit", end=r"\s+(?:(?:the|all|only|just|my|our|der|den|dem)\s+)*[`'\"(]*$")
 STATED = re.compile(r"[`'\")]*\s+(?:is|are|sind|ist)\s+(?:known|given|bekannt)\b", re.IGNORECASE)
 """What does not say for sure that a column is an input: `with price`, `the price is known for half of them`."""
-NOT = any_of(r"not|never|n't|no|nicht|nie|kein\w*", end=r"\W+(?:\w+\W+){0,2}$")
+NEGATION = r"(?:\b(?:not|never|no|dont|nicht|nie|kein\w*)|(?<!ca)(?<!could)n['\u2019]t)\b"
+NOT = re.compile(rf"{NEGATION}\W+(?:\w+\W+){{0,2}}$", re.IGNORECASE)
+NOT_PREDICT = re.compile(
+    rf"{NEGATION}\s+(?:(?:want|need|like|try(?:ing)?|going|have)\s+(?:you\s+)?(?:to\s+)?)?"
+    r"(?:predict|forecast|estimat|classif|regress|guess)\w*\s+(?:the\s+)?[`'\"(]*$",
+    re.IGNORECASE,
+)
+"""What stands before columns that are not to be predicted: `don't predict price, predict size`."""
+NOT_IT = re.compile(rf"{NEGATION}\s+(?:(?:the|der|den|die|das)\s+)?[`'\"(]*$", re.IGNORECASE)
+BUT_IT = re.compile(r"[`'\")]*,?\s+(?:but|sondern)\b", re.IGNORECASE)
+"""What stands around such a one: `predict not the price but the size`."""
 IT = any_of(r"(?:predict|forecast|estimate|classify|regress|guess) (?:it|that|them)|(?:sie|es|ihn) (?:vorher|voraus)")
 VERB = re.compile(r"[`'\")]*\s+(?:is|are|was|were|has|have|being|come|matter|sind|ist|haben?|hat)\b", re.IGNORECASE)
 PREDICT = any_of(r"predict|forecast|estimate|classify|regress|guess", end=r"\s+(?:the\s+)?[`'\"(]*$")
@@ -86,9 +97,11 @@ AT_ONCE = any_of(
 )
 """Words that want several columns at once, whichever they are."""
 OWNER = re.compile(
-    r"[`'\")]*(?:['\u2019]s?)?\s+(?:(?:total|mean|final|body|own|next|future)\s+)?[`'\"(]*$", re.IGNORECASE
+    r"(?P<of>(?<=s)['\u2019]|['\u2019]s)?[`'\")]*\s+(?:(?:total|mean|final|body|own)\s+)?[`'\"(]*", re.IGNORECASE
 )
 """What stands between a column that says whose and the one that is meant: `a pig's weight`, `house price`."""
+WHEN = re.compile(rf"(?:{'|'.join(SECONDS)})(?:e?[sn]|e)?", re.IGNORECASE)
+"""Names of columns that say when, and behind another one not what: `forecast the load day ahead`."""
 SHORTEST_STEM = 5
 UNIT = re.compile(
     r"_(?:[munk]?m[23]?|[mk]?g|[kmg]?pa|bar|[kmg]?wh?|[mk]?v|ma|[kmg]?hz|[munk]?s|h|ml"
@@ -161,15 +174,17 @@ def _told(request: PlanRequest, columns: dict[str, Any], text: str | None) -> To
     parts = [] if begin is None else [(begin, SOURCES.split(intent[begin:])[0], able)]
     for begin, part, possible in [*parts, (0, GIVEN.split(intent)[0], fitting)]:  # a German verb stands last
         places = {name: found for name in possible if (found := _place_of(name, part)) is not None}
-        first = min(places, key=lambda name: places[name], default=None)
-        if first is None:
+        if not places:
             continue
+        first, *heads = _compound(places, part)
+        if heads and heads[-1] in labels:
+            first, heads = heads[-1], []
         several = listed.get(begin + places[first][0], ())
         is_sure = possible is able or (several and SEVERAL.search(intent))
         if len(marked) == 1:
             return Told(possible=(first, *marked)) if is_sure and marked[0] not in places else Told(marked[0])
         if is_sure or (len(places) == 1 and (first in labels or not labels)):
-            return Told(first, several)
+            return Told(possible=(first, *heads)) if heads else Told(first, several)
         return Told(possible=tuple(dict.fromkeys([*places, *labels])))
     meant = marked or [name for name in loose if name in fitting]
     stated = {name for run in ends if STATED.match(request.intent[run[-1][1] :]) for *_, name in run}
@@ -185,13 +200,33 @@ def _begin_of_told(intent: str, able: list[str]) -> int | None:
     return direct[0] if direct else told.end() if told else None
 
 
-def _without_owners(intent: str, columns: Iterable[str]) -> str:
-    """Return a sentence of the same length without columns that only say whose another one is: `a pig's weight`."""
+def _compound(places: dict[str, tuple[int, int, bool]], part: str) -> list[str]:
+    """Return the column that is named first, and those that follow with a blank alone: it could be of the last."""
+    first, *others = sorted(places, key=places.__getitem__)
+    found = [first]
+    for name in others:
+        if part[-places[found[-1]][1] : places[name][0]] == " " and not _measures(name):
+            found.append(name)
+    return found
+
+
+def _without_owners(intent: str, columns: dict[str, Any]) -> str:
+    """Return a sentence of the same length without columns that only say whose another one is: `a pig's weight`.
+
+    Where a blank alone says so, that is a category, an id or a time, and the other one neither a time nor a unit.
+    """
     spans = sorted((*span, one) for one in columns for span in _spans_of(one, intent))
-    for (start, stop, *_), (following, *_) in pairwise(spans):
-        if stop < following and OWNER.fullmatch(intent[stop:following]):
+    for (start, stop, _, owner), (following, *_, owned) in pairwise(spans):
+        link = OWNER.fullmatch(intent, stop, following) if stop < following else None
+        names = columns[owner]["kind"] != "number" or IDENTIFIER.search(owner) or WHEN.fullmatch(owner)
+        if link and (link["of"] or (names and not _measures(owned))):
             intent = intent[:start] + " " * (stop - start) + intent[stop:]
     return intent
+
+
+def _measures(name: str) -> bool:
+    """Whether a column's name says when, or in what unit another one is."""
+    return WHEN.fullmatch(name) is not None or UNIT.search(f"_{name}") is not None
 
 
 def _without_inputs(intent: str, columns: Iterable[str]) -> tuple[str, list[str]]:
@@ -204,9 +239,12 @@ def _without_inputs(intent: str, columns: Iterable[str]) -> tuple[str, list[str]
         begin, end = run[0][0], run[-1][1]
         is_sure = bool(INPUTS.search(intent[:begin]) and not LOOSE.search(intent[:begin]))
         is_sure |= bool(DRIVES.match(intent[end:]) and not STATED.match(intent[end:]))
+        is_refused = bool(NOT_PREDICT.search(intent[:begin]))
+        is_sure |= is_refused or bool(NOT_IT.search(intent[:begin]) and BUT_IT.match(intent[end:]))
         is_loose = bool(not is_sure and (LOOSE.search(intent[:begin]) or STATED.match(intent[end:])))
         if len(run) > 1 and PREDICT.search(intent[:begin]) and VERB.match(intent[end:]):
-            begin, is_sure = run[1][0], True  # `predict price, x and y are in mm`: another clause
+            begin, end = (begin, run[0][1]) if is_refused else (run[1][0], end)
+            is_sure = True  # `predict price, x and y are in mm`: another clause
         if is_sure or is_loose:
             loose += [name for *_, name in run] if is_loose else []
             intent = intent[:begin] + " " * (end - begin) + intent[end:]
