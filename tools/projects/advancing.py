@@ -28,7 +28,7 @@ from trainwright.tools.projects.status import AlertLine, ProjectStatus, project_
 from trainwright.tools.training_monitor.assessment import fit_in_words
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
 from trainwright.tools.training_orchestrator.run_view import FailureView
-from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.base.errors import LimitReachedError, TrainwrightError
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
@@ -237,16 +237,24 @@ def _diagnose(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
 
 
 def _export(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
-    """Export, which looks at the test rows, once all folds of a configuration that has some have run."""
+    """Export, which looks at the test rows, once all folds of a configuration that has some have run.
+
+    A fold for which a limit leaves nothing is not waited for.
+    """
     while (found := _open_fold(way)) is not None:
         fold, run_id = found
         if way.is_over:
             way.ended = "wait"
         else:
-            changes = {FOLD: fold}
-            view = _waited(way, run_id) if run_id else start_run(
-                way.workspace, way.project, RunKind.ABLATION, changes=changes
-            )  # fmt: skip
+            try:
+                view = _waited(way, run_id) if run_id else start_run(
+                    way.workspace, way.project, RunKind.ABLATION, changes={FOLD: fold}
+                )  # fmt: skip
+            except LimitReachedError as error:
+                if error.details.get("waits"):
+                    raise
+                way.note(f"fold {fold} refused, and the export goes on without it: {error.message} {error.remedy}")
+                break
             _run(way, view)
         if way.ended is not None:
             return _status(way.workspace, way.project).next

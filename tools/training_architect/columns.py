@@ -9,14 +9,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_architect.goals import Question, kind_of_sentence
+from trainwright.tools.training_architect.series import SECONDS
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.goal_words import any_of
 from trainwright.trainer.data.sections import COLUMN_OF, targets_of
-from trainwright.trainer.metrics import BUILT_IN as METRICS
-from trainwright.trainer.metrics.built_in import WORST
 
 if TYPE_CHECKING:
-    from trainwright.tools.training_architect.goals import GoalReading
     from trainwright.tools.training_architect.reading import Reading
     from trainwright.tools.training_architect.request import PlanRequest
 
@@ -61,7 +59,17 @@ NAMED = re.compile(
 LOOSE = any_of(r"uses?|with|mit", end=r"\s+(?:(?:the|all|only|just|my|our|der|den|dem)\s+)*[`'\"(]*$")
 STATED = re.compile(r"[`'\")]*\s+(?:is|are|sind|ist)\s+(?:known|given|bekannt)\b", re.IGNORECASE)
 """What does not say for sure that a column is an input: `with price`, `the price is known for half of them`."""
-NOT = any_of(r"not|never|n't|no|nicht|nie|kein\w*", end=r"\W+(?:\w+\W+){0,2}$")
+NEGATION = r"(?:\b(?:not|never|no|dont|nicht|nie|kein\w*)|(?<!ca)(?<!could)n['\u2019]t)\b"
+NOT = re.compile(rf"{NEGATION}\W+(?:\w+\W+){{0,2}}$", re.IGNORECASE)
+NOT_PREDICT = re.compile(
+    rf"{NEGATION}\s+(?:(?:want|need|like|try(?:ing)?|going|have)\s+(?:you\s+)?(?:to\s+)?)?"
+    r"(?:predict|forecast|estimat|classif|regress|guess)\w*\s+(?:the\s+)?[`'\"(]*$",
+    re.IGNORECASE,
+)
+"""What stands before columns that are not to be predicted: `don't predict price, predict size`."""
+NOT_IT = re.compile(rf"{NEGATION}\s+(?:(?:the|der|den|die|das)\s+)?[`'\"(]*$", re.IGNORECASE)
+BUT_IT = re.compile(r"[`'\")]*,?\s+(?:but|sondern)\b", re.IGNORECASE)
+"""What stands around such a one: `predict not the price but the size`."""
 IT = any_of(r"(?:predict|forecast|estimate|classify|regress|guess) (?:it|that|them)|(?:sie|es|ihn) (?:vorher|voraus)")
 VERB = re.compile(r"[`'\")]*\s+(?:is|are|was|were|has|have|being|come|matter|sind|ist|haben?|hat)\b", re.IGNORECASE)
 PREDICT = any_of(r"predict|forecast|estimate|classify|regress|guess", end=r"\s+(?:the\s+)?[`'\"(]*$")
@@ -88,17 +96,12 @@ AT_ONCE = any_of(
     r"|(?:two|three|four|five|six|last \w+|letzten \w+) (?:\w+ )?(?:columns|spalten|targets)"
 )
 """Words that want several columns at once, whichever they are."""
-EACH = (
-    r"\b(?:each|every one) of (?:them|those|(?:the(?:se|ir)? )?(?:{count}|targets|columns|properties|outputs))\b"
-    r"|\b(?:all {count}|each (?:target|output)|jede[rsmn]? (?:einzelne\w*|davon|von ihnen|ziel\w*)|alle {count})\b"
-    r"|\bjede[rsmn]? (?:der|dieser) (?:{count}|ziel\w*|spalten|eigenschaften|größen)\b"
-)
-"""Words of a bound that each target is to keep; `count`: how many there are."""
-COUNTS = {2: "two|zwei|beiden", 3: "three|drei", 4: "four|vier", 5: "five|fünf", 6: "six|sechs"}
 OWNER = re.compile(
-    r"[`'\")]*(?:['\u2019]s?)?\s+(?:(?:total|mean|final|body|own|next|future)\s+)?[`'\"(]*$", re.IGNORECASE
+    r"(?P<of>(?<=s)['\u2019]|['\u2019]s)?[`'\")]*\s+(?:(?:total|mean|final|body|own)\s+)?[`'\"(]*", re.IGNORECASE
 )
 """What stands between a column that says whose and the one that is meant: `a pig's weight`, `house price`."""
+WHEN = re.compile(rf"(?:{'|'.join(SECONDS)})(?:e?[sn]|e)?", re.IGNORECASE)
+"""Names of columns that say when, and behind another one not what: `forecast the load day ahead`."""
 SHORTEST_STEM = 5
 UNIT = re.compile(
     r"_(?:[munk]?m[23]?|[mk]?g|[kmg]?pa|bar|[kmg]?wh?|[mk]?v|ma|[kmg]?hz|[munk]?s|h|ml"
@@ -150,43 +153,6 @@ def take_target(
         reading.questions.append(_which(request.intent, told.possible))
 
 
-def take_each(intent: str, targets: Sequence[str], goal: GoalReading) -> None:
-    """Take a bound that each of several targets is to keep for one of the worst; else say that it is of the mean."""
-    count = f"(?:{COUNTS.get(len(targets), len(targets))}|{len(targets)})"
-    if not re.search(EACH.format(count=count), intent, re.IGNORECASE):
-        goal.assumed.append("a goal is of the mean of the targets, not of each")
-    elif f"{WORST}{goal.metric}" in METRICS:
-        goal.metric = f"{WORST}{goal.metric}"
-        goal.assumed.append(f"the goal is for each target: {goal.metric} is that of the worst of them")
-    elif goal.metric is not None and goal.target is not None and not goal.metric.startswith(WORST):
-        bounds = {f"{goal.metric} of {name}": goal.target for name in targets}
-        goal.assumed.append(f"the goal is of the mean of the targets; bound each: evaluation_gate.minimum {bounds}")
-
-
-def kind_of_several(request: PlanRequest, targets: Sequence[str], columns: dict[str, Any]) -> str:
-    """Return whether columns that are predicted together are numbers (regression) or labels (classification).
-
-    Raises ConfigurationError where they are neither all numbers nor all of two values.
-    """
-    known, data = [columns.get(name, {}) for name in targets], request.data or {}
-    wanted = (request.task or "").rpartition("_")[2] or kind_of_sentence(request)
-    if wanted != "regression" and all(one.get("different") == 2 for one in known):
-        return "classification"
-    are_numbers = all(one.get("kind") == "number" or one.get("of_numbers") for one in known)
-    if are_numbers and (wanted == "regression" or (wanted is None and not any(map(_is_flag, known)))):
-        return "regression"
-    of = {name: "numbers" if one.get("kind") == "number" else f"{one.get('different', 0)} classes"
-          for name, one in zip(targets, known, strict=True)}  # fmt: skip
-    one = {"use": data.get("use"), "args": {**(data.get("args") or {}), "target": targets[0]}}
-    raise ConfigurationError(
-        f"{', '.join(targets)} are to be predicted, and one model of a table predicts numbers alone, or columns of two "
-        f"values alone: {', '.join(f'{name} has {what}' for name, what in of.items())}.",
-        remedy="create_project with data of the user's own under objective multi_task, as the page shows. Or ask the "
-        f"user for one, a project each, and plan it without the others as inputs: data={one}.",
-        document="configs/several_targets.md",
-    )
-
-
 def _told(request: PlanRequest, columns: dict[str, Any], text: str | None) -> Told:
     """Return the column that the sentence names as what is predicted; none where it names none, or several alike.
 
@@ -208,15 +174,17 @@ def _told(request: PlanRequest, columns: dict[str, Any], text: str | None) -> To
     parts = [] if begin is None else [(begin, SOURCES.split(intent[begin:])[0], able)]
     for begin, part, possible in [*parts, (0, GIVEN.split(intent)[0], fitting)]:  # a German verb stands last
         places = {name: found for name in possible if (found := _place_of(name, part)) is not None}
-        first = min(places, key=lambda name: places[name], default=None)
-        if first is None:
+        if not places:
             continue
+        first, *heads = _compound(places, part)
+        if heads and heads[-1] in labels:
+            first, heads = heads[-1], []
         several = listed.get(begin + places[first][0], ())
         is_sure = possible is able or (several and SEVERAL.search(intent))
         if len(marked) == 1:
             return Told(possible=(first, *marked)) if is_sure and marked[0] not in places else Told(marked[0])
         if is_sure or (len(places) == 1 and (first in labels or not labels)):
-            return Told(first, several)
+            return Told(possible=(first, *heads)) if heads else Told(first, several)
         return Told(possible=tuple(dict.fromkeys([*places, *labels])))
     meant = marked or [name for name in loose if name in fitting]
     stated = {name for run in ends if STATED.match(request.intent[run[-1][1] :]) for *_, name in run}
@@ -232,13 +200,33 @@ def _begin_of_told(intent: str, able: list[str]) -> int | None:
     return direct[0] if direct else told.end() if told else None
 
 
-def _without_owners(intent: str, columns: Iterable[str]) -> str:
-    """Return a sentence of the same length without columns that only say whose another one is: `a pig's weight`."""
+def _compound(places: dict[str, tuple[int, int, bool]], part: str) -> list[str]:
+    """Return the column that is named first, and those that follow with a blank alone: it could be of the last."""
+    first, *others = sorted(places, key=places.__getitem__)
+    found = [first]
+    for name in others:
+        if part[-places[found[-1]][1] : places[name][0]] == " " and not _measures(name):
+            found.append(name)
+    return found
+
+
+def _without_owners(intent: str, columns: dict[str, Any]) -> str:
+    """Return a sentence of the same length without columns that only say whose another one is: `a pig's weight`.
+
+    Where a blank alone says so, that is a category, an id or a time, and the other one neither a time nor a unit.
+    """
     spans = sorted((*span, one) for one in columns for span in _spans_of(one, intent))
-    for (start, stop, *_), (following, *_) in pairwise(spans):
-        if stop < following and OWNER.fullmatch(intent[stop:following]):
+    for (start, stop, _, owner), (following, *_, owned) in pairwise(spans):
+        link = OWNER.fullmatch(intent, stop, following) if stop < following else None
+        names = columns[owner]["kind"] != "number" or IDENTIFIER.search(owner) or WHEN.fullmatch(owner)
+        if link and (link["of"] or (names and not _measures(owned))):
             intent = intent[:start] + " " * (stop - start) + intent[stop:]
     return intent
+
+
+def _measures(name: str) -> bool:
+    """Whether a column's name says when, or in what unit another one is."""
+    return WHEN.fullmatch(name) is not None or UNIT.search(f"_{name}") is not None
 
 
 def _without_inputs(intent: str, columns: Iterable[str]) -> tuple[str, list[str]]:
@@ -251,9 +239,12 @@ def _without_inputs(intent: str, columns: Iterable[str]) -> tuple[str, list[str]
         begin, end = run[0][0], run[-1][1]
         is_sure = bool(INPUTS.search(intent[:begin]) and not LOOSE.search(intent[:begin]))
         is_sure |= bool(DRIVES.match(intent[end:]) and not STATED.match(intent[end:]))
+        is_refused = bool(NOT_PREDICT.search(intent[:begin]))
+        is_sure |= is_refused or bool(NOT_IT.search(intent[:begin]) and BUT_IT.match(intent[end:]))
         is_loose = bool(not is_sure and (LOOSE.search(intent[:begin]) or STATED.match(intent[end:])))
         if len(run) > 1 and PREDICT.search(intent[:begin]) and VERB.match(intent[end:]):
-            begin, is_sure = run[1][0], True  # `predict price, x and y are in mm`: another clause
+            begin, end = (begin, run[0][1]) if is_refused else (run[1][0], end)
+            is_sure = True  # `predict price, x and y are in mm`: another clause
         if is_sure or is_loose:
             loose += [name for *_, name in run] if is_loose else []
             intent = intent[:begin] + " " * (end - begin) + intent[end:]
@@ -347,22 +338,6 @@ def settle_target(
         reading.target = chosen[0]
         return
     reading.questions.append(_which(request.intent, named or able or _able(columns, text) or list(columns)))
-
-
-def siblings_told(target: str, others: Sequence[str], columns: dict[str, Any]) -> list[str]:
-    """Say which inputs look like further answers: yes-or-no columns of numbers beside such a target, two at least."""
-    alike = [name for name in others if _is_flag(columns[name])] if _is_flag(columns.get(target, {})) else []
-    if len(alike) < 2:
-        return []
-    shown = ", ".join(alike[:MOST_SHOWN]) + (", …" if len(alike) > MOST_SHOWN else "")
-    return [
-        f"{shown} are inputs, and are 0 or 1 as {target!r} is: leave out, by data.args.columns, what is not known when "
-        "it is predicted"
-    ]
-
-
-def _is_flag(column: dict[str, Any]) -> bool:
-    return bool(column.get("of_numbers")) and column["different"] == 2
 
 
 def _which(intent: str, columns: Sequence[str]) -> Question:

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_architect.columns import (
     IDENTIFIER,
-    kind_of_several,
     require_columns,
     settle_target,
-    siblings_told,
-    take_each,
     take_target,
 )
 from trainwright.tools.training_architect.facts import IN_BLOCKS
@@ -26,6 +23,7 @@ from trainwright.tools.training_architect.goals import (
 from trainwright.tools.training_architect.groups import read_groups
 from trainwright.tools.training_architect.places import TABLES
 from trainwright.tools.training_architect.series import read_series
+from trainwright.tools.training_architect.several import kind_of_several, siblings_told, take_each
 from trainwright.tools.training_architect.two_classes import of_two_classes
 from trainwright.trainer.base.errors import ConfigurationError
 

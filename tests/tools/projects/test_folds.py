@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.worlds.flowers import NAME, advance, finish
+from tests.worlds.scripted import scripted
 
-from trainwright.tools import projects
+from trainwright.tools import limits, projects
 from trainwright.tools.training_orchestrator import refresh_run, start_run
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import runs_of
-from trainwright.trainer.base.errors import ConflictError
+from trainwright.trainer.base.errors import ConflictError, LimitReachedError
 from trainwright.trainer.run import RunKind
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("TRAIN-1", "GATE-2")]
@@ -54,3 +56,27 @@ def test_folds_give_mean_and_deviation_over_one_test_split(at: Callable[[str], W
     assert ended == ["replay", "ablation", "export"], steps  # no look at the test rows before the last fold
     card = (workspace.project_folder(NAME) / "final_model" / "README.md").read_text()
     assert "each epoch chosen on its fold: 3 of 3 folds: validation accuracy " in card
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["used up", "held by another run"])
+def test_a_fold_for_which_a_limit_leaves_nothing_does_not_keep_back_the_export(
+    at: Callable[[str], Workspace], monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    def only_others(*given: Any, **more: Any) -> Any:
+        if RunKind.ABLATION in given:
+            raise LimitReachedError("The limit money is used up.", remedy="Ask.", details={"waits": waits})
+        return reserve(*given, **more)
+
+    workspace, reserve, steps = at("created"), limits.reserve, list[str]()
+    projects.configure(workspace, NAME, changes={"data.split.folds": 2})
+    monkeypatch.setattr(limits, "reserve", only_others)
+    with scripted():
+        for _ in range(6):
+            answer = projects.advance(workspace, NAME)
+            steps += answer.steps
+            if answer.ended not in {"wait", "alert"}:
+                break
+    refused = "fold 1 refused, and the export goes on without it: The limit money is used up. Ask."
+    assert steps.count(refused) == (0 if waits else 1)
+    assert any(step.startswith("export-") and "completed" in step for step in steps) is not waits, steps
+    assert (answer.ended == "refusal") is waits, answer

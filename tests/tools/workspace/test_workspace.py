@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ from sqlalchemy import create_engine, inspect
 from tests.function_text import body_of
 
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.schema_version import SCHEMA
 from trainwright.tools.workspace.settings import Settings
 from trainwright.tools.workspace.tables import Base, Project
+from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, StorageError
 
 pytestmark = pytest.mark.slow
@@ -41,16 +44,81 @@ def test_what_one_server_commits_the_next_one_reads_whatever_the_folder_is_calle
     assert (tmp_path / folder / "workspace.sqlite").is_file()
 
 
-def test_a_database_gets_the_tables_and_columns_that_it_lacks(tmp_path: Path) -> None:
+def schema_of(folder: Path) -> dict[str, str]:
+    """Return what made each table, index and trigger of a workspace's database, by its name."""
+    with closing(sqlite3.connect(folder / "workspace.sqlite")) as connection:
+        found = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+    return {name: " ".join(sql.split()) for name, sql in sorted(found)}
+
+
+def change(folder: Path, script: str) -> None:
+    """Change a workspace's database by SQL."""
+    with closing(sqlite3.connect(folder / "workspace.sqlite")) as connection:
+        connection.executescript(script)
+
+
+FORMER = """
+DROP TABLE alerts; DROP INDEX ix_runs_study; DROP TRIGGER ledger_no_update;
+ALTER TABLE trials DROP COLUMN further; ALTER TABLE ledger DROP COLUMN signature;
+CREATE TABLE alembic_version (version_num VARCHAR(32)); CREATE TABLE gate_decisions (id INTEGER PRIMARY KEY);
+PRAGMA user_version = 0;
+"""
+"""What a workspace of Alembic's time lacks, and has beside."""
+
+
+def test_a_database_gets_the_tables_columns_indexes_and_triggers_that_it_lacks(tmp_path: Path) -> None:
     Workspace.open(tmp_path).close()
-    with sqlite3.connect(tmp_path / "workspace.sqlite") as connection:
-        connection.executescript("DROP TABLE alerts; ALTER TABLE trials DROP COLUMN further; PRAGMA user_version = 4;")
+    new = set(schema_of(tmp_path))
+    change(tmp_path, FORMER)
+    assert len(new - set(schema_of(tmp_path))) > 3
     Workspace.open(tmp_path).close()
+    assert set(schema_of(tmp_path)) ^ new == {"alembic_version", "gate_decisions"}
     engine = create_engine(f"sqlite:///{tmp_path / 'workspace.sqlite'}")
     for table in Base.metadata.sorted_tables:
         found = {column["name"]: column["nullable"] for column in inspect(engine).get_columns(table.name)}
         assert found == {column.name: column.nullable for column in table.columns}
     engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("made", "match"),
+    [
+        ("CREATE TABLE projects (a); CREATE TABLE b (c)", "the tables b, projects, and no ledger"),
+        ("CREATE TABLE ledger (account, amount)", r"lacks the column ledger\.sequence"),
+        ("CREATE TABLE other (a); PRAGMA user_version = 3", "another program made it"),
+    ],
+)
+def test_a_database_of_another_program_is_refused_and_not_written(tmp_path: Path, made: str, match: str) -> None:
+    change(tmp_path, made)
+    before = schema_of(tmp_path)
+    with pytest.raises(IntegrityError, match=match) as refused:
+        Workspace.open(tmp_path)
+    assert "--workspace DIR" in refused.value.remedy
+    assert schema_of(tmp_path) == before
+
+
+def test_a_column_whose_values_nothing_tells_is_not_made_up(tmp_path: Path) -> None:
+    Workspace.open(tmp_path).close()
+    change(tmp_path, "ALTER TABLE projects DROP COLUMN limits; DROP TABLE alerts; PRAGMA user_version = 4")
+    before = schema_of(tmp_path)
+    with pytest.raises(IntegrityError, match=r"lacks the column projects\.limits") as refused:
+        Workspace.open(tmp_path)
+    assert f"trainwright rebuild {tmp_path}" in refused.value.remedy
+    assert schema_of(tmp_path) == before
+
+
+SCHEMAS = {5: "blake3:9c11a2e00cd6540fbf3a3f10d6f3b09464349e7a5fcb67cf4e71a41a11bfdc4a"}
+"""Each number of a schema that was given out, with the digest of all CREATE statements that it stands for."""
+
+
+def test_tables_do_not_change_without_another_number_of_their_schema(tmp_path: Path) -> None:
+    Workspace.open(tmp_path).close()
+    digest = digest_json(schema_of(tmp_path))
+    assert SCHEMAS.get(SCHEMA) == digest, (
+        f"The tables are not those of schema {SCHEMA}. Raise SCHEMA in schema_version.py, or databases "
+        f"that are there never get them, and add its digest to SCHEMAS: {digest!r}."
+    )
+    assert max(SCHEMAS) == SCHEMA
 
 
 def test_a_failed_session_leaves_nothing(tmp_path: Path) -> None:

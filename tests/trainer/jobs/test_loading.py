@@ -13,10 +13,11 @@ import torch
 from safetensors.torch import save_file
 
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError
-from trainwright.trainer.jobs.export.isolated import run_alone
+from trainwright.trainer.jobs.export import isolated
 from trainwright.trainer.jobs.export.loaded import ship_loader, tensors_in
 from trainwright.trainer.jobs.export.own_functions import ship_source
 from trainwright.trainer.jobs.export.served import rows_to_call_with, served_of
+from trainwright.trainer.jobs.export.serving import Serving
 from trainwright.trainer.models import dlinear, ft_transformer, gpt, resnet, small, tabular_resnet, unet
 from trainwright.trainer.prediction.assembly import alone, loading
 from trainwright.trainer.run.results import Loaded
@@ -120,6 +121,41 @@ def test_a_model_that_its_source_does_not_make_again_gets_no_load_py(
     assert [path.name for path in (tmp_path / "m").rglob("*") if path.is_file()] == ["model.safetensors"]
 
 
+SUM = """\
+from torch import nn
+
+
+class Sum(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, one, other=0, more=0):
+        hidden = self.layer(one + other + more)
+        return hidden if isinstance(other, int) else (hidden, hidden[:, :2], hidden.t())
+"""
+
+
+def test_inputs_and_outputs_that_share_memory_are_compared_as_others_are(
+    root: Path, open_session: Any, tmp_path: Path
+) -> None:
+    (root / "sums.py").write_text(SUM)
+    session, folder = open_session(values("sums.py:Sum")), tmp_path / "m"
+    folder.mkdir()
+    save_file(session.model.state_dict(), folder / "model.safetensors")
+    both = torch.rand(6, 4)
+    rows = {"one": both[:5], "other": both[:5], "more": both[1:]}
+    found = ship_loader(session, Serving(session, None), rows, folder, {"library": None, "adapter": None})
+    assert (found.problem, found.rows_compared, found.max_abs_difference) == (None, 5, 0.0)
+
+
+def test_a_process_that_does_not_end_is_ended_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolated, "TIMEOUT_SECONDS", 0.2)
+    with pytest.raises(IntegrityError, match=r"it does not answer: it had not ended after 0\.2 s") as refused:
+        isolated.run_alone("import time\ntime.sleep(600)", [], tmp_path, failed="it does not answer")
+    assert "export_model" in refused.value.remedy
+
+
 def test_what_a_model_gives_is_compared_tensor_by_tensor() -> None:
     one, two = torch.zeros(2), torch.ones(2, 1)
     assert len(tensors_in({"loss": torch.tensor(1.0), "logits": one, "hidden": (one, two)})) == 3
@@ -135,4 +171,4 @@ def test_a_library_model_is_read_by_plain_transformers() -> None:
 
 def test_what_is_shipped_is_proven_where_nothing_of_ours_can_be_imported(tmp_path: Path) -> None:
     with pytest.raises(IntegrityError, match=r"load.py fails: (?s:.*)'trainwright' is not a package"):
-        run_alone("import numpy, trainwright.trainer", [], tmp_path, failed="load.py fails")
+        isolated.run_alone("import numpy, trainwright.trainer", [], tmp_path, failed="load.py fails")

@@ -26,7 +26,7 @@ def run_alone(script: str, arguments: Sequence[str], place: Path, *, failed: str
     """Run Python source with arguments below a folder; return what it printed.
 
     Raises:
-        IntegrityError: it fails, which is what `failed` says.
+        IntegrityError: it fails, or does not end in `TIMEOUT_SECONDS`, which is what `failed` says.
     """
     specs = [importlib.util.find_spec(name) for name in PACKAGES]
     origins = [str(Path(spec.origin).parents[1]) for spec in specs if spec is not None and spec.origin]
@@ -34,10 +34,17 @@ def run_alone(script: str, arguments: Sequence[str], place: Path, *, failed: str
         "PATH": os.environ.get("PATH", ""), "HOME": str(place), "LANG": "C.UTF-8", "CUDA_VISIBLE_DEVICES": "",
         "OMP_NUM_THREADS": str(torch.get_num_threads()), "HF_HUB_OFFLINE": "1",
     }  # fmt: skip
-    done = subprocess.run(
-        [*PYTHON, _started(script), "\n".join(dict.fromkeys(origins)), *arguments],
-        capture_output=True, text=True, check=False, cwd=place, env=environment, timeout=TIMEOUT_SECONDS,
-    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            [*PYTHON, _started(script), "\n".join(dict.fromkeys(origins)), *arguments],
+            capture_output=True, text=True, check=False, cwd=place, env=environment, timeout=TIMEOUT_SECONDS,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise IntegrityError(
+            f"{failed}: it had not ended after {error.timeout:g} s, on the CPU, which is as long as it may take.",
+            remedy="Call export_model again when other work on this machine has ended. If it takes as long again, "
+            "report this with one of the inputs.",
+        ) from error
     if done.returncode:
         last = (done.stderr.strip() or f"it ended with {done.returncode}")[-600:]
         raise IntegrityError(

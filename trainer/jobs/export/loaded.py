@@ -127,7 +127,8 @@ def _none(why: str) -> IntegrityError:
 
 def _proven(session: Session, serving: Serving, rows: Inputs, folder: Path) -> Loaded:
     """Compare the model of load.py with the trained one. Raises IntegrityError where it fails, or differs."""
-    inputs = [value.contiguous() for value in serving.prepared(*rows.values())]
+    prepared = serving.prepared(*rows.values())
+    inputs = [value.clone(memory_format=torch.contiguous_format) for value in prepared]  # safetensors takes no views
     names = serving.names or []
     with torch.no_grad():
         wanted = tensors_in(session.model(**dict(zip(names, inputs, strict=True))) if names else session.model(*inputs))
