@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.evaluation.process import isolated_environment
 from trainwright.trainer.base.canonical import digest_file
+from trainwright.trainer.base.imports import imported_files
 from trainwright.trainer.base.section import Entry, EpisodesEntry
 from trainwright.trainer.metrics.evaluate import is_taken
 from trainwright.trainer.run.evidence import Code
@@ -108,7 +109,7 @@ def run_apart(
     Args:
         run: that imported the function's file.
         use: `file.py:function`.
-        worker: the module that is run; it is given a copy of the file as `file`, and the function's name as `callable`.
+        worker: the module that is run; it is given what `copied` returns.
         order: what else it is given.
         folder: a temporary one.
         seconds: that it may take.
@@ -134,24 +135,30 @@ def run_apart(
     except (OSError, ValueError):
         return {"problem": "your function ended its process apart from training"}
     if problem := answer.get("problem"):
-        return {"problem": f"your function needs more than it is given and its own file: {problem}"}
+        return {
+            "problem": f"your function needs more than it is given, its own file and those that it imports: {problem}"
+        }
     return answer
 
 
 def copied(run: Sealed, use: str, folder: Path) -> dict[str, str]:
-    """Return `file`, a copy below `folder` of the file that the run imported, and the `callable` in it; or a `problem`.
+    """Return `file` and `root`, copies below `folder` of what the run imported, and the `callable`; or a `problem`.
 
     Args:
-        run: that imported it.
+        run: that imported the file; those that it imports are copied with it.
         use: `file.py:function`.
         folder: a temporary one.
     """
     path, _, name = use.rpartition(":")
-    source = Path(run.directory.specification().code_root) / path
-    known = run.part(Code).files.get(PurePath(path).as_posix())
-    if known is None or not source.is_file() or digest_file(source) != known:
+    root, known = Path(run.directory.specification().code_root).resolve(), run.part(Code).files
+    source, copies = root / path, folder / "code"
+    if PurePath(path).as_posix() not in known or not source.is_file():
         return {"problem": f"{path} is not the file that the run imported"}
-    copy = folder / "code" / known.partition(":")[2] / source.name  # two files of one name are two
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, copy)
-    return {"file": str(copy), "callable": name}
+    for file in imported_files(source, root):
+        place = file.relative_to(root).as_posix()
+        if place in known and digest_file(file) != known[place]:
+            return {"problem": f"{place} is not the file that the run imported"}
+        if place in known:
+            (copies / place).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, copies / place)
+    return {"file": str(copies / PurePath(path)), "root": str(copies), "callable": name}

@@ -25,13 +25,23 @@ def main(answered: Callable[[Mapping[str, Any]], dict[str, Any]]) -> int:
     return int("problem" in answer)
 
 
-def function_of(file: Path, name: str, args: Mapping[str, Any]) -> Callable[..., Any]:
-    """Return the user's function with its arguments, or an instance of their class."""
-    found = importlib.util.spec_from_file_location(file.stem, file)
+def function_of(named: Mapping[str, str], args: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return the user's function with its arguments, or an instance of their class.
+
+    Args:
+        named: `file`, the `root` that its imports are below, and the `callable` in it.
+        args: that it is called with beside what it is given.
+    """
+    file, root = Path(named["file"]), Path(named["root"])
+    sys.path[:0] = [str(file.parent), str(root)]  # as in training, where they are before the libraries too
+    name = ".".join(file.relative_to(root).with_suffix("").parts)
+    found = importlib.util.find_spec(name)
+    if found is None or found.origin != str(file):  # the name is a library's, or no identifier
+        found = importlib.util.spec_from_file_location(file.stem, file)
     assert found is not None  # noqa: S101 - for the type
     assert found.loader is not None  # noqa: S101
     module = importlib.util.module_from_spec(found)
-    sys.modules[file.stem] = module
+    sys.modules[found.name] = module
     found.loader.exec_module(module)
-    function = getattr(module, name)
+    function = getattr(module, named["callable"])
     return function(**args) if isinstance(function, type) else partial(function, **args)

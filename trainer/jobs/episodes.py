@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,7 @@ def _answered(order: Mapping[str, Any]) -> dict[str, Any]:
 def _splits(order: Mapping[str, Any]) -> dict[str, list[float]]:
     program = _answer_of(order["program"])
     answer = _reference(order["reference"], program) if order.get("reference") else program
-    function = function_of(Path(order["file"]), order["callable"], order["args"])
+    function = function_of(order, order["args"])
     return {
         split: played(function, Answering(answer), seeds_of(drawn, order["episodes"]), reseed=_reseed).tolist()
         for split, drawn in order["drawn"].items()
@@ -48,7 +47,7 @@ def _answer_of(order: Mapping[str, Any]) -> Answer:
 
 def _reference(named: Mapping[str, str], program: Answer) -> Answer:
     """Return the user's reference, which takes and gives what the program does."""
-    reference = function_of(Path(named["file"]), named["callable"], {})
+    reference = function_of(named, {})
 
     def answer(inputs: dict[str, Array]) -> Array:
         places = [value for name, value in inputs.items() if name.isdigit()]

@@ -1,8 +1,8 @@
 """Metric of the user's, evaluated apart: `python -P -m trainwright.trainer.jobs.own_metric`, the order on its input.
 
-The process has the outputs of the exported program on the fixed rows, the targets, and a copy of the function's file:
-no model, no run, no other file of the user's. One JSON object on standard output: `values` and `intervals` by split
-and name, or a `problem`.
+The process has the outputs of the exported program on the fixed rows, the targets, and copies of the function's file
+and of those that it imports: no model, no run, no other file of the user's. One JSON object on standard output:
+`values` and `intervals` by split and name, or a `problem`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Values = dict[str, float]
 
 def _answered(order: Mapping[str, Any]) -> dict[str, Any]:
     torch.set_num_threads(1)
-    compute = function_of(Path(order["file"]), order["callable"], order["args"])
+    compute = function_of(order, order["args"])
     values: dict[str, Values] = {}
     intervals: dict[str, dict[str, list[float]]] = {}
     rivals: dict[str, dict[str, Any]] = {}

@@ -1,7 +1,8 @@
 """Reference of the user's, apart: `python -P -m trainwright.trainer.jobs.reference`, the order on its input.
 
-The process has the inputs that planning fixed, and a copy of the function's file: no model, no run, no targets but the
-kind they are of. It writes what the function gives for each split, and answers with the records of these arrays.
+The process has the inputs that planning fixed, and copies of the function's file and of those that it imports: no
+model, no run, no targets but the kind they are of. It writes what the function gives for each split, and answers with
+the records of these arrays.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SURE = 30.0
 
 
 def _answered(order: Mapping[str, Any]) -> dict[str, Any]:
-    function = function_of(Path(order["file"]), order["callable"], {})
+    function = function_of(order, {})
     splits, of_classes = {}, False
     for name in order["splits"]:
         split = open_split(Path(order["rows"]["folder"]), order["rows"]["record"], name)

@@ -14,6 +14,7 @@ from tests.tools.evaluation.conftest import CONFIG, Evaluated
 from trainwright.tools.evaluation import Others, evaluate_program
 from trainwright.tools.evaluation.baseline import Named
 from trainwright.tools.evaluation.episodes import drawn_before
+from trainwright.tools.evaluation.own_metrics import copied
 from trainwright.tools.gates.figures import evaluation_text
 from trainwright.tools.gates.shown import certified_figure
 from trainwright.tools.verification.evaluations import figures_again
@@ -140,6 +141,26 @@ def test_won_or_lost_episodes_have_wilsons_interval(evaluated: Evaluated) -> Non
     middle = (share + z**2 / (2 * count)) / (1 + z**2 / count)
     half = z / (1 + z**2 / count) * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
     assert record["intervals"]["found"] == pytest.approx([middle - half, middle + half], rel=1e-5)
+
+
+def test_files_that_the_functions_file_imports_are_there_and_no_others(evaluated: Evaluated) -> None:
+    play(evaluated, "found", episodes=25)
+    expected = evaluated.evaluation().certified()
+    root = Path(evaluated.run.specification().code_root)
+    (root / "rules").mkdir()
+    (root / "rules" / "game.py").write_text("from rules import rows as known\nfrom .rows import *\n" + GAME)
+    (root / "rules" / "rows.py").write_text("import json\n")
+    (root / "rules" / "other.py").write_text("")
+    files = {f"rules/{name}.py": digest_file(root / "rules" / f"{name}.py") for name in ("game", "rows", "other")}
+    evaluated.run.write_evidence(Code(files=files))
+    evaluated.configure(metrics=["accuracy", {"use": "rules/game.py:found", "episodes": 25}])
+    found = evaluated.evaluation()
+    assert found.certified().keys() == expected.keys(), found.splits["validation"]["not_computed"]
+    kept = copied(evaluated.sealed()[0], "rules/game.py:found", root / "apart")
+    assert sorted(path.name for path in Path(kept["root"]).rglob("*.py")) == ["game.py", "rows.py"]
+    (root / "rules" / "rows.py").write_text("import csv\n")
+    record = evaluated.evaluation().splits["validation"]
+    assert record["not_computed"]["found"] == "rules/rows.py is not the file that the run imported"
 
 
 def test_a_reference_plays_the_same_seeds(evaluated: Evaluated) -> None:

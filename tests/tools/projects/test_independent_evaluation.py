@@ -282,7 +282,10 @@ def test_a_function_that_needs_more_than_its_file_passes_with_the_reason(planned
     projects.pass_gate(workspace, NAME, "baseline")
     check = checks_of(workspace, "baseline")["baseline.independently_evaluated"]
     assert check["status"] == "not_applicable"
-    assert "share: your function needs more than it is given and its own file: FileNotFoundError" in check["measured"]
+    assert (
+        "share: your function needs more than it is given, its own file and those that it imports: FileNotFoundError"
+        in check["measured"]
+    )
     projects.diagnose(workspace, NAME)
     projects.pass_gate(workspace, NAME, "diagnostics")
     answer = projects.pass_gate(workspace, NAME, "optimization")

@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.base.imports import imported_files
 from trainwright.trainer.base.paths import confine
 from trainwright.trainer.run.directory import write_generated
 
@@ -42,7 +43,7 @@ def ship_source(path: Path, code_root: Path, folder: Path) -> str:
     """
     root = code_root.resolve()
     texts = {f"{CODE}/{file.relative_to(root).as_posix()}": file.read_text(encoding="utf-8")
-             for file in _with_imports(path.resolve(), root)}  # fmt: skip
+             for file in imported_files(path.resolve(), root)}  # fmt: skip
     if (size := sum(len(text.encode()) for text in texts.values())) > MOST_BYTES:
         raise ConfigurationError(
             f"{path.name} and the files that it imports take {size:,} bytes, more than the {MOST_BYTES:,} of source.",
@@ -50,28 +51,3 @@ def ship_source(path: Path, code_root: Path, folder: Path) -> str:
         )
     write_generated(folder, texts)
     return f"{CODE}/{path.resolve().relative_to(root).as_posix()}"
-
-
-def _with_imports(path: Path, root: Path) -> list[Path]:
-    """Return a file and, in turn, the files below the root that it imports: by their names, or from beside it."""
-    found = [path]
-    for file in found:
-        named = [(base, name) for base in (root, file.parent) for name in _imported(file)]
-        packages = [one / "__init__.py" for one in file.parents if one != root and one.is_relative_to(root)]
-        places = [base.joinpath(*name.split(".")) for base, name in named]
-        wanted = [*packages, *(one for place in places for one in (place.with_suffix(".py"), place / "__init__.py"))]
-        found += [one for one in dict.fromkeys(wanted) if one.is_file() and one not in found]
-    return found
-
-
-def _imported(path: Path) -> list[str]:
-    """Return the names that a file imports, and of `a.b` also `a`."""
-    names: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            module = node.module or ""
-            names += [module, *(f"{module}.{alias.name}".lstrip(".") for alias in node.names)]
-    return [".".join(parts[:count]) for parts in (name.split(".") for name in names if name)
-            for count in range(1, len(parts) + 1)]  # fmt: skip
