@@ -121,12 +121,12 @@ class Family:
         """Return the checks that are made in the one pass over all rows."""
         return ()
 
-    def found(self, context: Context) -> Iterable[Verdict]:  # noqa: ARG002
-        """Return the verdicts of checks that read the rows in a way of their own."""
+    def found(self, context: Context) -> Iterable[Verdict | NotChecked]:  # noqa: ARG002
+        """Return the verdicts of checks that read the rows in a way of their own, and what these rows leave open."""
         return ()
 
     def left_out(self, context: Context) -> Iterable[NotChecked]:  # noqa: ARG002
-        """Return what the family could check and does not, and why."""
+        """Return what the family could check and does not, and why, as is known without reading the rows."""
         return ()
 
 
