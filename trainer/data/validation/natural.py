@@ -20,6 +20,8 @@ LEAST_BY_CHANCE = 0.4
 """Share of the equal pairs that are chance in natural repeats, by the column that says the second most of it."""
 PASTED, PASTED_SHARE = (2, 3, 5, 7, 11, 13), 0.9
 """Of a file pasted so many times this share of the different rows occurs a multiple of that."""
+UNLIKELY = 64
+"""To one: that natural counts are all such multiples, or else there are too few different rows to say."""
 
 
 def are_natural(context: Context, columns: list[str]) -> bool:
@@ -35,7 +37,8 @@ def are_natural(context: Context, columns: list[str]) -> bool:
         return False
     hashes = _sampled(context, columns)
     times = np.unique(hashes.sum(axis=0), return_counts=True)[1]
-    if any((times % number == 0).mean() >= PASTED_SHARE for number in PASTED):
+    unlikely = [number for number in PASTED if float(number) ** min(len(times), 100) >= UNLIKELY]
+    if any((times % number == 0).mean() >= PASTED_SHARE for number in unlikely):
         return False
     varying = (hashes != hashes[:, :1]).any(axis=1)
     if varying.sum() < 2:

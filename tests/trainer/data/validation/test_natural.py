@@ -59,6 +59,12 @@ def test_a_natural_table_that_was_pasted_whole_is_known_by_how_often_its_rows_oc
     assert not says(pl.concat([frame] * times).sample(fraction=1, shuffle=True, seed=1))
 
 
+def test_four_different_rows_may_all_occur_an_even_number_of_times():
+    counts = [210, 166, 134, 90]
+    frame = pl.DataFrame({"a": [0, 0, 1, 1], "b": [0, 1, 0, 1]})
+    assert says(frame[np.repeat(np.arange(4), counts).tolist()])
+
+
 @pytest.mark.requirement("PIPE-2")
 def test_rows_drawn_with_replacement_are_copies():
     frame = measured()
