@@ -30,7 +30,8 @@ MOSTLY = 0.8
 """Share of the groups in which a property of theirs has one value, and of those that have the most frequent size."""
 NAMED = re.compile(
     r"(^|_|\b)(id|ids|uid|uuid|key|patient|subject|user|customer|client|account|person|session|device|group|household|"
-    r"speaker|author|store|machine|sensor|site|family|donor|participant|case)(_|\b|$|id|no|nr|number)",
+    r"speaker|author|store|machine|sensor|site|family|donor|participant|case)(_|\b|$|id|no|nr|number)|"
+    r"(^|_|\b)(pid|mrn|animal|subj|pat)(id|no|nr|number)?(_|\b|$)",  # no path, pattern or patent
     re.IGNORECASE,
 )
 
@@ -59,7 +60,7 @@ def _finding(table: LeakTable, target: Target, column: Column) -> Finding | None
     by_chance = _by_chance(column.codes, target, table.train, parted)
     if own - max(beside, 0.0) < LEAST_POWER or own <= by_chance:
         return None
-    if not (is_named or column.kind == "category" or _numbers_something(table, column)):
+    if not (is_named or column.kind == "category" or _numbers_something(table, target, column)):
         return None
     return removed_by_split(
         "group",
@@ -86,32 +87,40 @@ def _may_be_groups(column: Column) -> bool:
     return ROWS_OF_GROUP[0] <= size <= most
 
 
-def _numbers_something(table: LeakTable, column: Column) -> bool:
-    """Return whether each value of a number names a thing: a measurement has gaps, uneven counts and no properties."""
+def _numbers_something(table: LeakTable, target: Target, column: Column) -> bool:
+    """Return whether each value of a number names a thing: a measurement has gaps, uneven counts and no properties.
+
+    What the rows of a thing have in common may be the target itself, and unknown of some rows.
+    """
     there = np.flatnonzero(column.codes >= 0)
     codes = column.codes[there]
     sizes = np.bincount(codes)
     values = column.values[there]
     if np.mean(sizes == np.bincount(sizes).argmax()) >= MOSTLY or np.ptp(values) + 1 == len(sizes):
         return True
-    generator = np.random.default_rng(0)
-    for other in table.columns:
-        if other is column or other.distinct < 2 or other.missing.any():
-            continue
-        found = other.codes[there]
-        by_chance = _of_one_value(codes, generator.permutation(found), sizes)
-        if _of_one_value(codes, found, sizes) >= MOSTLY > 0.5 + by_chance / 2:
-            return True
-    return False
+    properties = [other.codes[there] for other in table.columns if other is not column]
+    properties.append(np.unique(target.values[there], return_inverse=True)[1])
+    return any(_is_shared(codes, each) for each in properties)
 
 
-def _of_one_value(codes: Array, values: Array, sizes: Array) -> float:
-    """Return in which share of the groups of several rows these have one value."""
+def _is_shared(codes: Array, values: Array) -> bool:
+    """Return whether most groups have one value of a property each, (rows,), -1 where unknown, and not by chance."""
+    known = values >= 0
+    several = np.sum(np.bincount(codes) > 1)
+    codes, values = codes[known], values[known]
+    if np.sum(np.bincount(codes) > 1) < max(1, several / 2) or np.ptp(values) == 0:
+        return False
+    by_chance = _of_one_value(codes, np.random.default_rng(0).permutation(values))
+    return _of_one_value(codes, values) >= MOSTLY > 0.5 + by_chance / 2
+
+
+def _of_one_value(codes: Array, values: Array) -> float:
+    """Return in which share of the groups of several rows, of which there are some, these have one value."""
+    sizes = np.bincount(codes)
     least, most = np.full(len(sizes), np.inf), np.full(len(sizes), -np.inf)
     np.minimum.at(least, codes, values)
     np.maximum.at(most, codes, values)
-    several = sizes > 1
-    return float((least == most)[several].mean()) if several.any() else 0.0
+    return float((least == most)[sizes > 1].mean())
 
 
 def _by_group(codes: Array, target: Target, train: Array, asked: Array) -> Array:

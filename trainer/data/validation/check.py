@@ -121,12 +121,12 @@ class Family:
         """Return the checks that are made in the one pass over all rows."""
         return ()
 
-    def found(self, context: Context) -> Iterable[Verdict]:  # noqa: ARG002
-        """Return the verdicts of checks that read the rows in a way of their own."""
+    def found(self, context: Context) -> Iterable[Verdict | NotChecked]:  # noqa: ARG002
+        """Return the verdicts of checks that read the rows in a way of their own, and what these rows leave open."""
         return ()
 
     def left_out(self, context: Context) -> Iterable[NotChecked]:  # noqa: ARG002
-        """Return what the family could check and does not, and why."""
+        """Return what the family could check and does not, and why, as is known without reading the rows."""
         return ()
 
 
@@ -136,14 +136,6 @@ MOST_IN_A_SET = 1 << 22
 """Rows whose different values polars counts in its one pass over the rows; of more, they are counted here."""
 ROWS_AT_ONCE = 1 << 16
 HASH = "row"
-MOST_SAMPLED = 200_000
-FEW_VALUES, SHARE_OF_FEW = 25, 0.1
-"""Different values of a column that holds categories or counts: so many, or that share of the rows."""
-BEYOND_COINCIDENCE = 2.5
-"""Times the equal pairs that independent columns would give."""
-TWICE = 0.9
-"""Share of the different rows that occur an even number of times in a file that was pasted twice."""
-
 Hashes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
 
 
@@ -193,26 +185,6 @@ def repeated_rows(context: Context, columns: list[str], most: int, *, filled: bo
             if len(rows) == most:
                 return rows
     return rows
-
-
-def are_natural(context: Context, columns: list[str]) -> bool:
-    """Return whether rows repeat because their columns have few values, rather than by having been copied.
-
-    Samples that are equal in all of their content are copies.
-    """
-    if CONTENT in columns:
-        return False
-    rows = context.frame.select(columns).head(MOST_SAMPLED).collect()
-    times = rows.select(row_hash(columns).alias(HASH)).group_by(HASH).len()["len"].to_numpy().astype(float)
-    few = max(FEW_VALUES, SHARE_OF_FEW * rows.height)
-    if all(rows[name].n_unique() <= few for name in columns):
-        return bool((times % 2 == 0).mean() < TWICE)
-    pairs = rows.height * (rows.height - 1)
-    expected = float(pairs)
-    for name in columns:
-        equal = rows[name].value_counts(name=HASH)[HASH].to_numpy().astype(float)
-        expected *= float((equal * (equal - 1)).sum()) / pairs
-    return bool((times * (times - 1)).sum() <= BEYOND_COINCIDENCE * expected)
 
 
 def _pieces(

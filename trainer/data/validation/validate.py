@@ -45,7 +45,9 @@ def validate(context: Context) -> Report:
     taken = context.expectations.not_taken_over
     not_checked += [NotChecked(what=what, why="it has no counterpart here") for what in taken]
     for name, family in families.items():
-        verdicts += _made(name, partial(family.found, context))
+        found = _made(name, partial(family.found, context))
+        verdicts += [one for one in found if isinstance(one, Verdict)]
+        not_checked += [one for one in found if isinstance(one, NotChecked)]
         not_checked += _made(name, partial(family.left_out, context))
     not_checked += [
         NotChecked(what=f"column {name}", why="its name stands for others: rename it") for name in context.unnamed

@@ -16,6 +16,8 @@ from trainwright.trainer.data.validation.values import severity_of
 if TYPE_CHECKING:
     import numpy as np
 
+    from trainwright.trainer.data.leaks.table import Target
+
 FEWEST_ROWS = 100
 FEWEST_OF_CLASS = 10
 MOST_READ = 6_000
@@ -33,21 +35,21 @@ class LabelErrors(Family):
 
     name = "label_errors"
 
-    def found(self, context: Context) -> Iterable[Verdict]:
-        """Return the verdict on the labels of the train split; none where they cannot be checked."""
+    def found(self, context: Context) -> Iterable[Verdict | NotChecked]:
+        """Return the verdict on the labels of the train split, or why its rows do not let them be checked."""
         if _unchecked(context):
             return
         for target in context.targets:
-            yield from self._of(context, target)
+            yield self._of(context, target)
 
-    def _of(self, context: Context, target: str) -> Iterable[Verdict]:
+    def _of(self, context: Context, target: str) -> Verdict | NotChecked:
         checked = _candidates(context, target)
-        if checked is None:
-            return
+        if isinstance(checked, str):
+            return NotChecked(what=f"label errors of {target}", why=checked)
         rows, read, power = checked
         share = len(rows) / read
         passed = len(rows) < max(3, LEAST_SHARE * read)
-        yield Verdict(
+        return Verdict(
             family=self.name,
             name="label_errors",
             column=target,
@@ -80,10 +82,11 @@ def _unchecked(context: Context) -> str:
     return why(context)
 
 
-def _candidates(context: Context, target_name: str) -> tuple[list[int], int, float] | None:
-    """Return places of the doubtful rows, worst first, how many rows were read, and the cheap model's power."""
-    import numpy as np
+def _candidates(context: Context, target_name: str) -> tuple[list[int], int, float] | str:
+    """Return places of the doubtful rows, worst first, how many rows were read, and the cheap model's power.
 
+    Or why no row can be doubted.
+    """
     from trainwright.trainer.data.leaks.duplicates import is_key
     from trainwright.trainer.data.leaks.power import inputs_of as numbers_of
     from trainwright.trainer.data.leaks.power import power_of
@@ -93,16 +96,36 @@ def _candidates(context: Context, target_name: str) -> tuple[list[int], int, flo
     table = LeakTable.of({"train": train}, target_name).with_columns(inputs_of(context) or ())
     target = table.target
     columns = [column for column in table.columns if not is_key(column) and column.kind != "text"]
-    if target is None or target.classes is None or not columns or len(table.rows) < FEWEST_ROWS:
-        return None
-    sizes = np.bincount(target.values)
-    if sizes.min() < FEWEST_OF_CLASS or not 2 <= len(sizes) <= MOST_CLASSES:
-        return None
+    if target is None or (reason := _too_little(target, len(columns))):
+        return "its train rows have one value" if target is None else reason
     shares = _out_of_fold(numbers_of(columns), target.values)
     power = power_of(shares.argmax(axis=1), target)
     if power < SKILL:
-        return [], len(table.rows), power
+        return (
+            f"a cheap model's power is {power:.2f} of 1, and {SKILL} is needed: add columns that tell more, or have "
+            "some rows labelled twice, for many wrong labels lower it too"
+        )
     return table.places(_doubtful(target.values, shares)), len(table.rows), power
+
+
+def _too_little(target: Target, columns: int) -> str:
+    """Return what the rows lack for a cheap model's doubts; empty where they lack nothing."""
+    import numpy as np
+
+    rows = len(target.values)
+    if target.classes is None:
+        return "it is a number and no class"
+    if not columns:
+        return "no other column holds a number, a date or a category"
+    if rows < FEWEST_ROWS:
+        return f"{rows} train rows have a label, and at least {FEWEST_ROWS} are needed"
+    if len(target.classes) > MOST_CLASSES:
+        return f"it has {len(target.classes)} classes, and of at most {MOST_CLASSES} labels are doubted"
+    sizes = np.bincount(target.values)
+    if sizes.min() < FEWEST_OF_CLASS:
+        rarest = f"class {target.classes[int(sizes.argmin())]!r} has {sizes.min()} train rows"
+        return f"{rarest}, and each needs {FEWEST_OF_CLASS}: collect more, merge it with another one, or drop it"
+    return ""
 
 
 def _out_of_fold(inputs: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -14,10 +14,10 @@ from trainwright.trainer.data.validation.check import (
     Context,
     Family,
     Finding,
-    are_natural,
     repeated,
     row_hash,
 )
+from trainwright.trainer.data.validation.natural import are_natural
 from trainwright.trainer.data.validation.report import NotChecked, Severity
 from trainwright.trainer.data.validation.values import expected, severity_of
 

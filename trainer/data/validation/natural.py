@@ -1,0 +1,80 @@
+"""Natural repeats: whether rows are equal because their columns have few values, or because they were copied.
+
+Rows that are equal by chance are a few of those that are equal in all columns but one; copies have no such rows about
+them. Where a share p of all pairs of rows is equal in a column, leaving it out gives 1 / p times the equal pairs if
+all of these are chance, and as many as before if all are copies: what is between is a share of each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trainwright.trainer.data.validation.check import CONTENT, ROW, Context
+
+if TYPE_CHECKING:
+    import numpy as np
+
+MOST_SAMPLED, MOST_CELLS = 200_000, 10_000_000
+"""Rows that are read, drawn at random of more: each pair of rows is as likely to be among them as any other."""
+LEAST_BY_CHANCE = 0.4
+"""Share of the equal pairs that are chance in natural repeats, by the column that says the second most of it."""
+PASTED, PASTED_SHARE = (2, 3, 5, 7, 11, 13), 0.9
+"""Of a file pasted so many times this share of the different rows occurs a multiple of that."""
+UNLIKELY = 64
+"""To one: that natural counts are all such multiples, or else there are too few different rows to say."""
+
+
+def are_natural(context: Context, columns: list[str]) -> bool:
+    """Return whether rows repeat because their columns have few values, rather than by having been copied.
+
+    Samples that are equal in all of their content are copies. So are rows that only one column calls chance: where
+    each thing was measured at several times, all that is known of it is equal but the time. Of a single column only
+    numbers repeat by nature.
+    """
+    import numpy as np
+
+    if CONTENT in columns:
+        return False
+    hashes = _sampled(context, columns)
+    times = np.unique(hashes.sum(axis=0), return_counts=True)[1]
+    unlikely = [number for number in PASTED if float(number) ** min(len(times), 100) >= UNLIKELY]
+    if any((times % number == 0).mean() >= PASTED_SHARE for number in unlikely):
+        return False
+    varying = (hashes != hashes[:, :1]).any(axis=1)
+    if varying.sum() < 2:
+        return all(context.kinds[columns[place]] != "text" for place in np.flatnonzero(varying))
+    return bool(np.sort(_by_chance(hashes[varying]))[-2] >= LEAST_BY_CHANCE)
+
+
+def _sampled(context: Context, columns: list[str]) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """Return a hash of each cell, (columns, rows), whose sum over the columns is a hash of the row."""
+    import polars as pl
+
+    size = int(context.frame.select(pl.len()).collect(engine="streaming").item())
+    most = min(MOST_SAMPLED, MOST_CELLS // len(columns))
+    rows = context.numbered
+    if size > most:
+        rows = rows.filter(pl.col(ROW).hash() % size < most)
+    cells = rows.select(pl.col(name).hash(seed=place) for place, name in enumerate(columns)).collect(engine="streaming")
+    return cells.to_numpy().T
+
+
+def _by_chance(hashes: np.ndarray[Any, np.dtype[np.uint64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return what share of the equal pairs is chance, as each column has it, (columns,); each of them varies."""
+    import numpy as np
+
+    rows = hashes.sum(axis=0)
+    every, equal = len(rows) * (len(rows) - 1.0), _equal_pairs(rows)
+    if not equal:
+        return np.zeros(len(hashes))
+    left_out = np.array([_equal_pairs(rows - column) for column in hashes])
+    expected = np.array([every / max(_equal_pairs(column), 1.0) for column in hashes])
+    found: np.ndarray[Any, np.dtype[np.float64]] = (left_out / equal - 1) / (expected - 1)
+    return found
+
+
+def _equal_pairs(values: np.ndarray[Any, np.dtype[np.uint64]]) -> float:
+    import numpy as np
+
+    times = np.unique(values, return_counts=True)[1].astype(float)
+    return float((times * (times - 1)).sum())
