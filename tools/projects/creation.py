@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
 
 BY_YOUR_FUNCTION = (
-    "is your function: it is computed apart too, of the exported program's outputs, the targets, its own file and those "
-    "that it imports. Where it needs more, its value is the training process's alone."
+    "is your function: it is computed apart too, of the exported program's outputs, the targets, its own file and "
+    "those that it imports. Where it needs more, its value is the training process's alone."
 )
 BY_EPISODES = (
-    "is your function: it plays episodes with the exported program alone too, in a process that has its own file, those "
-    "that it imports, and seeds that the server draws then. It is called program(inputs) with arrays (rows, …), and "
-    "answers with the output."
+    "is your function: it plays episodes with the exported program alone too, in a process that has its own file, "
+    "those that it imports, and seeds that the server draws then. It is called program(inputs) with arrays (rows, …), "
+    "and answers with the output."
 )
 NEVER_CERTIFIED = (
     "is measured by the training process, never certified: the clean room computes built-in metrics alone. Put one of "
