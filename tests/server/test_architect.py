@@ -171,7 +171,7 @@ async def test_what_cannot_be_planned_says_why_and_what_would_do(in_memory, tmp_
         config = {"model": {"use": "mlp"}, "data": {"use": "csv", "args": {"path": "tickets.csv", "target": "team"}}}
         goal = {"metric": "auc", "direction": "maximize", "target": 0.9}
         three = await agent.refusal("create_project", name="tickets", intent="x", goal=goal, config=config)
-        assert "auc, and what is predicted is one of 3 classes" in three
+        assert "auc, which is for 2 classes, and what is predicted is one of 3 classes" in three
 
 
 @pytest.mark.requirement("SKILL-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,8 @@ from trainwright.tools.training_architect.traced import Tracer, price_of
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
 from trainwright.trainer.config import merge_changes
 from trainwright.trainer.data.sections import targets_of
-from trainwright.trainer.metrics import BUILT_IN
+from trainwright.trainer.losses import LOSSES
+from trainwright.trainer.metrics import BUILT_IN, Metric
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 
 MOST_LOOKING_SECONDS = 10.0
 """For which a project's creation waits for what its data are."""
+MOST_NAMED = 6
+"""Classes that a refusal names."""
 CACHED_SECONDS = 2.0
 """Up to which what was inspected before is read again."""
 
@@ -113,7 +117,8 @@ def open_questions(workspace: Workspace, request: PlanRequest, wait_seconds: flo
 def require_fitting_metric(workspace: Workspace, config: dict[str, Any], goal: dict[str, Any]) -> None:
     """Refuse a target that the data lack, and a goal in a metric that says nothing of it, before there is a project.
 
-    Data of user code, and what takes long to read, are looked at by the smoke run.
+    Data of user code, what takes long to read, odd words among numbers, and a task that contradicts the loss are left
+    to the smoke run, which names the cells.
 
     Raises ConfigurationError.
     """
@@ -132,13 +137,36 @@ def require_fitting_metric(workspace: Workspace, config: dict[str, Any], goal: d
     classes = None if kind == "regression" else facts_of_data(found, targets).get("classes")
     if metric is None or metric.fits(kind, classes):
         return
+    loss = values["loss"] if isinstance(values["loss"], str) else values["loss"]["use"]
+    if "task" in data.get("args", {}) and loss in LOSSES and LOSSES[loss].task not in {kind, None}:
+        return
+    names = list((found.get("counts") or {}).get(targets[0] if targets else "", {}).get("classes") or {})
+    if "regression" in metric.tasks and any(_is_number(one) for one in names):
+        return
     has = "a number" if kind == "regression" else f"one of {classes} classes"
+    has += f" ({', '.join(names[:MOST_NAMED])}{', …' * (len(names) > MOST_NAMED)})" if names else ""
     fitting = [name for name, one in BUILT_IN.items() if one.fits(kind or "classification", classes)]
+    losses = [name for name, one in LOSSES.items() if one.task == (kind or "classification")]
     raise ConfigurationError(
-        f"The goal is in {metric.name}, and what is predicted is {has}.",
-        remedy=f"Ask the user for a goal in one of {', '.join(fitting[:5])}, or in a function of theirs.",
+        f"The goal is in {metric.name}, which is for {_meant(metric)}, and what is predicted is {has}.",
+        remedy=f"Ask the user for a goal in one of {', '.join(fitting[:5])}, or in a function of theirs"
+        f"{'' if loss in losses else f', with loss {losses[0]}'}.",
         document="configs/metrics.md",
     )
+
+
+def _meant(metric: Metric) -> str:
+    if "regression" in metric.tasks:
+        return "numbers"
+    least = f"more than {metric.beyond} classes" if metric.beyond else "classes"
+    return f"{metric.classes} classes" if metric.classes else least
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        return math.isfinite(float(cell))
+    except ValueError:
+        return False
 
 
 def _root(workspace: Workspace, request: PlanRequest) -> Path:

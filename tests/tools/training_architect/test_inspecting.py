@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from contextlib import nullcontext
 
 import pytest
@@ -51,13 +52,31 @@ def test_a_file_that_changes_in_a_folder_or_behind_a_pattern_is_inspected_again(
 @pytest.mark.parametrize(
     ("target", "wanted", "said"),
     [
-        ("kind", ("auc", "cross_entropy"), "auc, and what is predicted is one of 3 classes"),
-        ("price", ("accuracy", "cross_entropy"), "accuracy, and what is predicted is a number"),
-        ("kind", ("r2", "mse"), "r2, and what is predicted is one of 3 classes"),
+        (
+            "kind",
+            ("auc", "cross_entropy"),
+            "auc, which is for 2 classes, and what is predicted is one of 3 classes",
+        ),
+        (
+            "price",
+            ("accuracy", "cross_entropy"),
+            "accuracy, which is for classes, and what is predicted is a number",
+        ),
+        (
+            "kind",
+            ("r2", "mse"),
+            r"r2, which is for numbers, and what is .* one of 3 classes \(k0, k1, k2\).*, with loss cross_entropy",
+        ),
+        ("odd", ("r2", "mse"), None),
+        ("marked", ("r2", "mse", "classification"), None),
         ("team", ("roc_auc", "cross_entropy"), None),
         ("truth", ("auc", "cross_entropy"), None),
         ("marked", ("accuracy", "cross_entropy"), None),
-        ("amount", ("accuracy", "cross_entropy"), "accuracy, and what is predicted is a number"),
+        (
+            "amount",
+            ("accuracy", "cross_entropy"),
+            "accuracy, which is for classes, and what is predicted is a number",
+        ),
         ("price", ("accuracy", "cross_entropy", "classification"), None),
         ("<price|team|kind>", ("accuracy", "cross_entropy"), "is no column of the file"),
     ],
@@ -67,15 +86,18 @@ def test_a_goal_that_says_nothing_of_the_target_and_no_target_are_refused_before
 ):  # fmt: skip
     metric, loss, *task = wanted
     rows = "".join(
-        f"{number * 1.37},t{number % 2},k{number % 3},{number % 2}.0,{['1', '2', '3+', '4'][number % 4]},${number}.50\n"
+        f"{number * 1.37},t{number % 2},k{number % 3},{number % 2}.0,{['1', '2', '3+', '4'][number % 4]},${number}.50,"
+        f"{number % 4 if number else 'unknown'}\n"
         for number in range(40)
     )
-    (tmp_path / "rows.csv").write_text(f"price,team,kind,truth,marked,amount\n{rows}")
+    (tmp_path / "rows.csv").write_text(f"price,team,kind,truth,marked,amount,odd\n{rows}")
     data = {"use": "csv", "args": {"path": "rows.csv", "target": target, **({"task": task[0]} if task else {})}}
     config = {"model": {"use": "mlp"}, "data": data, "loss": loss, "code_root": str(tmp_path)}
     goal = {"metric": metric, "direction": "maximize", "target": 0.9}
-    with pytest.raises(ConfigurationError, match=said) if said else nullcontext():
+    with pytest.raises(ConfigurationError) if said else nullcontext() as refused:
         require_fitting_metric(workspace, config, goal)
+    if refused is not None:
+        assert re.search(said, f"{refused.value.message} {refused.value.remedy}")
 
 
 @pytest.mark.long
