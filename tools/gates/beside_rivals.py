@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.bounds import is_smaller_better
+from trainwright.tools.gates.shown import grouped_by
 from trainwright.trainer.run.rivals import Rivals
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _compared(
     interval = rival.get("paired", {}).get("intervals", {}).get(name)
     played = record.get("episodes", {}).get(name)
     on = f"{played['count']} episodes" if played else f"{record['rows']} {split} rows"
-    over = f" over {record['groups']} groups" if record.get("groups") and not played else ""
+    over = f" over {record['groups']} {grouped_by(record)}" if record.get("groups") and not played else ""
     between = f"95 % interval{over} {interval[0]:.3g} to {interval[1]:.3g}" if interval else "too few rows to tell"
     word = WORDS[word_of(interval, is_minimized=_is_minimized(evidence, name))]
     if is_brief:

@@ -10,6 +10,7 @@ from trainwright.tools.gates.caveats import BEFORE_PLANNING, caveats
 from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.next_call import SHARES
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.shown import grouped_by
 from trainwright.tools.gates.test_set_access import project_accesses
 from trainwright.trainer.metrics.built_in import WORST
 from trainwright.trainer.prediction.assembly import use_of
@@ -55,7 +56,7 @@ def tested_words(evidence: Evidence) -> str:
     figures = {name: _figure(name, tested[name], 0 if groups else rows, intervals.get(name)) for name in first}
     if each := _by_target(metrics_of_targets(evaluated, "test"), evidence.goal_metric):
         figures[evidence.goal_metric] += f", {each}"
-    rows_told = f"{rows} rows of {groups} groups" if groups else f"{rows} rows"
+    rows_told = f"{rows} rows of {groups} {grouped_by(record)}" if groups else f"{rows} rows"
     played = record.get("episodes", {})
     own = [name for name in record.get("own", []) if name not in played]
     sides = {

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.gates.improvement import seeds_interval
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from trainwright.tools.gates.records import Records, RunRecords
 
 MOST_TIMES = 1000.0
@@ -27,11 +29,17 @@ def certified_figure(run: RunRecords | None, split: str, metric: str) -> dict[st
         return {}
     record = run.evaluation.splits.get(split, {})
     rows, groups = int(record.get("rows", 0)), record.get("groups")
-    found = {"value": value, "rows": rows, "of": f"{rows} rows" + (f" of {groups} groups" if groups else "")}
+    told = f"{rows} rows of {groups} {grouped_by(record)}" if groups else f"{rows} rows"
+    found = {"value": value, "rows": rows, "of": told}
     if (played := record.get("episodes", {}).get(metric)) is not None:
         found = {"value": value, "rows": played["count"], "of": f"{played['count']} episodes", "unit": "episodes"}
     interval = record.get("intervals", {}).get(metric)
     return found | ({"interval": [float(end) for end in interval]} if interval else {})
+
+
+def grouped_by(record: Mapping[str, Any]) -> str:
+    """Return what the rows that are drawn together are of: groups, or times; early versions knew groups alone."""
+    return str(record.get("grouped_by", "groups"))
 
 
 def over_seeds(evidence: Records, side: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from trainwright.trainer.assembly.build import build_loss, call_data, call_task
 from trainwright.trainer.assembly.metrics import build_metric
 from trainwright.trainer.assembly.target import load_built_in
 from trainwright.trainer.base import seeding
+from trainwright.trainer.clean_room.intervals import FEWEST_GROUPS
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.assemble import divide, user_parts
 from trainwright.trainer.data.splits import Splits
@@ -24,6 +25,9 @@ from trainwright.trainer.run import RunSpecification
 from trainwright.trainer.user_code.context import TASK_DATA_SEED, Context
 from trainwright.trainer.user_code.entries import is_entry
 from trainwright.trainer.user_code.guard import user_code
+
+ROWS_AT_A_TIME = 2.0
+"""Mean rows of a time, from which on a split by time is of whole times."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,8 @@ class RawSplits:
     batch_size: int | None
     """None where each item is a batch already."""
     groups: dict[str, np.ndarray[Any, np.dtype[np.int64]]] = field(default_factory=dict)
-    """Number of each sample's group by split, (samples,), where a source's rows are split by groups."""
+    """Number of each sample's group by split, (samples,), where a source's rows are split by groups, or by times."""
+    grouped_by: str = "groups"
 
 
 def build_raw_splits(specification: RunSpecification) -> RawSplits:
@@ -58,7 +63,8 @@ def raw_splits_of(config: TrainingConfig, root: Path, exemptions: Sequence[str] 
     seeding.seed_everything(config.seed)
     if config.data is not None:
         samples, groups = _of_data(config, root)
-        return RawSplits(samples, context.data_seed, config.loader.batch_size, groups)
+        grouped_by = "times" if config.data.split.by == "time" else "groups"
+        return RawSplits(samples, context.data_seed, config.loader.batch_size, groups, grouped_by)
     if config.trainer is not None:
         _, samples = handed_over(config, root)
         return RawSplits(samples, TASK_DATA_SEED, config.loader.batch_size)
@@ -83,8 +89,22 @@ def _of_data(config: TrainingConfig, root: Path) -> tuple[dict[str, Any], dict[s
     if isinstance(found, Splits):
         return found.samples, {}
     parts = divide(found.samples, section.split, found)
-    keys = found.keys.get(section.split.key or "") if section.split.by == "group" else None
+    keys = found.keys.get(section.split.key or "") if section.split.by in {"group", "time"} else None
+    if found.series is not None:
+        keys = found.series.times[found.series.window :]  # of the first row that the window from each row on forecasts
     if keys is None:
         return parts, {}
     numbers = np.unique(keys.astype(str), return_inverse=True)[1].reshape(-1)
-    return parts, {name: numbers[np.asarray(part.rows)] for name, part in parts.items() if part.rows is not None}
+    groups = {name: numbers[np.asarray(part.rows)] for name, part in parts.items() if part.rows is not None}
+    if section.split.by == "time":
+        groups = {name: times for name, times in groups.items() if _are_shared(times)}
+    return parts, groups
+
+
+def _are_shared(times: np.ndarray[Any, np.dtype[np.int64]]) -> bool:
+    """Return whether so many rows have the time of another that what each time has in store makes rows alike.
+
+    Of fewer times than intervals need the rows are drawn one by one.
+    """
+    different = len(np.unique(times))
+    return FEWEST_GROUPS <= different <= len(times) / ROWS_AT_A_TIME

@@ -65,7 +65,7 @@ def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> di
         _report_loss(compared, answer, split)
     _leave_out_what_is_not_finite(answer)
     groups = split.resampling.groups
-    of_groups = {} if groups is None else {"groups": len(np.unique(groups))}
+    of_groups = {} if groups is None else {"groups": len(np.unique(groups)), "grouped_by": split.grouped_by}
     return {"size": split.size, "rows": split.rows, **of_groups, **answer}
 
 

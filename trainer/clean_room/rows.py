@@ -76,6 +76,8 @@ class Split:
     bytes_per_target: float = 1.0
     groups: Array | None = None
     """Number of each row's group, (rows,); None: each row is one."""
+    grouped_by: str = "groups"
+    """What the groups are."""
     order: Array | None = None
     """Places of the rows among those that were kept, (rows,), where they are not in their own order."""
 
@@ -134,7 +136,8 @@ def open_split(folder: Path, record: Mapping[str, Any], split: str) -> Split:
     groups = np.asarray(read_array(folder, found["groups"])) if found.get("groups") else None
     if groups is not None and groups.shape != (rows,):
         raise RefusalError(f"The groups of the {split} split are not of {rows} rows.", RENEWED)
-    return Split(size, rows, found.get("chosen") is not None or rows < size, inputs, target, per_target, groups)
+    is_sample, grouped_by = found.get("chosen") is not None or rows < size, found.get("grouped_by", "groups")
+    return Split(size, rows, is_sample, inputs, target, per_target, groups, grouped_by)
 
 
 RENEWED = "Take the rows from a backup, or return to planning and run its smoke run again: it fixes them anew."

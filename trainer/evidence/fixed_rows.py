@@ -264,6 +264,7 @@ class _Split:
         if (groups := self.raw.groups.get(self.name)) is not None:
             np.save(self.folder / "groups.npy", (groups if chosen is None else groups[chosen]).astype("<i8"))
             values["groups"] = Array(path=self._place(self.folder / "groups.npy"), digest="", dtype="", shape=[])
+            values["grouped_by"] = self.raw.grouped_by
         if first.target is not None:
             values["target"] = arrays[-1]
         return FixedSplit(

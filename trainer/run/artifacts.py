@@ -45,6 +45,8 @@ class FixedSplit(Recorded):
     target: Array | None = None
     groups: Array | None = None
     """Number of each row's group, (rows,), where rows are split by groups: those of one are not independent."""
+    grouped_by: str = "groups"
+    """What the groups are: `times`, where a split by time has several rows at each."""
     bytes_per_target: float = 1.0
     """Mean UTF-8 bytes behind a target, of text."""
 

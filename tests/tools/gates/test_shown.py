@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from trainwright.tools.gates.exits import worded
 from trainwright.tools.gates.improvement import seeds_interval
+from trainwright.tools.gates.shown import certified_figure, interval_text
 
 pytestmark = pytest.mark.requirement("GATE-5", "PHASE-6", "PHASE-12")
 AT_LEAST = {"metric": "accuracy", "direction": "maximize", "target": 0.85}
@@ -96,3 +98,11 @@ def test_the_interval_over_seeds_is_students_and_never_narrower_than_the_metrics
     assert (round(mean, 6), round(low, 4), round(high, 4)) == (0.98, 0.9552, 1.0048)  # 4.3027 * 0.01 / sqrt(3)
     _, (low, high) = seeds_interval([0.9, 0.9, 0.9], 100)
     assert 0.005 < high - low < 0.02
+
+
+def test_rows_of_few_times_are_told_as_such() -> None:
+    record = {"rows": 230, "groups": 5, "grouped_by": "times", "intervals": {"mae": [2.9, 4.4]}}
+    run: Any = SimpleNamespace(
+        is_complete=True, certified=lambda split: {"mae": 3.6}, evaluation=SimpleNamespace(splits={"test": record})
+    )
+    assert interval_text(certified_figure(run, "test", "mae")) == "95 % interval 2.9 to 4.4 on 230 rows of 5 times"

@@ -84,7 +84,7 @@ def test_rows_of_one_group_are_drawn_together_so_intervals_are_of_the_groups(roo
     rows = room.validation()
     room.order["rows"]["record"]["splits"]["validation"]["groups"] = room.array("groups", groups)
     found = room.validation()
-    assert (rows.get("groups"), found["groups"]) == (None, 9)
+    assert (rows.get("groups"), found["groups"], found["grouped_by"]) == (None, 9, "groups")
     assert found["metrics"] == rows["metrics"]
     widths = [np.diff(one["intervals"]["accuracy"])[0] for one in (rows, found)]
     assert widths[1] > 1.5 * widths[0]
