@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,9 @@ STAGES = ("empty", "created", "smoked", "planned", "trained", "based", "diagnose
 GATES = {"planned": "planning", "based": "baseline", "tuned": "optimization", "finished": "finalization"}
 
 
+TRIES = 20
+
+
 class World:
     """One folder that is set back to any stage: the workspace, and the user's repository beside it."""
 
@@ -84,14 +88,21 @@ class World:
         shutil.copytree(self.folder, self.base / stage)
 
     def _take(self, stage: str) -> None:
-        for record in self.folder.rglob("launch.json"):  # a run that a test left would write into the next one's world
+        for _ in range(TRIES):
+            self._kill_runs()
+            with suppress(OSError):  # a run that began meanwhile has written into it
+                shutil.rmtree(self.folder)
+                break
+        shutil.copytree(self.base / stage, self.folder)
+
+    def _kill_runs(self) -> None:
+        """Kill the runs that a test left: they would write into the next one's world."""
+        for record in self.folder.rglob("launch.json"):
             launch = read_launch(record.parent)
             if launch is not None and launch.process is not None and launch.process.is_alive():
                 launch.process.kill_tree()
                 while launch.process.is_alive():
                     time.sleep(0.01)
-        shutil.rmtree(self.folder)
-        shutil.copytree(self.base / stage, self.folder)
 
     def _build(self) -> None:
         stage = STAGES[self._built]

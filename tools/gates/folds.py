@@ -37,6 +37,11 @@ def folds_advice(section: SplitSection, rows: int, groups: int | None = None) ->
     if section.folds is not None or section.by not in FOLDABLE or count >= enough:
         return ""
     left = max(round(count * section.validation), 1)
+    if section.by == "time":
+        return (
+            f"{count} {what} leave {left} for validation, of one origin alone: data.split.folds 3 validates on two "
+            "earlier ones too, one ablation each. The test rows stay, now or later."
+        )
     return (
         f"{count} {what} leave {left} for validation, which says little: data.split.folds 5 validates on all but the "
         "test's in turn, one ablation each. The test rows stay, now or later."

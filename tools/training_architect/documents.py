@@ -186,7 +186,8 @@ class Document(_Strict):
     rules: list[Rule] = Field(default_factory=list)
     alternatives: list[Alternative] = Field(default_factory=list)
     known: dict[str, KnownModel] = Field(default_factory=dict)
-    built_in: dict[str, list[str]] = Field(default_factory=dict)
+    built_in: dict[str, list[str | dict[str, dict[str, Any]]]] = Field(default_factory=dict)
+    """By task: names, or a name with its arguments."""
     beyond: list[Beyond] = Field(default_factory=list)
 
     @model_validator(mode="after")

@@ -222,7 +222,11 @@ def family_of(model: dict[str, Any], task: str) -> str:
 def proposed_models(task: str, book: Rulebook) -> list[tuple[dict[str, Any], str]]:
     """Return the models for a task that names none, the first first, each with why."""
     if task in book.built_in:
-        return [({"use": name, "args": {}}, "a built-in model for such data") for name in book.built_in[task]]
+        listed: list[dict[str, dict[str, Any]]] = [
+            {one: {}} if isinstance(one, str) else one for one in book.built_in[task]
+        ]
+        built_in = [{"use": name, "args": dict(args)} for one in listed for name, args in one.items()]
+        return [(model, "a built-in model for such data") for model in built_in]
     names = [name for name, known in book.known.items() if task in known.tasks]
     return [({"use": "transformers", "args": {"hub": name}}, "a small model that is often enough") for name in names]
 

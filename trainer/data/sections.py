@@ -22,7 +22,7 @@ BY_NAMES = "(name)"
 """Key of a given split without a column: the names of files and folders say in which split their samples are."""
 LEAVE_COPIES = ("given", "hash")
 """Ways in which each row's own column decides, so that equal rows may be in two splits, which is reported."""
-FOLDABLE = ("random", "group", "scaffold", "hash")
+FOLDABLE = ("random", "group", "scaffold", "hash", "time")
 Column = Annotated[str, Field(min_length=1)]
 
 
@@ -124,8 +124,7 @@ class SplitSection(Section):
     def _folds_that_exist(self) -> Self:
         if self.folds is not None and self.by not in FOLDABLE:
             raise ImpossibleError(
-                f"split.folds goes with by {', '.join(FOLDABLE)}, not {self.by}: "
-                + ("a model must not learn from after what it predicts" if self.by == "time" else "the file decides"),
+                f"split.folds goes with by {', '.join(FOLDABLE)}, not {self.by}: the file decides",
                 {"data.split.folds": None, "data.split.fold": 0},
             )
         if self.fold and self.fold >= (self.folds or 1):

@@ -18,6 +18,7 @@ from trainwright.trainer.base.section import Probability, Section, Width
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from trainwright.trainer.data.series import Series
     from trainwright.trainer.data.splits import Splits
     from trainwright.trainer.losses.loss import Loss
 
@@ -173,6 +174,8 @@ class DLinearArgs(ModelSection):
 
     moving_average: Annotated[int, Field(ge=1, le=10_001)] = 25
     """Rows over which the trend is averaged; an odd number."""
+    from_last: bool = False
+    """Whether what is forecast is added to the targets' last row."""
 
     @model_validator(mode="after")
     def _average_with_a_middle(self) -> Self:
@@ -188,10 +191,30 @@ class DLinearArgs(ModelSection):
                 remedy="Give data.args.series with a window and a horizon (configs/tables.md), or use model mlp.",
             )
 
+    def build(self, around: Surroundings, **changed: Any) -> nn.Module:
+        """Return the model. Raises ConfigurationError where it goes on from a past that it does not see."""
+        options = {**self.model_dump(), **changed}
+        last = {"last": _places_of_targets(around.splits.series)} if options.pop("from_last") else {}
+        return self._made(around.shape, around.outputs, **options, **last)
+
     def _network(self) -> Callable[..., nn.Module]:
         from trainwright.trainer.models.dlinear import DLinear
 
         return DLinear
+
+
+def _places_of_targets(series: Series | None) -> list[int]:
+    """Return the column of each target's own past among a window's columns. Raises ConfigurationError for none."""
+    columns = [] if series is None else [*series.inputs.T]
+    targets = [] if series is None else [*series.targets.T]
+    found = [[place for place, one in enumerate(columns) if one.equal(target)] for target in targets]
+    if not found or not all(found):
+        raise ConfigurationError(
+            "dlinear's `from_last` adds to the target's last row, which the windows do not hold.",
+            remedy="Name the target in data.args.features too, or leave from_last out.",
+            document="configs/tables.md",
+        )
+    return [places[0] for places in found]
 
 
 class CnnArgs(ModelSection):

@@ -407,7 +407,9 @@ def test_a_baseline_exports_windows_and_says_what_naive_forecasts_score(
 def test_rows_of_one_time_are_drawn_together_for_intervals(
     tmp_path: Path, series: dict[str, Any] | None, plants: int, *, times: bool
 ) -> None:
-    rows = "".join(f"p{plant},{2000 + year},{1.5 * year + plant + year % 7}\n" for plant in range(plants) for year in range(60))
+    rows = "".join(
+        f"p{plant},{2000 + year},{1.5 * year + plant + year % 7}\n" for plant in range(plants) for year in range(60)
+    )
     (tmp_path / "load.csv").write_text("plant,year,load\n" + rows)
     args: dict[str, Any] = {"path": "load.csv", "target": "load", "task": "regression"}
     args |= {"series": {"window": 4, "horizon": 1, **series}} if series else {}

@@ -1,4 +1,8 @@
-"""Split by time: train is before validation, and validation before test; equal times are never divided."""
+"""Split by time: train is before validation, and validation before test; equal times are never divided.
+
+Folds are earlier origins: each validates on as many times, further back, and trains on those before alone, as in
+Hyndman & Athanasopoulos, Forecasting: Principles and Practice (time series cross-validation).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,17 @@ import numpy as np
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sections import SplitSection
-from trainwright.trainer.data.split_methods.rows import MOST_NAMED, Array, Codes, Rows, key_of, shares_of
+from trainwright.trainer.data.split_methods.rows import (
+    MOST_NAMED,
+    NOWHERE,
+    TEST,
+    VALIDATION,
+    Array,
+    Codes,
+    Rows,
+    key_of,
+    shares_of,
+)
 from trainwright.trainer.data.table import transform
 from trainwright.trainer.data.table.infer import infer
 
@@ -22,6 +36,12 @@ def by_time(rows: Rows, section: SplitSection) -> Codes:
     Raises:
         DataError: an empty cell, one that is neither a number nor a date, or too few different times.
     """
+    times, splits = _latest(rows, section)
+    return splits if section.folds is None else _from_earlier(times, splits, section)
+
+
+def _latest(rows: Rows, section: SplitSection) -> tuple[Array, Codes]:
+    """Return the time and the split of each row, (rows,), without folds, or in the first of them."""
     key = key_of(rows, section)
     times = instants(key, str(section.key))
     if not isinstance(rows.units, int):
@@ -29,7 +49,7 @@ def by_time(rows: Rows, section: SplitSection) -> Codes:
         np.minimum.at(earliest, rows.units, times)
         times = earliest[rows.units]
     if section.borders is not None:
-        return _between(times, key, section)
+        return times, _between(times, key, section)
     different, counts = np.unique(times, return_counts=True)
     shares = shares_of(section)
     parts = [part for part, share in enumerate(shares) if share > 0]
@@ -40,7 +60,36 @@ def by_time(rows: Rows, section: SplitSection) -> Codes:
             details={"column": section.key, "times": len(different)},
         )
     cuts = _cuts(counts, [sum(shares[: part + 1]) for part in parts[:-1]])
-    return np.array(parts, dtype=np.int8)[np.searchsorted(different[cuts], times, side="right")]
+    return times, np.array(parts, dtype=np.int8)[np.searchsorted(different[cuts], times, side="right")]
+
+
+def _from_earlier(times: Array, splits: Codes, section: SplitSection) -> Codes:
+    """Return the splits of a fold, (rows,): what lies between its validation and the test is in none.
+
+    Raises:
+        DataError: there are too few times before for all folds.
+    """
+    different = np.unique(times)
+    tested, validated = times[splits == TEST], times[splits == VALIDATION]
+    end = np.searchsorted(different, tested.min()) if len(tested) else len(different)
+    length = int(end - np.searchsorted(different, validated.min())) if len(validated) else 0
+    folds = section.folds or 1
+    if not length or end - folds * length < 1:
+        most = int(end - 1) // length if length else 0
+        raise DataError(
+            f"{folds} folds of {length} times each leave nothing to train the earliest on: {end} times lie before the "
+            "test.",
+            remedy=f"Set data.split.folds to {most}, or a smaller data.split.validation."
+            if most > 1
+            else "Set data.split.folds null, or give more times.",
+            details={"times": int(end), "length": length},
+        )
+    stop = end - section.fold * length
+    found = np.searchsorted(different[[stop - length]], times, side="right").astype(np.int8)
+    if stop < len(different):
+        found[times >= different[stop]] = NOWHERE
+    found[splits == TEST] = TEST
+    return found
 
 
 def _between(times: Array, key: Array, section: SplitSection) -> Codes:

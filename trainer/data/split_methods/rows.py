@@ -21,6 +21,8 @@ Codes = np.ndarray[Any, np.dtype[np.int8]]
 """0 (train), 1 (validation) or 2 (test); or the number of a fold."""
 NAMES = ("train", "validation", "test")
 TRAIN, VALIDATION, TEST = 0, 1, 2
+NOWHERE = -1
+"""Of a row that is in no split: later than what an earlier fold validates on."""
 MOST_NAMED = 5
 WHOLE = re.compile(r"^([+-]?\d+)\.0+$")
 """A whole number that is written with decimals, as some writers do where a cell of the column is empty."""
