@@ -194,8 +194,11 @@ class DLinearArgs(ModelSection):
     def build(self, around: Surroundings, **changed: Any) -> nn.Module:
         """Return the model. Raises ConfigurationError where it goes on from a past that it does not see."""
         options = {**self.model_dump(), **changed}
-        last = {"last": _places_of_targets(around.splits.series)} if options.pop("from_last") else {}
-        return self._made(around.shape, around.outputs, **options, **last)
+        series = around.splits.series
+        if options.pop("from_last"):
+            known = range(series.targets.shape[1]) if around.imagined and series else None  # contents are not there
+            options["last"] = list(known or _places_of_targets(series))
+        return self._made(around.shape, around.outputs, **options)
 
     def _network(self) -> Callable[..., nn.Module]:
         from trainwright.trainer.models.dlinear import DLinear
