@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 WEIGHTS = frozenset({".bin", ".ckpt", ".gguf", ".h5", ".npz", ".onnx", ".pt", ".pth", ".safetensors"})
 """Endings of files that hold weights."""
+BEYOND_SHARE = 0.05
+"""Of the held-out rows, from which on it is told that they lie beyond what training met."""
 BEFORE_PLANNING = "How the rows were chosen and the columns made before planning is not known here."
 MOST_FILES = 3
 
@@ -113,8 +115,19 @@ def _leaks_left(evidence: Evidence) -> str:
     return f"Planning found {left[0].place}, and it was left: {left[0].text.rstrip('.')}.{more}"
 
 
+def _beyond_training(evidence: Evidence) -> str:
+    """Many held-out rows hold what training never met, as later years do: a model says little of what is so."""
+    exported = evidence.export.exported if evidence.export is not None else None
+    skew = exported.skew if exported is not None else None
+    if skew is None or not skew.beyond or max(skew.beyond.values()) < BEYOND_SHARE * skew.rows_compared:
+        return ""
+    columns = _named([f"{name} in {count}" for name, count in skew.beyond.items()])
+    return f"Of {skew.rows_compared} held-out rows some lie beyond what training met: {columns}; so may those to come."
+
+
 RULES: tuple[Callable[[Evidence], str], ...] = (
-    _scores_the_same, _leaks_left, _read_the_rows, _could_hold_rows, _left_out, _seed_chosen, _began_from,
+    _scores_the_same, _leaks_left, _read_the_rows, _could_hold_rows, _left_out, _beyond_training, _seed_chosen,
+    _began_from,
 )  # fmt: skip
 
 

@@ -70,6 +70,8 @@ class Skew(Recorded):
     max_abs_difference: float = 0.0
     tolerance: float = 0.0
     passed: bool = False
+    beyond: dict[str, int] = {}
+    """Of the columns in which compared rows hold what training never met: how many do."""
 
 
 class Loaded(Recorded):

@@ -14,6 +14,7 @@ from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.run.artifacts import Array, FixedRows, FixedSplit
 from trainwright.trainer.run.evidence import Resolved
 from trainwright.trainer.run.looked_at import LookedAt, Opened, OpenedFile, SplitLook
+from trainwright.trainer.run.results import Export, Skew
 from trainwright.trainer.run.split_rows import RowsMoved
 from trainwright.trainer.run.validation import Report, Validation, Verdict
 
@@ -34,6 +35,7 @@ def project(
     untrained: int = 0,
     leak: str = "",
     classes: dict[str, int] | None = None,
+    beyond: dict[str, int] | None = None,
 ) -> Any:
     """Return evidence of an exported project whose goal is an accuracy."""
     leaks = [Verdict(family="leaks", name=leak, severity="warning", passed=False, text="Rows come in clumps.")]
@@ -48,6 +50,7 @@ def project(
     export = SimpleNamespace(
         is_complete=True, certified=lambda split="validation": certified[split], part=lambda _: files,
         evaluation=SimpleNamespace(splits={"test": {"intervals": {"accuracy": list(interval)}}}),
+        exported=Export(skew=Skew(rows_compared=200, beyond=beyond or {})),
     )  # fmt: skip
     return SimpleNamespace(
         export=export, baseline=None,
@@ -62,7 +65,7 @@ def project(
 
 
 def test_a_plain_result_leaves_open_what_came_before_planning_alone() -> None:
-    assert caveats(project(untrained=399)) == [BEFORE_PLANNING]  # the test rows have 400 numbers
+    assert caveats(project(untrained=399, beyond={"temp": 9})) == [BEFORE_PLANNING]  # the test rows have 400 numbers
     assert caveats(SimpleNamespace(export=None)) == []
 
 
@@ -71,6 +74,7 @@ def test_a_plain_result_leaves_open_what_came_before_planning_alone() -> None:
     [
         ({"constant": 0.86}, "Not shown to be better on the test rows than the same answer for every row 0.86."),
         ({"skipped": 12}, "12 rows without a target"),
+        ({"beyond": {"year": 60, "temp": 12}}, "some lie beyond what training met: year in 60, temp in 12; so may"),
         ({"seed": 1337}, "divided by seed 1337, which was chosen"),
         ({"sources": ("rows.csv",)}, "code itself read rows.csv, which holds the validation and test rows"),
         ({"untrained": 400}, "carries 400 numbers that training did not change: whether they are of rows"),

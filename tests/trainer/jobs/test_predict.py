@@ -25,7 +25,7 @@ from trainwright.trainer.data.table.schema import Column, TableSchema
 from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.jobs.export.own_functions import ship_function
 from trainwright.trainer.jobs.export.predict import _add_ranges, predict_text, use_lines
-from trainwright.trainer.jobs.export.proof import answered, wrong_answer
+from trainwright.trainer.jobs.export.proof import answered, beyond_training, wrong_answer
 from trainwright.trainer.jobs.export.raw_inputs import raw_inputs_of
 from trainwright.trainer.prediction.assembly import ANSWERS, INPUTS, assembled
 from trainwright.trainer.prediction.prompts import write_on
@@ -341,6 +341,12 @@ def test_examples_are_medians_which_are_values_that_occur() -> None:
     ]
     schema = {"kind": "table", "columns": columns}
     assert use_lines(schema) == ['python predict.py --json \'{"class": 3.0, "fare": 8.05}\'']
+
+
+def test_values_that_training_never_met_are_counted_by_column(table: Path, tmp_path: Path) -> None:
+    odd = {**ROW, "age": 99, "plan": "gold"}
+    told = answered(table, [json.dumps(odd)], tmp_path)
+    assert beyond_training([*told.notes, [], *told.notes]) == {"age": 2, "plan": 2}
 
 
 def test_the_proof_sees_other_answers_and_a_script_that_fails(table: Path, tmp_path: Path) -> None:

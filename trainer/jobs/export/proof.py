@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,8 @@ from trainwright.trainer.run.results import Skew
 
 CLOSE = 1e-3
 """By which probabilities may differ, and a second class may follow the first, beside the tolerance of the outputs."""
+NEVER_MET = "the training data"
+"""In each note of predict.py on a category, or a number, that is not among what training read."""
 STARTER = "import runpy, sys; sys.argv.pop(0); runpy.run_path(sys.argv[0], run_name='__main__')"
 
 
@@ -38,6 +41,7 @@ class Told(NamedTuple):
 
     outputs: Tensor
     answers: list[dict[str, Any]]
+    notes: list[list[str]]
 
 
 def prove(session: Session, folder: Path, served: Served, schema: Schema) -> Skew | None:
@@ -67,6 +71,7 @@ def prove(session: Session, folder: Path, served: Served, schema: Schema) -> Ske
         max_abs_difference=found.difference,
         tolerance=tolerance,
         passed=True,
+        beyond=beyond_training(told.notes),
     )
 
 
@@ -77,7 +82,15 @@ def answered(folder: Path, arguments: Sequence[str], place: Path) -> Told:
         STARTER, [str(folder / PREDICT), "--json", "--outputs", str(outputs), *arguments], place,
         failed=f"{PREDICT} does not answer raw inputs that training read",
     )  # fmt: skip
-    return Told(torch.from_numpy(np.load(outputs)), [json.loads(line)["answer"] for line in printed.splitlines()])
+    lines = [json.loads(line) for line in printed.splitlines()]
+    notes = [line.get("notes", []) for line in lines]
+    return Told(torch.from_numpy(np.load(outputs)), [line["answer"] for line in lines], notes)
+
+
+def beyond_training(notes: Sequence[Sequence[str]]) -> dict[str, int]:
+    """Return by column how many rows' notes say that training never met its value, the most frequent first."""
+    found = Counter(name for row in notes for name in {note.partition(":")[0] for note in row if NEVER_MET in note})
+    return dict(found.most_common())
 
 
 def wrong_answer(meaning: Mapping[str, Any], wanted: Tensor, answers: Sequence[Mapping[str, Any]]) -> str:
