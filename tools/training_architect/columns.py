@@ -362,6 +362,7 @@ def require_columns(request: PlanRequest, data: dict[str, Any]) -> None:
     args, split = given.get("args") or {}, given.get("split") or {}
     named = [("args.target", name) for name in targets_of(args)] + [("args.text", args.get("text"))]
     named += [(f"split.{key}", split.get(key)) for key in COLUMN_OF.values()]
+    named += [("args.series.group", (args.get("series") or {}).get("group"))]
     header = data.get("header") or [name for _, name in named if name]
     for key, name in named:
         if not name or name in header:
