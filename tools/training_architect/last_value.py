@@ -67,7 +67,9 @@ def _errors(data: dict[str, Any], reading: Reading) -> dict[str, float]:
     horizon = series.get("horizon")
     if not each or not all(each) or not isinstance(horizon, int) or series.get("group") != found.get("group"):
         return {}
-    known = [{name: one[horizon - 1] for name, one in errors.items() if horizon <= len(one)} for errors in each if errors]
+    known = [
+        {name: one[horizon - 1] for name, one in errors.items() if horizon <= len(one)} for errors in each if errors
+    ]
     shared = [name for name in known[0] if all(name in one for one in known)]
     return {name: sum(one[name] for one in known) / len(known) for name in shared}
 

@@ -98,9 +98,7 @@ def _horizon(intent: str) -> tuple[int, str] | None:
     return (int(found[0]["count"] or 1), found[0]["unit"].lower()) if found else None
 
 
-def _time_column(
-    request: PlanRequest, data: dict[str, Any], targets: list[str]
-) -> tuple[str | None, dict[str, Any]]:  # fmt: skip
+def _time_column(request: PlanRequest, data: dict[str, Any], targets: list[str]) -> tuple[str | None, dict[str, Any]]:
     """Return the column of times that the call names, or the only one with even steps, and what is known of it."""
     times: dict[str, dict[str, Any]] = data.get("times") or {}
     named = ((request.data or {}).get("split") or {}).get("time")
@@ -114,14 +112,10 @@ def _of_times(data: dict[str, Any], given: dict[str, Any], reading: Reading) -> 
     """Ask for the column of times; and where each column of them has several rows a time, whose series a row is of."""
     times = {name: one for name, one in (data.get("times") or {}).items() if name not in reading.targets}
     asked = [Question("Which column holds the times, one step a row?", "time_column", list(times))]
-    if times and "group" not in given:
-        possible = dict.fromkeys(one for found in times.values() for one in _possible(found, reading))
-        asked.append(
-            Question(
-                f"Several rows share a time ({', '.join(map(repr, times))}): which column says whose series a row "
-                "belongs to?", "series_group", list(possible)[:MOST_NAMED],
-            )  # fmt: skip
-        )
+    possible = list(dict.fromkeys(name for one in times.values() for name in _possible(one, reading)))
+    if possible and "group" not in given:
+        which = f"Several rows share a time ({', '.join(map(repr, times))}): which column says whose series each is of?"
+        asked.append(Question(which, "series_group", possible[:MOST_NAMED]))
     return asked
 
 
@@ -133,7 +127,7 @@ def _possible(found: dict[str, Any], reading: Reading) -> list[str]:
 
 def _group(
     time: str, found: dict[str, Any], data: dict[str, Any], given: dict[str, Any], reading: Reading
-) -> dict[str, str]:  # fmt: skip
+) -> dict[str, str]:
     """Return the column that says whose series a row is of; ask where several rows share a time and none is certain.
 
     Raises ConfigurationError: no column parts the rows so that each series has one row a time.

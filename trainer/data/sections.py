@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -123,10 +124,18 @@ class SplitSection(Section):
     @model_validator(mode="after")
     def _folds_that_exist(self) -> Self:
         if self.folds is not None and self.by not in FOLDABLE:
+            goes = f"split.folds goes with by {', '.join(FOLDABLE)}, not {self.by}: "
+            if self.by == "time":
+                raise ImpossibleError(
+                    f"{goes}a model must not learn from after what it predicts. In place of folds move the borders: one "
+                    "begin of validation after another",
+                    {"data.split.folds": None, "data.split.borders": self._earlier_borders()}
+                    | ({"data.split.fold": 0} if self.fold else {}),
+                )
             raise ImpossibleError(
-                f"split.folds goes with by {', '.join(FOLDABLE)}, not {self.by}: "
-                + ("a model must not learn from after what it predicts" if self.by == "time" else "the file decides"),
+                f"{goes}the file decides",
                 {"data.split.folds": None, "data.split.fold": 0},
+                {"data.split.by": "random", "data.split.column": None},
             )
         if self.fold and self.fold >= (self.folds or 1):
             raise ImpossibleError(
@@ -135,6 +144,17 @@ class SplitSection(Section):
                 {"data.split.folds": self.fold + 1},
             )
         return self
+
+    def _earlier_borders(self) -> list[Any]:
+        """Return borders by which validation ends where it begins now; words to fill in where none are set."""
+        first, second = self.borders or ("FIRST TIME OF VALIDATION", "FIRST TIME OF TEST")
+        if isinstance(first, float) and isinstance(second, float):
+            return [2 * first - second, first]
+        try:
+            begins, ends = datetime.fromisoformat(str(first)), datetime.fromisoformat(str(second))
+            return [(begins - (ends - begins)).isoformat()[: len(str(first))], first]
+        except (ValueError, TypeError):  # in another form, or of two time zones
+            return [first, second] if self.borders is None else ["AN EARLIER TIME", first]
 
     def _smaller(self) -> tuple[dict[str, float], ...]:
         """Ways to leave a part to train on: the other share smaller, or both in their proportion."""
