@@ -18,14 +18,14 @@ BETTER += r"|(?:besser|kleiner|genauer) als|schlag\w*|schläg\w*|übertr[ei]ff\w
 FILLED = r"(?:[^\W\d_]+\s+){0,3}?"
 UNIT = r"(?:hour|day|week|month|quarter|year|period|step|row|stunde|tage?|woche|monat|quartal|jahr|periode|schritt)e?s?"
 VALUE = r"(?:value|figure|number|one|observation|level|wert|zahl|beobachtung|stand)(?:e?[sn])?"
-LAST = r"(?:last|latest|this|previous|current|today|letzte[nrms]?|diese[nrms]?|vorige[nrms]?|heutige[nrms]?|vorherige[nrms]?)"
-BEAT = any_of(
-    rf"{BETTER}\s+{FILLED}(?:"
-    rf"(?:repeat|carry|copy|reus|keep|wiederhol|fortschreib|fortzuschreib)\w*"
+LAST = r"(?:last|latest|this|previous|current|today|(?:letzte|diese|vorige|heutige|vorherige)[nrms]?)"
+NAIVE = (
+    r"(?:(?:repeat|carry|copy|reus|keep|wiederhol|fortschreib|fortzuschreib)\w*"
     rf"|{LAST}(?:['\u2019]s)?\s+(?:known\s+)?(?:{UNIT}(?:['\u2019]s?)?\s+)?{VALUE}|{VALUE}\s+(?:von\s+|of\s+)?{LAST}\s+{UNIT}"
     r"|naive?[nrms]?(?:\s+(?:forecast|prediction|model|method|baseline|prognose|vorhersage|modell|verfahren)\w*)?"
     r"|persisten[cz]\w*)"
 )
+BEAT = any_of(rf"{BETTER}\s+{FILLED}{NAIVE}|{NAIVE}\s+{FILLED}(?:schlagen|übertreffen|geschlagen|übertroffen)")
 """A model that is worth nothing unless it beats the last value: `better than just repeating this year's value`."""
 
 
@@ -42,17 +42,16 @@ def beside_last_value(intent: str, goal: GoalReading, data: dict[str, Any], read
     if goal.target is not None and goal.target >= errors.get(metric, math.inf):
         return replace(goal, assumed=[*goal.assumed, f"a target of {goal.target:g} asks little: {told}"])
     asked = [one for one in goal.questions if one.asks.startswith(TARGET)]
-    if not asked:
-        return goal
     others = [one for one in goal.questions if one not in asked]
-    if errors.get(metric) and BEAT.search(intent):
-        target = _two_digits_down(errors[metric])
-        why = (
-            f"target {target:g} ({metric}), rounded down: the sentence wants it better than the last value, and {told}. "
-            "It also stands beside the figures of every report, as a rival"
-        )
-        return replace(goal, metric=metric, target=target, questions=others, assumed=[*goal.assumed, why])
-    return replace(goal, questions=[*others, *(_with(one, told) for one in asked)])
+    if not asked or not errors.get(metric) or not BEAT.search(intent):
+        return replace(goal, questions=[*others, *(_with(one, told) for one in asked)])
+    target = _two_digits_down(errors[metric])
+    why = (
+        f"target {target:g}: the sentence wants it better than the last value, which is off by {errors[metric]:.3g} "
+        f"({metric}) on all rows, {_ahead(reading)}; rounded down to two digits. The last value also stands beside the "
+        "figures of every report, as a rival"
+    )
+    return replace(goal, metric=metric, target=target, questions=others, assumed=[*goal.assumed, why])
 
 
 def _with(question: Question, told: str) -> Question:

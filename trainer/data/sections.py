@@ -127,8 +127,8 @@ class SplitSection(Section):
             goes = f"split.folds goes with by {', '.join(FOLDABLE)}, not {self.by}: "
             if self.by == "time":
                 raise ImpossibleError(
-                    f"{goes}a model must not learn from after what it predicts. In place of folds move the borders: one "
-                    "begin of validation after another",
+                    f"{goes}a model must not learn from after what it predicts. In place of folds move the "
+                    "borders: one begin of validation after another",
                     {"data.split.folds": None, "data.split.borders": self._earlier_borders()}
                     | ({"data.split.fold": 0} if self.fold else {}),
                 )

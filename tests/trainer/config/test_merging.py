@@ -73,3 +73,27 @@ def test_of_two_ways_to_fix_a_clash_the_one_that_keeps_what_was_asked_for_is_nam
         with pytest.raises(ConfigurationError) as caught:
             merge_changes(changes, base, argument="changes")
         assert changes.items() <= caught.value.details["amend"]["changes"].items()
+
+
+@pytest.mark.requirement("CONF-1")
+@pytest.mark.parametrize(
+    ("split", "changes", "remedy"),
+    [
+        ({"by": "time", "time": "year", "borders": [83, 88]}, {}, {"data.split.borders": [78.0, 83.0]}),
+        ({"by": "time", "time": "year", "borders": [83, 88]}, {"data.split.fold": 2},
+         {"data.split.borders": [78.0, 83.0], "data.split.fold": 0}),
+        ({"by": "time", "time": "day", "borders": ["2017-06-26", "2017-10-25"]}, {},
+         {"data.split.borders": ["2017-02-25", "2017-06-26"]}),
+        ({"by": "time", "time": "day", "borders": ["26.6.2017", "25.10.2017"]}, {},
+         {"data.split.borders": ["AN EARLIER TIME", "26.6.2017"]}),
+        ({"by": "time", "time": "day"}, {}, {"data.split.borders": ["FIRST TIME OF VALIDATION", "FIRST TIME OF TEST"]}),
+        ({"by": "given", "column": "part"}, {},
+         {"data.split.folds": 5, "data.split.by": "random", "data.split.column": None}),
+    ],
+)  # fmt: skip
+def test_folds_that_cannot_be_are_refused_with_a_change_that_leads_on(split, changes, remedy) -> None:
+    base = {**VALUES, "data": {"use": "csv", "args": {"path": "t.csv", "target": "y"}, "split": split}}
+    with pytest.raises(ConfigurationError) as caught:
+        merge_changes({"data.split.folds": 5} | changes, base, argument="changes")
+    assert caught.value.details["amend"]["changes"] == remedy
+    merge_changes(remedy, base, argument="changes")
