@@ -133,16 +133,17 @@ def _group(
     Raises ConfigurationError: no column parts the rows so that each series has one row a time.
     """
     steps, rows = found.get("steps"), data.get("rows") or 0
-    if "group" in given or not steps or steps >= rows:
-        return {}
     possible = _possible(found, reading)
-    certain = [name for name in found.get("groups") or [] if name in possible]
+    if not steps or steps >= rows or given.get("group") in possible:
+        return {}
+    certain = [] if "group" in given else [name for name in found.get("groups") or [] if name in possible]
     if certain:
         reading.assumed.append(
             f"each {certain[0]!r} is a series of its own, with one row at each {time!r} (data.args.series.group)"
         )
         return {"group": certain[0]}
     shared = f"{rows} rows have {steps} different times in {time!r}"
+    shared += f", and some of one {given['group']!r} share theirs" if given.get("group") else ""
     if not possible:
         raise ConfigurationError(
             f"{shared}, and no column says whose series each belongs to: none has each value once a time.",

@@ -55,7 +55,7 @@ def times_of(
     time, group = (named.get("split") or {}).get("time"), (args.get("series") or {}).get("group")
     found: dict[str, dict[str, Any]] = {}
     for name, step in _steps(frame, time).items():
-        whose = [one for one in columns if one["name"] != name and _may_say_whose(one)]
+        whose = [one for one in columns if one["name"] != name and (_may_say_whose(one) or one["name"] == group)]
         steps, groups, possible = _groups(frame, name, rows, [one["name"] for one in whose])
         if steps < (LEAST_OF_SEVERAL if groups else LEAST_TIMES) and name != time:
             continue
@@ -69,7 +69,10 @@ def times_of(
 
 
 def _steps(frame: pl.LazyFrame, time: str | None) -> dict[str, float | None]:
-    """Return the columns of even times, those of dates first, with a step's seconds; None where nothing tells them."""
+    """Return the column that is named, and those of even times, with a step's seconds; None where nothing tells them.
+
+    Those of dates come before those of numbers.
+    """
     dates: dict[str, float | None] = {}
     numbers: dict[str, float | None] = {}
     head = frame.head(MOST_TIMES).collect(engine="streaming")
@@ -81,7 +84,8 @@ def _steps(frame: pl.LazyFrame, time: str | None) -> dict[str, float | None]:
                 dates[values.name] = float(steps[counts.argmax()])
         elif values.dtype.is_numeric() and (values.name == time or NAMED.fullmatch(values.name) or _are_years(values)):
             numbers |= _numbered(frame.select(pl.col(values.name).unique()).collect(engine="streaming").to_series())
-    return dates | numbers
+    alone: dict[str, float | None] = {} if time not in head.columns else {str(time): None}
+    return alone | dates | numbers
 
 
 def seconds_of(values: pl.Series) -> Array | None:

@@ -104,6 +104,24 @@ def test_whose_series_a_row_is_of_is_asked_where_it_is_not_certain_and_its_answe
     assert (settled.questions, settled.series) == ([], {"window": 2, "horizon": 1, "group": "shop"})
 
 
+def test_a_group_that_does_not_part_the_rows_is_asked_for_again():
+    found = sparse(0)
+    found["data"]["header"] = ["year", "shop", "sold", "region"]
+    request, _ = asked("forecast what is sold in the next year, MAE of 2", "cigar.csv", task=SERIES)
+    request = request.with_answers({"target_column": "sold", "time_column": "year", "series_group": "region"})
+    (question,) = read_task(request, found).questions
+    assert (question.argument, question.choices) == ("series_group", ["shop"])
+    assert "and some of one 'region' share theirs" in question.asks
+
+
+def test_a_column_that_is_named_as_times_is_looked_at_though_its_steps_are_uneven():
+    frame = pl.LazyFrame({"at": [1.0, 1.0, 2.5, 2.5, 7.0, 7.0], "who": ["a", "b"] * 3})
+    columns = [{"name": "at", "kind": "number"}, {"name": "who", "kind": "category"}]
+    found = times_of(frame, 6, columns, {"split": {"by": "time", "time": "at"}})
+    assert (found["at"]["steps"], found["at"]["groups"], found["at"]["step_seconds"]) == (3, ["who"], None)
+    assert times_of(frame, 6, columns, {}) == {}
+
+
 def test_times_that_no_column_parts_are_refused_before_a_plan():
     data = {"use": "csv", "args": {"path": "houses.csv"}, "split": {"by": "time", "time": "year"}}
     found = {"data": table("houses.csv") | {"times": {"year": {"steps": 20, "groups": [], "possible": []}}}}
