@@ -32,6 +32,7 @@ class PlanAnswers(BaseModel):
     text_column: str = ""
     time_column: str = ""
     group_column: str = ""
+    series_group: str = ""
     horizon: int | None = None
     task: str = ""
     metric: str = ""

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_architect.goals import Question, kind_of_sentence
-from trainwright.tools.training_architect.series import SECONDS
+from trainwright.tools.training_architect.series import HORIZON, SECONDS
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.goal_words import any_of
 from trainwright.trainer.data.sections import COLUMN_OF, targets_of
@@ -158,7 +158,7 @@ def _told(request: PlanRequest, columns: dict[str, Any], text: str | None) -> To
 
     A column that is only mentioned must fit the metric, and no other may look like what is predicted.
     """
-    intent, loose = _without_inputs(_without_owners(request.intent, columns), columns)
+    intent, loose = _without_inputs(_without_owners(_without_horizon(request.intent, columns), columns), columns)
     able, fitting = _able(columns, text), _able(columns, text, kind_of_sentence(request))
     labels, listed = _labels(fitting, columns), _listed(intent, able)
     marked = [name for name in able if re.search(rf"[(`'\"]{re.escape(name)}[)`'\"]", intent, re.IGNORECASE)]
@@ -221,6 +221,18 @@ def _without_owners(intent: str, columns: dict[str, Any]) -> str:
         names = columns[owner]["kind"] != "number" or IDENTIFIER.search(owner) or WHEN.fullmatch(owner)
         if link and (link["of"] or (names and not _measures(owned))):
             intent = intent[:start] + " " * (stop - start) + intent[stop:]
+    return intent
+
+
+def _without_horizon(intent: str, columns: dict[str, Any]) -> str:
+    """Return a sentence of the same length without the unit of how far it looks ahead, where a column is named so."""
+    if not any(map(WHEN.fullmatch, columns)):
+        return intent
+    spans = [one.span("unit") for pattern in HORIZON for one in re.finditer(pattern, intent, re.IGNORECASE)]
+    for start, stop in spans:
+        intent = (
+            intent[:start] + " " * (stop - start) + intent[stop:] if WHEN.fullmatch(intent, start, stop) else intent
+        )
     return intent
 
 
@@ -362,6 +374,7 @@ def require_columns(request: PlanRequest, data: dict[str, Any]) -> None:
     args, split = given.get("args") or {}, given.get("split") or {}
     named = [("args.target", name) for name in targets_of(args)] + [("args.text", args.get("text"))]
     named += [(f"split.{key}", split.get(key)) for key in COLUMN_OF.values()]
+    named += [("args.series.group", (args.get("series") or {}).get("group"))]
     header = data.get("header") or [name for _, name in named if name]
     for key, name in named:
         if not name or name in header:

@@ -38,7 +38,7 @@ MACHINE_SECONDS = 600.0
 MOST_STAMPED = 10_000
 LOG = "worker.log"
 REPORT = "report.json"
-INSPECTION = 8
+INSPECTION = 9
 """Of what is inspected and how: answers of another number are not taken."""
 
 

@@ -12,7 +12,7 @@ from trainwright.trainer.base.errors import ConfigurationError, near
 from trainwright.trainer.base.fetched import is_remote
 from trainwright.trainer.catalog.names import BUILT_IN, from_library
 
-OF_DATA = ("text_column", "target_column", "time_column", "group_column", "horizon")
+OF_DATA = ("text_column", "target_column", "time_column", "group_column", "series_group", "horizon")
 """Answers that stand in the data of a configuration."""
 NO_GROUP = "none"
 """Answer to which column groups the rows, where none does."""
@@ -99,8 +99,8 @@ def placed(data: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
     if name == "group_column":
         return {**data, "split": _split({**(data.get("split") or {}), "by": "group", "group": value})}
     args = dict(data.get("args") or {})
-    if name == "horizon":
-        args["series"] = {**(args.get("series") or {}), "horizon": value}
+    if name in {"horizon", "series_group"}:
+        args["series"] = {**(args.get("series") or {}), name.removeprefix("series_"): value}
     else:
         args[name.removesuffix("_column")] = value
     return {**data, "args": args}

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_architect.goals import Question, kind_of_sentence
+from trainwright.trainer.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.reading import Reading
@@ -18,7 +19,7 @@ SECONDS = {
     "quarter": 91.3125 * DAY, "year": 365.25 * DAY, "sekunde": 1.0, "stunde": 3600.0, "tag": DAY, "woche": 7 * DAY,
     "monat": 30.4375 * DAY, "quartal": 91.3125 * DAY, "jahr": 365.25 * DAY,
 }  # fmt: skip
-UNIT = rf"(?P<unit>{'|'.join(SECONDS)}|steps?|rows?|values?|schritte?|zeilen|werte)(?:e?[sn]|e)?"
+UNIT = rf"(?P<unit>{'|'.join(SECONDS)}|steps?|rows?|values?|periods?|schritte?|zeilen|werte|perioden?)(?:e?[sn]|e)?"
 HORIZON = (
     rf"\b(?:next|following|coming|nächsten?|kommenden?|folgenden?)\s+(?:(?P<count>\d+)\s+)?{UNIT}\b",
     rf"\b(?P<count>\d+)[- ]{UNIT}[- ](?:ahead|in advance|from now|into the future|(?:im )?voraus|horizon)\b",
@@ -33,6 +34,8 @@ MOST_WINDOW = 700
 SEASONS = (("a year", 365.25 * DAY), ("a week", 7 * DAY), ("a day", DAY), ("an hour", 3600.0))
 LEAST_SEASON = 12
 SHARE_OF_ROWS = 8
+MOST_NAMED = 12
+"""Columns that a question names."""
 
 
 def read_series(request: PlanRequest, data: dict[str, Any], reading: Reading) -> bool:
@@ -46,14 +49,14 @@ def read_series(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
     is_forecast = said is not None or re.search(SERIES, request.intent, re.IGNORECASE) is not None
     if not is_named and (request.task is not None or not is_forecast):
         return False
-    time, found = _time_column(request, data)
+    time, found = _time_column(request, data, reading.targets)
     if time is None and not is_named:
         if said is not None:
             reading.questions.append(_is_it_one(said))
         return said is not None
     reading.task = TASK
     if time is None:
-        reading.questions.append(Question("Which column holds the times, one step a row?", "time_column"))
+        reading.questions += _of_times(data, args.get("series") or {}, reading)
         return True
     if not is_named and _is_of_classes(request, data, reading):
         reading.task, reading.split = None, {"by": "time", "time": time}
@@ -62,7 +65,8 @@ def read_series(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
             "the split is by time. Shift the column first where it holds what is so at the row's own time"
         )
         return False
-    reading.series = _window(said, found, data, args.get("series") or {}, reading)
+    group = _group(time, found, data, args.get("series") or {}, reading)
+    reading.series = _window(said, found, data, {**(args.get("series") or {}), **group}, reading)
     reading.series |= args.get("series") or {}
     reading.others = []
     reading.split = {"by": "time", "time": time}
@@ -80,7 +84,7 @@ def _is_of_classes(request: PlanRequest, data: dict[str, Any], reading: Reading)
 
 def _is_it_one(said: tuple[int, str]) -> Question:
     return Question(
-        f"The sentence looks {said[0]} {said[1]}s ahead, and no column of dates has one row a step. Is a row to be "
+        f"The sentence looks {_counted(*said)} ahead, and no column of times has one row a step. Is a row to be "
         "predicted from its own columns (table_regression, table_classification), or are rows the steps of a series?",
         "task", ["table_regression", "table_classification", TASK],
     )  # fmt: skip
@@ -94,14 +98,64 @@ def _horizon(intent: str) -> tuple[int, str] | None:
     return (int(found[0]["count"] or 1), found[0]["unit"].lower()) if found else None
 
 
-def _time_column(request: PlanRequest, data: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
+def _time_column(request: PlanRequest, data: dict[str, Any], targets: list[str]) -> tuple[str | None, dict[str, Any]]:
     """Return the column of times that the call names, or the only one with even steps, and what is known of it."""
     times: dict[str, dict[str, Any]] = data.get("times") or {}
     named = ((request.data or {}).get("split") or {}).get("time")
     if named:
         return named, times.get(named, {})
-    plain = {name: one for name, one in times.items() if one.get("is_series")}
+    plain = {name: one for name, one in times.items() if one.get("is_series") and name not in targets}
     return next(iter(plain.items()), (None, {}))
+
+
+def _of_times(data: dict[str, Any], given: dict[str, Any], reading: Reading) -> list[Question]:
+    """Ask for the column of times; and where each column of them has several rows a time, whose series a row is of."""
+    times = {name: one for name, one in (data.get("times") or {}).items() if name not in reading.targets}
+    asked = [Question("Which column holds the times, one step a row?", "time_column", list(times))]
+    possible = list(dict.fromkeys(name for one in times.values() for name in _possible(one, reading)))
+    if possible and "group" not in given:
+        which = f"Several rows share a time ({', '.join(map(repr, times))}): which column says whose series each is of?"
+        asked.append(Question(which, "series_group", possible[:MOST_NAMED]))
+    return asked
+
+
+def _possible(found: dict[str, Any], reading: Reading) -> list[str]:
+    """Return the columns of which each value has one row a time, those that have most of them first."""
+    named = [*(found.get("groups") or []), *(found.get("possible") or [])]
+    return [name for name in dict.fromkeys(named) if name not in reading.targets]
+
+
+def _group(
+    time: str, found: dict[str, Any], data: dict[str, Any], given: dict[str, Any], reading: Reading
+) -> dict[str, str]:
+    """Return the column that says whose series a row is of; ask where several rows share a time and none is certain.
+
+    Raises ConfigurationError: no column parts the rows so that each series has one row a time.
+    """
+    steps, rows = found.get("steps"), data.get("rows") or 0
+    possible = _possible(found, reading)
+    if not steps or steps >= rows or given.get("group") in possible:
+        return {}
+    certain = [] if "group" in given else [name for name in found.get("groups") or [] if name in possible]
+    if certain:
+        reading.assumed.append(
+            f"each {certain[0]!r} is a series of its own, with one row at each {time!r} (data.args.series.group)"
+        )
+        return {"group": certain[0]}
+    shared = f"{rows} rows have {steps} different times in {time!r}"
+    shared += f", and some of one {given['group']!r} share theirs" if given.get("group") else ""
+    if not possible:
+        raise ConfigurationError(
+            f"{shared}, and no column says whose series each belongs to: none has each value once a time.",
+            remedy="Keep one row of each time (sum or average them), write one column of times where several tell "
+            "them (year and month), or one that says whose a row is; then plan again. Rows that are no steps of a "
+            "series: task='table_regression'.",
+            document="configs/tables.md",
+        )
+    reading.questions.append(
+        Question(f"{shared}: which column says whose series a row belongs to?", "series_group", possible[:MOST_NAMED])
+    )
+    return {}
 
 
 def _window(
@@ -112,18 +166,15 @@ def _window(
     horizon = given.get("horizon") or (None if said is None else _rows(said, step))
     if not isinstance(horizon, int):  # a form that nobody filled in, too
         every = f" (a row is {_worded(step)})" if step else ""
-        asked = f"{said[0]} {said[1]}s are no whole number of rows{every}. " if said else ""
+        asked = f"{_counted(*said)} {'is' if said[0] == 1 else 'are'} no whole number of rows{every}. " if said else ""
         reading.questions.append(Question(f"{asked}How many rows ahead is to be forecast{every}?", "horizon"))
         return {}
-    groups = found.get("groups") or []
     window, why = _usual_window(step, horizon, rows)
     if "window" not in given:
         reading.assumed.append(
             f"{window} rows are seen before each horizon of {horizon}: {why} (data.args.series.window)"
         )
-    if groups:
-        reading.assumed.append(f"each {groups[0]!r} is a series of its own (data.args.series.group)")
-    return {"window": window, "horizon": horizon, **({"group": groups[0]} if groups else {})}
+    return {"window": window, "horizon": horizon, **({"group": given["group"]} if given.get("group") else {})}
 
 
 def _rows(said: tuple[int, str], step: float | None) -> int | None:
@@ -148,6 +199,13 @@ def _usual_window(step: float | None, horizon: int, rows: int) -> tuple[int, str
     return max(min(2 * horizon, most), 1), "twice the horizon" if 2 * horizon <= most else "an eighth of the rows"
 
 
+def _counted(count: int, unit: str) -> str:
+    """Return `1 year` or `3 rows`, of a unit as a sentence has it: in one of two languages, of one or several."""
+    english = next((name for name, size in SECONDS.items() if size == SECONDS.get(unit)), "")
+    return f"{count} {english or 'row'}{'' if count == 1 else 's'}"
+
+
 def _worded(seconds: float) -> str:
-    unit = next((name for name in ("day", "hour", "minute") if seconds >= SECONDS[name]), "second")
+    whole = (name for name in ("year", "month", "week") if seconds % SECONDS[name] == 0)
+    unit = next(whole, None) or next((name for name in ("day", "hour", "minute") if seconds >= SECONDS[name]), "second")
     return f"{seconds / SECONDS[unit]:g} {unit}{'' if seconds == SECONDS[unit] else 's'}"

@@ -126,6 +126,7 @@ class SplitSection(Section):
             raise ImpossibleError(
                 f"split.folds goes with by {', '.join(FOLDABLE)}, not {self.by}: the file decides",
                 {"data.split.folds": None, "data.split.fold": 0},
+                {"data.split.by": "random", "data.split.column": None},
             )
         if self.fold and self.fold >= (self.folds or 1):
             raise ImpossibleError(

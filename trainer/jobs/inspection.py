@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 
 MOST_COLUMNS = 60
 MOST_READ = 20_000
-MOST_TIMES, LEAST_TIMES = 5_000, 20
-"""Rows whose dates are read, and different dates of a series."""
-EVEN_SHARE = 0.5
-"""Of the steps between dates, which are the usual one: of months 7 in 12 have 31 days."""
 """Rows, evenly spread, of which columns are described and texts are measured in characters."""
 MOST_TOKENIZED = 1000
 MOST_CLASSES = 50
@@ -108,7 +104,7 @@ def _data(data: dict[str, Any], root: Path, tokenizer: str | None, task: str | N
     if frame is None:
         return _of_samples(load_source(use, args, root, SplitSection()))
     named = data.get("args") or {}
-    found = _of_frame(frame, named.get("text"), named.get("target"), is_table=use in TABLES)
+    found = _of_frame(frame, named.get("text"), named.get("target"), is_table=use in TABLES, named=data)
     if use in WITH_FORMS and set(named) <= {"path", "tokenizer"} and (task is None or task in OF_FORMS):
         rows = frame.gather_every(max(found["rows"] // MOST_TOKENIZED, 1)).head(MOST_TOKENIZED).collect().to_dicts()
         form = form_of(rows, OF_FORMS.get(str(task)))
@@ -186,8 +182,12 @@ def _of_samples(loaded: Any) -> dict[str, Any]:
     return found | {"classes": dict.fromkeys(loaded.class_names, 0)}
 
 
-def _of_frame(frame: pl.LazyFrame, text: str | None, target: str | None, *, is_table: bool) -> dict[str, Any]:
+def _of_frame(
+    frame: pl.LazyFrame, text: str | None, target: str | None, *, is_table: bool, named: dict[str, Any] | None = None
+) -> dict[str, Any]:
     import polars as pl
+
+    from trainwright.trainer.jobs.table_times import times_of
 
     rows = int(frame.select(pl.len()).collect(engine="streaming").item())
     step = max(rows // MOST_READ, 1)
@@ -205,57 +205,9 @@ def _of_frame(frame: pl.LazyFrame, text: str | None, target: str | None, *, is_t
     counted = [target] if target in sample.columns else few[:MOST_COUNTED]
     numbers = {one["name"] for one in columns if one["kind"] == "number"}
     found["told_by"] = _tells(sample, columns)
-    found["times"] = _times(frame, rows, few)
+    found["times"] = times_of(frame, rows, columns, named or {})
     found["counts"] = {name: _classes(frame, name) for name in counted if name not in numbers}
     return found
-
-
-def _times(frame: pl.LazyFrame, rows: int, few: list[str]) -> dict[str, dict[str, Any]]:
-    """Return each column of even dates with its step, and whether rows are the steps of one series, or of several.
-
-    Args:
-        frame: all rows.
-        rows: how many there are.
-        few: columns of few different values, each of which may say whose series a row belongs to.
-    """
-    import numpy as np
-    import polars as pl
-
-    found = {}
-    head = frame.head(MOST_TIMES).collect(engine="streaming")
-    for name in head.columns:
-        times = _instants(head[name])
-        if times is None or len(times) < head.height or len(np.unique(times)) < LEAST_TIMES:
-            continue
-        steps, counts = np.unique(np.round(np.diff(np.unique(times)), 6), return_counts=True)
-        if counts.max() < EVEN_SHARE * counts.sum():
-            continue
-        asked = {one: pl.struct(name, one).n_unique() for one in few if one != name}
-        different = frame.select(pl.col(name).n_unique().alias("__alone"), **asked).collect(engine="streaming").row(0)
-        groups = [one for one, count in zip(asked, different[1:], strict=True) if count == rows]
-        found[name] = {
-            "step_seconds": float(steps[counts.argmax()]), "groups": [] if different[0] == rows else groups,
-            "is_series": different[0] == rows or bool(groups), "steps": different[0],
-        }  # fmt: skip
-    return found
-
-
-def _instants(values: pl.Series) -> Any:
-    """Return dates in seconds since 1970; None of a column of anything else, or whose days nothing tells."""
-    import polars as pl
-
-    from trainwright.trainer.base.errors import DataError
-    from trainwright.trainer.data.split_methods.by_time import instants
-    from trainwright.trainer.data.table.infer import infer
-
-    filled = values.drop_nulls()
-    try:
-        if values.dtype == pl.String and infer(values.name, filled.to_list(), named=True, decimal=".").kind == "date":
-            return instants(filled.to_numpy().astype(str), values.name)
-        is_date = values.dtype.is_temporal() and values.dtype not in {pl.Time, pl.Duration}
-        return instants(filled.cast(pl.Datetime("us")).to_numpy(), values.name) if is_date else None
-    except DataError:
-        return None
 
 
 def _column(values: pl.Series) -> dict[str, Any]:

@@ -193,12 +193,12 @@ class DLinearArgs(ModelSection):
 
     def build(self, around: Surroundings, **changed: Any) -> nn.Module:
         """Return the model. Raises ConfigurationError where it goes on from a past that it does not see."""
-        options = {**self.model_dump(), **changed}
-        series = around.splits.series
-        if options.pop("from_last"):
-            known = range(series.targets.shape[1]) if around.imagined and series else None  # contents are not there
-            options["last"] = list(known or _places_of_targets(series))
-        return self._made(around.shape, around.outputs, **options)
+        series, places = around.splits.series, list[int]()
+        if self.from_last and around.imagined and series is not None:  # its contents are not there to be compared
+            places = [*range(series.targets.shape[1])]
+        elif self.from_last:
+            places = _places_of_targets(series)
+        return self._made(around.shape, around.outputs, places, **{**self.model_dump(), **changed})
 
     def _network(self) -> Callable[..., nn.Module]:
         from trainwright.trainer.models.dlinear import DLinear

@@ -22,19 +22,27 @@ class DLinear(nn.Module):
     Args:
         input_shape: (time, columns).
         outputs: horizon x targets, row by row.
+        places: columns of the targets, in their order.
         moving_average: rows over which the trend is averaged.
-        last: columns of the targets, in their order, from whose last row a forecast goes on; none: from zero.
+        from_last: whether a forecast goes on from the targets' last row, rather than from zero.
     """
 
     def __init__(
-        self, input_shape: Sequence[int], outputs: int, *, moving_average: int = 25, last: Sequence[int] = ()
+        self,
+        input_shape: Sequence[int],
+        outputs: int,
+        places: Sequence[int] = (),
+        *,
+        moving_average: int = 25,
+        from_last: bool = False,
     ) -> None:
         super().__init__()
         self.reach = moving_average // 2
         width = input_shape[0] * input_shape[1]
         self.trend = nn.Linear(width, outputs)
         self.rest = nn.Linear(width, outputs)
-        self.last, self.horizon = list(last), outputs // max(len(last), 1)
+        self.last = list(places) if from_last else []
+        self.horizon = outputs // max(len(self.last), 1)
         if self.last:
             self.gain = nn.Parameter(torch.ones(len(self.last)))  # inputs and targets are scaled each by themselves
             for layer in (self.trend, self.rest):

@@ -50,6 +50,20 @@ def table(name: str) -> dict[str, Any]:
             "day": [BEGIN.date() + timedelta(days=row // 4) for row in range(ROWS)],
             "shop": [f"shop {row % 4}" for row in range(ROWS)], "sold": draw.normal(100, 9, ROWS),
         },
+        "cigar.csv": {
+            "state": np.repeat(np.arange(1, 26), 16), "year": np.tile(np.arange(63, 79), 25),
+            "price": draw.normal(50, 9, ROWS), "pop": draw.integers(500, 9000, ROWS),
+            "sales": 100 + np.repeat(np.arange(25), 16) + 4.0 * (np.tile(np.arange(16), 25) % 2),
+        },
+        "gas.csv": {"t": np.arange(ROWS), "inflow": draw.normal(5, 1, ROWS), "co2": 50 + np.arange(ROWS) / 8},
+        "houses.csv": {
+            "year": draw.integers(1990, 2010, ROWS), "rooms": draw.integers(1, 60, ROWS),
+            "area": draw.normal(90, 9, ROWS), "price": price,
+        },
+        "months.csv": {
+            "year": 1980 + np.arange(ROWS) // 12, "month": 1 + np.arange(ROWS) % 12,
+            "flow": draw.normal(9, 1, ROWS),
+        },
         "customers.csv": {
             "joined": [f"2024-{month:02}-{day:02}" for month, day in draw.integers(1, 13, (ROWS, 2)).tolist()],
             "age": draw.normal(40, 9, ROWS), "churned": draw.integers(0, 2, ROWS),

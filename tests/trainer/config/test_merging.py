@@ -73,3 +73,14 @@ def test_of_two_ways_to_fix_a_clash_the_one_that_keeps_what_was_asked_for_is_nam
         with pytest.raises(ConfigurationError) as caught:
             merge_changes(changes, base, argument="changes")
         assert changes.items() <= caught.value.details["amend"]["changes"].items()
+
+
+@pytest.mark.requirement("CONF-1")
+def test_folds_of_given_splits_are_refused_with_a_change_that_leads_on() -> None:
+    split = {"by": "given", "column": "part"}
+    base = {**VALUES, "data": {"use": "csv", "args": {"path": "t.csv", "target": "y"}, "split": split}}
+    with pytest.raises(ConfigurationError) as caught:
+        merge_changes({"data.split.folds": 5}, base, argument="changes")
+    remedy = {"data.split.folds": 5, "data.split.by": "random", "data.split.column": None}
+    assert caught.value.details["amend"]["changes"] == remedy
+    merge_changes(remedy, base, argument="changes")

@@ -12,7 +12,6 @@ import pytest
 
 from trainwright.tools.gates.beside_rivals import validation_text
 from trainwright.trainer.assembly.build import build_data
-from trainwright.trainer.assembly.raw_splits import raw_splits_of
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.clean_room import metrics
 from trainwright.trainer.config import TrainingConfig, parse_config
@@ -398,25 +397,3 @@ def test_a_baseline_exports_windows_and_says_what_naive_forecasts_score(
     )
     assert run.part(Program).problem is None
     assert run.part(Data).understood["series"].startswith("300 rows, every hour; windows of 12 rows of 2 inputs -> 4")
-
-
-@pytest.mark.parametrize(
-    ("series", "plants", "times"),
-    [({"group": "plant"}, 3, True), (None, 3, True), ({"group": "plant"}, 1, False), (None, 1, False)],
-)
-def test_rows_of_one_time_are_drawn_together_for_intervals(
-    tmp_path: Path, series: dict[str, Any] | None, plants: int, *, times: bool
-) -> None:
-    rows = "".join(
-        f"p{plant},{2000 + year},{1.5 * year + plant + year % 7}\n" for plant in range(plants) for year in range(60)
-    )
-    (tmp_path / "load.csv").write_text("plant,year,load\n" + rows)
-    args: dict[str, Any] = {"path": "load.csv", "target": "load", "task": "regression"}
-    args |= {"series": {"window": 4, "horizon": 1, **series}} if series else {}
-    split = {"by": "time", "time": "year", "validation": 0.2, "test": 0.2}
-    values = {"model": {"use": "dlinear" if series else "mlp"}, "data": {"use": "csv", "args": args, "split": split}}
-    raw = raw_splits_of(TrainingConfig.model_validate({**values, "loss": "mse", "metrics": ["mae"]}), tmp_path)
-    assert raw.grouped_by == "times"
-    assert sorted(raw.groups) == (["test", "train", "validation"] if times else [])
-    if times:
-        assert np.bincount(raw.groups["test"])[raw.groups["test"].min() :].tolist() == [3] * 12

@@ -171,4 +171,4 @@ def test_a_library_model_is_read_by_plain_transformers() -> None:
 
 def test_what_is_shipped_is_proven_where_nothing_of_ours_can_be_imported(tmp_path: Path) -> None:
     with pytest.raises(IntegrityError, match=r"load.py fails: (?s:.*)'trainwright' is not a package"):
-        isolated.run_alone("import numpy, trainwright.trainer", [], tmp_path, failed="load.py fails")
+        isolated.run_alone(f"import numpy, {isolated.OURS}.trainer", [], tmp_path, failed="load.py fails")

@@ -1,0 +1,186 @@
+"""Columns of times in a table: their steps, whose series the rows are, and how far off repeating the last value is.
+
+Times are dates, or whole numbers with even steps that are named by what they count or look like years.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.data.split_methods.by_time import instants
+from trainwright.trainer.data.table.infer import infer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    Array = np.ndarray[Any, Any]
+
+DAY = 86400.0
+MOST_TIMES, LEAST_TIMES, LEAST_OF_SEVERAL = 5_000, 20, 8
+"""Rows whose dates are read, and different times of a series; of one of several."""
+EVEN_SHARE = 0.5
+"""Of the steps between dates, which are the usual one: of months 7 in 12 have 31 days."""
+LEAST_ROWS, FULL_SHARE = 2, 0.5
+"""Rows of a group at the mean, and of all pairs of time and group, which are there where a group is certain."""
+SECONDS = {
+    "years?|yr|jahre?": 365.25 * DAY, "quarters?|qtr|quartale?": 91.3125 * DAY, "months?|monate?": 30.4375 * DAY,
+    "weeks?|wochen?": 7 * DAY, "days?|tage?": DAY, "hours?|stunden?": 3600.0,
+    "dates?|datum|times?|zeit|t|periods?|perioden?|steps?|schritte?": None,
+}  # fmt: skip
+"""Names of columns that number the times, and seconds of one, where the name says it."""
+NAMED = re.compile("|".join(SECONDS), re.IGNORECASE)
+YEARS = (1800, 2200)
+"""Whole numbers that look like years."""
+LONGEST_HORIZON, MOST_NUMBERS, MOST_ERRORS = 48, 20, 100_000_000
+"""Rows ahead, columns, and differences in all, up to which repeating the last value is computed."""
+
+
+def times_of(
+    frame: pl.LazyFrame, rows: int, columns: list[dict[str, Any]], named: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Return each column of even times with its step, and whether rows are the steps of one series, or of several.
+
+    Args:
+        frame: all rows.
+        rows: how many there are.
+        columns: as they are described.
+        named: the data's entry, which may name the time (split), the group (args.series) and the target.
+    """
+    args = named.get("args") or {}
+    time, group = (named.get("split") or {}).get("time"), (args.get("series") or {}).get("group")
+    found: dict[str, dict[str, Any]] = {}
+    for name, step in _steps(frame, time).items():
+        whose = [one for one in columns if one["name"] != name and (_may_say_whose(one) or one["name"] == group)]
+        steps, groups, possible = _groups(frame, name, rows, [one["name"] for one in whose])
+        if steps < (LEAST_OF_SEVERAL if groups else LEAST_TIMES) and name != time:
+            continue
+        found[name] = {"step_seconds": step, "steps": steps, "groups": groups, "possible": possible,
+                       "is_series": steps == rows or bool(groups)}  # fmt: skip
+        by = None if steps == rows else group or next(iter(groups), None)
+        if steps == rows or by:
+            targets = args.get("target") or [one["name"] for one in columns]
+            found[name] |= {"group": by, "last_value": last_value(frame, name, by, targets)}
+    return found
+
+
+def _steps(frame: pl.LazyFrame, time: str | None) -> dict[str, float | None]:
+    """Return the column that is named, and those of even times, with a step's seconds; None where nothing tells them.
+
+    Those of dates come before those of numbers.
+    """
+    dates: dict[str, float | None] = {}
+    numbers: dict[str, float | None] = {}
+    head = frame.head(MOST_TIMES).collect(engine="streaming")
+    for values in head:
+        times = None if values.dtype.is_numeric() else seconds_of(values)
+        if times is not None and len(times) == head.height:
+            steps, counts = np.unique(np.round(np.diff(np.unique(times)), 6), return_counts=True)
+            if len(counts) and counts.max() >= EVEN_SHARE * counts.sum():
+                dates[values.name] = float(steps[counts.argmax()])
+        elif values.dtype.is_numeric() and (values.name == time or NAMED.fullmatch(values.name) or _are_years(values)):
+            numbers |= _numbered(frame.select(pl.col(values.name).unique()).collect(engine="streaming").to_series())
+    alone: dict[str, float | None] = {} if time not in head.columns else {str(time): None}
+    return alone | dates | numbers
+
+
+def seconds_of(values: pl.Series) -> Array | None:
+    """Return dates in seconds since 1970, (filled,); None of a column of else, or whose days nothing tells."""
+    filled = values.drop_nulls()
+    try:
+        if values.dtype == pl.String and infer(values.name, filled.to_list(), named=True, decimal=".").kind == "date":
+            return instants(filled.to_numpy().astype(str), values.name)
+        is_date = values.dtype.is_temporal() and values.dtype not in {pl.Time, pl.Duration}
+        return instants(filled.cast(pl.Datetime("us")).to_numpy(), values.name) if is_date else None
+    except DataError:
+        return None
+
+
+def _are_years(values: pl.Series) -> bool:
+    return bool(values.dtype.is_integer() and values.null_count() == 0 and values.is_between(*YEARS).all())
+
+
+def _numbered(different: pl.Series) -> dict[str, float | None]:
+    """Return a column of whole numbers with even steps, and their seconds; nothing of other numbers.
+
+    Args:
+        different: each of its values once.
+    """
+    numbers = np.sort(different.cast(pl.Float64).fill_null(np.nan).to_numpy())
+    steps = np.diff(numbers)
+    if not len(steps) or not np.isfinite(numbers).all() or (numbers % 1).any() or np.ptp(steps) > 0:
+        return {}
+    unit = next((size for names, size in SECONDS.items() if re.fullmatch(names, different.name, re.I)), None)
+    unit = next(iter(SECONDS.values())) if unit is None and _are_years(different) else unit
+    return {different.name: None if unit is None else float(steps[0]) * unit}
+
+
+def _may_say_whose(column: dict[str, Any]) -> bool:
+    """Whether a column could say whose series a row belongs to: words, or whole numbers that count no times."""
+    is_whole = column["kind"] == "number" and not column.get("is_fraction")
+    return (is_whole or column["kind"] == "category") and not NAMED.fullmatch(column["name"])
+
+
+def _groups(frame: pl.LazyFrame, time: str, rows: int, whose: list[str]) -> tuple[int, list[str], list[str]]:
+    """Return how many times there are, the columns that part the rows into series, and those that may, few first."""
+    pairs = [pl.struct(time, one).n_unique().alias(f"{place} pairs") for place, one in enumerate(whose)]
+    alone = [pl.col(one).n_unique().alias(f"{place} alone") for place, one in enumerate(whose)]
+    steps, *counts = frame.select(pl.col(time).n_unique(), *pairs, *alone).collect(engine="streaming").row(0)
+    if steps == rows:
+        return steps, [], []
+    groups = zip(whose, counts[: len(whose)], counts[len(whose) :], strict=True)
+    fitting = sorted(((one, count) for one, pair, count in groups if pair == rows and 2 <= count * LEAST_ROWS <= rows),
+                     key=lambda one: one[1])  # fmt: skip
+    certain = [one for one, count in fitting if rows >= FULL_SHARE * count * steps]
+    return steps, certain, [one for one, _ in fitting]
+
+
+def last_value(
+    frame: pl.LazyFrame, time: str, group: str | None, targets: str | Iterable[str]
+) -> dict[str, dict[str, list[float]]]:
+    """Return what repeating the last value is off by, for each column of numbers: by metric, the horizons from 1 on.
+
+    A horizon's figure is the mean over its rows, as metrics of windows are; mape is left out where a value is 0.
+    """
+    schema = frame.collect_schema()
+    names = [name for name in ([targets] if isinstance(targets, str) else targets)
+             if name in schema and schema[name].is_numeric() and name not in {time, group}][:MOST_NUMBERS]  # fmt: skip
+    table = frame.select([time, *([group] if group else []), *names]).collect(engine="streaming")
+    ahead = min(LONGEST_HORIZON, MOST_ERRORS // max(table.height * len(names), 1))
+    times = table[time].cast(pl.Float64).to_numpy() if schema[time].is_numeric() else seconds_of(table[time])
+    if not names or not ahead or times is None or len(times) < table.height:
+        return {}
+    places = np.unique(times, return_inverse=True)[1]
+    series = table[group].rank("dense").fill_null(0).to_numpy() if group else np.zeros(len(places))
+    order = np.lexsort((places, series))
+    return {name: _errors(table[name].cast(pl.Float64).fill_null(np.nan).to_numpy()[order], places[order],
+                          series[order], ahead) for name in names}  # fmt: skip
+
+
+def _errors(values: Array, places: Array, series: Array, ahead: int) -> dict[str, list[float]]:
+    """Return mae, rmse and mape of repeating a value, each of the horizons from 1 to as many as there are rows for.
+
+    Args:
+        values: (rows,), series after series in order of time.
+        places: number of each row's time, (rows,).
+        series: number of each row's series, (rows,).
+        ahead: the longest horizon.
+    """
+    found: list[tuple[float, float, float]] = []
+    for lag in range(1, min(ahead, len(values) - 1) + 1):
+        there = (series[lag:] == series[:-lag]) & (places[lag:] - places[:-lag] == lag)
+        there &= np.isfinite(values[lag:]) & np.isfinite(values[:-lag])
+        if not there.any():
+            break
+        off, true = np.abs(values[lag:] - values[:-lag])[there], np.abs(values[lag:])[there]
+        found.append((off.mean(), np.square(off).mean(), (off / true).mean() if true.all() else np.nan))
+    if not found:
+        return {}
+    mae, mse, mape = (np.cumsum(one) / np.arange(1, len(found) + 1) for one in np.array(found).T)
+    errors = {"mae": mae, "rmse": np.sqrt(mse), "mape": mape}
+    return {name: [float(f"{one:.6g}") for one in figures] for name, figures in errors.items()
+            if np.isfinite(figures).all()}  # fmt: skip
