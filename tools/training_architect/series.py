@@ -34,6 +34,8 @@ MOST_WINDOW = 700
 SEASONS = (("a year", 365.25 * DAY), ("a week", 7 * DAY), ("a day", DAY), ("an hour", 3600.0))
 LEAST_SEASON = 12
 SHARE_OF_ROWS = 8
+FEWEST_SEEN = 8
+"""Rows of a window, where an eighth of a series has as many."""
 MOST_NAMED = 12
 """Columns that a question names."""
 
@@ -196,7 +198,9 @@ def _usual_window(step: float | None, horizon: int, rows: int) -> tuple[int, str
         season = round(seconds / step) if step else 0
         if LEAST_SEASON <= season <= MOST_WINDOW and season >= horizon and season <= most:
             return season, f"{name}, the longest usual season of at most {MOST_WINDOW} rows"
-    return max(min(2 * horizon, most), 1), "twice the horizon" if 2 * horizon <= most else "an eighth of the rows"
+    usual = max(2 * horizon, FEWEST_SEEN)
+    why = "twice the horizon" if usual == 2 * horizon else "few rows tell a trend from noise"
+    return max(min(usual, most), 1), why if usual <= most else "an eighth of the rows"
 
 
 def _counted(count: int, unit: str) -> str:

@@ -17,7 +17,8 @@ pytestmark = pytest.mark.requirement("TRAIN-1", "ARCH-1")
 def built(columns: torch.Tensor, targets: torch.Tensor, horizon: int = 3, **args: Any) -> Any:
     """Return the model for windows of 8 rows of these columns, (rows, ...)."""
     splits = SimpleNamespace(series=SimpleNamespace(inputs=columns, targets=targets))
-    around: Any = SimpleNamespace(shape=(8, columns.shape[1]), outputs=horizon * targets.shape[1], splits=splits)
+    outputs = horizon * targets.shape[1]
+    around: Any = SimpleNamespace(shape=(8, columns.shape[1]), outputs=outputs, splits=splits, imagined=False)
     return DLinearArgs.model_validate({"moving_average": 5, **args}).build(around)
 
 
