@@ -57,6 +57,13 @@ class Beside(NamedTuple):
         return max(self.guess.errors(self.usual), self.guess.errors(self.best) - CHOSEN)
 
     @property
+    def error_left(self) -> float:
+        """Error of the best epoch as a share of guessing's: 0 perfect, 1 no better."""
+        if self.guess.errors(0.0) > 0:  # less is better
+            return self.best / self.guess.value
+        return (1 - self.best) / (1 - self.guess.value)
+
+    @property
     def is_no_better(self) -> bool:
         """Whether nothing shows that it is better; of few rows, whether even its best epoch is not."""
         return self.guess.errors(self.best) <= 0 if self.rows < LEAST_ROWS else self.errors <= BEYOND
@@ -92,6 +99,12 @@ def errors_beyond_guessing(record: RunRecord) -> list[Sample]:
     if found is None or found.rows < LEAST_ROWS:
         return []
     return [Sample(found.step, found.errors, found.epoch, detail=str(found))]
+
+
+def error_left(record: RunRecord) -> list[Sample]:
+    """Validation error of the best epoch as a share of guessing's (one sample); 1 where none can be compared."""
+    found = beside_guessing(record)
+    return [Sample(record.status.step, found.error_left if found is not None else 1.0)]
 
 
 def _beside(record: RunRecord, guess: Guess) -> Beside | None:

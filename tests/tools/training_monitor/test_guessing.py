@@ -136,3 +136,14 @@ def test_an_error_of_numbers_counts_beside_that_of_the_mean_where_it_was_measure
     assert f"{name} 2.9 at the best epoch (median of the later half 2.9), and the mean for all gives 2.9" in str(
         assess(run)
     )
+
+
+@pytest.mark.requirement("DIAG-7", "DIAG-10")
+@pytest.mark.parametrize(("r2", "fires"), [(0.9, False), (0.4, True), (-0.1, True)])
+def test_a_loss_that_stays_where_it_began_is_no_underfitting_where_it_began_well(make_run, r2, fires):
+    """A forecast that goes on from the last value, or pretrained weights, leave little loss to take away."""
+    recorder = make_run(loss="mse", metrics=["r2"], selection={"metric": "r2"}).steps("train/loss", [0.04] * 120)
+    recorder.epochs(train_loss=[0.04, *[0.037] * 9], validation_r2=[r2] * 10)
+    recorder.run.write_evidence(Data(splits={name: Split(size=200) for name in ("train", "validation")}))
+    recorder.run.write_evidence(Resolved(loss="mse"))
+    assert ("underfitting" in {one.id for one in diagnose(recorder.run)}) is fires

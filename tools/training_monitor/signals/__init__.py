@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainwright.tools.training_monitor.data_findings import improbable_labels, leaks_found
-from trainwright.tools.training_monitor.guessing import errors_beyond_guessing
+from trainwright.tools.training_monitor.guessing import error_left, errors_beyond_guessing
 from trainwright.tools.training_monitor.no_effect import keys_without_effect, unused_keys
 from trainwright.tools.training_monitor.signals import (
     adversaries,
@@ -100,6 +100,7 @@ SIGNALS: dict[str, Callable[[RunRecord], list[Sample]]] = {
         unused_keys,
         keys_without_effect,
         errors_beyond_guessing,
+        error_left,
         leaks_found,
         improbable_labels,
     )
