@@ -64,6 +64,9 @@ class SilentErrors(Inspector):
         self.began = session.progress.step
         self.worst = Worst()
         self.validations = 0
+        data = session.config.data
+        self.drifts = data is not None and data.split.by == "time"
+        """Whether validation is later than training: then other inputs are what there is to forecast from."""
         self.is_off = is_compiled(session)  # hooks would be compiled, or compile anew
 
     def unjudged(self) -> list[str]:
@@ -151,10 +154,9 @@ class SilentErrors(Inspector):
             WatchedObjective(session, self.instrument, self._validated)
 
     def _validated(self, calls: Calls, functions: Functions) -> None:
-        found = [
-            training_while_validating(calls, functions),
-            other_preprocessing(self.trained, first_inputs(calls), "in validation"),
-        ]
+        found = [training_while_validating(calls, functions)]
+        if not self.drifts:
+            found.append(other_preprocessing(self.trained, first_inputs(calls), "in validation"))
         self.waiting += [each for each in found if each is not None]
 
     def _is_new(self, finding: Finding) -> bool:

@@ -139,3 +139,25 @@ def test_a_finding_is_an_alert_with_its_document(tmp_path: Path, make_run: Any, 
     assert alert.layers[:2] == ["encoder.0.bias", "encoder.0.weight"]
     assert "no optimizer holds them" in alert.message
     assert alert.document == "diagnostics/optimizer_without_parameters.md"
+
+
+@pytest.mark.requirement("DIAG-7", "DIAG-10")
+@pytest.mark.parametrize(
+    ("split", "is_told"), [({"by": "time", "time": "year"}, False), ({"by": "given", "column": "side"}, True)]
+)
+def test_later_rows_are_beyond_earlier_ones_and_were_not_prepared_otherwise(
+    tmp_path: Path, make_run: Any, work: Any, split: dict[str, str], *, is_told: bool
+) -> None:
+    sides = ["train"] * 140 + ["validation"] * 30 + ["test"] * 30
+    rows = [f"{1800 + n},{side},{n // 60 * 90 + n % 7},{n // 60 * 70 + n % 5},{n % 11}" for n, side in enumerate(sides)]
+    (tmp_path / "rows.csv").write_text("\n".join(["year,side,a,b,y", *rows]) + "\n")
+    args = {"path": "rows.csv", "target": "y", "features": ["a", "b"], "task": "regression"}
+    values = {
+        "model": {"use": "mlp", "args": {"hidden": [4]}}, "data": {"use": "csv", "args": args, "split": split},
+        "loss": "mse", "metrics": ["mae"], "training": {"epochs": 2}, "logging": {"tensorboard": False},
+        "selection": {"metric": "mae", "direction": "minimize"},
+    }  # fmt: skip
+    run = make_run(tmp_path / "run", values, code_root=str(tmp_path))
+    assert work(run) == 0, run.log.read_text()
+    told = [event.data["id"] for event in run.events("finding")]
+    assert ("preprocessing_mismatch" in told) is is_told
