@@ -1,4 +1,4 @@
-"""What rivals score beside a model, typed and in sentences: on the test rows where evaluated, else on validation."""
+"""Rivals beside a model, typed and in sentences: on the test rows where they were evaluated, else on validation."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from trainwright.trainer.run.rivals import Rivals
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.records import Records, RunRecords
-    from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.tools.ledger.events import RunEvaluated
     from trainwright.tools.training_monitor.outdone import Word
     from trainwright.trainer.run import RunDirectory
@@ -23,13 +21,13 @@ WORDS = {BETTER: "the model is better", WORSE: "the model is worse", ALIKE: ALIK
 VALIDATION = "validation"
 
 
-def rivals_text(evidence: Evidence) -> str:
+def rivals_text(evidence: Records) -> str:
     """Return what rivals score beside the model, on the test rows; else beside the baseline on validation's; or ''."""
     tested = compared_text(evidence, evidence.export, "test") if evidence.export is not None else ""
     return tested or baseline_text(evidence)
 
 
-def baseline_text(evidence: Evidence) -> str:
+def baseline_text(evidence: Records) -> str:
     """Return what rivals score beside the baseline on validation; '' where there are none."""
     run, metric = evidence.baseline, evidence.goal_metric
     if run is None:
@@ -101,7 +99,7 @@ def beside_rivals(
     return [one for rival in told if (one := _beside(record, goal, *rival)) is not None]
 
 
-def compared_text(evidence: Evidence, run: RunEvidence, split: str) -> str:
+def compared_text(evidence: Records, run: RunRecords, split: str) -> str:
     """Return what the strongest fitted rival, and the user's reference, score beside a run's program; or ''."""
     return evaluated_text(run.evaluation, evidence.goal, evidence.config.reference, split)
 

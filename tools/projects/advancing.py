@@ -234,7 +234,9 @@ def _diagnose(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
     words = fit_in_words(answer.fit, answer.reasons, answer.beside_rivals)
     found = f"{words}, recommendation {answer.recommendation}"
     way.note(f"{answer.run_id} diagnosed: {found}; {answer.report}")
-    if answer.fit == "outdone":  # whether to release it all the same is said before it is done
+    if (
+        answer.fit == "outdone" and answer.recommendation == "deploy"
+    ):  # whether to release it all the same is said before it is done
         way.ended = "decision"
     return answer.next
 

@@ -159,7 +159,7 @@ def assess_record(
         clause = ahead.clause(is_met=goal_met is True)
         helps = what_helps(ahead, underfits=any(alert.id == "underfitting" for alert in alerts))
         reasons.append(f"{clause[0].upper()}{clause[1:]}. {helps}")
-        fit = "outdone" if fit == "good" else fit
+        fit = "outdone" if fit == "good" or (advice == "deploy" and fit != "guessing") else fit
     if advice == "deploy":
         reasons += [_trainable_on(record, alert) for alert in alerts if alert.id == TOO_SHORT]
         alerts = [alert for alert in alerts if alert.id != TOO_SHORT]

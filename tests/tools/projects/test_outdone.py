@@ -9,6 +9,8 @@ import pytest
 from tests.tools.projects.conftest import Rewrite
 
 from trainwright.tools import projects
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.searches import first_search
 from trainwright.tools.projects.advancing import advance
 from trainwright.tools.training_orchestrator import refresh_run
 from trainwright.tools.verification import verify_workspace
@@ -43,6 +45,9 @@ def test_a_baseline_worse_than_a_rival_is_no_good_fit_in_any_answer(
     assert status.rivals.split(";")[0] in line
     (baseline,) = [run.run_id for run in status.runs if run.kind == "baseline"]
     assert "the model is worse." in (refresh_run(workspace, baseline).rival or "")
+    with workspace.session() as session:
+        search = first_search(Evidence(session, workspace, NAME))
+    assert "the rival may simply be the better model" in search.why.split("Or search for better")[0], search.why
     assert advance(workspace, NAME).ended == "finished", "who goes on has decided"
     problems = verify_workspace(workspace.path).problems
     assert not [one for one in problems if "diagnosis of" in one], "it is derived from the same evaluation"
