@@ -158,7 +158,7 @@ def assess_record(
     if (ahead := outdoing(rivals, goal.metric if goal else None)) is not None:
         clause = ahead.clause(is_met=goal_met is True)
         helps = what_helps(ahead, underfits=any(alert.id == "underfitting" for alert in alerts))
-        reasons.append(f"{clause[0].upper()}{clause[1:]}. {helps}")
+        reasons.insert(1, f"{clause[0].upper()}{clause[1:]}. {helps}")
         fit = "outdone" if fit == "good" or (advice == "deploy" and fit != "guessing") else fit
     if advice == "deploy":
         reasons += [_trainable_on(record, alert) for alert in alerts if alert.id == TOO_SHORT]
