@@ -50,10 +50,11 @@ def diagnose_run(
         with workspace.session() as session:
             project = get_run(session, str(run)).project
     answer = projects.diagnose(workspace, project, run, fix=fix)
-    found = f"{answer.verdict}. {fit_in_words(answer.fit, answer.reasons)}, recommendation: {answer.recommendation}"
+    words = fit_in_words(answer.fit, answer.reasons, answer.beside_rivals)
+    found = f"{answer.verdict}. {words}, recommendation: {answer.recommendation}"
     looks = answer.verdict == "attention" and answer.recommendation == "deploy" and bool(answer.alerts)
     found += f", after a look at {answer.alerts[0].id}." if looks else "."
-    omit = {"run_id", "project", "kind", "state", "verdict", "fit", "recommendation"}
+    omit = {"run_id", "project", "kind", "state", "verdict", "fit", "recommendation", "beside_rivals"}
     headline = f"Run {answer.run_id} of {project} ({answer.kind}, {answer.state}): {found}"
     shown = links(workspace, project, [*(path for path in (answer.report, answer.page) if path), *answer.plots])
     return reply(answer, headline, *shown, omit=omit, full=detail == "full")

@@ -98,7 +98,7 @@ def files_of(run: RunDirectory) -> set[str]:
     named = (
         Path(*(("step" if part.startswith("step-") else part) for part in path.parts)).as_posix() for path in paths
     )
-    return {name for name in named if not name.startswith("metrics.sqlite-")} - OF_TRAINING
+    return {name for name in named if not name.startswith(("metrics.sqlite-", "artifacts/rivals/"))} - OF_TRAINING
 
 
 def types_in(value: Any, place: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Sentence on what rivals score beside a model: on the test rows where they were evaluated, else on validation."""
+"""Rivals beside a model, typed and in sentences: on the test rows where they were evaluated, else on validation."""
 
 from __future__ import annotations
 
@@ -7,32 +7,49 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.bounds import is_smaller_better
 from trainwright.tools.gates.shown import grouped_by
+from trainwright.tools.training_monitor.outdone import ALIKE, BETTER, WORSE, BesideRival, outdoing
 from trainwright.trainer.run.rivals import Rivals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
+    from trainwright.tools.gates.records import Records, RunRecords
+    from trainwright.tools.ledger.events import RunEvaluated
+    from trainwright.tools.training_monitor.outdone import Word
     from trainwright.trainer.run import RunDirectory
 
-BETTER, WORSE, ALIKE = "better", "worse", "not told apart"
 WORDS = {BETTER: "the model is better", WORSE: "the model is worse", ALIKE: ALIKE}
+VALIDATION = "validation"
 
 
-def rivals_text(evidence: Evidence) -> str:
+def rivals_text(evidence: Records) -> str:
     """Return what rivals score beside the model, on the test rows; else beside the baseline on validation's; or ''."""
     tested = compared_text(evidence, evidence.export, "test") if evidence.export is not None else ""
     return tested or baseline_text(evidence)
 
 
-def baseline_text(evidence: Evidence) -> str:
+def baseline_text(evidence: Records) -> str:
     """Return what rivals score beside the baseline on validation; '' where there are none."""
     run, metric = evidence.baseline, evidence.goal_metric
     if run is None:
         return ""
-    fitted = validation_text(run.directory, metric, run.best_value(metric))
-    return " ".join(filter(None, (fitted, compared_text(evidence, run, "validation"))))
+    return beside_text(run.evaluation, run.directory, evidence.goal, (metric, run.best_value(metric)))
+
+
+def beside_text(
+    evaluated: RunEvaluated | None, run: RunDirectory, goal: Mapping[str, Any], best: tuple[str, float | None]
+) -> str:
+    """Return what rivals score beside a baseline on validation: as evaluated, else as its process scored them; or ''.
+
+    Args:
+        evaluated: the baseline's evaluation.
+        run: the baseline's.
+        goal: {metric, direction}.
+        best: a metric, and the model's value of it, for a rival that was not evaluated.
+    """
+    reference = run.specification().config.reference
+    fitted = None if _has_fitted(evaluated, reference) else validation_text(run, *best)
+    return " ".join(filter(None, (fitted, evaluated_text(evaluated, goal, reference))))
 
 
 def validation_text(run: RunDirectory, metric: str, value: float | None) -> str | None:
@@ -54,37 +71,93 @@ def validation_text(run: RunDirectory, metric: str, value: float | None) -> str 
     return f"{name} on the same {part.validation_rows} validation rows: {of_model}{told} {scored[told][name]:.4g}."
 
 
-def compared_text(evidence: Evidence, run: RunEvidence, split: str) -> str:
+def beside_baseline(evidence: Records) -> list[BesideRival]:
+    """Return the present baseline beside its strongest rival and the user's reference, on validation."""
+    run = evidence.baseline
+    return beside_rivals(run.evaluation, evidence.goal, run_reference(run)) if run is not None else []
+
+
+def baseline_outdone(evidence: Records) -> BesideRival | None:
+    """Return the rival that is better than the present baseline beyond chance; None: there is none."""
+    return outdoing(beside_baseline(evidence), evidence.goal_metric)
+
+
+def run_reference(run: RunRecords) -> str | None:
+    """Return the reference under which a run was started."""
+    return run.directory.specification().config.reference
+
+
+def beside_rivals(
+    evaluated: RunEvaluated | None, goal: Mapping[str, Any], reference: str | None, split: str = VALIDATION
+) -> list[BesideRival]:
+    """Return an evaluated program beside the strongest fitted rival, and after it beside the user's reference.
+
+    Args:
+        goal: {metric, direction}.
+        reference: its name.
+    """
+    record, told = _record(evaluated, split), _told_at_length(evaluated, goal, reference, split)[0]
+    return [one for rival in told if (one := _beside(record, goal, *rival)) is not None]
+
+
+def compared_text(evidence: Records, run: RunRecords, split: str) -> str:
     """Return what the strongest fitted rival, and the user's reference, score beside a run's program; or ''."""
-    evaluated = run.evaluation
-    if evaluated is None or evaluated.problem:
-        return ""
-    record, own = evaluated.splits.get(split, {}), evidence.config.reference
-    rivals = {name: one for name, one in record.get("rivals", {}).items() if one.get("metrics")}
-    reference = [rivals.pop(own)] if own in rivals else []
-    others: list[dict[str, Any]] = []
-    if rivals:
-        metrics = {name: one["metrics"] for name, one in rivals.items()}
-        strongest = _strongest(metrics, evidence.goal_metric, partial(_is_minimized, evidence))[0]
-        reference = [rivals.pop(strongest), *reference]
-        others = list(rivals.values())
-    told = [_compared(evidence, record, split, one) for one in reference]
-    told += [_compared(evidence, record, split, one, is_brief=True) for one in others]
+    return evaluated_text(run.evaluation, evidence.goal, evidence.config.reference, split)
+
+
+def evaluated_text(
+    evaluated: RunEvaluated | None, goal: Mapping[str, Any], reference: str | None, split: str = VALIDATION
+) -> str:
+    """Return the sentences of an evaluation on its rivals, those at length first; '' where it has none.
+
+    Args:
+        goal: {metric, direction}.
+        reference: the user's, by its name.
+    """
+    record, (first, others) = _record(evaluated, split), _told_at_length(evaluated, goal, reference, split)
+    found = [_sentence(record, split, one) for rival in first if (one := _beside(record, goal, *rival)) is not None]
+    brief = [one for rival in others if (one := _beside(record, goal, *rival)) is not None]
+    found += [f"{one.told.capitalize()}: {one.theirs:.4g}, {WORDS[one.word]}." for one in brief]
     problems = [one for one in record.get("rivals", {}).values() if "problem" in one]
-    return " ".join([*filter(None, told), *(f"No figure of {one['told']}: {one['problem']}." for one in problems)])
+    return " ".join([*found, *(f"No figure of {one['told']}: {one['problem']}." for one in problems)])
 
 
-def word_of(interval: Sequence[float] | None, *, is_minimized: bool) -> str:
+def word_of(interval: Sequence[float] | None, *, is_minimized: bool) -> Word:
     """Return `better`, `worse`, or `not told apart`, by the interval of model minus rival."""
     if interval is None or interval[0] <= 0 <= interval[1]:
         return ALIKE
     return BETTER if (interval[0] > 0) != is_minimized else WORSE
 
 
-def _is_minimized(evidence: Evidence, metric: str) -> bool:
+def _record(evaluated: RunEvaluated | None, split: str) -> dict[str, Any]:
+    return {} if evaluated is None or evaluated.problem else dict(evaluated.splits.get(split, {}))
+
+
+def _has_fitted(evaluated: RunEvaluated | None, reference: str | None) -> bool:
+    """Return whether an evaluation has figures of a rival that a worker fitted, beside the user's reference."""
+    rivals = _record(evaluated, VALIDATION).get("rivals", {})
+    return any(one.get("metrics") for name, one in rivals.items() if name != reference)
+
+
+Named = tuple[str, dict[str, Any]]
+
+
+def _told_at_length(
+    evaluated: RunEvaluated | None, goal: Mapping[str, Any], reference: str | None, split: str
+) -> tuple[list[Named], list[Named]]:
+    """Return the strongest fitted rival and the user's reference, and apart from them the others."""
+    rivals = {name: one for name, one in _record(evaluated, split).get("rivals", {}).items() if one.get("metrics")}
+    own = [(reference, rivals.pop(reference))] if reference is not None and reference in rivals else []
+    if not rivals:
+        return own, []
+    metrics = {name: one["metrics"] for name, one in rivals.items()}
+    strongest = _strongest(metrics, goal["metric"], partial(_is_minimized, goal))[0]
+    return [(strongest, rivals.pop(strongest)), *own], list(rivals.items())
+
+
+def _is_minimized(goal: Mapping[str, Any], metric: str) -> bool:
     """Return whether the least value of a metric is the best: the goal's as the goal says."""
-    is_goals = metric == evidence.goal_metric
-    return evidence.goal["direction"] == "minimize" if is_goals else is_smaller_better(metric)
+    return bool(goal["direction"] == "minimize") if metric == goal["metric"] else is_smaller_better(metric)
 
 
 def _strongest(
@@ -97,24 +170,33 @@ def _strongest(
     return best(known, key=lambda who: known[who]), name
 
 
-def _compared(
-    evidence: Evidence, record: dict[str, Any], split: str, rival: dict[str, Any], *, is_brief: bool = False
-) -> str:
-    """Return figures, difference, its interval and the word, or figure and word; '' where no metric is of both."""
-    shared = [name for name in rival["metrics"] if name in record["metrics"]]
+def _beside(record: dict[str, Any], goal: Mapping[str, Any], name: str, rival: dict[str, Any]) -> BesideRival | None:
+    """Return the program beside a rival by the goal's metric, else the first of both; None where no metric is."""
+    shared = [metric for metric in rival["metrics"] if metric in record["metrics"]]
     if not shared:
-        return ""
-    name = evidence.goal_metric if evidence.goal_metric in shared else shared[0]
-    ours, theirs = record["metrics"][name], rival["metrics"][name]
-    interval = rival.get("paired", {}).get("intervals", {}).get(name)
-    played = record.get("episodes", {}).get(name)
+        return None
+    metric = goal["metric"] if goal["metric"] in shared else shared[0]
+    interval = rival.get("paired", {}).get("intervals", {}).get(metric)
+    return BesideRival(
+        name=name,
+        told=rival["told"],
+        metric=metric,
+        ours=record["metrics"][metric],
+        theirs=rival["metrics"][metric],
+        interval=interval,
+        word=word_of(interval, is_minimized=_is_minimized(goal, metric)),
+    )
+
+
+def _sentence(record: dict[str, Any], split: str, one: BesideRival) -> str:
+    """Return both figures, the difference, its interval and the word."""
+    played = record.get("episodes", {}).get(one.metric)
     on = f"{played['count']} episodes" if played else f"{record['rows']} {split} rows"
     over = f" over {record['groups']} {grouped_by(record)}" if record.get("groups") and not played else ""
-    between = f"95 % interval{over} {interval[0]:.3g} to {interval[1]:.3g}" if interval else "too few rows to tell"
-    word = WORDS[word_of(interval, is_minimized=_is_minimized(evidence, name))]
-    if is_brief:
-        return f"{rival['told'].capitalize()}: {theirs:.4g}, {word}."
+    ends = one.interval
+    between = f"95 % interval{over} {ends[0]:.3g} to {ends[1]:.3g}" if ends else "too few rows to tell"
+    chosen = ", whose epoch was chosen by them" * (split == VALIDATION and not played)
     return (
-        f"{name} on the same {on}: the model {ours:.4g}, {rival['told']} {theirs:.4g}; "
-        f"difference {ours - theirs:+.3g} ({between}): {word}."
+        f"{one.metric} on the same {on}: the model {one.ours:.4g}{chosen}, {one.told} {one.theirs:.4g}; "
+        f"difference {one.ours - one.theirs:+.3g} ({between}): {WORDS[one.word]}."
     )

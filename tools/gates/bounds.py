@@ -8,7 +8,7 @@ from trainwright.tools.evaluation.slices import metrics_of_targets
 from trainwright.trainer.metrics import built_in_of
 
 if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.records import Records
     from trainwright.trainer.config.schema import EvaluationGateSection
 
 TEST = "test/"
@@ -48,7 +48,7 @@ class Bound(NamedTuple):
         return value if self.rows is None else f"{value} on {self.rows} rows"
 
 
-def bounds_of(evidence: Evidence) -> list[Bound]:
+def bounds_of(evidence: Records) -> list[Bound]:
     """Return every bound of the configuration with the final model's value; none without an evaluation gate."""
     gate = evidence.config.evaluation_gate
     if gate is None:
@@ -59,7 +59,7 @@ def bounds_of(evidence: Evidence) -> list[Bound]:
     return found + slice_bounds(evidence, gate)
 
 
-def slice_bounds(evidence: Evidence, gate: EvaluationGateSection) -> list[Bound]:
+def slice_bounds(evidence: Records, gate: EvaluationGateSection) -> list[Bound]:
     """Return the bounds of slices, and of every group that the clean room found among the rows."""
     found = [
         _of_slice(evidence, name, metric, bound)
@@ -75,7 +75,7 @@ def slice_bounds(evidence: Evidence, gate: EvaluationGateSection) -> list[Bound]
     return found
 
 
-def beside_of(evidence: Evidence) -> dict[str, Any]:
+def beside_of(evidence: Records) -> dict[str, Any]:
     """Return what the ledger has of the named baseline, beside the export or else the final run; empty without."""
     for run in (evidence.export, evidence.final):
         if run is not None and run.evaluation is not None and run.evaluation.beside:
@@ -83,7 +83,7 @@ def beside_of(evidence: Evidence) -> dict[str, Any]:
     return {}
 
 
-def baseline_value(evidence: Evidence, metric: str) -> float | None:
+def baseline_value(evidence: Records, metric: str) -> float | None:
     """Return a metric of the named baseline, `test/…` of the test split; None where it is not known."""
     split = "test" if metric.startswith(TEST) else "validation"
     splits = beside_of(evidence).get("splits")
@@ -107,7 +107,7 @@ def is_smaller_better(metric: str) -> bool:
     return known.minimize if known is not None else name == "loss" or name.endswith("_loss")
 
 
-def _gain(evidence: Evidence, gate: EvaluationGateSection, name: str, bound: float) -> Bound:
+def _gain(evidence: Records, gate: EvaluationGateSection, name: str, bound: float) -> Bound:
     value, reference = _value(evidence, name), baseline_value(evidence, name)
     gain = None
     if value is not None and reference is not None:
@@ -118,7 +118,7 @@ def _gain(evidence: Evidence, gate: EvaluationGateSection, name: str, bound: flo
     return Bound(f"{name} over {gate.baseline}", ">=", bound, gain, problem="" if gain is not None else problem)
 
 
-def _of_slice(evidence: Evidence, name: str, metric: str, bound: float) -> Bound:
+def _of_slice(evidence: Records, name: str, metric: str, bound: float) -> Bound:
     sign = "<=" if is_smaller_better(metric) else ">="
     found = _slices(evidence, metric).get(name)
     if found is None:
@@ -130,13 +130,13 @@ def _of_slice(evidence: Evidence, name: str, metric: str, bound: float) -> Bound
     )
 
 
-def _slices(evidence: Evidence, metric: str) -> dict[str, dict[str, Any]]:
+def _slices(evidence: Records, metric: str) -> dict[str, dict[str, Any]]:
     evaluation = evidence.export.evaluation if evidence.export is not None else None
     split = "test" if metric.startswith(TEST) else "validation"
     return evaluation.slices(split) if evaluation is not None else {}
 
 
-def _value(evidence: Evidence, name: str) -> float | None:
+def _value(evidence: Records, name: str) -> float | None:
     """Return a metric of the final model on validation; with `test/` before it, of the export's test-set access."""
     metric, _, target = name.removeprefix(TEST).partition(OF_TARGET)
     if target:  # certified alone: a run's own process reports means over the targets

@@ -5,10 +5,13 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates.beside_rivals import baseline_outdone
 from trainwright.tools.gates.cures import fixes_exhausted
 from trainwright.tools.gates.edges import moved
 from trainwright.tools.gates.memory import ignored
+from trainwright.tools.gates.offers import exit_in_words, owners_exit
 from trainwright.tools.gates.onward import make_room
+from trainwright.tools.training_monitor.outdone import what_helps
 from trainwright.trainer.base.errors import StorageError
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.config import SearchSection, flatten
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.records import Records
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Run
+    from trainwright.trainer.config import TrainingConfig
 
 ACTIVE = frozenset({"running", "confirming"})
 MOST_REPEATS = 20
@@ -54,6 +58,20 @@ def studies_under_way(evidence: Records) -> list[str]:
     return [name for name, body in studies_of(evidence).items() if body["state"] in ACTIVE]
 
 
+def chosen_keys(evidence: Records, config: TrainingConfig) -> list[str]:
+    """Return the keys whose values in a configuration a study of the project, on whichever version, found the best.
+
+    Over seeds its best configuration was better than the baseline, on average at least.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for _, body in evidence.entries("study"):
+        found[body["study_id"]] = found.get(body["study_id"], {}) | body
+    ended = [body.get("confirmation") or {} for body in found.values() if body["state"] == "completed"]
+    better = [one for one in ended if one.get("improvement_mean", 0.0) > 0 and not is_baseline(one)]
+    values = flatten(config.model_dump(mode="json"))
+    return sorted({key for one in better for key, best in one["best_parameters"].items() if values.get(key) == best})
+
+
 def ended_studies(evidence: Records) -> list[str]:
     """Return one line for every study on the configuration that has ended, in order."""
     return [_told(name, body) for name, body in studies_of(evidence).items() if body["state"] not in ACTIVE]
@@ -78,8 +96,10 @@ def first_search(evidence: Records) -> NextCall:
     if trials < 1:
         return conclude(evidence, "the time that is left is too short for a search")
     why = f"search for better; {costs(evidence, trials, wanted.get('confirmation_repeats', USUAL_REPEATS))}"
+    if (rival := baseline_outdone(evidence)) is not None:
+        why = f"{rival.clause()}. {what_helps(rival)} Or {why}"
     if exhausted := fixes_exhausted(evidence):
-        why = f"{why}. Or end below the goal, since {exhausted}: {_exit(evidence)}"
+        why = f"{why}. Or end below the goal, since {exhausted}: {exit_in_words(evidence)}"
     if evidence.config.search is not None and trials == wanted["trials"]:
         return evidence.call("start_tuning", why)
     return evidence.call("start_tuning", why, search={**wanted, "trials": trials})
@@ -116,7 +136,7 @@ def next_search(evidence: Records, found: dict[str, Any]) -> NextCall:
         why = f"{why} after {before} {'search' if before == 1 else 'searches'}; {_left(evidence, search)}"
         return conclude(evidence, why)
     cost = costs(evidence, wanted.trials, wanted.confirmation_repeats)
-    why = f"{why}; {cost}. Or end below the goal: {_exit(evidence)}"
+    why = f"{why}; {cost}. Or end below the goal: {exit_in_words(evidence)}"
     return evidence.call("start_tuning", why, search=wanted.as_asked())
 
 
@@ -156,7 +176,7 @@ def moved_search(evidence: Records) -> NextCall | None:
     named = ", ".join(f"{key} {best[key]:.4g}" for key in space)
     why = (
         f"the best value lies near an end of its range ({named}), which is moved that way; "
-        f"{costs(evidence, trials, search.confirmation_repeats)}. Or end below the goal: {_exit(evidence)}"
+        f"{costs(evidence, trials, search.confirmation_repeats)}. Or end below the goal: {exit_in_words(evidence)}"
     )
     return evidence.call("start_tuning", why, search={**kept, "space": {**kept["space"], **space}, "trials": trials})
 
@@ -193,9 +213,9 @@ def resumed_search(evidence: Records, entry: dict[str, Any]) -> NextCall:
         return conclude(evidence, _told(entry["study_id"], entry))
     width = int(entry["search"].get("width", 1))
     if room := room_for(evidence.workspace, evidence.name, entry.get("failure"), width):
-        return room.model_copy(update={"why": f"{room.why}. Or end below the goal: {_exit(evidence)}"})
+        return room.model_copy(update={"why": f"{room.why}. Or end below the goal: {exit_in_words(evidence)}"})
     search = SearchSection.model_validate(entry["search"]).as_asked()
-    why = f"the study goes on where it stopped. Or end below the goal: {_exit(evidence)}"
+    why = f"the study goes on where it stopped. Or end below the goal: {exit_in_words(evidence)}"
     return evidence.call("start_tuning", why, search=search)
 
 
@@ -228,7 +248,7 @@ def _stops(evidence: Records, study_id: str) -> int:
 
 def conclude(evidence: Records, why: str) -> NextCall:
     """Name the agent's exit below the goal, and beside it the owner's."""
-    owner = f"The owner may accept or revise instead: {_ask(evidence)}" if evidence.baseline else ""
+    owner = f"The owner may accept or revise instead: {owners_exit(evidence)}" if evidence.baseline else ""
     room = f"prune_checkpoints(project={evidence.name!r}) may give room for a search. " if "disk_bytes" in why else ""
     text = f"{why[: 2 * MOST_CHARACTERS]}. {room}{owner}"
     return evidence.call("pass_gate", text, phase="optimization", conclude=True)
@@ -361,26 +381,6 @@ def _left(evidence: Records, search: SearchSection) -> str:
 def _twice(search: SearchSection) -> int:
     """Return twice a search's trials, or the points of its grid where these are fewer."""
     return min(2 * search.trials, search.grid_points) if search.method == "grid" else 2 * search.trials
-
-
-def _exit(evidence: Records) -> str:
-    conclusion = f"pass_gate(project={evidence.name!r}, phase='optimization', conclude=True)"
-    return f"{conclusion}, or the owner's: {_ask(evidence)}" if evidence.baseline else conclusion
-
-
-def _ask(evidence: Records) -> str:
-    assert evidence.baseline is not None, "nothing is searched for before it"  # noqa: S101
-    value = evidence.baseline.best_value(evidence.goal_metric)
-    accept = "{'accept': …}" if value is None else f"{{'accept': {floor_of(evidence, value)}}}"
-    return f"configure(project={evidence.name!r}, ask_owner={accept} or {{'goal': {{'target': …}}}})"
-
-
-def floor_of(evidence: Records, value: float) -> float:
-    """Return the value in four digits, on the side that the value itself meets."""
-    rounded = float(f"{value:.4g}")
-    sign = 1.0 if evidence.goal["direction"] == "maximize" else -1.0
-    step = 10.0 ** (int(f"{rounded:e}".split("e")[1]) - 3)
-    return rounded if sign * value >= sign * rounded else float(f"{rounded - sign * step:.4g}")
 
 
 def _time(seconds: float) -> str:

@@ -43,23 +43,47 @@ def fixes_to_try(evidence: Records, run: RunRecords, alert: dict[str, Any]) -> l
 def options_against(
     evidence: Records, run: RunRecords, alerts: list[dict[str, Any]], *, proven: bool = False
 ) -> list[Option]:
+    """Return the calls against a run's alerts (`calls_against`), each with why it would be in vain."""
+    calls = calls_against(evidence, run, alerts, proven=proven)
+    return [Option(call=call, vain=in_vain(evidence, call)) for call in calls]
+
+
+def calls_against(
+    evidence: Records, run: RunRecords, alerts: list[dict[str, Any]], *, proven: bool = False
+) -> list[NextCall]:
     """Return the calls against a run's alerts, of each: its fixes are tried, else the first that may help is applied.
 
+    Changes that were tried on a cause without curing it are not proposed for what follows from it either.
+
     Args:
+        evidence: of the project.
+        run: whose alerts they are.
+        alerts: the causes before their consequences.
         proven: only changes that cured in short runs.
     """
-    found = []
+    found: list[NextCall] = []
+    failed: dict[str, list[dict[str, Any]]] = {}
     for alert in alerts:
         done = cures.tried_on(evidence, alert["id"], run.row.config_digest)
-        cured = {one.fix: one for one in done if one.cleared and one.in_pairs}
-        fixes = [] if proven else fixes_to_try(evidence, run, alert)
-        if fixes:
-            why = f"{alert['id']}: short runs with and without each say which of its fixes cures: "
-            why += ", ".join(fix["id"] for fix in fixes)
-            found.append(evidence.call("diagnose_run", why, run_id=run.id, fix="try"))
-        left = [fix for fix in cures.untried(alert, done) if fix["id"] in cured or not proven]
-        found += [_applying(evidence, alert, fix, cured.get(fix["id"])) for fix in left]
-    return [Option(call=call, vain=in_vain(evidence, call)) for call in found]
+        in_vain_for_cause = failed.setdefault(alert.get("consequence_of") or alert["id"], [])
+        left = alert | {"fixes": [fix for fix in alert["fixes"] if fix["changes"] not in in_vain_for_cause]}
+        in_vain_for_cause += [one.changes for one in done if not one.cleared and not one.gained]
+        found += _calls_against(evidence, run, left, done, proven=proven)
+    return found
+
+
+def _calls_against(
+    evidence: Records, run: RunRecords, alert: dict[str, Any], done: list[cures.Tried], *, proven: bool
+) -> list[NextCall]:
+    found: list[NextCall] = []
+    cured = {one.fix: one for one in done if one.cleared and one.in_pairs}
+    fixes = [] if proven else fixes_to_try(evidence, run, alert)
+    if fixes:
+        why = f"{alert['id']}: short runs with and without each say which of its fixes cures: "
+        why += ", ".join(fix["id"] for fix in fixes)
+        found.append(evidence.call("diagnose_run", why, run_id=run.id, fix="try"))
+    left = [fix for fix in cures.untried(alert, done) if fix["id"] in cured or not proven]
+    return found + [_applying(evidence, alert, fix, cured.get(fix["id"])) for fix in left]
 
 
 def _applying(evidence: Records, alert: dict[str, Any], fix: dict[str, Any], proof: cures.Tried | None) -> NextCall:

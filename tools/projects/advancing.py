@@ -231,8 +231,13 @@ def _pass(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
 
 def _diagnose(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
     answer = diagnose(way.workspace, way.project, arguments.get("run_id"))
-    found = f"{fit_in_words(answer.fit, answer.reasons)}, recommendation {answer.recommendation}"
+    words = fit_in_words(answer.fit, answer.reasons, answer.beside_rivals)
+    found = f"{words}, recommendation {answer.recommendation}"
     way.note(f"{answer.run_id} diagnosed: {found}; {answer.report}")
+    if (
+        answer.fit == "outdone" and answer.recommendation == "deploy"
+    ):  # whether to release it all the same is said before it is done
+        way.ended = "decision"
     return answer.next
 
 

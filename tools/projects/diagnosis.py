@@ -15,6 +15,7 @@ from trainwright.tools.answers import NextCall
 from trainwright.tools.cures import ensure_tried, try_fixes
 from trainwright.tools.gates import cures
 from trainwright.tools.gates.artifacts import digests_of, new_drafts, publish
+from trainwright.tools.gates.beside_rivals import beside_rivals, run_reference
 from trainwright.tools.gates.cures import cure
 from trainwright.tools.gates.decision import About, Option, decide
 from trainwright.tools.gates.evidence import Evidence
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 
     from trainwright.tools.training_monitor import Assessment
     from trainwright.tools.training_monitor.glance import Glance
+    from trainwright.tools.training_monitor.outdone import BesideRival
     from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import RunDirectory
 
 REPORT = "diagnostic_report.md"
 
@@ -70,8 +71,8 @@ def diagnose(
         try_fixes(workspace, project, case.run.id, fix)
     else:
         ensure_tried(workspace, project, case.run.id)
-    seen = glance(case.run.directory, case.goal, accepted=case.accepted)
-    plots = _write_report(workspace, case.run, case.goal, seen.assessment) if case.is_baseline else []
+    seen = glance(case.run.directory, case.goal, accepted=case.accepted, rivals=case.rivals)
+    plots = _write_report(workspace, case, seen.assessment) if case.is_baseline else []
     pages = write_pages(workspace, project, case.run.id) if case.run.status.state.is_ended else []
     found = {"report": str(case.folder / REPORT) if case.is_baseline else None, "plots": plots}
     return _answered(workspace, case, seen).model_copy(update={**found, "page": pages[0] if pages else None})
@@ -88,6 +89,8 @@ class _Case(NamedTuple):
     """Whether it is the completed baseline, on which the diagnostics gate depends."""
     accepted: set[str]
     """Alerts of the baseline that the owner accepts."""
+    rivals: list[BesideRival]
+    """Beside which its program was evaluated."""
 
 
 def _case_of(workspace: Workspace, project: str, run_id: str | None) -> _Case:
@@ -96,7 +99,9 @@ def _case_of(workspace: Workspace, project: str, run_id: str | None) -> _Case:
         run = _chosen(evidence, run_id)
         is_baseline = evidence.baseline is not None and evidence.baseline.id == run.id and run.is_complete
         accepted = set(cures.accepted_open(evidence)) if is_baseline else set()
-        return _Case(project, run, Goal.model_validate(evidence.project.goal), evidence.folder, is_baseline, accepted)
+        goal = Goal.model_validate(evidence.project.goal)
+        rivals = beside_rivals(run.evaluation, evidence.project.goal, run_reference(run))
+        return _Case(project, run, goal, evidence.folder, is_baseline, accepted, rivals)
 
 
 def _answered(workspace: Workspace, case: _Case, seen: Glance) -> DiagnosisAnswer:
@@ -146,16 +151,16 @@ def _broken(evidence: Evidence) -> RunEvidence | None:
     return run if run is not None and run.status.state in {RunState.FAILED, RunState.INTERRUPTED} else None
 
 
-def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment: Assessment) -> list[str]:
+def _write_report(workspace: Workspace, case: _Case, assessment: Assessment) -> list[str]:
     """Write plots and report into the project folder and record their digests in the ledger. Raises IntegrityError."""
-    project, folder = run.row.project, workspace.project_folder(run.row.project)
+    project, folder, run = case.project, case.folder, case.run
     with TemporaryDirectory(prefix="trainwright-") as name:  # drawing takes too long to hold the lock
         drawn = Path(name)
         with workspace.session() as session:
             further = _further(Evidence(session, workspace, project), run, assessment)
             names = handles(session, [run.id])
         documents = diagnostics_digests()
-        _draw(run.directory, goal, drawn, further, names)
+        _draw(case, drawn, further, names)
         artifacts = digests_of(drawn)
         diagnosed = Diagnosed(
             run_id=run.id, artifacts=artifacts, version=trainwright.__version__, documents=documents,
@@ -195,16 +200,18 @@ def _further(evidence: Evidence, run: RunEvidence, assessment: Assessment) -> di
     }
 
 
-def _draw(run: RunDirectory, goal: Goal, target: Path, further: dict[str, Any], names: Mapping[str, str]) -> None:
+def _draw(case: _Case, target: Path, further: dict[str, Any], names: Mapping[str, str]) -> None:
     from trainwright.tools.figures.curves import learning_curves
     from trainwright.tools.figures.gradients import gradient_health
     from trainwright.tools.training_monitor.report import diagnostic_report
 
+    run = case.run.directory
     (target / "plots").mkdir()
     plots = [target / "plots" / "learning_curves.png", target / "plots" / "gradient_health.png"]
     learning_curves([run], plots[0], names)
     gradient_health(run, plots[1], names)
-    write_report(target / REPORT, diagnostic_report(run, goal, plots, further=further))
+    report = diagnostic_report(run, case.goal, plots, further=further, rivals=case.rivals)
+    write_report(target / REPORT, report)
 
 
 # Facts about the run that a diagnosis reads, beside those of its project (`gates/decision.py`).

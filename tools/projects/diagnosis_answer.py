@@ -113,9 +113,12 @@ class DiagnosisAnswer(Answer):
     failure: FailureView | None = None
     """Why it failed, or was interrupted, and the remedy."""
     fit: str
-    """good, guessing (no better than a predictor that learns nothing), overfitting, underfitting, …"""
+    """good, outdone (a rival is better beyond chance), guessing (no better than a predictor that learns nothing),
+    overfitting, underfitting, …"""
     beside_guessing: str | None = None
     """The score beside that predictor's, in words."""
+    beside_rivals: list[str] = Field(default_factory=list)
+    """Beside the strongest rival and the user's reference on the same rows, a clause each."""
     recommendation: str
     """Of the model: deploy, optimize, debug, or conclude below the goal."""
     reasons: list[str]
@@ -187,6 +190,7 @@ def answer_of(project: str, run: RunEvidence, seen: Glance, done: dict[str, list
         failure=failure_of(run.directory),
         fit=assessment.fit,
         beside_guessing=assessment.beside_guessing if assessment.fit != "guessing" else None,
+        beside_rivals=assessment.beside_rivals,
         recommendation=assessment.recommendation,
         reasons=assessment.reasons,
         epochs=assessment.epochs,

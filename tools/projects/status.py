@@ -11,9 +11,10 @@ from sqlalchemy import select
 
 from trainwright.tools.alerts import is_settled
 from trainwright.tools.answers import Answer
+from trainwright.tools.gates.beside_rivals import beside_baseline
 from trainwright.tools.gates.decide import evaluate
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.exits import worded
+from trainwright.tools.gates.exits import baseline_value, worded
 from trainwright.tools.gates.figures import beside
 from trainwright.tools.gates.final_words import tested_words
 from trainwright.tools.gates.next_call import next_of
@@ -112,6 +113,8 @@ class ProjectStatus(Answer):
     goal: str
     reached: str | None = None
     """Once optimization is decided: the project's result, `Goal not reached: 0.81 of 0.9 …`."""
+    rivals: str | None = None
+    """The present baseline beside the strongest rival and the user's reference, on validation; absent once finished."""
     phase: str
     finished: bool
     release: int | None = None
@@ -302,6 +305,7 @@ def _looked_at(session: Session, workspace: Workspace, name: str, *, brief: bool
         intent=_short(evidence.project.intent),
         goal=evidence.goal_text,
         reached=_reached(evidence),
+        rivals=None if release else _rivals(evidence),
         phase=where.phase.value,
         finished=where.is_finished,
         release=release.number if release else 1 + len(evidence.begun) if evidence.begun else None,
@@ -330,6 +334,14 @@ def _reached(evidence: Evidence) -> str | None:
     endings = [body["ending"] for _, body in evidence.decisions if "ending" in body]
     tested = tested_words(evidence) if endings and evidence.export is not None and evidence.export.is_complete else ""
     return f"{worded(endings[-1])}. {tested}".rstrip(". ") if endings else None
+
+
+def _rivals(evidence: Evidence) -> str | None:
+    """Return the baseline beside its rivals; None without an evaluation of them, or where its record is damaged."""
+    with suppress(TrainwrightError):
+        is_met = evidence.reaches_goal(baseline_value(evidence))
+        return "; ".join(one.clause(is_met=is_met) for one in beside_baseline(evidence)) or None
+    return None
 
 
 def _recorded_alerts(evidence: Evidence, runs: list[RunEvidence]) -> list[AlertLine]:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from trainwright.tools.training_monitor.diagnosis import Alert, diagnose_record
 from trainwright.tools.training_monitor.documents import DOCUMENTS, load_diagnostics
 from trainwright.tools.training_monitor.guessing import Beside, beside_guessing
+from trainwright.tools.training_monitor.outdone import outdoing, what_helps
 from trainwright.tools.training_monitor.record import (
     GRADIENT_NORM,
     TRAIN_LOSS,
@@ -30,13 +31,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trainwright.tools.training_monitor.documents import Diagnostic
+    from trainwright.tools.training_monitor.outdone import BesideRival
     from trainwright.trainer.run import RunDirectory
 
-Fit = Literal["good", "guessing", "overfitting", "underfitting", "diverged", "too_short"]
+Fit = Literal["good", "outdone", "guessing", "overfitting", "underfitting", "diverged", "too_short"]
+"""Outdone: nothing ails its curves, and a rival on the same rows is better beyond chance."""
 Advice = Literal["deploy", "optimize", "debug"]
 MISSED = "The goal is missed"
 TOO_SHORT, LONGER = "too_short", "train_longer"
 """The alert that is none beside "deploy", and its fix, which a final run can make."""
+UNUSUAL_WORDS = {"guessing": "fits no better than guessing", "outdone": "no good fit"}
 RECENT = 5
 """Slopes are taken over so many last epochs."""
 
@@ -88,6 +92,8 @@ class Assessment(BaseModel):
     fit: Fit
     beside_guessing: str | None
     """The score beside that of a predictor that learns nothing, in words; None where none can be compared."""
+    beside_rivals: list[str]
+    """A clause on the strongest rival and on the user's reference; none without an evaluation of them."""
     gradient: GradientHealth
     resources: ResourceUse
     goal: Goal | None
@@ -97,24 +103,34 @@ class Assessment(BaseModel):
     alerts: list[Alert]
 
     def as_recorded(self) -> dict[str, Any]:
-        """Return it as the ledger keeps it: the goal is there already."""
+        """Return it as the ledger keeps it: the goal is there already, and so is the evaluation beside rivals."""
         return {
-            "assessment": self.model_dump(mode="json", exclude={"alerts", "goal"}),
+            "assessment": self.model_dump(mode="json", exclude={"alerts", "goal", "beside_rivals"}),
             "alerts": [alert.model_dump(mode="json") for alert in self.alerts],
         }
 
 
-def assess(run: RunDirectory, goal: Goal | None = None, documents: Path = DOCUMENTS) -> Assessment:
+def assess(
+    run: RunDirectory, goal: Goal | None = None, documents: Path = DOCUMENTS, rivals: Sequence[BesideRival] = ()
+) -> Assessment:
     """Assess a run against the project's goal.
+
+    Args:
+        run: at any moment of its life.
+        goal: the project's.
+        documents: folder of the diagnostic documents.
+        rivals: beside which its program was evaluated.
 
     Raises:
         IntegrityError: the run's record is damaged.
         ConfigurationError: a diagnostic document is not valid.
     """
-    return assess_record(RunRecord(run), load_diagnostics(documents), goal)
+    return assess_record(RunRecord(run), load_diagnostics(documents), goal, rivals)
 
 
-def assess_record(record: RunRecord, diagnostics: list[Diagnostic], goal: Goal | None = None) -> Assessment:
+def assess_record(
+    record: RunRecord, diagnostics: list[Diagnostic], goal: Goal | None = None, rivals: Sequence[BesideRival] = ()
+) -> Assessment:
     """Assess a run that is already open. Raises IntegrityError."""
     alerts = diagnose_record(record, diagnostics)
     key = _goal_key(record, goal)
@@ -139,6 +155,11 @@ def assess_record(record: RunRecord, diagnostics: list[Diagnostic], goal: Goal |
     if fit == "guessing":
         advice = "debug" if advice == "optimize" and not goal_met else advice
         reasons.append(f"It fits no better than guessing: {guessing}.")
+    if (ahead := outdoing(rivals, goal.metric if goal else None)) is not None:
+        clause = ahead.clause(is_met=goal_met is True)
+        helps = what_helps(ahead, underfits=any(alert.id == "underfitting" for alert in alerts))
+        reasons.insert(1, f"{clause[0].upper()}{clause[1:]}. {helps}")
+        fit = "outdone" if fit == "good" or (advice == "deploy" and fit != "guessing") else fit
     if advice == "deploy":
         reasons += [_trainable_on(record, alert) for alert in alerts if alert.id == TOO_SHORT]
         alerts = [alert for alert in alerts if alert.id != TOO_SHORT]
@@ -155,6 +176,7 @@ def assess_record(record: RunRecord, diagnostics: list[Diagnostic], goal: Goal |
         loss_gap=loss_gaps[-1].value if loss_gaps else None,
         fit=fit,
         beside_guessing=str(guessing) if guessing is not None else None,
+        beside_rivals=[one.clause(is_met=goal_met is True) for one in rivals],
         gradient=_gradient_health(record),
         resources=_resource_use(record),
         goal=goal,
@@ -170,15 +192,18 @@ def _goal_key(record: RunRecord, goal: Goal | None) -> str | None:
     return wished if wished in recorded else record.selection_key
 
 
-def fit_in_words(fit: str, reasons: Sequence[str] = ()) -> str:
+def fit_in_words(fit: str, reasons: Sequence[str] = (), rivals: Sequence[str] = ()) -> str:
     """Return a fit as a headline says it: "good" only together with how far the goal is missed, where it is.
 
     Args:
-        reasons: of the assessment.
+        fit: of the assessment, as are the others.
+        reasons: why it recommends what it does.
+        rivals: a clause on each rival that it was evaluated beside.
     """
-    words = "fits no better than guessing" if fit == "guessing" else f"{fit.replace('_', ' ')} fit"
+    words = UNUSUAL_WORDS.get(fit, f"{fit.replace('_', ' ')} fit")
     missed = next((reason.rstrip(".") for reason in reasons if reason.startswith(MISSED)), "")
-    return f"{words}, but {missed[0].lower()}{missed[1:]}" if missed else words
+    goal = f", {'and' if fit == 'outdone' else 'but'} {missed[0].lower()}{missed[1:]}" if missed else ""
+    return "; ".join([f"{words}{goal}", *rivals])
 
 
 def _fit(alerts: list[Alert], validated_epochs: int, guessing: Beside | None) -> Fit:

@@ -138,7 +138,8 @@ def _measured_only(record: RunRecord) -> bool:
 
 
 def _alert(record: RunRecord, diagnostic: Diagnostic) -> Alert | None:
-    found = raised(diagnostic.triggers, lambda name: read_signal(record, name, diagnostic.id))
+    chosen = record.specification.chosen
+    found = raised(diagnostic.triggers, lambda name: read_signal(record, name, diagnostic.id), chosen)
     return None if found is None else _describe(record, diagnostic, found)
 
 

@@ -31,6 +31,9 @@ MOST_AT_ONCE = 300.0
 """Times by which a key moves at most, whatever a run measured: further away, another cause is likelier."""
 SWEPT = "learning_rate_off_curve"
 """Measured by a range test of the rate itself, which may be as far away as it likes."""
+EARLY_STOPPING = "early_stopping"
+LENGTHS = ("training.epochs", "training.max_steps")
+"""Keys that say how long a run may train; of one that stopped early another has decided."""
 OF_LENGTH = ("early_stopping.", "training.epochs", "training.max_steps")
 OF_THE_UPDATE = ("optimizer.", "schedule.", "training.clip_")
 
@@ -61,13 +64,22 @@ def compute_fixes(
     """
     most = math.inf if diagnostic.id == SWEPT else MOST_AT_ONCE
     every = [compute_fix(rule, record, keys, measured, most) for rule in diagnostic.fixes]
-    found = [fix for fix in every if fix is not None and not _ends_before_best(record, fix.changes)]
+    found = [fix for fix in every if fix is not None and not _is_of_no_use(record, fix.changes)]
     if diagnostic.id == DATA_LEAK:
         return [_without_leak(record, fix) if fix.id == WITHOUT_LEAK else fix for fix in found]
     known = worked_out(record) if diagnostic.id in MEASURED_BY_THE_RUN else None
     if known is None:
         return found
     return [known, *(fix for fix in found if fix.changes.keys() != known.changes.keys())]
+
+
+def _is_of_no_use(record: RunRecord, changes: dict[str, Any]) -> bool:
+    """Whether the changes would end the run before its best epoch, or lengthen one that early stopping has ended."""
+    is_of_length = bool(changes) and all(key in LENGTHS for key in changes)
+    if is_of_length and record.summary.stop_reason == EARLY_STOPPING:
+        moves = directions(changes, record.config.model_dump(mode="json"))
+        return bool(moves) and all(moves.values())
+    return _ends_before_best(record, changes)
 
 
 def _ends_before_best(record: RunRecord, changes: dict[str, Any]) -> bool:

@@ -14,8 +14,10 @@ from trainwright.tools.training_monitor.unjudged import unjudged
 from trainwright.trainer.run import Goal, RunState
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from trainwright.tools.training_monitor.outdone import BesideRival
     from trainwright.trainer.run import RunDirectory
 
 Verdict = Literal["healthy", "attention", "stop"]
@@ -33,12 +35,18 @@ class Glance(BaseModel):
 
 
 def glance(
-    run: RunDirectory, goal: Goal | None = None, *, accepted: set[str] | None = None, documents: Path = DOCUMENTS
+    run: RunDirectory,
+    goal: Goal | None = None,
+    *,
+    accepted: set[str] | None = None,
+    rivals: Sequence[BesideRival] = (),
+    documents: Path = DOCUMENTS,
 ) -> Glance:
     """Read a run once and return what there is to say of it, at any moment of its life.
 
     Args:
         accepted: critical alerts that the owner accepts; they ask for attention, and not to stop.
+        rivals: beside which the run's program was evaluated.
 
     Raises:
         IntegrityError: the run's record is damaged.
@@ -46,7 +54,7 @@ def glance(
     """
     record, diagnostics = RunRecord(run), load_diagnostics(documents)
     with record.metrics.reading():
-        assessment = assess_record(record, diagnostics, goal)
+        assessment = assess_record(record, diagnostics, goal, rivals)
         curves = curve_summaries(record, goal)
         open_questions = unjudged(record, diagnostics, {alert.id for alert in assessment.alerts})
     return Glance(
@@ -58,11 +66,14 @@ def glance(
 
 
 def verdict_of(assessment: Assessment, state: RunState, accepted: set[str]) -> Verdict:
-    """Return stop for a critical alert or a failed run, attention for a warning, an interruption or a missed goal."""
+    """Return stop for a critical alert or a failed run, attention for a warning, an interruption, or a miss.
+
+    A miss is a goal not met, a score no better than guessing, or a better rival.
+    """
     severities = {alert.severity for alert in assessment.alerts if alert.id not in accepted}
     if "critical" in severities or state is RunState.FAILED:
         return "stop"
     if severities & {"warning"} or accepted & {alert.id for alert in assessment.alerts}:
         return "attention"
-    is_short = state.is_ended and (assessment.goal_met is False or assessment.fit == "guessing")
+    is_short = state.is_ended and (assessment.goal_met is False or assessment.fit in {"guessing", "outdone"})
     return "attention" if state is RunState.INTERRUPTED or is_short else "healthy"

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from trainwright.tools.training_monitor.assessment import Assessment
+    from trainwright.tools.training_monitor.outdone import BesideRival
     from trainwright.trainer.run import RunDirectory
 
 FIT_IN_WORDS = {
     "good": "good: no over- or underfitting beyond the documents' thresholds",
+    "outdone": "outdone: nothing ails the curves, and a rival on the same rows is better beyond chance",
     "guessing": "no better than guessing: nothing shows that it has learned what holds for other samples",
     "overfitting": "overfitting: clearly better on the training data than on validation",
     "underfitting": "underfitting: little learned even on the training data",
@@ -37,6 +39,7 @@ def diagnostic_report(
     folder: Path | None = None,
     documents: Path = DOCUMENTS,
     further: Mapping[str, Any] | None = None,
+    rivals: Sequence[BesideRival] = (),
 ) -> str:
     """Return the report as Markdown.
 
@@ -48,11 +51,12 @@ def diagnostic_report(
         documents: folder of the diagnostic documents.
         further: additions of the project: `tried` fixes by alert, `fixed` alerts, the `ground` to end below the goal,
             `granted`.
+        rivals: beside which the run's program was evaluated.
 
     Raises:
         IntegrityError: the run's record is damaged.
     """
-    assessment = assess(run, goal, documents)
+    assessment = assess(run, goal, documents, rivals)
     record = RunRecord(run)
     return render(
         "training_monitor/diagnostic_report.md.j2",
@@ -70,8 +74,8 @@ def diagnostic_report(
 
 
 def _fit(assessment: Assessment) -> str:
-    beside = f"; {assessment.beside_guessing}" if assessment.beside_guessing else ""
-    return f"{FIT_IN_WORDS[assessment.fit]}{beside}"
+    beside = [assessment.beside_guessing] if assessment.beside_guessing else []
+    return "; ".join([FIT_IN_WORDS[assessment.fit], *beside, *assessment.beside_rivals])
 
 
 def _title(plot: Path) -> str:

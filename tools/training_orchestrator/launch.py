@@ -16,6 +16,7 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.first_of_kind import require_tried
 from trainwright.tools.gates.folds import is_fold
 from trainwright.tools.gates.rows_moved import runs_to_keep_sides_of
+from trainwright.tools.gates.searches import chosen_keys
 from trainwright.tools.launchers import Launch, Launcher, keep_warm, launcher_of, write_launch
 from trainwright.tools.ledger.events import RunStarted
 from trainwright.tools.owner.grants import accepted_alerts
@@ -269,6 +270,7 @@ def _write(
         data_cache_bytes=workspace.settings.data_cache_bytes,
         evaluation_rows_bytes=workspace.settings.evaluation_rows_bytes,
         permit=permit,
+        chosen=chosen_keys(evidence, plan.config),
         commits_steps=RunKind(run.kind) in COMMITTING and launcher_of(RunKind(run.kind), plan.config).gives_key,
         overlay=plan.overlay,
         watch=watched_under(evidence),

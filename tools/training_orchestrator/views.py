@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools import alerts
 from trainwright.tools.answers import NextCall
 from trainwright.tools.evaluation import STAGE, is_under_way
-from trainwright.tools.gates.beside_rivals import validation_text
+from trainwright.tools.gates.beside_rivals import beside_text
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.figures import beside, evaluation_text
 from trainwright.tools.gates.next_call import option_of
@@ -36,7 +36,7 @@ from trainwright.tools.training_orchestrator.run_view import (
     rows_of,
 )
 from trainwright.tools.versions import data_versions, version_of
-from trainwright.tools.workspace.records import get_run, get_run_of
+from trainwright.tools.workspace.records import get_project, get_run, get_run_of
 from trainwright.trainer.base.errors import ConflictError, IntegrityError, TrainwrightError
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.digests import METRICS
@@ -107,7 +107,7 @@ def describe_run(workspace: Workspace, run: Run, *, with_alerts: bool) -> RunVie
         view.untrusted = _untrusted(view, workspace)
         view.data_version = _data_version(workspace, directory, run.project)
         if view.best is not None and view.kind == RunKind.BASELINE:
-            view.rival = validation_text(directory, view.best["metric"], view.best["value"])
+            view.rival = _beside_rivals(view, workspace, directory)
     except TrainwrightError as error:
         view.failure = view.failure or FailureView.model_validate(error.as_dict() | {"last_lines": []})
         torn = TornMetrics(directory.path / METRICS)
@@ -132,6 +132,15 @@ def _certify(view: RunView, workspace: Workspace) -> None:
         view.best |= beside(found.certified().get(view.best["metric"]), view.best["value"])
     if view.result and view.result.get("test"):
         view.result["test"] = view.result["test"] | found.certified("test")
+
+
+def _beside_rivals(view: RunView, workspace: Workspace, directory: RunDirectory) -> str | None:
+    """Return the baseline beside its rivals and the user's reference: as evaluated, else as its process scored them."""
+    assert view.best is not None, "it has the model's value"  # noqa: S101
+    with workspace.snapshot() as session:
+        found = Look().facts(session, workspace, view.project, None).evaluations.get(view.run_id)
+        goal = get_project(session, view.project).goal
+    return beside_text(found, directory, goal, (view.best["metric"], view.best["value"])) or None
 
 
 def _untrusted(view: RunView, workspace: Workspace) -> str | None:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import trainwright
+from trainwright.tools.gates.beside_rivals import beside_rivals
 from trainwright.tools.ledger.seals import changed_files
 from trainwright.tools.training_monitor import Goal, assess, diagnostics_digests
 from trainwright.tools.verification.findings import Case, Finding, Found, Where
@@ -63,11 +64,11 @@ class _Diagnosis:
                 what = f"derived differently by this version; recorded by {_short(self.version)}: {text}"
                 return [self.finding(what, where="version", counts=False)]
             return [self.finding(text, where="checklist", counts=self._opened_a_gate())]
-        return self._compared(_assessed(directory, goal))
+        return self._compared(self._assessed(directory, goal))
 
     def _loosened(self, run: RunDirectory, goal: dict[str, Any]) -> bool:
         """Whether the present documents give other findings than recorded, among those that both versions know."""
-        derived = _assessed(run, goal)
+        derived = self._assessed(run, goal)
         then, now = self.body["assessment"], derived["assessment"]
         shared = (then.keys() & now.keys()) - {"reasons"}
         recorded = {alert["id"] for alert in self.body["alerts"]}
@@ -75,6 +76,14 @@ class _Diagnosis:
             alert for alert in derived["alerts"] if alert["severity"] == "critical" and alert["id"] not in recorded
         ]
         return bool(missing) or any(then[key] != now[key] for key in shared)
+
+    def _assessed(self, run: RunDirectory, goal: dict[str, Any]) -> dict[str, Any]:
+        """Return the run's diagnosis under the present documents, in the ledger's form."""
+        evaluated = self.case.project(str(self.entry.project)).evaluations.get(self.body["run_id"])
+        rivals = beside_rivals(evaluated, goal, run.specification().config.reference)
+        assessment = assess(run, Goal.model_validate(goal), rivals=rivals)
+        derived: dict[str, Any] = json.loads(canonical_json(assessment.as_recorded()))
+        return derived
 
     def _compared(self, derived: dict[str, Any]) -> list[Finding]:
         then, now = self.body["assessment"], derived["assessment"]
@@ -108,12 +117,6 @@ class _Diagnosis:
         by = f" (recorded as made by version {_short(self.version)}, compared by {trainwright.__version__})"
         what = f"diagnosis of {_short(run_id)} (ledger {self.entry.sequence}): {what}{'' if same else by}"
         return Finding(where=where, what=f"project {self.entry.project}: {what}", counts=counts and not self.explained)
-
-
-def _assessed(run: RunDirectory, goal: dict[str, Any]) -> dict[str, Any]:
-    """Return a run's diagnosis under the present documents, in the ledger's form."""
-    derived: dict[str, Any] = json.loads(canonical_json(assess(run, Goal.model_validate(goal)).as_recorded()))
-    return derived
 
 
 def _short(value: Any) -> str:

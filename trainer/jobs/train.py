@@ -140,7 +140,7 @@ def _conclude(run: RunDirectory, ordered: RunSpecification, session: Session, he
         from trainwright.trainer.evidence.rivals import rivals_evidence
 
         heartbeat.stage("fitting a rival")
-        if (rivals := rivals_evidence(session.work.splits, session.config)) is not None:
+        if (rivals := rivals_evidence(session.work.splits, session.config, run.artifacts)) is not None:
             run.write_evidence(rivals)
 
 

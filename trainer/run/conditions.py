@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -165,6 +165,9 @@ class Trigger(Condition):
     """Any of them that holds makes the alert critical, whatever the document's severity."""
     info_if: list[Condition] = Field(default_factory=list)
     """Where all of them hold, it is no more than information, unless something makes it critical."""
+    unless_chosen: list[str] = Field(default_factory=list)
+    """Keys whose values it calls unusual: where a study of the project chose all that the run has, it raises nothing,
+    unless something makes it critical."""
 
     @model_validator(mode="after")
     def _message_can_be_filled(self) -> Self:
@@ -210,12 +213,20 @@ class Raised(NamedTuple):
         return " ".join(text.split())
 
 
-def raised(triggers: Sequence[Trigger], read: Read) -> Raised | None:
-    """Return the first trigger that holds; None: there is none."""
+def raised(triggers: Sequence[Trigger], read: Read, chosen: Collection[str] = ()) -> Raised | None:
+    """Return the first trigger that holds; None: there is none.
+
+    Args:
+        triggers: of one document, in order.
+        read: the signals.
+        chosen: keys whose values a study chose, over a range that shows better and worse ones.
+    """
     for trigger in triggers:
         found = trigger.past(read(trigger.signal))
         if found and all(condition.past(read(condition.signal)) for condition in trigger.only_if):
             harm = next(((harm, lost) for harm in trigger.critical_if if (lost := harm.past(read(harm.signal)))), None)
+            if harm is None and trigger.unless_chosen and set(trigger.unless_chosen) <= set(chosen):
+                continue
             is_mild = bool(trigger.info_if) and all(each.past(read(each.signal)) for each in trigger.info_if)
             return Raised(trigger, trigger.worst(found), len(found), harm, is_mild)
     return None

@@ -23,7 +23,7 @@ class Rival(Recorded):
     metrics: dict[str, float] = {}
     """Of the validation rows, by the functions that evaluate the model."""
     kept: dict[str, KeptOutputs] = {}
-    """By split; of an export's alone."""
+    """By split: validation, and of an export test."""
 
 
 class Rivals(Part, file="rivals"):

@@ -131,6 +131,8 @@ class RunSpecification(BaseModel):
     """What of the diagnostic documents the worker evaluates itself, as they were when the run was started."""
     overlay: dict[str, Any] = Field(default_factory=dict)
     """Changes of a final run to the configuration that the gates accepted, by dotted key; `config` includes them."""
+    chosen: list[str] = Field(default_factory=list)
+    """Keys whose values in `config` a completed study of the project found to be the best, over seeds."""
     permit: dict[str, Any] = Field(default_factory=dict)
     """The decision that allowed this run, as recorded in the ledger."""
 

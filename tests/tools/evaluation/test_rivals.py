@@ -65,8 +65,9 @@ def test_a_rival_is_scored_on_the_fixed_rows_with_the_interval_of_the_difference
     assert low < ours.mean() - theirs.mean() < high < 0
     assert trees["paired"]["intervals"]["loss"][0] > 0
     assert told_of(found) == (
-        f"accuracy on the same 90 validation rows: the model {ours.mean():.4g}, boosted trees 0.9; difference "
-        f"{ours.mean() - 0.9:+.3g} (95 % interval {low:.3g} to {high:.3g}): the model is worse."
+        f"accuracy on the same 90 validation rows: the model {ours.mean():.4g}, whose epoch was chosen by them, "
+        f"boosted trees 0.9; difference {ours.mean() - 0.9:+.3g} (95 % interval {low:.3g} to {high:.3g}): "
+        "the model is worse."
     )
 
 
@@ -158,7 +159,8 @@ def test_a_goal_in_a_function_of_the_users_is_computed_of_a_rival_too(evaluated:
     assert 0 < low < wrong < high
     assert "kept" not in trees
     assert told_of(found, metric="missed") == (
-        f"missed on the same 90 validation rows: the model {wrong}, boosted trees 0; difference {wrong:+d} "
+        f"missed on the same 90 validation rows: the model {wrong}, whose epoch was chosen by them, boosted trees 0; "
+        f"difference {wrong:+d} "
         f"(95 % interval {low:.3g} to {high:.3g}): the model is worse."
     )
 

@@ -301,6 +301,16 @@ def test_a_search_whose_best_lies_at_an_end_is_followed_by_one_beyond_it_until_t
     assert call.arguments == {"project": NAME, "phase": "optimization"}, "0.99 is reached at 0.04"
 
 
+@pytest.mark.requirement("DIAG-8", "TUNE-5")
+def test_a_run_with_the_best_of_a_study_knows_which_of_its_values_were_chosen(at: At) -> None:
+    workspace = at()
+    best: Any = confirmation(workspace)["best_parameters"]
+    for changes, chosen in ((best, ["optimizer.learning_rate"]), ({"optimizer.learning_rate": 0.5}, [])):
+        projects.configure(workspace, NAME, changes=changes)
+        run_id = start_run(workspace, NAME, RunKind.SMOKE).run_id
+        assert workspace.run_directory(NAME, run_id).specification().chosen == chosen
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("PHASE-10", "GATE-7")
 def test_an_improvement_below_the_goal_is_released_by_a_decision_alone(at: At) -> None:

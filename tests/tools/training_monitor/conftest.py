@@ -54,7 +54,7 @@ class Recorder:
 def make_run(tmp_path):
     """Make a run directory; keyword arguments are laid over the configuration's sections."""
 
-    def make(name="baseline-digits-1", kind=RunKind.BASELINE, steps_per_epoch=10, goal=None, **sections):
+    def make(name="baseline-digits-1", kind=RunKind.BASELINE, steps_per_epoch=10, goal=None, chosen=(), **sections):
         config = parse_config({**VALUES, **sections})
         specification = RunSpecification(
             run_id=name,
@@ -64,6 +64,7 @@ def make_run(tmp_path):
             config_digest=config_digest(config),
             code_root=str(tmp_path),
             goal=goal,
+            chosen=list(chosen),
         )
         run = RunDirectory.create(tmp_path / name, specification)
         return Recorder(run, steps_per_epoch).ended()

@@ -7,6 +7,9 @@ import math
 import pytest
 
 from trainwright.tools.training_monitor import Goal, assess
+from trainwright.tools.training_monitor.assessment import fit_in_words
+from trainwright.tools.training_monitor.glance import glance
+from trainwright.tools.training_monitor.outdone import ALIKE, BETTER, WORSE, BesideRival
 from trainwright.trainer.run import Failure, RunState
 
 GOAL = Goal(metric="accuracy", direction="maximize", target=0.95)
@@ -32,6 +35,40 @@ def test_a_goal_to_minimize_is_met_from_below(make_run):
     run = make_run(selection={}).epochs(validation_loss=[0.5, 0.3, 0.31]).run
     assert assess(run, Goal(metric="loss", direction="minimize", target=0.3)).goal_met
     assert not assess(run, Goal(metric="loss", direction="minimize", target=0.29)).goal_met
+
+
+def beside(word, theirs=0.99, metric="accuracy"):
+    numbers = {"ours": 0.96, "theirs": theirs, "interval": (-0.05, -0.01)}
+    return BesideRival(name="boosted_trees", told="boosted trees", metric=metric, word=word, **numbers)
+
+
+@pytest.mark.requirement("PHASE-4", "PHASE-3")
+@pytest.mark.parametrize(
+    ("word", "target", "fit", "says"),
+    [
+        (WORSE, 0.97, "outdone", "no good fit, and the goal is missed: validation accuracy 0.96 at the best epoch, goal"
+         " ≥ 0.97; boosted trees is better (accuracy 0.99 against 0.96 of the model; difference -0.03, 95 % interval"),
+        (WORSE, 0.95, "outdone", "no good fit; the goal is met, and boosted trees meets it better (accuracy 0.99"),
+        (ALIKE, 0.95, "good", "good fit; not told apart from boosted trees (accuracy 0.99"),
+        (BETTER, 0.97, "good", "good fit, but the goal is missed: validation accuracy 0.96 at the best epoch, goal"
+         " ≥ 0.97; better than boosted trees (accuracy 0.99)"),
+    ],
+)  # fmt: skip
+def test_a_run_that_a_rival_outdoes_is_no_good_fit_and_says_by_what(healthy, word, target, fit, says):
+    goal = Goal(metric="accuracy", direction="maximize", target=target)
+    seen = glance(healthy().run, goal, rivals=[beside(word)])
+    found = seen.assessment
+    assert found.fit == fit
+    assert fit_in_words(found.fit, found.reasons, found.beside_rivals).startswith(says)
+    assert any("the rival may simply be the better model" in reason for reason in found.reasons) is (word == WORSE)
+    assert seen.verdict == ("attention" if word == WORSE or target == 0.97 else "healthy")
+    assert found.recommendation == ("deploy" if target == 0.95 else "optimize"), "the goal decides, and not a rival"
+    assert "beside_rivals" not in found.as_recorded()["assessment"], "the ledger has their evaluation"
+
+
+@pytest.mark.requirement("PHASE-4")
+def test_another_metric_than_the_goals_outdoes_nobody(healthy):
+    assert assess(healthy().run, GOAL, rivals=[beside(WORSE, metric="loss")]).fit == "good"
 
 
 @pytest.mark.requirement("PHASE-4")

@@ -97,6 +97,25 @@ def test_a_rate_is_too_high_where_a_step_moves_a_fifth_of_the_weights(make_run, 
     assert "learning_rate_too_high" not in ids(rated(lambda: make_run("learns"), ratio, [2.3] * 5 + [0.5] * 20))
 
 
+@pytest.mark.requirement("DIAG-7", "TUNE-5")
+def test_a_rate_and_a_decay_that_a_study_chose_are_not_called_unusual_and_a_divergence_is_still_named(make_run):
+    def made(name, chosen, losses, ratio=0.3):
+        values = {"learning_rate": 0.1, "weight_decay": 0.6}
+        recorder = rated(lambda: make_run(name, chosen=chosen, optimizer=values), ratio, losses)
+        recorder.run.write_evidence(Resolved(parameter_groups=[values]))
+        return recorder
+
+    rate, decay = "optimizer.learning_rate", "optimizer.weight_decay"
+    flat = [2.3] * 30
+    assert {"learning_rate_too_high", "regularisation_too_strong"} <= set(ids(made("by_hand", [], flat)))
+    one = set(ids(made("rate", [rate], flat)))
+    assert ("learning_rate_too_high" in one, "regularisation_too_strong" in one) == (False, True)
+    assert not {"learning_rate_too_high", "regularisation_too_strong"} & set(ids(made("both", [rate, decay], flat)))
+    fell = [2.3] * 5 + [1.5] * 20
+    lost = diagnose(made("harm", [rate, decay], [*fell, *[9.0] * 10]).run)
+    assert ("learning_rate_too_high", "critical") in {(one.id, one.severity) for one in lost}
+
+
 @pytest.mark.requirement("DIAG-7", "DIAG-10")
 @pytest.mark.parametrize(("ratio", "fires"), [(1e-4, False), (5e-5, True)])
 def test_a_rate_that_is_too_low_is_brought_to_where_it_moves_the_weights(make_run, ratio, fires):

@@ -10,7 +10,7 @@ from trainwright.tools.training_monitor import DOCUMENTS, diagnose, load_diagnos
 from trainwright.tools.training_monitor.fixes import compute_fix
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.trainer.config import apply_changes, parse_config
-from trainwright.trainer.run.evidence import Resolved
+from trainwright.trainer.run.evidence import Resolved, Summary
 
 CONFIGURATIONS = {
     "defaults": {},
@@ -64,6 +64,18 @@ def test_dropout_is_a_change_only_for_a_model_that_takes_it(make_run):
     told = overfitted("told", **own)
     told.write_evidence(Resolved(model_arguments=["width", "dropout"]))
     assert fixes_of(told, "overfitting")["dropout"] == {"model.args.dropout": 0.1}
+
+
+@pytest.mark.requirement("DIAG-7", "DIAG-8")
+def test_more_epochs_are_no_fix_where_early_stopping_ended_the_run(make_run):
+    def underfitted(name, reason):
+        recorder = make_run(name).steps("train/loss", [1.0] * 100).epochs(train_loss=[0.99] * 10)
+        recorder.epochs(validation_loss=[0.9] * 10, validation_accuracy=[0.5] * 10)
+        recorder.run.write_evidence(Summary(stop_reason=reason))
+        return recorder.run
+
+    assert "training.epochs" in fixes_of(underfitted("whole", "completed"), "underfitting")["train_longer"]
+    assert "train_longer" not in fixes_of(underfitted("early", "early_stopping"), "underfitting")
 
 
 @pytest.mark.requirement("DIAG-3", "DIAG-8")

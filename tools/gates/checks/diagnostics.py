@@ -66,8 +66,8 @@ def fit_assessed(evidence: Evidence, line: CheckLine) -> Outcome:
     if found is None:
         return _missing(evidence, "no diagnosis", line.text)
     fit = found["assessment"].get("fit")
-    known = fit in {"good", "guessing", "overfitting", "underfitting"}
-    return passed_if(known, f"fit: {fit}", "good, guessing, overfitting or underfitting", _diagnose(evidence))
+    known = fit in {"good", "outdone", "guessing", "overfitting", "underfitting"}
+    return passed_if(known, f"fit: {fit}", "good, outdone, guessing, overfitting or underfitting", _diagnose(evidence))
 
 
 @check("diagnostics.gradients_recorded")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from trainwright.tools.evaluation.slices import slice_orders
 from trainwright.tools.gates.bounds import OF_TARGET, TEST, Bound, bounds_of, without_baseline
 from trainwright.tools.gates.exits import is_accepted
+from trainwright.tools.gates.offers import floor_of
 from trainwright.tools.gates.outcomes import (
     Outcome,
     check,
@@ -16,7 +17,6 @@ from trainwright.tools.gates.outcomes import (
     passed_if,
     passed_with_exemption,
 )
-from trainwright.tools.gates.searches import floor_of
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.metrics.built_in import WORST
 from trainwright.trainer.run import RunKind

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.documents import SKILL
+from trainwright.tools.gates.beside_rivals import beside_rivals, run_reference
 from trainwright.tools.gates.figures import beside
 from trainwright.tools.reports.pages.charts import run_charts
 from trainwright.tools.training_monitor.assessment import assess_record, fit_in_words
@@ -31,7 +32,8 @@ def run_values(evidence: Evidence, run: RunEvidence) -> dict[str, Any]:
     """Return what the template of a run's page shows. Raises IntegrityError."""
     record = RunRecord(run.directory)
     with record.metrics.reading():
-        assessment = assess_record(record, load_diagnostics(), Goal.model_validate(evidence.project.goal))
+        rivals = beside_rivals(run.evaluation, evidence.project.goal, run_reference(run))
+        assessment = assess_record(record, load_diagnostics(), Goal.model_validate(evidence.project.goal), rivals)
         charts = run_charts(record)
     version = version_of(evidence.data_versions, record.data.fingerprint)
     failure = record.status.failure
@@ -61,6 +63,7 @@ def _result(run: RunEvidence, record: RunRecord, assessment: Assessment) -> list
         (f"validation {assessment.metric}", None if value is None else f"{value:.6g} at epoch {assessment.best_epoch}"),
         ("reported by the training process", best.get("reported")),
         ("beside guessing", assessment.beside_guessing),
+        ("beside rivals", "; ".join(assessment.beside_rivals) or None),
         ("epochs", assessment.epochs),
         ("optimizer steps", record.status.step),
         ("seconds of training", f"{summary.train_seconds:.1f}" if summary else None),

@@ -1,7 +1,7 @@
 """Rivals of a model, by kind of data: one file each, which `RIVALS` lists. They decide nothing.
 
-A baseline's worker scores them on validation. An export's keeps what they give for validation and test, and the clean
-room scores that beside the program, on the rows that planning fixed (`clean_room/rivals.py`).
+A baseline's worker scores them on validation, and keeps what they give there; an export's what they give for test
+rows too. The clean room scores that beside the program, on the rows that planning fixed (`clean_room/rivals.py`).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -34,18 +35,21 @@ MOST_BYTES = 1 << 27
 """Of one rival's outputs for one split that are kept."""
 
 
-def rivals_evidence(splits: Splits, config: TrainingConfig, keep_in: Path | None = None) -> Rivals | None:
+def rivals_evidence(
+    splits: Splits, config: TrainingConfig, keep_in: Path | None = None, of: Sequence[str] = ("validation",)
+) -> Rivals | None:
     """Fit rivals on the train split, score them on validation; None where there is none for such data. Never raises.
 
     Args:
         splits: of the run.
         config: whose metrics are computed.
-        keep_in: an export's `artifacts/`, in which the outputs for validation and test are kept.
+        keep_in: a run's `artifacts/`, in which the outputs are kept.
+        of: the splits whose outputs are kept.
     """
     started = time.monotonic()
     try:
         fitted = next((found for fit in RIVALS if (found := fit(splits, config))), [])
-        rivals = [_record(one, splits, config, keep_in) for one in fitted]
+        rivals = [_record(one, splits, config, keep_in, of) for one in fitted]
     except Exception as error:  # noqa: BLE001 - a comparison fails no run
         why = str(error) if isinstance(error, UnfitError) else f"{type(error).__name__}: {str(error)[:200]}"
         return Rivals(not_fitted=why)
@@ -54,10 +58,10 @@ def rivals_evidence(splits: Splits, config: TrainingConfig, keep_in: Path | None
     return Rivals(rivals=rivals, validation_rows=rows, seconds=seconds) if rivals else None
 
 
-def _record(fitted: Fitted, splits: Splits, config: TrainingConfig, keep_in: Path | None) -> Rival:
+def _record(fitted: Fitted, splits: Splits, config: TrainingConfig, keep_in: Path | None, of: Sequence[str]) -> Rival:
     metrics: dict[str, float] = {}
     kept: dict[str, KeptOutputs] = {}
-    for name in ("validation", "test") if keep_in is not None else ("validation",):
+    for name in of:
         if (samples := splits.samples.get(name)) is None:
             continue
         outputs, targets = fitted.outputs(samples), targets_of(samples)

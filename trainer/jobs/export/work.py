@@ -87,7 +87,8 @@ def export_run(run: RunDirectory, specification: RunSpecification, heartbeat: He
         if path.is_file()
     }
     heartbeat.stage("fitting a rival")
-    if (rivals := rivals_evidence(session.work.splits, session.config, run.artifacts)) is not None:
+    splits = session.work.splits
+    if (rivals := rivals_evidence(splits, session.config, run.artifacts, ("validation", "test"))) is not None:
         run.write_evidence(rivals)
     require_honest(specification)
     run.write_evidence(

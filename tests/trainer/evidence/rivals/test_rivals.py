@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,10 @@ def config_of(use: str, **args: Any) -> TrainingConfig:
     return parse_config({"model": {"use": "mlp"}, "data": {"use": use, "args": args}, "metrics": ["accuracy"]})
 
 
-def rival_of(splits: Splits, config: TrainingConfig, keep_in: Path | None = None) -> Rival:
-    found = rivals_evidence(splits, config, keep_in)
+def rival_of(
+    splits: Splits, config: TrainingConfig, keep_in: Path | None = None, of: Sequence[str] = ("validation",)
+) -> Rival:
+    found = rivals_evidence(splits, config, keep_in, of)
     assert found is not None
     assert found.not_fitted is None
     (rival,) = found.rivals
@@ -66,7 +69,8 @@ def test_an_export_keeps_what_a_rival_gives_for_the_rows_as_they_lie_in_files(tm
         Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{number}.png")
     config = config_of("images", path="photos", size=[8, 8], augment={"flip": "horizontal"})
     splits = build_data(config, tmp_path)
-    rival = rival_of(splits, config, tmp_path)
+    assert list(rival_of(splits, config, tmp_path).kept) == ["validation"], "a baseline's test rows are left alone"
+    rival = rival_of(splits, config, tmp_path, ("validation", "test"))
     assert rival.metrics["accuracy"] == 1.0
     for name, kept in rival.kept.items():
         for one in (kept.outputs, kept.targets):

@@ -1,0 +1,128 @@
+"""What a rival, or the user's own reference, scores is said with the model's figure wherever the model is spoken of."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from trainwright.tools.gates.beside_rivals import baseline_outdone, beside_rivals, evaluated_text
+from trainwright.tools.gates.offers import exit_in_words, owners_exit
+from trainwright.tools.gates.searches import chosen_keys
+from trainwright.tools.ledger.events import RunEvaluated
+from trainwright.tools.training_monitor.outdone import what_helps
+from trainwright.trainer.config import parse_config
+
+GOAL = {"metric": "mae", "direction": "minimize", "target": 3.9}
+OWN = "reference.py:predict"
+CONFIG = parse_config({
+    "model": {"use": "mlp"}, "data": {"use": "iris"}, "evaluation_gate": {"reference": OWN},
+    "optimizer": {"learning_rate": 0.06, "weight_decay": 0.5},
+})  # fmt: skip
+
+
+def rival(told: str, mae: float, *ends: float) -> dict[str, Any]:
+    return {"told": told, "metrics": {"mae": mae}, "paired": {"intervals": {"mae": list(ends)} if ends else {}}}
+
+
+def evaluated(ours: float = 4.703, **rivals: dict[str, Any]) -> RunEvaluated:
+    record = {"rows": 230, "metrics": {"mae": ours}, "rivals": rivals}
+    return RunEvaluated(run_id="baseline-1", splits={"validation": record})
+
+
+LAST, SEASON = rival("the last value", 2.591, 1.9, 2.3), rival("the value 4 rows before", 6.0, -2.0, -0.5)
+REFERENCE = rival(f"your reference {OWN}", 4.6, -0.2, 0.4)
+
+
+def evidence_of(found: RunEvaluated | None = None, **parts: Any) -> Any:
+    directory = SimpleNamespace(specification=lambda: SimpleNamespace(config=CONFIG))
+    run = SimpleNamespace(evaluation=found, directory=directory, best_value=lambda _: 4.53)
+    given = {"confirmation": {}, "improvement": ({}, []), "entries": lambda _: []} | parts
+    return SimpleNamespace(name="cigar", baseline=run, goal=GOAL, goal_metric="mae", config=CONFIG, **given)
+
+
+@pytest.mark.requirement("PHASE-4", "PIPE-3")
+def test_the_strongest_rival_and_the_reference_have_a_clause_each_with_the_verdict() -> None:
+    found = evaluated(last_value=LAST, seasonal=SEASON, **{OWN: REFERENCE})
+    assert [one.clause() for one in beside_rivals(found, GOAL, OWN)] == [
+        "the last value is better (mae 2.591 against 4.703 of the model; difference +2.11, 95 % interval 1.9 to 2.3)",
+        f"not told apart from your reference {OWN} (mae 4.6 against 4.703 of the model; difference +0.103, "
+        "95 % interval -0.2 to 0.4)",
+    ]
+    (met, _) = beside_rivals(found, GOAL, OWN)
+    assert met.clause(is_met=True).startswith("the goal is met, and the last value meets it better (mae 2.591")
+    assert "your reference" in evaluated_text(found, GOAL, OWN), "the run's own answer has it"
+    assert evaluated_text(found, GOAL, OWN).endswith("The value 4 rows before: 6, the model is better.")
+
+
+@pytest.mark.requirement("PHASE-4")
+@pytest.mark.parametrize(
+    ("rivals", "name"),
+    [
+        ({"last_value": LAST}, "last_value"),
+        ({"seasonal": SEASON, OWN: rival("yours", 4.0, 0.1, 0.9)}, OWN),
+        ({"last_value": rival("the last value", 4.0, -0.1, 0.9)}, None),
+        ({"last_value": rival("the last value", 2.0)}, None),
+        ({}, None),
+    ],
+    ids=["worse than a rival", "worse than the user's own bar", "not told apart", "too few rows", "none"],
+)
+def test_a_model_is_outdone_by_the_goals_metric_and_beyond_chance_alone(
+    rivals: dict[str, Any], name: str | None
+) -> None:
+    found = baseline_outdone(evidence_of(evaluated(**rivals)))
+    assert (found.name if found else None) == name
+
+
+@pytest.mark.requirement("PHASE-4")
+def test_more_capacity_helps_against_a_rival_only_where_the_model_underfits() -> None:
+    (last,) = beside_rivals(evaluated(last_value=LAST), GOAL, None)
+    (trees,) = beside_rivals(evaluated(boosted_trees=rival("trees", 2.0, 1.0, 2.0)), GOAL, None)
+    assert "the change from the last value" in what_helps(last)
+    assert "the rival may simply be the better model" in what_helps(trees)
+    assert ["larger" in what_helps(one, underfits=is_so) for one in (last, trees) for is_so in (False, True)] == [
+        False, True, False, True,
+    ]  # fmt: skip
+
+
+CONFIRMED = {
+    "best": [3.9591, 3.75821, 3.97916], "best_value": 3.77214, "best_parameters": {"optimizer.learning_rate": 0.06},
+    "best_runs": ["trial-10"], "baseline_runs": ["baseline-2"],
+}  # fmt: skip
+
+
+@pytest.mark.requirement("PHASE-10", "TUNE-5")
+def test_the_owner_is_offered_the_best_confirmed_value_and_not_the_baselines() -> None:
+    told = exit_in_words(evidence_of(confirmation=CONFIRMED))
+    assert "4.53" not in told
+    assert "changes={'optimizer.learning_rate': 0.06}), and with that configuration configure(" in told
+    assert "ask_owner={'accept': 3.98} or" in told, "the worst of its seeds"
+    validated = owners_exit(evidence_of(confirmation=CONFIRMED, improvement=({"validated": True}, [])))
+    assert validated.startswith("configure(project='cigar', ask_owner={'accept': 3.98}"), "it is finalized as it is"
+    for kept in ({}, CONFIRMED | {"best": [3.7, 4.9]}, CONFIRMED | {"baseline_runs": ["trial-10"]}):
+        assert "{'accept': 4.53}" in owners_exit(evidence_of(confirmation=kept)), kept
+
+
+@pytest.mark.requirement("DIAG-8", "TUNE-5")
+@pytest.mark.parametrize(
+    ("best", "gain", "state", "keys"),
+    [
+        ({"optimizer.learning_rate": 0.06, "optimizer.weight_decay": 0.5}, 0.1, "completed",
+         ["optimizer.learning_rate", "optimizer.weight_decay"]),
+        ({"optimizer.learning_rate": 0.06, "optimizer.weight_decay": 0.1}, 0.1, "completed",
+         ["optimizer.learning_rate"]),
+        ({"optimizer.learning_rate": 0.06}, -0.1, "completed", []),
+        ({"optimizer.learning_rate": 0.06}, 0.1, "stopped", []),
+    ],
+    ids=["both", "one changed since", "worse over seeds", "not completed"],
+)  # fmt: skip
+def test_the_keys_that_a_study_chose_are_those_of_its_confirmed_best(
+    best: dict[str, float], gain: float, state: str, keys: list[str]
+) -> None:
+    confirmation = CONFIRMED | {"best_parameters": best, "improvement_mean": gain}
+    bodies = [
+        {"study_id": "study-1", "state": "running"},
+        {"study_id": "study-1", "state": state, "confirmation": confirmation},
+    ]
+    assert chosen_keys(evidence_of(entries=lambda _: list(enumerate(bodies))), CONFIG) == keys

@@ -1,0 +1,53 @@
+"""A baseline that a rival outdoes is said to be so in every answer about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.tools.projects.conftest import Rewrite
+
+from trainwright.tools import projects
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.searches import first_search
+from trainwright.tools.projects.advancing import advance
+from trainwright.tools.training_orchestrator import refresh_run
+from trainwright.tools.verification import verify_workspace
+from trainwright.tools.workspace import Workspace
+
+NAME = "flowers"
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("PHASE-4", "PIPE-3", "GATE-7")
+def test_a_baseline_worse_than_a_rival_is_no_good_fit_in_any_answer(
+    at: Callable[[str], Workspace], rewrite: Rewrite
+) -> None:
+    workspace = at("based")
+
+    def outdo(body: dict[str, Any]) -> None:
+        for one in body.get("splits", {}).get("validation", {}).get("rivals", {}).values():
+            assert "accuracy" in one["paired"]["intervals"], "a baseline's rivals are compared pair by pair"
+            one["metrics"]["accuracy"], one["paired"]["intervals"]["accuracy"] = 1.0, [-0.3, -0.1]
+
+    rewrite(workspace, "", outdo)
+    answer = advance(workspace, NAME)
+    (line,) = [step for step in answer.steps if "diagnosed" in step]
+    assert "diagnosed: no good fit" in line
+    assert "better (accuracy 1 against " in line
+    assert "95 % interval -0.3 to -0.1" in line
+    assert "the goal is met, and " in line
+    assert answer.ended == "decision", "it is said before the release, and not with it"
+    status = projects.project_status(workspace, NAME)
+    assert isinstance(status, projects.ProjectStatus)
+    assert status.rivals is not None
+    assert status.rivals.split(";")[0] in line
+    (baseline,) = [run.run_id for run in status.runs if run.kind == "baseline"]
+    assert "the model is worse." in (refresh_run(workspace, baseline).rival or "")
+    with workspace.session() as session:
+        search = first_search(Evidence(session, workspace, NAME))
+    assert "the rival may simply be the better model" in search.why.split("Or search for better")[0], search.why
+    assert advance(workspace, NAME).ended == "finished", "who goes on has decided"
+    problems = verify_workspace(workspace.path).problems
+    assert not [one for one in problems if "diagnosis of" in one], "it is derived from the same evaluation"

@@ -1,0 +1,73 @@
+"""A run beside a rival on the same validation rows: both figures, the interval of their difference, and what helps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Word = Literal["better", "worse", "not told apart"]
+BETTER: Word = "better"
+WORSE: Word = "worse"
+ALIKE: Word = "not told apart"
+
+OF_SERIES = "Predict the change from the last value instead of the level, give it fewer inputs, or take a linear model."
+OF_TABLES = "On such a table the rival may simply be the better model; fewer inputs, or ones made by hand, may help."
+OF_OTHERS = "The rival may simply be the better model for these data."
+HELPS = {"last_value": OF_SERIES, "seasonal": OF_SERIES, "boosted_trees": OF_TABLES, "linear": OF_TABLES}
+"""What helps a model that a rival outdoes, by the rival's name."""
+LARGER = "It underfits too, so a larger model may help as well."
+
+
+class BesideRival(BaseModel):
+    """A run's program beside one rival, by one metric, as the clean room computed both."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    told: str
+    """The rival in words."""
+    metric: str
+    ours: float
+    theirs: float
+    interval: tuple[float, float] | None = None
+    """95 %, of ours minus theirs; None: too few rows to tell."""
+    word: Word
+    """Of the model."""
+
+    @property
+    def between(self) -> str:
+        """Return the difference with its interval, in words."""
+        told = f"95 % interval {self.interval[0]:.3g} to {self.interval[1]:.3g}" if self.interval else "too few rows"
+        return f"difference {self.ours - self.theirs:+.3g}, {told}"
+
+    def clause(self, *, is_met: bool = False) -> str:
+        """Return one clause of a headline: who is better, with the figures.
+
+        Args:
+            is_met: whether the model meets the goal, which a better rival then does too.
+        """
+        if self.word == BETTER:
+            return f"better than {self.told} ({self.metric} {self.theirs:.4g})"
+        both = f"{self.metric} {self.theirs:.4g} against {self.ours:.4g} of the model; {self.between}"
+        if self.word == ALIKE:
+            return f"not told apart from {self.told} ({both})"
+        met = "the goal is met, and " if is_met else ""
+        return f"{met}{self.told} {'meets it' if is_met else 'is'} better ({both})"
+
+
+def outdoing(rivals: Sequence[BesideRival], metric: str | None) -> BesideRival | None:
+    """Return the rival that is better by the goal's metric beyond chance, the strongest first; None: there is none."""
+    return next((one for one in rivals if one.word == WORSE and one.metric == metric), None)
+
+
+def what_helps(rival: BesideRival, *, underfits: bool = False) -> str:
+    """Return what helps a model that the rival outdoes.
+
+    Args:
+        underfits: whether the curves show that; only then more capacity is named.
+    """
+    return f"{HELPS.get(rival.name, OF_OTHERS)}{f' {LARGER}' if underfits else ''}"
