@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.bounds import is_smaller_better
-from trainwright.tools.gates.shown import grouped_by
+from trainwright.tools.gates.figures import grouped_by
 from trainwright.tools.training_monitor.outdone import ALIKE, BETTER, WORSE, BesideRival, outdoing
 from trainwright.trainer.run.rivals import Rivals
 

@@ -52,10 +52,17 @@ def rows_text(rows: int, size: int) -> str:
 
 
 def counted(record: Mapping[str, Any], metric: str) -> str:
-    """Say on how many rows, or episodes, a split's figure is."""
+    """Say on how many rows, and of how many groups or times, or on how many episodes a split's figure is."""
     if (played := record.get("episodes", {}).get(metric)) is not None:
         return f"{played['count']} episodes"
-    return rows_text(int(record.get("rows", 0)), int(record.get("size", 0)))
+    rows = int(record.get("rows", 0))
+    told, groups = rows_text(rows, int(record.get("size", rows))), record.get("groups")
+    return f"{told} of {groups} {grouped_by(record)}" if groups else told
+
+
+def grouped_by(record: Mapping[str, Any]) -> str:
+    """Return what the rows that are drawn together are of: groups, or times; early versions knew groups alone."""
+    return str(record.get("grouped_by", "groups"))
 
 
 def _of_split(found: RunEvaluated, split: str, metric: str | None) -> str:

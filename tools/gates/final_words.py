@@ -8,9 +8,9 @@ from trainwright.tools.evaluation.slices import metrics_of_targets
 from trainwright.tools.gates.beside_rivals import rivals_text
 from trainwright.tools.gates.caveats import BEFORE_PLANNING, caveats
 from trainwright.tools.gates.exits import verdict
+from trainwright.tools.gates.figures import grouped_by
 from trainwright.tools.gates.next_call import SHARES
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.gates.shown import grouped_by
 from trainwright.tools.gates.test_set_access import project_accesses
 from trainwright.trainer.metrics.built_in import WORST
 from trainwright.trainer.prediction.assembly import use_of

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates.figures import counted
 from trainwright.tools.gates.improvement import seeds_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from trainwright.tools.gates.records import Records, RunRecords
 
 MOST_TIMES = 1000.0
@@ -28,18 +27,12 @@ def certified_figure(run: RunRecords | None, split: str, metric: str) -> dict[st
     if run is None or run.evaluation is None or value is None:
         return {}
     record = run.evaluation.splits.get(split, {})
-    rows, groups = int(record.get("rows", 0)), record.get("groups")
-    told = f"{rows} rows of {groups} {grouped_by(record)}" if groups else f"{rows} rows"
-    found = {"value": value, "rows": rows, "of": told}
-    if (played := record.get("episodes", {}).get(metric)) is not None:
-        found = {"value": value, "rows": played["count"], "of": f"{played['count']} episodes", "unit": "episodes"}
+    played = record.get("episodes", {}).get(metric)
+    found = {"value": value, "rows": int(record.get("rows", 0)), "of": counted(record, metric)}
+    if played is not None:
+        found |= {"rows": played["count"], "unit": "episodes"}
     interval = record.get("intervals", {}).get(metric)
     return found | ({"interval": [float(end) for end in interval]} if interval else {})
-
-
-def grouped_by(record: Mapping[str, Any]) -> str:
-    """Return what the rows that are drawn together are of: groups, or times; early versions knew groups alone."""
-    return str(record.get("grouped_by", "groups"))
 
 
 def over_seeds(evidence: Records, side: str) -> dict[str, Any]:
