@@ -272,7 +272,12 @@ def _advanced(
             evidence = Evidence(session, workspace, project, inspection=Look())
             return next(each for each in Stages(evidence).all() if each.name == name).state == "done"
 
-    return advance(workspace, project, should_stop=is_done, said=note)
+    answer = advance(workspace, project, should_stop=is_done, said=note)
+    if answer.ended == "decision" and answer.next is not None and answer.next.tool == "pass_gate":
+        return advance(
+            workspace, project, should_stop=is_done, said=note
+        )  # a rival is better: told, and nobody is here
+    return answer
 
 
 def _stopped(name: str, answer: Advance) -> ConflictError:
