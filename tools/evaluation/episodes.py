@@ -140,4 +140,5 @@ def _put_other(record: dict[str, Any], name: str, split: str, ours: dict[str, An
         return
     record.setdefault("metrics", {})[name] = statistics.fmean(theirs["splits"][split])
     apart = np.asarray(ours["splits"][split]) - np.asarray(theirs["splits"][split])
-    record.setdefault("paired", {}).setdefault("intervals", {})[name] = list(spread_of(apart))
+    between = spread_of(apart)
+    record.setdefault("paired", {}).setdefault("intervals", {}).update({name: list(between)} if between else {})

@@ -11,7 +11,7 @@ from trainwright.tools.gates.edges import moved
 from trainwright.tools.gates.memory import ignored
 from trainwright.tools.gates.offers import exit_in_words, owners_exit
 from trainwright.tools.gates.onward import make_room
-from trainwright.tools.training_monitor.outdone import what_helps
+from trainwright.tools.training_monitor.outdone import helping_changes, what_helps
 from trainwright.trainer.base.errors import StorageError
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.config import SearchSection, flatten
@@ -97,7 +97,9 @@ def first_search(evidence: Records) -> NextCall:
         return conclude(evidence, "the time that is left is too short for a search")
     why = f"search for better; {costs(evidence, trials, wanted.get('confirmation_repeats', USUAL_REPEATS))}"
     if (rival := baseline_outdone(evidence)) is not None:
-        why = f"{rival.clause()}. {what_helps(rival)} Or {why}"
+        why = f"{rival.clause()}. {what_helps(rival, evidence.config)} Or {why}"
+        if changes := helping_changes(rival, evidence.config):
+            return evidence.call("configure", f"{why}: start_tuning(project={evidence.name!r})", changes=changes)
     if exhausted := fixes_exhausted(evidence):
         why = f"{why}. Or end below the goal, since {exhausted}: {exit_in_words(evidence)}"
     if evidence.config.search is not None and trials == wanted["trials"]:

@@ -157,7 +157,7 @@ def assess_record(
         reasons.append(f"It fits no better than guessing: {guessing}.")
     if (ahead := outdoing(rivals, goal.metric if goal else None)) is not None:
         clause = ahead.clause(is_met=goal_met is True)
-        helps = what_helps(ahead, underfits=any(alert.id == "underfitting" for alert in alerts))
+        helps = what_helps(ahead, record.config, underfits=any(alert.id == "underfitting" for alert in alerts))
         reasons.insert(1, f"{clause[0].upper()}{clause[1:]}. {helps}")
         fit = "outdone" if fit == "good" or (advice == "deploy" and fit != "guessing") else fit
     if advice == "deploy":

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from trainwright.trainer.config import TrainingConfig
+
 Word = Literal["better", "worse", "not told apart"]
 BETTER: Word = "better"
 WORSE: Word = "worse"
 ALIKE: Word = "not told apart"
 
-OF_SERIES = "Predict the change from the last value instead of the level, give it fewer inputs, or take a linear model."
+OF_SERIES = "Fewer inputs or a linear model may help, or the rival may simply be the better forecast."
+FROM_LAST = "A forecast that goes on from the last value begins as good as it: model.args.from_last true."
 OF_TABLES = "On such a table the rival may simply be the better model; fewer inputs, or ones made by hand, may help."
 OF_OTHERS = "The rival may simply be the better model for these data."
-HELPS = {"last_value": OF_SERIES, "seasonal": OF_SERIES, "boosted_trees": OF_TABLES, "linear": OF_TABLES}
+NAIVE = ("last_value", "seasonal")
+HELPS = {**dict.fromkeys(NAIVE, OF_SERIES), "boosted_trees": OF_TABLES, "linear": OF_TABLES}
 """What helps a model that a rival outdoes, by the rival's name."""
 LARGER = "It underfits too, so a larger model may help as well."
 
@@ -64,10 +68,22 @@ def outdoing(rivals: Sequence[BesideRival], metric: str | None) -> BesideRival |
     return next((one for one in rivals if one.word == WORSE and one.metric == metric), None)
 
 
-def what_helps(rival: BesideRival, *, underfits: bool = False) -> str:
+def what_helps(rival: BesideRival, config: TrainingConfig, *, underfits: bool = False) -> str:
     """Return what helps a model that the rival outdoes.
 
     Args:
+        rival: that outdoes it.
+        config: of the model.
         underfits: whether the curves show that; only then more capacity is named.
     """
-    return f"{HELPS.get(rival.name, OF_OTHERS)}{f' {LARGER}' if underfits else ''}"
+    helps = FROM_LAST if helping_changes(rival, config) else HELPS.get(rival.name, OF_OTHERS)
+    return f"{helps}{f' {LARGER}' if underfits else ''}"
+
+
+def helping_changes(rival: BesideRival, config: TrainingConfig) -> dict[str, Any]:
+    """Return the changes by which a forecast of the level goes on from the last value; empty where none are known."""
+    model = config.model
+    if rival.name not in NAIVE or model is None or model.use != "dlinear" or model.args.get("from_last"):
+        return {}
+    scaled = {} if config.target_scaling is not None else {"target_scaling": "standardize"}
+    return {"model.args.from_last": True, **scaled}

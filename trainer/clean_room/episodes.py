@@ -88,9 +88,14 @@ def interval_of(values: Array) -> tuple[float, float] | None:
     return spread_of(values) if len(different) > 2 else None
 
 
-def spread_of(values: Array) -> tuple[float, float]:
-    """Return the 95 % interval of a mean, Student's up to FEW values and the bootstrap's of more."""
+def spread_of(values: Array) -> tuple[float, float] | None:
+    """Return the 95 % interval of a mean, Student's up to FEW values and the bootstrap's of more.
+
+    None where few values are one and the same, but 0: that two never differ is what a program beside itself shows.
+    """
     mean, count = float(values.mean()), len(values)
+    if count < FEW and mean and not np.ptp(values):
+        return None
     found = bootstrap(lambda at: float(values[at].mean()), count, Resampling(count)) if count >= FEW else None
     if found is not None:
         return found

@@ -11,7 +11,7 @@ from trainwright.tools.gates.beside_rivals import baseline_outdone, beside_rival
 from trainwright.tools.gates.offers import exit_in_words, owners_exit
 from trainwright.tools.gates.searches import chosen_keys
 from trainwright.tools.ledger.events import RunEvaluated
-from trainwright.tools.training_monitor.outdone import what_helps
+from trainwright.tools.training_monitor.outdone import helping_changes, what_helps
 from trainwright.trainer.config import parse_config
 
 GOAL = {"metric": "mae", "direction": "minimize", "target": 3.9}
@@ -79,11 +79,36 @@ def test_a_model_is_outdone_by_the_goals_metric_and_beyond_chance_alone(
 def test_more_capacity_helps_against_a_rival_only_where_the_model_underfits() -> None:
     (last,) = beside_rivals(evaluated(last_value=LAST), GOAL, None)
     (trees,) = beside_rivals(evaluated(boosted_trees=rival("trees", 2.0, 1.0, 2.0)), GOAL, None)
-    assert "the change from the last value" in what_helps(last)
-    assert "the rival may simply be the better model" in what_helps(trees)
-    assert ["larger" in what_helps(one, underfits=is_so) for one in (last, trees) for is_so in (False, True)] == [
-        False, True, False, True,
-    ]  # fmt: skip
+    assert "Fewer inputs" in what_helps(last, CONFIG)
+    assert "the rival may simply be the better model" in what_helps(trees, CONFIG)
+    for one in (last, trees):
+        assert "larger" not in what_helps(one, CONFIG)
+        assert "larger" in what_helps(one, CONFIG, underfits=True)
+
+
+@pytest.mark.requirement("PHASE-4", "GATE-7")
+@pytest.mark.parametrize(
+    ("args", "scaling", "changes"),
+    [
+        ({}, "standardize", {"model.args.from_last": True}),
+        ({}, None, {"model.args.from_last": True, "target_scaling": "standardize"}),
+        ({"from_last": True}, "standardize", {}),
+    ],
+)
+def test_a_forecast_of_the_level_that_the_last_value_outdoes_is_told_to_go_on_from_it(
+    args: dict[str, Any], scaling: str | None, changes: dict[str, Any]
+) -> None:
+    series = {"window": 4, "horizon": 1}
+    config = parse_config({
+        "model": {"use": "dlinear", "args": args}, "loss": "mse", "metrics": ["mae"], "target_scaling": scaling,
+        "data": {"use": "csv", "args": {"path": "t.csv", "target": "y", "series": series},
+                 "split": {"by": "time", "time": "day"}},
+    })  # fmt: skip
+    (last,) = beside_rivals(evaluated(last_value=LAST), GOAL, None)
+    (trees,) = beside_rivals(evaluated(boosted_trees=rival("trees", 2.0, 1.0, 2.0)), GOAL, None)
+    assert helping_changes(last, config) == changes
+    assert ("model.args.from_last true" in what_helps(last, config)) is bool(changes)
+    assert helping_changes(trees, config) == {}
 
 
 CONFIRMED = {

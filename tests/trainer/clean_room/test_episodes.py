@@ -14,7 +14,7 @@ pytestmark = pytest.mark.requirement("GATE-6")
 @pytest.mark.parametrize("count", [5, 12, 29, 30, 200])
 def test_the_true_mean_lies_inside_as_often_as_it_should(count: int) -> None:
     draws = np.random.default_rng(count)
-    ends = [spread_of(draws.normal(3.0, 2.0, count)) for _ in range(400)]
+    ends = [found for _ in range(400) if (found := spread_of(draws.normal(3.0, 2.0, count))) is not None]
     assert np.mean([low <= 3.0 <= high for low, high in ends]) == pytest.approx(0.95, abs=0.03)
 
 
@@ -30,6 +30,12 @@ def test_a_perfect_share_lies_inside_of_its_interval() -> None:
         low, high = wilson(1.0, count)
         assert low < 1.0 == high
         assert wilson(0.0, count)[0] == 0.0
+
+
+def test_few_equal_differences_tell_two_programs_apart_no_more_than_few_equal_episodes_do() -> None:
+    assert spread_of(np.full(5, 1.0)) is None
+    assert spread_of(np.zeros(5)) == (0.0, 0.0), "a program beside itself"
+    assert spread_of(np.full(40, 1.0)) == (1.0, 1.0)
 
 
 def test_where_all_gave_the_same_number_nothing_is_known_of_the_range() -> None:
