@@ -119,5 +119,6 @@ def _outcome(report: pytest.TestReport) -> dict[str, str] | None:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else getattr(report, "wasxfail", "")
         return {"outcome": "skipped", "reason": str(reason).removeprefix("Skipped: ")}
     if report.failed:
-        return {"outcome": "failed"}
+        crash = getattr(report.longrepr, "reprcrash", None)
+        return {"outcome": "failed", "error": crash.message if crash else str(report.longrepr)[-2000:]}
     return {"outcome": "passed"} if report.when == "call" else None

@@ -232,11 +232,10 @@ def _pass(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
 def _diagnose(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
     answer = diagnose(way.workspace, way.project, arguments.get("run_id"))
     words = fit_in_words(answer.fit, answer.reasons, answer.beside_rivals)
-    found = f"{words}, recommendation {answer.recommendation}"
-    way.note(f"{answer.run_id} diagnosed: {found}; {answer.report}")
-    if (
-        answer.fit == "outdone" and answer.recommendation == "deploy"
-    ):  # whether to release it all the same is said before it is done
+    is_open = answer.fit == "outdone" and answer.recommendation == "deploy"
+    advice = "whether to release it is yours to decide" if is_open else f"recommendation {answer.recommendation}"
+    way.note(f"{answer.run_id} diagnosed: {words}, {advice}; {answer.report}")
+    if is_open:  # it is asked before the release
         way.ended = "decision"
     return answer.next
 

@@ -35,6 +35,7 @@ def test_a_baseline_worse_than_a_rival_is_no_good_fit_in_any_answer(
     answer = advance(workspace, NAME)
     (line,) = [step for step in answer.steps if "diagnosed" in step]
     assert "diagnosed: no good fit" in line
+    assert "whether to release it is yours to decide; " in line
     assert "better (accuracy 1 against " in line
     assert "95 % interval -0.3 to -0.1" in line
     assert "the goal is met, and " in line
