@@ -28,6 +28,7 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], str]] = {
     "mae": ({}, "numbers"),
     "huber": ({}, "numbers"),
     "log_cosh": ({}, "numbers"),
+    "quantile": ({"quantile": 0.9}, "numbers"),
     "dice": ({}, "pixels"),
     "dice_cross_entropy": ({}, "pixels"),
 }

@@ -16,6 +16,7 @@ FACTS: dict[str, str] = {
     "start": "pretrained or scratch",
     "parameters": "weights of the model",
     "metric": "that the goal is in",
+    "quantile_loss": "the loss that is least at the quantile that the goal's metric is of",
     "target_least": "the least number of what is predicted",
     "rows": "rows of the data, or blocks of documents, all splits together",
     "classes": "number of classes",

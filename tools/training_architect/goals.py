@@ -14,7 +14,7 @@ from trainwright.trainer.config.goal import MAXIMIZE, MEASURED, MINIMIZE, correc
 from trainwright.trainer.config.goal_words import Wanted, spoken_goals
 from trainwright.trainer.config.metric_words import CLASS_METRICS, IN_UNITS, NUMBER_METRICS
 from trainwright.trainer.metrics import BUILT_IN
-from trainwright.trainer.metrics.built_in import MASKS, OF_CLASS_1, PER_CLASS, WORST
+from trainwright.trainer.metrics.built_in import LEVELS, MASKS, OF_CLASS_1, PER_CLASS, WORST
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.request import PlanRequest
@@ -44,6 +44,8 @@ WHAT = {
     "cohen_kappa": "agreement beyond chance", "quadratic_kappa": "the same, of ordered classes",
     "foreground_iou": "without the background", "iou_per_image": "its mean over pictures",
     "dice": "overlap without the background", "dice_per_image": "its mean over pictures",
+    **{f"pinball_{level}": f"pinball loss of the {level} % quantile" for level in LEVELS},
+    **{f"coverage_error_{level}": f"how far from {level} % the share below it is" for level in LEVELS},
     "mse": "mean squared error", "median_absolute_error": "half of the errors are below it",
     "smape": "error as a share of prediction and target", "rmsle": "rmse of the logarithms",
     "explained_variance": "r2 whatever the offset", "pearson": "linear correlation", "spearman": "correlation of ranks",
@@ -239,9 +241,7 @@ def _take_spoken(first: Wanted, task: str | None, classes: int | None, goal: Goa
     elif metric is None:
         why = f" {word.note}." * bool(word.note)
         near = [name for name in word.near if not _misfit(name, task, classes)]
-        goal.questions.append(
-            _asked(f"{word.name} ({first.words!r}) is not built in, and no other metric is taken for it.{why}", near)
-        )
+        goal.questions.append(_asked(f"{word.name} ({first.words!r}) {word.open}.{why}", near))
     else:
         goal.metric = metric
 

@@ -29,6 +29,7 @@ from trainwright.tools.workspace.settings import ProjectLimits
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.goal import MEASURED
 from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.metrics.built_in import quantile_of
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.documents import KnownModel
@@ -123,6 +124,8 @@ def _decide(
     if plan.goal.metric is not None:
         source = "the call" if plan.request.metric else "the intent"
         plan.take("plan.metric", plan.goal.metric, "what was asked for", source)
+        if (level := quantile_of(plan.goal.metric)) is not None:
+            plan.facts["quantile_loss"] = {"use": "quantile", "args": {"quantile": level}}
     for key in FIRST:
         is_named = key == "plan.metric" and plan.goal.metric is not None
         plan.facts[key.rpartition(".")[2]] = plan.goal.metric if is_named else plan.decide(key)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .counts import Array, is_by_token
+from .numbers import pinball
 from .probabilities import by_class, log_softmax, picked
 
 Terms = tuple[Array, Array]
@@ -123,6 +124,12 @@ def log_cosh(outputs: Array, targets: Array, *_: Any) -> Terms:
     return _by_sample(distance + np.log1p(np.exp(-2.0 * distance)) - math.log(2.0))
 
 
+def quantile(outputs: Array, targets: Array, args: Mapping[str, Any], _: Any) -> Terms:
+    """Pinball loss of a quantile, a mean over each row's numbers."""
+    values, wanted = _numbers(outputs, targets)
+    return _by_sample(pinball(values, wanted, float(args.get("quantile", 0.5))))
+
+
 def dice(outputs: Array, targets: Array, args: Mapping[str, Any], _: Any) -> Terms:
     """1 - the soft Dice coefficient, a mean over each row's classes; ignored pixels count on neither side."""
     log_p, wanted, counted = by_class(outputs, targets)
@@ -152,6 +159,7 @@ LOSSES: dict[str, Callable[[Array, Array, Mapping[str, Any], Array | None], Term
     "mae": mae,
     "huber": huber,
     "log_cosh": log_cosh,
+    "quantile": quantile,
     "dice": dice,
     "dice_cross_entropy": dice_cross_entropy,
 }

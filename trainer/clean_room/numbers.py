@@ -24,6 +24,8 @@ EPSILON = np.finfo(np.float64).eps
 """By which a share of a target of 0 is taken, as in scikit-learn."""
 WORST = "worst_"
 """Begin of a metric that is the worst output's."""
+LEVELS = (5, 10, 25, 50, 75, 90, 95)
+"""Percent of the targets that are to lie below a predicted quantile."""
 NONE = partial(np.zeros, 0)
 
 
@@ -98,6 +100,20 @@ def _moments(numbers: Array) -> tuple[Array, Array]:
     return numbers[0] + mean, apart - mean
 
 
+def pinball(guessed: Array, wanted: Array, level: float) -> Array:
+    """Return the pinball loss of each number at a quantile (Koenker and Bassett 1978, 10.2307/1913643)."""
+    missing = wanted - guessed
+    return np.maximum(level * missing, (level - 1.0) * missing)
+
+
+def _mean_pinball(level: float, guessed: Array, wanted: Array) -> float:
+    return float(pinball(guessed, wanted, level).mean())
+
+
+def _coverage_error(level: float, guessed: Array, wanted: Array) -> float:
+    return abs(float((wanted <= guessed).mean()) - level)
+
+
 def _symmetric(guessed: Array, wanted: Array) -> Array:
     middles = (np.abs(guessed) + np.abs(wanted)) / 2.0
     return np.asarray(np.abs(guessed - wanted) / np.where(middles == 0, 1.0, middles))
@@ -155,6 +171,8 @@ OF_ROWS: dict[str, Callable[[Array, Array], float]] = {
     "median_absolute_error": lambda guessed, wanted: float(np.median(np.abs(guessed - wanted))),
     "spearman": spearman,
     "concordance": concordance,
+    **{f"pinball_{level}": partial(_mean_pinball, level / 100) for level in LEVELS},
+    **{f"coverage_error_{level}": partial(_coverage_error, level / 100) for level in LEVELS},
 }
 """Value of one output from all its rows, of what was predicted and the targets."""
 NAMES = (*OF_SUMS, *OF_ROWS)

@@ -205,6 +205,7 @@ NAMES = {
     "r2": ("r2_score", "r_squared", "rsquared"),
     "smape": ("symmetric_mean_absolute_percentage_error",),
     "rmsle": ("root_mean_squared_log_error",),
+    "quantile": ("pinball", "pinball_loss", "quantile_loss"),
     "median_absolute_error": ("medae",),
     "explained_variance": ("explained_variance_score",),
     "pearson": ("pearsonr", "pearson_correlation"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trainwright.trainer.metrics.built_in import BUILT_IN
+from trainwright.trainer.metrics.built_in import BUILT_IN, LEVELS
 
 CLASS_METRICS = ("accuracy", "balanced_accuracy", "f1", "auc", "matthews_correlation")
 NUMBER_METRICS = ("mae", "rmse", "mape", "r2")
@@ -37,6 +37,8 @@ class Word:
     needs_number: bool = False
     """Whether the word names a metric beside a number alone: `precision`, `loss`, `correct`."""
     exact_case: bool = False
+    open: str = "is not built in, and no other metric is taken for it"
+    """Why it is asked about, where it is not ours."""
 
 
 def _error_rate(value: float) -> float:
@@ -125,6 +127,11 @@ WORDS = (
     Word("MAPE", r"mape\b|mean absolute percentage error|mean percentage error|percentage error"
          r"|mittlere[rn]? (?:absolute[rn]? )?prozentuale[rn]? (?:abweichung|fehler)", "mape"),
     Word("MASE", r"mase\b|mean absolute scaled error", near=("mae", "mape")),
+    *(Word("pinball loss", rf"(?:p|q)?{level}(?:th)?[- %]*(?:percentile|quantile)?[- ](?:pinball|quantile) loss"
+           rf"|(?:pinball|quantile) loss (?:at|of|for|on) (?:the )?(?:p|q|0\.)?{level}(?:th)?(?:[- %]*(?:percentile|quantile))?",
+           f"pinball_{level}") for level in LEVELS),
+    Word("pinball loss", r"(?:pinball|quantile) loss", near=("pinball_90", "pinball_10", "pinball_50"),
+         open="is of one quantile, and the sentence names none beside it"),
     Word("median absolute error", r"median absolute error|medae\b|median error", "median_absolute_error"),
     Word("MAE", r"mae\b|mean absolute error|average (?:absolute )?error|off by|daneben"
          r"|(?:to )?within(?=\s[$€£]?\s?[\d.,]+k?(?:\s\w+)?\s(?:on average|of the (?:true|actual|real)))"

@@ -20,13 +20,14 @@ from trainwright.trainer.losses.built_in import (
     NextToken,
 )
 from trainwright.trainer.losses.log_cosh import LogCosh
+from trainwright.trainer.losses.quantile import Quantile
 
 if TYPE_CHECKING:
     from trainwright.trainer.losses.loss import Loss
 
 FORMS: tuple[type[LossSection], ...] = (
-    CrossEntropy, Focal, ClassBalanced, NextToken, MaskedToken, BceWithLogits, Mse, Mae, Huber, LogCosh, Dice,
-    DiceCrossEntropy,
+    CrossEntropy, Focal, ClassBalanced, NextToken, MaskedToken, BceWithLogits, Mse, Mae, Huber, LogCosh, Quantile,
+    Dice, DiceCrossEntropy,
 )  # fmt: skip
 LOSSES = {form.name: form for form in FORMS}
 

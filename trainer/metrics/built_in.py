@@ -108,6 +108,8 @@ SHORTEST, SLIP = 6, 0.85
 """Characters from which a metric's name can be misspelt, and difflib's ratio from which it is."""
 CLASSES, NUMBERS, LANGUAGE = ("classification", "binary"), ("regression",), ("language_model",)
 SHARE, CORRELATION, POSITIVE = (0.0, 1.0), (-1.0, 1.0), (0.0, math.inf)
+LEVELS = (5, 10, 25, 50, 75, 90, 95)
+"""Percents of the quantiles that have metrics, as the clean room has them."""
 OF_CLASS_1 = ("f1_binary", "precision_binary", "recall_binary", "specificity", "f2_binary", "f05_binary")
 """Metrics of class number 1 of two."""
 PER_CLASS = ("f1", "precision", "recall")
@@ -140,6 +142,8 @@ BUILT_IN: dict[str, Metric] = {
         _of_outputs("r2", NUMBERS, (-math.inf, 1.0)),
         *(_of_outputs(name, NUMBERS, POSITIVE, minimize=True) for name in ("mse", "rmsle", "median_absolute_error")),
         _of_outputs("smape", NUMBERS, (0.0, 2.0), minimize=True),
+        *(_of_outputs(f"pinball_{level}", NUMBERS, POSITIVE, minimize=True) for level in LEVELS),
+        *(_of_outputs(f"coverage_error_{level}", NUMBERS, SHARE, minimize=True) for level in LEVELS),
         _of_outputs("explained_variance", NUMBERS, (-math.inf, 1.0)),
         *(_of_outputs(name, NUMBERS, CORRELATION) for name in ("pearson", "spearman")),
         _of_outputs("concordance", NUMBERS, SHARE),
@@ -166,6 +170,12 @@ def near_metrics(name: str, known: Iterable[str]) -> list[str]:
 
 def _marks(name: str) -> list[str]:
     return re.findall(r"\d|macro|micro", name.lower())
+
+
+def quantile_of(name: str) -> float | None:
+    """Return the quantile that a metric is of, 0.9 of pinball_90; None: of none."""
+    found = re.fullmatch(r"(?:pinball|coverage_error)_(\d+)", name)
+    return int(found[1]) / 100 if found else None
 
 
 def built_in_of(name: str) -> Metric | None:

@@ -190,6 +190,13 @@ def test_metrics_of_labels_are_scikit_learns(seed: int, rows: int, labels: int) 
     assert {name: metrics.compute(name, outputs, targets) for name in wanted} == pytest.approx(wanted, **close)
 
 
+def test_coverage_is_held_to_the_quantile() -> None:
+    targets = np.arange(1.0, 11.0)[:, None]
+    guessed = np.full_like(targets, 8.0)
+    assert metrics.compute("coverage_error_90", guessed, targets) == pytest.approx(0.1)
+    assert metrics.compute("coverage_error_75", guessed, targets) == pytest.approx(0.05)
+
+
 @random
 @given(seed=seeds, rows=st.integers(3, 60), decimals=st.integers(0, 3))
 def test_areas_count_ties_like_scikit_learn(seed: int, rows: int, decimals: int) -> None:
@@ -227,6 +234,9 @@ def test_metrics_of_numbers_are_scikit_learns_mean_over_the_outputs(
     }  # fmt: skip
     wanted = {name: score(*both) for name, score in scored.items()}
     assert {name: metrics.compute(name, outputs, targets) for name in scored} == pytest.approx(wanted, rel=1e-7)
+    pinball = {f"pinball_{level}": known.mean_pinball_loss(*both, alpha=level / 100) for level in numbers.LEVELS}
+    found = {name: metrics.compute(name, outputs, targets) for name in pinball}
+    assert found == pytest.approx(pinball, rel=1e-7)
     worst = {"worst_r2": min(known.r2_score(*both, multioutput="raw_values"))}
     worst |= {f"worst_{name}": max(scored[name](*both, multioutput="raw_values")) for name in ("mae", "mape", "rmse")}
     assert {name: metrics.compute(name, outputs, targets) for name in worst} == pytest.approx(worst, rel=1e-7)
@@ -234,7 +244,8 @@ def test_metrics_of_numbers_are_scikit_learns_mean_over_the_outputs(
     found = {name: metrics.compute(name, of_size[1], of_size[0]) for name in ("rmsle", "smape")}
     apart = np.abs(of_size[1] - of_size[0]) / ((of_size[1] + of_size[0]) / 2)
     assert found == pytest.approx({"rmsle": known.root_mean_squared_log_error(*of_size), "smape": apart.mean()})
-    assert {*scored, *found, *worst, "pearson", "spearman", "concordance"} == set(numbers.NAMES)
+    covered = {f"coverage_error_{level}" for level in numbers.LEVELS}
+    assert {*scored, *found, *worst, *pinball, *covered, "pearson", "spearman", "concordance"} == set(numbers.NAMES)
 
 
 @random

@@ -20,6 +20,7 @@ from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.evidence.rivals.fitted import Array, Fitted, UnfitError, is_one_class, logits_of, targets_of
 from trainwright.trainer.evidence.rivals.tables import category_codes
 from trainwright.trainer.metrics import BUILT_IN
+from trainwright.trainer.metrics.built_in import quantile_of
 
 MOST_ROWS = 200_000
 MOST_NUMBERS = 20_000_000
@@ -112,10 +113,12 @@ class _Trees:
         from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
         kind = HistGradientBoostingClassifier if self.is_classes else HistGradientBoostingRegressor
+        level = None if self.is_classes else quantile_of(self.metric)
+        of_quantile = {} if level is None else {"loss": "quantile", "quantile": level}
         categories = list(self.known) or None
         return kind(
             random_state=self.seed, early_stopping=False, warm_start=True, max_iter=iterations,
-            categorical_features=categories,
+            categorical_features=categories, **of_quantile,
         )  # fmt: skip
 
     @property

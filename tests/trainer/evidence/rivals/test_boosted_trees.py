@@ -126,6 +126,21 @@ def test_the_logarithm_of_a_skewed_positive_target_wins_where_it_scores_better(m
     ]
 
 
+def test_a_goal_in_a_quantile_is_what_they_learn() -> None:
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(1500, 2)).astype(np.float32)
+    y = (x[:, 0] + draw.normal(0, 1.0, 1500)).astype(np.float32)
+    samples = TensorSamples(*map(torch.from_numpy, (x, y)))
+    parts = {"train": samples.subset(range(1000)), "validation": samples.subset(range(1000, 1500))}
+    loss = {"use": "quantile", "args": {"quantile": 0.9}}
+    selection = {"metric": "pinball_90", "direction": "minimize"}
+    config = config_of("diabetes", loss=loss, metrics=["coverage_error_90"], selection=selection)
+    found = trees_of(Splits(parts, {}, "csv"), config)
+    mean = trees_of(Splits(parts, {}, "csv"), config_of("diabetes", loss="mse", metrics=["mae", "coverage_error_90"]))
+    assert found.metrics["coverage_error_90"] < 0.1
+    assert mean.metrics["coverage_error_90"] > 0.3
+
+
 def test_what_is_too_large_is_not_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
     for bound, value, why in (
         ("MOST_ROWS", 50, "more than 50 rows, or 20000000 numbers"),
