@@ -6,10 +6,8 @@ The same configuration over the same files is not traced twice: the answer is ke
 from __future__ import annotations
 
 import json
-import math
 import tempfile
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -77,23 +75,19 @@ def _asked(
     timeout_seconds: float,
     should_stop: Callable[[], bool],
 ) -> dict[str, Any]:
-    exited: Future[int] = Future()
+    order = {
+        "config": config.model_dump(mode="json", exclude_unset=True),
+        "code_root": str(code_root),
+        "device_kind": device_kind,
+    }
     with tempfile.TemporaryDirectory(prefix="estimate-") as name:
-        folder, values = Path(name), config.model_dump(mode="json", exclude_unset=True)
-        order = {"config": values, "code_root": str(code_root), "device_kind": device_kind}
-        environment = worker_environment(config)
-        launch = jobs.begin(folder, WORKER, order, cwd=code_root, env=environment, ended=exited.set_result)
-        if launch.error is not None:
-            raise OSError(launch.error)
+        folder, env = Path(name), worker_environment(config)
         try:
-            found = jobs.answer_of(folder, timeout_seconds, should_stop, limit=math.inf)
-        except jobs.NoAnswerError:
+            found = jobs.ask(folder, WORKER, order, timeout_seconds, should_stop, cwd=code_root, env=env)
+        except jobs.NoAnswerError as end:
             said = jobs.log_end(folder, "It wrote nothing: most often memory ran out while data were read.")
-            what = f"The process that estimates ended without an answer (exit code {exited.result()}). {said}"
+            what = f"The process that estimates ended without an answer (exit code {end.exit_code}). {said}"
             raise ConfigurationError(what, remedy=PROBE) from None
-        finally:  # it and all that descend from it are gone when this returns
-            jobs.kill(launch)
-            exited.result()
     if found is None and should_stop():
         raise ConfigurationError("The call was cancelled while the first steps were traced.", remedy="Call again.")
     if found is None:

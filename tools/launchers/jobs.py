@@ -6,8 +6,10 @@ Both outlive the call and the server that started them: whoever asks later knows
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +33,9 @@ POLL_SECONDS = 0.1
 class NoAnswerError(Exception):
     """A job will not answer: its `launch`, None where the record of it is gone, and whether it `took_long`."""
 
+    exit_code: int | None = None
+    """Of a job that was asked for an answer at once."""
+
     def __init__(self, launch: Launch | None, *, took_long: bool) -> None:
         self.launch, self.took_long = launch, took_long
 
@@ -43,6 +48,30 @@ def begin(
     write_atomically(folder / ORDER, json.dumps(order).encode())
     command = [sys.executable, "-P", "-m", module, str(folder)]
     return spawn(folder, Launch(), command, cwd=cwd, env=env, log=LOG, ended=ended)
+
+
+def ask(
+    folder: Path, module: str, order: Mapping[str, Any], wait_seconds: float, should_stop: Callable[[], bool],
+    *, cwd: Path, env: Mapping[str, str],
+) -> dict[str, Any] | None:  # fmt: skip
+    """Return the answer to an order; None where it takes longer. The process, and all of its, ends with the call.
+
+    Raises:
+        NoAnswerError: it ended without an answer.
+        OSError: it could not be started.
+    """
+    exited: Future[int] = Future()
+    launch = begin(folder, module, order, cwd=cwd, env=env, ended=exited.set_result)
+    if launch.error is not None:
+        raise OSError(launch.error)
+    try:
+        return answer_of(folder, wait_seconds, should_stop, limit=math.inf)
+    except NoAnswerError as end:
+        end.exit_code = exited.result()
+        raise
+    finally:
+        kill(launch)
+        exited.result()
 
 
 def answer_of(
