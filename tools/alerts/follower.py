@@ -194,11 +194,6 @@ def leading_lock(workspace: Workspace) -> FileLock:
     return FileLock(folder / LOCK, thread_local=False)
 
 
-def is_led(workspace: Workspace) -> bool:
-    """Return whether a follower leads."""
-    return jobs.is_held(leading_lock(workspace))
-
-
 def ensure_process(workspace: Workspace) -> None:
     """Start a following process if none leads; any number of servers may ask at once."""
     jobs.ensure(

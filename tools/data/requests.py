@@ -92,7 +92,7 @@ def request_validation(workspace: Workspace, project: str, *, suggest: bool = Fa
     request.folder.mkdir(parents=True, exist_ok=True)
     with FileLock(request.folder / "request.lock"):
         if request.is_elsewhere and suggest in _told(request):
-            forget(request)
+            jobs.forget(request.folder, TOLD)
         if jobs.report_of(request.folder, request.order) is None and not _is_known(request):
             _start(workspace, request, config, root, known)
     return request
@@ -136,11 +136,6 @@ def _start(
         "data_cache": [str(workspace.path / "cache" / "data"), workspace.settings.data_cache_bytes],
     }
     jobs.begin(request.folder, WORKER, ordered, cwd=root, env=worker_environment(config, known))
-
-
-def forget(request: ValidationRequest) -> None:
-    """Let the next request start anew: leave no answer, and no record of a process."""
-    jobs.forget(request.folder, TOLD)
 
 
 def note_told(request: ValidationRequest, *, suggest: bool) -> None:

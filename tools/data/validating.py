@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from trainwright.tools.answers import Answer, NextCall
-from trainwright.tools.data.requests import SERVED, ValidationRequest, forget, note_told, why_none
+from trainwright.tools.data.requests import SERVED, TOLD, ValidationRequest, note_told, why_none
 from trainwright.tools.launchers import jobs
 from trainwright.trainer.data.validation.report import Report, Verdict
 
@@ -68,13 +68,13 @@ def look_at(
     try:
         found = jobs.answer_of(request.folder, wait_seconds, should_stop, limit=request.limit, order=request.order)
     except jobs.NoAnswerError as end:
-        forget(request)
+        jobs.forget(request.folder, TOLD)
         return _failed(request, why_none(request, end), "starts it anew; with less data if memory ran out")
     if found is None:
         again = NextCall(tool="validate_data", arguments={"project": request.project}, why="to see the verdicts")
         return ValidationAnswer(project=request.project, state="running", next=again)
     if "failure" in found:
-        forget(request)
+        jobs.forget(request.folder, TOLD)
         failure = found["failure"]
         return _failed(request, f"{failure['message']} {failure['remedy']}", CORRECTED)
     if request.is_elsewhere:

@@ -118,7 +118,7 @@ def run_apart(
         return named
     try:
         command, place = ["-P", "-m", worker], str(Path(named["file"]).parent)
-        ended = isolated(command, order | named, str(folder), cwd=place, threads=1, seconds=seconds)
+        ended = isolated(command, order | named, str(folder), cwd=place, seconds=seconds)
         answer: dict[str, Any] = json.loads(ended.stdout)
     except subprocess.TimeoutExpired:
         return {"problem": f"your function took more than {seconds:g} s apart from training"}

@@ -48,11 +48,6 @@ def conductor_lock(folder: Path) -> FileLock:
     return FileLock(folder / "conductor.lock")
 
 
-def is_conducted(folder: Path) -> bool:
-    """Return whether a conductor holds the study."""
-    return jobs.is_held(conductor_lock(folder))
-
-
 def ensure_conductor(workspace: Workspace, project: str, study_id: str) -> None:
     """Start a conductor if the study is under way and has none; any number of callers may ask at once."""
     folder = study_folder(workspace, project, study_id)

@@ -31,10 +31,12 @@ POLL_SECONDS = 0.1
 
 
 class NoAnswerError(Exception):
-    """A job will not answer: its `launch`, None where the record of it is gone, and whether it `took_long`."""
+    """A job will not answer: its `launch`, None where the record is gone, whether it `took_long`, and its exit code.
+
+    The code is known of one that was asked by `ask` alone.
+    """
 
     exit_code: int | None = None
-    """Of a job that was asked for an answer at once."""
 
     def __init__(self, launch: Launch | None, *, took_long: bool) -> None:
         self.launch, self.took_long = launch, took_long
@@ -44,7 +46,7 @@ def begin(
     folder: Path, module: str, order: Mapping[str, Any], *, cwd: Path, env: Mapping[str, str],
     ended: Callable[[int], object] = lambda _: None,
 ) -> Launch:  # fmt: skip
-    """Start a process for an order, as `spawn` does. Raises StorageError."""
+    """Start a process for an order, as `spawn` does."""
     write_atomically(folder / ORDER, json.dumps(order).encode())
     command = [sys.executable, "-P", "-m", module, str(folder)]
     return spawn(folder, Launch(), command, cwd=cwd, env=env, log=LOG, ended=ended)
@@ -54,18 +56,17 @@ def ask(
     folder: Path, module: str, order: Mapping[str, Any], wait_seconds: float, should_stop: Callable[[], bool],
     *, cwd: Path, env: Mapping[str, str],
 ) -> dict[str, Any] | None:  # fmt: skip
-    """Return the answer to an order; None where it takes longer. The process, and all of its, ends with the call.
+    """Return the answer to an order; None where it takes longer. The process ends with the call, and all of its.
 
     Raises:
-        NoAnswerError: it ended without an answer.
-        OSError: it could not be started.
+        NoAnswerError, OSError: it ended without an answer; it could not be started.
     """
     exited: Future[int] = Future()
     launch = begin(folder, module, order, cwd=cwd, env=env, ended=exited.set_result)
     if launch.error is not None:
         raise OSError(launch.error)
     try:
-        return answer_of(folder, wait_seconds, should_stop, limit=math.inf)
+        return answer_of(folder, wait_seconds, should_stop)
     except NoAnswerError as end:
         end.exit_code = exited.result()
         raise
@@ -75,27 +76,26 @@ def ask(
 
 
 def answer_of(
-    folder: Path, wait_seconds: float, should_stop: Callable[[], bool], *, limit: float, order: str | None = None
-) -> dict[str, Any] | None:
-    """Return what a job left; None while it is at work after the wait. One that takes too long is ended.
+    folder: Path, wait_seconds: float, should_stop: Callable[[], bool],
+    *, limit: float = math.inf, order: str | None = None,
+) -> dict[str, Any] | None:  # fmt: skip
+    """Return what a job left; None while it is at work after the wait. One that takes longer than `limit` is ended.
 
     Args:
-        limit: seconds that it may take.
         order: its `id`, where the folder serves one order after another.
 
     Raises:
-        NoAnswerError: it ended without an answer, did not start, or took too long.
+        NoAnswerError: it ended without an answer, could not be started, or took too long.
     """
     deadline = time.monotonic() + wait_seconds
     while True:
         launch = read_launch(folder)
-        is_over = launch is None or not may_begin(launch)
-        took_long = launch is not None and time.time() - launch.launched_at > limit
+        has_ended = launch is None or not may_begin(launch)
         if (found := report_of(folder, order)) is not None:  # read last: it may have answered before it ended
             return found
-        if is_over or took_long:
+        if has_ended or (launch is not None and time.time() - launch.launched_at > limit):
             kill(launch)
-            raise NoAnswerError(launch, took_long=not is_over)
+            raise NoAnswerError(launch, took_long=not has_ended)
         if time.monotonic() >= deadline or should_stop():
             return None
         time.sleep(POLL_SECONDS)
