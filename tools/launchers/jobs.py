@@ -160,14 +160,10 @@ def is_held(lock: FileLock) -> bool:
 
 
 def ensure(
-    lock: FileLock,
-    module: str,
-    *arguments: str,
-    cwd: Path,
-    env: Mapping[str, str],
+    lock: FileLock, module: str, *arguments: str, cwd: Path, env: Mapping[str, str],
     alone: AbstractContextManager[Any] | None = None,
     following: Callable[[Any, Launch | None], Launch | None] = lambda _, __: Launch(),
-) -> Launch | None:
+) -> Launch | None:  # fmt: skip
     """Start the process that holds a lock, unless one does; return its launch. Any number may ask at once.
 
     Args:
