@@ -146,7 +146,7 @@ class Follower:
         if self.leads:
             look(self.workspace, run, status)
         self._say_how_far(run, status)
-        return is_living(directory)
+        return is_living(directory, status)
 
     def _say_how_far(self, run: Run, status: RunStatus) -> None:
         """Report another state at once, and further epochs now and then: many take an instant."""
