@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.figures.missing import no_predictions
+from trainwright.tools.figures.recorded import no_predictions
 from trainwright.tools.figures.style import NORMAL, SMALL, cut, label, new_figure, plain, save
 from trainwright.trainer.run.evaluation import Evaluation
 

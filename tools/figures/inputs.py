@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainwright.tools.figures.missing import no_predictions
+from trainwright.tools.figures.recorded import no_predictions
 from trainwright.tools.figures.style import BLUE, GREY, label, new_figure, plain, save
 from trainwright.trainer.run.evaluation import Evaluation
 
@@ -39,7 +39,7 @@ def importance(records: list[RunRecord], path: Path) -> Path:
     panel.invert_yaxis()
     panel.axvline(0.0, color=GREY, linewidth=0.8)
     unit = "loss" if found.score == "loss" else found.score
-    label(panel, "", f"{unit} lost when permuted on {found.rows} validation rows", "", legend=False)
+    label(panel, "", f"{unit} lost when permuted on {found.rows} validation rows", "")
     left_out = found.left_out + len(found.columns) - len(drawn)
     more = f", {left_out} further ones not drawn" if left_out else ""
     return save(figure, f"{record.name}: importance of inputs (95 % interval){more}", path)

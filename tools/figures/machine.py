@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainwright.tools.figures.missing import nothing_recorded
+from trainwright.tools.figures.recorded import nothing_recorded
 from trainwright.tools.figures.series import BUCKETS, draw_series, mark_moments, steps_text
 from trainwright.tools.figures.style import (
     BLUE,
@@ -12,7 +12,6 @@ from trainwright.tools.figures.style import (
     ORANGE,
     VERMILION,
     colours,
-    figure_legend,
     label,
     new_figure,
     save,
@@ -22,8 +21,6 @@ from trainwright.tools.training_monitor.record import LEARNING_RATE
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from matplotlib.axes import Axes
 
     from trainwright.tools.training_monitor.record import RunRecord
 
@@ -46,8 +43,7 @@ def learning_rate(records: list[RunRecord], path: Path) -> Path:
         if warmup := records[0].resolved.warmup_steps:
             panel.axvspan(0, warmup, color=GREEN, alpha=0.12, label=f"warmup: {warmup} steps")
     x = steps_text(records[0]) if len(records) == 1 else "optimizer step"
-    label(panel, "", x, "learning rate of the first group", legend=False)
-    figure_legend(figure, [panel])
+    label(panel, "", x, "learning rate of the first group")
     names = records[0].name if len(records) == 1 else f"{len(records)} runs"
     return save(figure, f"Learning rate of {names}", path)
 
@@ -66,29 +62,16 @@ def utilisation(records: list[RunRecord], path: Path) -> Path:
     draw_series(busy, record, "system/cpu_percent", "CPU (of all allowed cores), main memory", BLUE)
     draw_series(busy, record, "system/gpu_percent", "GPU (mean of the run's), its memory", VERMILION)
     draw_series(speed, record, "throughput/samples_per_second", None, BLUE)
-    draw_scaled(memory, record, "system/memory_bytes", BLUE, scale=1 / GIGABYTE)
-    draw_scaled(memory, record, "system/gpu_memory_bytes", VERMILION, scale=1 / GIGABYTE)
-    draw_scaled(wait, record, "throughput/data_wait_fraction", ORANGE, scale=100.0)
+    draw_series(memory, record, "system/memory_bytes", None, BLUE, scale=1 / GIGABYTE)
+    draw_series(memory, record, "system/gpu_memory_bytes", None, VERMILION, scale=1 / GIGABYTE)
+    draw_series(wait, record, "throughput/data_wait_fraction", None, ORANGE, scale=100.0)
     x = steps_text(record)
-    label(busy, "Busy", "", "percent", legend=False)
-    label(memory, "Memory", "", "GB", legend=False)
-    label(speed, "Throughput", x, "samples per second", legend=False)
-    label(wait, "Wait for data", x, "percent of the time", legend=False)
+    label(busy, "Busy", "", "percent")
+    label(memory, "Memory", "", "GB")
+    label(speed, "Throughput", x, "samples per second")
+    label(wait, "Wait for data", x, "percent of the time")
     for panel in (busy, wait):
         panel.set_ylim(0, 105)
     for panel in (memory, speed):
         panel.set_ylim(0, panel.get_ylim()[1] * 1.1)
-    figure_legend(figure, axes.flat)
     return save(figure, f"Use of the machine: {record.name} ({record.status.state})", path)
-
-
-def draw_scaled(axes: Axes, record: RunRecord, key: str, colour: str, *, scale: float) -> None:
-    """Draw a series times a constant, with its range behind."""
-    buckets = record.buckets(key, BUCKETS)
-    if not buckets:
-        return
-    steps = [bucket[0] for bucket in buckets]
-    axes.fill_between(steps, [b[2] * scale for b in buckets], [b[3] * scale for b in buckets], color=colour,
-                      alpha=0.22, linewidth=0)  # fmt: skip
-    axes.plot(steps, [b[1] * scale for b in buckets], color=colour, linewidth=1.4,
-              marker="o" if len(steps) <= 3 else None, markersize=4)  # fmt: skip

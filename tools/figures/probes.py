@@ -10,7 +10,6 @@ from trainwright.tools.figures.style import (
     SKY,
     SMALL,
     VERMILION,
-    figure_legend,
     label,
     new_figure,
     save,
@@ -45,9 +44,8 @@ def range_test(records: list[RunRecord], path: Path) -> Path:
     low, high = min(smoothed), max(smoothed[0], losses[0])
     room = max(0.5 * (high - low), 1e-6)
     panel.set_xscale("log")
-    label(panel, found.why or "", "learning rate (log scale)", "training loss", legend=False)
+    label(panel, found.why or "", "learning rate (log scale)", "training loss")
     panel.set_ylim(low - room, high + room)
-    figure_legend(figure, [panel])
     return save(figure, f"Learning-rate range test: {record.name} ({len(rates)} steps)", path)
 
 
@@ -73,14 +71,9 @@ def batch_size(records: list[RunRecord], path: Path) -> Path:
             panel.axvline(
                 one["batch_size"], color=GREY, linestyle=":", label=f"{one['batch_size']}: {one['failure'][:40]}"
             )
-    label(
-        speed,
-        f"Throughput ({found.why})" if found.why else "Throughput",
-        "batch size (log scale)",
-        "samples per second",
-        legend=False,
-    )
-    label(memory, "Peak memory", "batch size (log scale)", "MB", legend=False)
+    why = f" ({found.why})" if found.why else ""
+    label(speed, f"Throughput{why}", "batch size (log scale)", "samples per second")
+    label(memory, "Peak memory", "batch size (log scale)", "MB")
     from matplotlib.ticker import NullLocator, ScalarFormatter
 
     for panel in (speed, memory):
@@ -89,7 +82,6 @@ def batch_size(records: list[RunRecord], path: Path) -> Path:
         panel.set_xticks(shown, [str(size) for size in shown], fontsize=SMALL, rotation=45 if len(shown) > 7 else 0)
         panel.xaxis.set_minor_locator(NullLocator())
         panel.yaxis.set_major_formatter(ScalarFormatter(useOffset=False))
-    figure_legend(figure, axes.flat)
     return save(figure, f"Batch-size finder: {record.name}", path)
 
 

@@ -39,13 +39,19 @@ class Moment(NamedTuple):
 
 
 def draw_series(
-    axes: Axes, record: RunRecord, key: str, text: str | None, colour: str, *, style: str = "-", smooth: bool = True
-) -> bool:
-    """Draw a series of steps: the raw values faint, and a smoothed line over them. Returns whether there is any."""
+    axes: Axes, record: RunRecord, key: str, text: str | None, colour: str, *, style: str = "-", smooth: bool = True,
+    scale: float = 1.0,
+) -> bool:  # fmt: skip
+    """Draw a series of steps: the raw values faint, and a smoothed line over them. Returns whether there is any.
+
+    Args:
+        scale: factor of the values, in which they are drawn.
+    """
     buckets = [bucket for bucket in record.buckets(key, BUCKETS) if all(map(is_drawable, bucket))]
     if not buckets:
         return False
-    steps, means, lows, highs = (list(column) for column in zip(*buckets, strict=True))
+    steps, *values = (list(column) for column in zip(*buckets, strict=True))
+    means, lows, highs = ([value * scale for value in column] for column in values)
     name = plain(text) if text is not None else None
     if len(steps) < LEAST_SMOOTHED or not smooth:
         axes.plot(steps, means, color=colour, label=name, linewidth=1.4, linestyle=style,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.figures.predictions import Predicted, predicted
+from trainwright.tools.figures.recorded import Predicted, predicted
 from trainwright.tools.figures.style import GREY, NORMAL, SMALL, VERMILION, new_figure, plain, save
 
 if TYPE_CHECKING:

@@ -128,7 +128,7 @@ def shares(subject: Subject) -> tuple[Figure, str, str]:
             )
             axes.bar_label(bars, fmt="{:.0%}", padding=3, fontsize=SMALL)
             said.append(f"{name} {', '.join(f'{key} {share:.0%}' for key, share in way.items())}")
-    label(axes, "", "share", "", legend=False)
+    label(axes, "", "share", "")
     axes.set_yticks(range(len(keys)), [plain(cut(key, 36)) for key in keys], fontsize=NORMAL)
     axes.invert_yaxis()
     axes.set_xlim(0, 1.08 * max([*found.ped_anova.values(), *found.fanova.values(), 0.1]))

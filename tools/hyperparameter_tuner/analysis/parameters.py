@@ -63,7 +63,7 @@ def _slice(axes: Axes, scale: Scale, subject: Subject, have: list[TrialRecord], 
         mark_best(axes, subject, *points[subject.best.number])
     scale.draw_ticks(axes, 4)
     title = f"{count - len(have)} of {count} trials without it" if len(have) < count else ""
-    label(axes, title, cut(scale.key, 30) + scale.note, "", legend=False)
+    label(axes, title, cut(scale.key, 30) + scale.note, "")
 
 
 def contour(subject: Subject) -> tuple[Figure, str, str]:
@@ -81,7 +81,7 @@ def contour(subject: Subject) -> tuple[Figure, str, str]:
     mark(axes, PRUNED, [points[one.number] for one in have if one.state == PRUNED], PRUNED, alpha=0.7)
     if subject.best in trials:
         mark_best(axes, subject, *points[subject.best.number])
-    label(axes, "", across.key + across.note, up.key + up.note, legend=False)
+    label(axes, "", across.key + across.note, up.key + up.note)
     across.draw_ticks(axes)
     up.draw_ticks(axes, vertical=True)
     if is_surface:

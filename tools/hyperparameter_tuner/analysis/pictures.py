@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainwright.tools.figures.kinds import STUDY_KINDS
-from trainwright.tools.figures.style import figure_legend, save
+from trainwright.tools.figures.style import save
 from trainwright.tools.hyperparameter_tuner.analysis.importance import shares
 from trainwright.tools.hyperparameter_tuner.analysis.parameters import contour, parallel, slices
 from trainwright.tools.hyperparameter_tuner.analysis.values import history, intermediate, pareto
@@ -51,7 +51,6 @@ def draw_study(kind: StudyKind, subject: Subject, path: Path) -> tuple[Path, str
         named = f"{other} draws what there is; kinds that can be drawn: {', '.join(can)}. " if can else ""
         raise NotFoundError(f"{subject.name}: no picture of kind {kind!r}: {why}", remedy=f"{named}{wait}.")
     figure, title, said = DRAWN[kind](subject)
-    figure_legend(figure, figure.axes)
     return save(figure, title, path), said
 
 

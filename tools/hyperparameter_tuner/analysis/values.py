@@ -45,7 +45,7 @@ def history(subject: Subject) -> tuple[Figure, str, str]:
         axes.step(places, values, where="post", color=BEST, linewidth=1.5, label=f"best so far{within}", zorder=2)
     if subject.best is not None and subject.best.value is not None:
         mark_best(axes, subject, subject.best.number, subject.best.value)
-    label(axes, "", "trial", "", legend=False)
+    label(axes, "", "trial", "")
     value_axis(axes, subject, [subject.value(one) for one in subject.trials])
     without = [(one.number, 0.02) for one in subject.of(FAILED) if subject.value(one) is None]
     low_down: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "clip_on": False}
@@ -72,7 +72,7 @@ def intermediate(subject: Subject) -> tuple[Figure, str, str]:
     if subject.best is not None and (points := _points(subject.best)):
         epochs, values = zip(*points, strict=True)
         axes.plot(epochs, values, color=BEST, linewidth=2.2, label=f"best: trial {subject.best.number}", zorder=5)
-    label(axes, "", "epoch", "", legend=False)
+    label(axes, "", "epoch", "")
     value_axis(axes, subject, [value for one in subject.trials for _, value in _points(one)])
     pruned = [max(one.intermediate) for one in subject.of(PRUNED) if one.intermediate]
     stopped = f"; pruned at epochs {min(pruned)} to {max(pruned)}" if pruned else ""
@@ -116,7 +116,7 @@ def _objective(axes: Axes, subject: Subject, objective: ObjectiveSection) -> Non
         if end is not None:
             axes.axvline(end, color="black", linestyle=":", linewidth=1.2, label=objective.bounds)
     better = "higher" if objective.direction == "maximize" else "lower"
-    label(axes, "", f"{objective.metric.replace('_', ' ')} ({better} is better)", value_text(subject), legend=False)
+    label(axes, "", f"{objective.metric.replace('_', ' ')} ({better} is better)", value_text(subject))
     sizes = [x for x, _ in points.values()]
     if min(sizes, default=0) > 0 and max(sizes) / min(sizes) > WIDE_RATIO:
         axes.set_xscale("log")
