@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import optuna
@@ -145,6 +146,8 @@ def test_an_axis_leaves_out_a_few_values_that_are_far_worse_and_never_the_best(d
     assert max(usual) < high
     assert robust_ends(study, [*usual, far_better]) is None
     assert robust_ends(study, usual) is None
+    kept = replace(study, trials=[TrialRecord(0, {}, COMPLETED, far_worse)])  # the only one that keeps the bounds
+    assert robust_ends(kept, [*usual, far_worse]) is None
 
 
 COPIED: dict[str, Any] = {

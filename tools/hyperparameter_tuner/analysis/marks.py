@@ -77,14 +77,17 @@ def value_axis(axes: Axes, subject: Subject, values: Sequence[float | None]) -> 
 def robust_ends(subject: Subject, values: Sequence[float]) -> tuple[float, float] | None:
     """Return the ends of an axis that show most values well, where a few are far worse; None: all fit.
 
-    The rule of box plots: what lies beyond four times the middle half's extent is far away. The best ones always show.
+    The rule of box plots: what lies beyond four times the middle half's extent is far away. Better ones always show,
+    and so does the best trial, whose value may be a bad one where there are bounds.
     """
     found = sorted(value for value in values if math.isfinite(value))
     if len(found) < 8:
         return None
     lower, upper = found[len(found) // 4], found[(3 * len(found)) // 4]
     reach = 4.0 * (upper - lower)
-    low, high = (lower - reach, math.inf) if subject.direction == "maximize" else (-math.inf, upper + reach)
+    best = subject.best.value if subject.best is not None and subject.best.value is not None else lower
+    is_up = subject.direction == "maximize"
+    low, high = (min(lower - reach, best), math.inf) if is_up else (-math.inf, max(upper + reach, best))
     inside = [value for value in found if low <= value <= high]
     if reach == 0 or (inside[-1] - inside[0]) * 3 > found[-1] - found[0]:
         return None

@@ -123,7 +123,8 @@ def parallel(subject: Subject) -> tuple[Figure, str, str]:
         ]
         style: dict[str, Any] = {"color": colours.to_rgba(value), "linewidth": 1.2, "alpha": 0.8}
         if trial == subject.best:
-            style = {"color": BEST, "linewidth": 2.4, "label": f"best: trial {trial.number}, {trial.value:.5g}"}
+            text = f"best: trial {trial.number}, {trial.value:.5g}"
+            style = {"color": BEST, "linewidth": 2.4, "zorder": 3, "label": text}
         line = [*places, (value - low) / (high - low) if high > low else 0.5]
         axes.plot(range(len(line)), line, marker="o", markersize=3, **style)
     shares = (0.0, 0.5, 1.0) if high > low else (0.5,)
