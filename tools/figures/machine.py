@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainwright.tools.figures.recorded import nothing_recorded
-from trainwright.tools.figures.series import BUCKETS, draw_series, mark_moments, steps_text
+from trainwright.tools.figures.series import draw_series, mark_moments, steps_text
 from trainwright.tools.figures.style import (
     BLUE,
     GREEN,
@@ -34,14 +34,12 @@ GIGABYTE, MEGABYTE = 1e9, 1e6
 
 def learning_rate(records: list[RunRecord], path: Path) -> Path:
     """Draw the learning rate over the steps. Raises NotFoundError where none was recorded."""
-    figure, axes = new_figure(1, 1, 4.4)
-    panel, drawn = axes[0][0], False
-    for index, (record, colour) in enumerate(zip(records, colours(len(records)), strict=True)):
-        buckets = record.buckets(LEARNING_RATE, BUCKETS)
-        panel.plot([b[0] for b in buckets], [b[1] for b in buckets], color=colour, linestyle=style_of(index),
-                   label=record.name if buckets else None, marker="o" if len(buckets) == 1 else None)  # fmt: skip
-        drawn = drawn or bool(buckets)
-    if not drawn:
+    figure, [[panel]] = new_figure(1, 1, 4.4)
+    drawn = [
+        draw_series(panel, record, LEARNING_RATE, record.name, colour, style=style_of(index), smooth=False)
+        for index, (record, colour) in enumerate(zip(records, colours(len(records)), strict=True))
+    ]
+    if not any(drawn):
         raise nothing_recorded(records[0], "learning_rate", "learning rate")
     if len(records) == 1:
         mark_moments(panel, records[0])

@@ -67,21 +67,17 @@ def draw_series(
 
 def draw_epochs(
     axes: Axes, record: RunRecord, key: str, text: str, colour: str, *, style: str = "-", over_epochs: bool = False
-) -> bool:
-    """Draw a series of epochs over the optimizer steps at which they ended, or over their numbers.
-
-    Returns whether there is any.
-    """
+) -> None:
+    """Draw a series of epochs over the optimizer steps at which they ended, or over their numbers."""
     samples = [sample for sample in record.by_epoch(key) if is_drawable(sample.value)]
     if not samples:
-        return False
+        return
     if len(samples) > BUCKETS:
         samples = thinned(samples)
     dots = "o" if len(samples) <= 40 else None
     places = [(one.epoch or 0) if over_epochs else one.step for one in samples]
     axes.plot(places, [one.value for one in samples], color=colour, label=plain(text), linestyle=style,
               linewidth=1.5, marker=dots, markersize=3.2 if len(samples) > 1 else 5)  # fmt: skip
-    return True
 
 
 def thinned(samples: list[Sample]) -> list[Sample]:
