@@ -21,6 +21,7 @@ MADE_UP = {
     ("tests/data_servers.py", "password"): 1,
     ("tests/tools/alerts/test_notices.py", "password in a URL"): 1,
     ("tests/tools/data/test_validating.py", "password in a URL"): 1,
+    ("tests/tools/launchers/test_jobs.py", "password in a URL"): 1,
     ("tests/tools/tracking/test_following.py", "password in a URL"): 1,
     ("tests/tools/training_orchestrator/test_launch.py", "password in a URL"): 1,
 }

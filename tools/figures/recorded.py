@@ -1,4 +1,4 @@
-"""What a run recorded: its predictions as arrays, read without pickle, and the errors for what it did not."""
+"""Records of a run: its predictions as arrays, read without pickle, and the errors for what it did not."""
 
 from __future__ import annotations
 
