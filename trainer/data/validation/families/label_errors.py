@@ -26,6 +26,11 @@ TREES = 60
 FOLDS = 5
 SKILL = 0.65
 """Power of the cheap model (0: guessing, 1: certain) below which its doubts say nothing."""
+LEAST_SKILL = 0.35
+"""The same where its doubts are about as many where it is surest as elsewhere, as those of drawn labels are."""
+SUREST, ALIKE = 0.1, 0.45
+"""Doubts among the quarter of rows that it is surest of: at least so many, and so large a share of the unsure half's.
+Classes that overlap, and outcomes that chance has a part in, leave that quarter right."""
 LEAST_SHARE = 0.01
 """Of the train rows: fewer candidates are what any model doubts."""
 
@@ -100,7 +105,7 @@ def _candidates(context: Context, target_name: str) -> tuple[list[int], int, flo
         return "its train rows have one value" if target is None else reason
     shares = _out_of_fold(numbers_of(columns), target.values)
     power = power_of(shares.argmax(axis=1), target)
-    if power < SKILL:
+    if power < SKILL and not (power >= LEAST_SKILL and _are_everywhere(target.values, shares)):
         return (
             f"a cheap model's power is {power:.2f} of 1, and {SKILL} is needed: add columns that tell more, or have "
             "some rows labelled twice, for many wrong labels lower it too"
@@ -137,6 +142,14 @@ def _out_of_fold(inputs: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> 
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
     found: np.ndarray[Any, Any] = cross_val_predict(model, inputs, labels, cv=folds, method="predict_proba")
     return found
+
+
+def _are_everywhere(labels: np.ndarray[Any, Any], shares: np.ndarray[Any, Any]) -> bool:
+    """Return whether the labels contradict the model where it is surest about as often as where it is not."""
+    surest_first = (-shares.max(axis=1)).argsort(kind="stable")
+    wrong = (shares.argmax(axis=1) != labels)[surest_first]
+    surest, others = wrong[: len(wrong) // 4].mean(), wrong[len(wrong) // 2 :].mean()
+    return bool(surest >= max(SUREST, ALIKE * others))
 
 
 def _doubtful(labels: np.ndarray[Any, Any], shares: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
