@@ -134,7 +134,7 @@ def _sealed(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str, Any]
 
 def _asked_since(evidence: Evidence, decision: dict[str, Any]) -> list[str]:
     """Return what re-opens a skipped phase: a search that the configuration asks for since, before any export."""
-    if decision["outcome"] != "skipped" or not evidence.has_valid_config or evidence.config.search is None:
+    if decision["outcome"] != "skipped" or evidence.config.search is None:
         return []
     before = evidence.facts.configurations.get(decision["rested_on"].get("version", 0))
     is_new = before is not None and before.values.get("search") != evidence.version.values.get("search")

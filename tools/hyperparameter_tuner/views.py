@@ -13,7 +13,7 @@ from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.gates.searches import MOST_TIMED, middle_seconds, room_for
 from trainwright.tools.gpus.assign import claims_of, waiters
 from trainwright.tools.hyperparameter_tuner.ablation.publishing import ablation_view
-from trainwright.tools.hyperparameter_tuner.earlier_runs import better_before, digests_of
+from trainwright.tools.hyperparameter_tuner.earlier_runs import better_before
 from trainwright.tools.hyperparameter_tuner.ends import ended_by, seconds_allowed
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor
 from trainwright.tools.hyperparameter_tuner.start_points import NOTHING_BETTER, ORIGIN, PRESENT
@@ -99,7 +99,7 @@ def _waves_left(session: Session, study: Study, own: Sequence[Run], *, is_last: 
 
 def _baselines(session: Session, study: Study) -> list[Run]:
     query = select(Run).where(Run.project == study.project, Run.kind == RunKind.BASELINE, Run.ended_at.is_not(None))
-    same = query.where(Run.base_config_digest.in_(digests_of(session, study)), Run.state == RunState.COMPLETED)
+    same = query.where(Run.base_config_digest == study.base_config_digest, Run.state == RunState.COMPLETED)
     return list(session.scalars(same.order_by(Run.created_at)))
 
 

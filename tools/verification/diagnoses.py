@@ -43,7 +43,6 @@ class _Diagnosis:
     def __init__(self, case: Case, entry: LedgerEntry, body: dict[str, Any]) -> None:
         self.case, self.entry, self.body = case, entry, body
         self.version = body.get("version")
-        self.is_of_other_version = self.version != trainwright.__version__
         self.explained = self.version != trainwright.__version__ and is_signed(entry, case.public)
 
     def findings(self) -> list[Finding]:
@@ -60,22 +59,8 @@ class _Diagnosis:
         if recorded != present:
             names = sorted(name for name in recorded.keys() | present.keys() if recorded.get(name) != present.get(name))
             text = f"the diagnostic documents have changed since: {', '.join(names)}"
-            if self.is_of_other_version and not self._loosened(directory, goal):
-                what = f"derived differently by this version; recorded by {_short(self.version)}: {text}"
-                return [self.finding(what, where="version", counts=False)]
             return [self.finding(text, where="checklist", counts=self._opened_a_gate())]
         return self._compared(self._assessed(directory, goal))
-
-    def _loosened(self, run: RunDirectory, goal: dict[str, Any]) -> bool:
-        """Whether the present documents give other findings than recorded, among those that both versions know."""
-        derived = self._assessed(run, goal)
-        then, now = self.body["assessment"], derived["assessment"]
-        shared = (then.keys() & now.keys()) - {"reasons"}
-        recorded = {alert["id"] for alert in self.body["alerts"]}
-        missing = [
-            alert for alert in derived["alerts"] if alert["severity"] == "critical" and alert["id"] not in recorded
-        ]
-        return bool(missing) or any(then[key] != now[key] for key in shared)
 
     def _assessed(self, run: RunDirectory, goal: dict[str, Any]) -> dict[str, Any]:
         """Return the run's diagnosis under the present documents, in the ledger's form."""

@@ -174,12 +174,12 @@ def evidence_of(folder: Path) -> Any:
     return Of(
         name="p", goal=GOAL, goal_metric="accuracy", goal_text="accuracy >= 0.9", grants=[], settings=Settings(),
         project=SimpleNamespace(goal=GOAL, limits={}, code_root=str(folder)), config=CONFIG, config_digest="config",
-        version=SimpleNamespace(number=1, values={}), limits=ProjectLimits(), changed=[], files={"report.md": "a"},
+        version=SimpleNamespace(number=1, values=VALUES), limits=ProjectLimits(), changed=[], files={"report.md": "a"},
         facts=SimpleNamespace(seals={}, started=started, overlay=lambda run_id: {}, configurations={}), spent="",
         recorded={"diagnosis": [diagnosis]}, study=SimpleNamespace(id="study-1", state="completed", search=SEARCH),
-        trials_left=100, seconds_left=None, config_digests={"config"}, decisions=[], answers=[], named_baseline={},
+        trials_left=100, seconds_left=None, decisions=[], answers=[], named_baseline={},
         confirmation={"best_parameters": {"optimizer.learning_rate": 0.1}}, improvement=(IMPROVED, []), concludes=False,
-        diagnosis=diagnosis, assessment=assessment, final_values={}, has_valid_config=True, **runs,
+        diagnosis=diagnosis, assessment=assessment, final_values={}, **runs,
     )  # fmt: skip
 
 

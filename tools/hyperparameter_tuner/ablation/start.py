@@ -70,7 +70,7 @@ def start_ablation(
 def _reference(evidence: Evidence) -> tuple[dict[str, Any], bool]:
     """Return the values that levels are compared with, and whether the optimization gate settled them."""
     values, settled = latest_config(evidence.session, evidence.name).values, None
-    if evidence.has_valid_config and phase_status_of(evidence).phase is Phase.FINALIZATION:
+    if phase_status_of(evidence).phase is Phase.FINALIZATION:
         settled = evidence.final_values
     chosen = values if settled is None else settled
     return {name: value for name, value in chosen.items() if name != "search"}, settled is not None
