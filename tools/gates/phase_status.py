@@ -103,11 +103,7 @@ def barred(evidence: Evidence, run: RunRecords) -> str:
 def _derived(evidence: Evidence) -> PhaseStatus:
     publish(evidence.session, evidence.name, evidence.folder)
     decisions = accepted_decisions(evidence)
-    last = decisions.get(Phase.FINALIZATION)
-    # Only early versions passed an earlier gate again after the last one: then its freshness decides, as it did.
-    if last is not None and last[0] == max(sequence for sequence, _ in decisions.values()):
-        return _sealed(evidence, decisions)
-    return _by_freshness(evidence, decisions)
+    return (_sealed if Phase.FINALIZATION in decisions else _by_freshness)(evidence, decisions)
 
 
 def _sealed(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str, Any]]]) -> PhaseStatus:

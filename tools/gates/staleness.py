@@ -276,7 +276,7 @@ def _seen_of(evidence: Records, run_id: str, smoke: RunRecords) -> dict[str, Ope
 def _unplanned(evidence: Records, run: RunRecords, smoke: RunRecords) -> dict[str, OpenedFile]:
     """Return the files that a run opened and that planning's smoke run did not find as they were."""
     opened, planned = run.part(Opened).files, smoke.part(Opened)
-    if run.id == smoke.id or not opened or not planned:  # or an earlier version recorded none
+    if run.id == smoke.id or not opened:
         return {}
     listing = evidence.inspection.once(f"listing of {smoke.directory.path}", partial(smoke.part, Listing))
     return {name: file for name, file in opened.items() if not _is_planned(name, file, planned, listing)}

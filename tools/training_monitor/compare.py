@@ -107,7 +107,7 @@ SHORT = 19
 def identity_differences(records: Mapping[str, RunRecord]) -> dict[str, dict[str, str | None]]:
     """Return, by run, the digests (shortened) that must agree for results to be comparable, where they do not."""
     found: dict[str, dict[str, str | None]] = {
-        "environment": _environments(records),
+        "environment": {name: record.environment.fingerprint for name, record in records.items()},
         "data": {name: record.data.fingerprint for name, record in records.items()},
         "code": {name: record.code.digest for name, record in records.items()},
         "engine": {name: record.code.engine_digest for name, record in records.items()},
@@ -165,20 +165,6 @@ def _data(first: RunRecord, other: RunRecord) -> list[str]:
     if first.data.preprocessing_digest != other.data.preprocessing_digest:
         lines.append("preprocessing")
     return lines
-
-
-def _environments(records: Mapping[str, RunRecord]) -> dict[str, str | None]:
-    """Return the fingerprints; none where they differ by facts alone that an earlier version did not record."""
-    first, *others = records.values()
-    if all(_same_as_far_as_known(first, other) for other in others):
-        return {}
-    return {name: record.environment.fingerprint for name, record in records.items()}
-
-
-def _same_as_far_as_known(first: RunRecord, other: RunRecord) -> bool:
-    if not (first.environment.fingerprint_basis and other.environment.fingerprint_basis):
-        return first.environment.fingerprint == other.environment.fingerprint
-    return not {*_other_facts(first, other)} - {"driver"}  # which is no part of a fingerprint
 
 
 def _other_facts(first: RunRecord, other: RunRecord) -> list[str]:

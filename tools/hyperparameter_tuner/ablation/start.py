@@ -90,9 +90,7 @@ def _existing(evidence: Evidence, asked: AblationSearch, base: dict[str, Any], k
     if named is not None:
         return named
     for study in studies:
-        is_of_base = (
-            study.base_config_digest == digest or study.base_values == base
-        )  # an earlier schema's digest differs
+        is_of_base = study.base_config_digest == digest
         same = study.search == asked.recorded() and is_of_base and study.state != "failed"
         if same and (key is None or study.idempotency_key is None) and depends_on_present(evidence, study):
             return study
