@@ -42,14 +42,12 @@ def folds_advice(section: SplitSection, rows: int, groups: int | None = None) ->
     left = max(round(count * section.validation), 1)
     if section.by == "time":
         origins = _origins(section)
+        if origins < LEAST_ORIGINS:
+            return ""
         earlier = "two earlier ones" if origins > LEAST_ORIGINS else "an earlier one"
         return (
-            ""
-            if origins < LEAST_ORIGINS
-            else (
-                f"{count} {what} leave {left} for validation, of one origin alone: data.split.folds {origins} validates on "
-                f"{earlier} too, one ablation each. The test rows stay, now or later."
-            )
+            f"{count} {what} leave {left} for validation, of one origin alone: data.split.folds {origins} validates "
+            f"on {earlier} too, one ablation each. The test rows stay, now or later."
         )
     return (
         f"{count} {what} leave {left} for validation, which says little: data.split.folds 5 validates on all but the "
