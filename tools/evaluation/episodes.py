@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 WORKER = "trainwright.trainer.jobs.episodes"
 EPISODES = "episodes"
 """Key of an evaluated split: {metric: {count, drawn}}."""
+IN_VAIN = "drawn_in_vain"
+"""The same of functions that failed: {metric: drawn}."""
 DRAWN_BITS = 48
 """Of the number from which an evaluation's seeds follow: every JSON reader keeps it whole."""
 SECONDS = 600.0
@@ -44,7 +46,7 @@ def episode_entries(config: TrainingConfig) -> list[EpisodesEntry]:
 def drawn_of(splits: Mapping[str, Mapping[str, Any]]) -> Drawn:
     """Return the numbers that were drawn for an evaluation's splits, as the ledger has them."""
     return {
-        split: {name: int(found["drawn"]) for name, found in record.get(EPISODES, {}).items()}
+        split: {name: int(found["drawn"]) for name, found in record.get(EPISODES, {}).items()} | record.get(IN_VAIN, {})
         for split, record in splits.items()
     }
 
@@ -88,8 +90,9 @@ def add_episodes(run: Sealed, order: dict[str, Any], answer: dict[str, Any], fol
         ours = play(asked)
         why = ours.get("why") or (f"the name {name!r} is taken" if is_taken(name) else "")
         if why:
-            for record in answer["splits"].values():
+            for split, record in answer["splits"].items():  # a bad episode that fails draws no luckier ones either
                 record["not_computed"][name] = why
+                record[IN_VAIN] = record.get(IN_VAIN, {}) | {name: seeds[split]}
             continue
         beside = play(asked | {"program": order["beside"]}) if order.get("beside") else {}
         theirs = play(asked | {"reference": reference}) if "file" in reference else {}

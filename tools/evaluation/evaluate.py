@@ -59,7 +59,10 @@ def compared_with(workspace: Workspace, facts: ProjectFacts, project: str, run_i
         Sealed(workspace.run_directory(project, name), facts.seals[name].digests) if name in facts.seals else None
         for name in (facts.rows_run(run_id), source or "")
     ]
-    program = workspace.run_directory(project, run_id).part(Program).digest
+    try:
+        program = workspace.run_directory(project, run_id).part(Program).digest
+    except TrainwrightError:  # a torn record: the evaluation says so
+        program = None
     drawn = drawn_before(facts, run_id, source, program)
     return Others(found[0], found[1], _baseline_of(workspace, project, run_id), drawn)
 

@@ -52,7 +52,8 @@ def add_own_metrics(run: Sealed, entries: list[Entry], answer: dict[str, Any], f
     splits = {name: str(folder / name) for name in answer["splits"] if (folder / name / "outputs.npy").is_file()}
     for entry in entries:
         name = entry.use.rpartition(":")[2]
-        found = _answer_of(run, entry, splits, folder, has_intervals=not _has_groups(answer))
+        order = {"name": name, "args": entry.args, "splits": splits}
+        found = run_apart(run, entry.use, WORKER, order, folder) if splits else {}
         for split, record in answer["splits"].items():
             values = found.get("values", {}).get(split, {})
             taken = [one for one in values if is_taken(one) or one in record["metrics"]]
@@ -85,20 +86,6 @@ def _put_rivals(record: dict[str, Any], values: Mapping[str, float], found: Mapp
         ends = {one: pair for one, pair in theirs.get("intervals", {}).items() if all(map(math.isfinite, pair))}
         rival.setdefault("metrics", {}).update(told)
         rival.setdefault("paired", {"intervals": {}})["intervals"] |= ends
-
-
-def _has_groups(answer: Mapping[str, Any]) -> bool:
-    return any("groups" in one for one in answer["splits"].values())
-
-
-def _answer_of(
-    run: Sealed, entry: Entry, splits: dict[str, str], folder: Path, *, has_intervals: bool
-) -> dict[str, Any]:
-    if not splits:
-        return {}
-    name = entry.use.rpartition(":")[2]
-    order = {"name": name, "args": entry.args, "splits": splits, "has_intervals": has_intervals}
-    return run_apart(run, entry.use, WORKER, order, folder)
 
 
 def run_apart(
@@ -156,9 +143,9 @@ def copied(run: Sealed, use: str, folder: Path) -> dict[str, str]:
         return {"problem": f"{path} is not the file that the run imported"}
     for file in imported_files(source, root):
         place = file.relative_to(root).as_posix()
-        if place in known and digest_file(file) != known[place]:
+        if place not in known:
+            continue
+        (copies / place).parent.mkdir(parents=True, exist_ok=True)
+        if digest_file(shutil.copyfile(file, copies / place)) != known[place]:
             return {"problem": f"{place} is not the file that the run imported"}
-        if place in known:
-            (copies / place).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, copies / place)
     return {"file": str(copies / PurePath(path)), "root": str(copies), "callable": name}

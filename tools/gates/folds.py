@@ -21,6 +21,9 @@ KINDS = (RunKind.BASELINE.value, RunKind.ABLATION.value)
 FOLD = "data.split.fold"
 
 
+LEAST_ORIGINS, MOST_ORIGINS = 2, 3
+LEAST_TRAINED = 0.3
+"""Share of the rows that the earliest of several folds by time trains on at least."""
 FEW_GROUPS, FEW_ROWS = 100, 500
 """Of all, below which what is left for validation and for the test measures one figure roughly."""
 
@@ -38,14 +41,25 @@ def folds_advice(section: SplitSection, rows: int, groups: int | None = None) ->
         return ""
     left = max(round(count * section.validation), 1)
     if section.by == "time":
+        origins = _origins(section)
+        if origins < LEAST_ORIGINS:
+            return ""
+        earlier = "two earlier ones" if origins > LEAST_ORIGINS else "an earlier one"
         return (
-            f"{count} {what} leave {left} for validation, of one origin alone: data.split.folds 3 validates on two "
-            "earlier ones too, one ablation each. The test rows stay, now or later."
+            f"{count} {what} leave {left} for validation, of one origin alone: data.split.folds {origins} validates "
+            f"on {earlier} too, one ablation each. The test rows stay, now or later."
         )
     return (
         f"{count} {what} leave {left} for validation, which says little: data.split.folds 5 validates on all but the "
         "test's in turn, one ablation each. The test rows stay, now or later."
     )
+
+
+def _origins(section: SplitSection) -> int:
+    """Return how many folds by time leave enough before the earliest to train on; 0 where dates bound the splits."""
+    if section.borders is not None or not section.validation:
+        return 0
+    return min(int((1.0 - section.test - LEAST_TRAINED) / section.validation + 1e-9), MOST_ORIGINS)
 
 
 def is_fold(planned: TrainingConfig, config: TrainingConfig) -> bool:

@@ -61,13 +61,13 @@ def studies_under_way(evidence: Records) -> list[str]:
 def chosen_keys(evidence: Records, config: TrainingConfig) -> list[str]:
     """Return the keys whose values in a configuration a study of the project, on whichever version, found the best.
 
-    Over seeds its best configuration was better than the baseline, on average at least.
+    Over seeds its best configuration was better than the baseline, beyond their noise.
     """
     found: dict[str, dict[str, Any]] = {}
     for _, body in evidence.entries("study"):
         found[body["study_id"]] = found.get(body["study_id"], {}) | body
     ended = [body.get("confirmation") or {} for body in found.values() if body["state"] == "completed"]
-    better = [one for one in ended if one.get("improvement_mean", 0.0) > 0 and not is_baseline(one)]
+    better = [one for one in ended if one.get("validated") and not is_baseline(one)]
     values = flatten(config.model_dump(mode="json"))
     return sorted({key for one in better for key, best in one["best_parameters"].items() if values.get(key) == best})
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 MOST_TIMES = 1000.0
 """As many rows as it would take to show a goal are told up to so many times those that there are."""
 TWO_DIGITS = 2
+FEWEST_GROUPS = 5
+"""Fewer groups, or times, say nothing of others: the clean room gives no interval over them."""
 FEWEST_EPISODES = 30
 """From which a mean says something where all gave the same, or where it differs from another by chance."""
 
@@ -31,8 +33,10 @@ def certified_figure(run: RunRecords | None, split: str, metric: str) -> dict[st
     found = {"value": value, "rows": int(record.get("rows", 0)), "of": counted(record, metric)}
     if played is not None:
         found |= {"rows": played["count"], "unit": "episodes"}
-    interval = record.get("intervals", {}).get(metric)
-    return found | ({"interval": [float(end) for end in interval]} if interval else {})
+    if interval := record.get("intervals", {}).get(metric):
+        return found | {"interval": [float(end) for end in interval]}
+    is_own = metric in record.get("own", []) and played is None
+    return found | ({"is_open": True} if is_own or 0 < record.get("groups", 0) < FEWEST_GROUPS else {})
 
 
 def over_seeds(evidence: Records, side: str) -> dict[str, Any]:
@@ -63,9 +67,12 @@ def gain(goal: dict[str, Any], value: float) -> float:
 def is_shown(goal: dict[str, Any], figure: dict[str, Any]) -> bool:
     """Return whether a figure meets the goal at the worse end of its interval; one without an interval by itself.
 
-    Of few episodes that all gave the same nothing is known of the others.
+    Of few episodes that all gave the same nothing is known of the others, nor of other groups by fewer than five; and
+    a function of the user's, whose interval may be left out by its time, shows nothing without one.
     """
-    return not _are_few(figure) and all(meets(goal, end) for end in figure.get("interval", [figure.get("value")]))
+    return not (_are_few(figure) or figure.get("is_open")) and all(
+        meets(goal, end) for end in figure.get("interval", [figure.get("value")])
+    )
 
 
 def _are_few(figure: dict[str, Any]) -> bool:

@@ -82,8 +82,10 @@ def what_helps(rival: BesideRival, config: TrainingConfig, *, underfits: bool = 
 
 def helping_changes(rival: BesideRival, config: TrainingConfig) -> dict[str, Any]:
     """Return the changes by which a forecast of the level goes on from the last value; empty where none are known."""
-    model = config.model
+    model, args = config.model, config.data.args if config.data is not None else {}
     if rival.name not in NAIVE or model is None or model.use != "dlinear" or model.args.get("from_last"):
         return {}
-    scaled = {} if config.target_scaling is not None else {"target_scaling": "standardize"}
-    return {"model.args.from_last": True, **scaled}
+    if args.get("features") and args.get("target") not in args["features"]:  # its own past is no input
+        return {}
+    is_linear = config.target_scaling == "standardize"
+    return {"model.args.from_last": True, **({} if is_linear else {"target_scaling": "standardize"})}

@@ -15,7 +15,6 @@ from trainwright.trainer.assembly.build import build_loss, call_data, call_task
 from trainwright.trainer.assembly.metrics import build_metric
 from trainwright.trainer.assembly.target import load_built_in
 from trainwright.trainer.base import seeding
-from trainwright.trainer.clean_room.intervals import FEWEST_GROUPS
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.assemble import divide, user_parts
 from trainwright.trainer.data.splits import Splits
@@ -96,15 +95,10 @@ def _of_data(config: TrainingConfig, root: Path) -> tuple[dict[str, Any], dict[s
         return parts, {}
     numbers = np.unique(keys.astype(str), return_inverse=True)[1].reshape(-1)
     groups = {name: numbers[np.asarray(part.rows)] for name, part in parts.items() if part.rows is not None}
-    if section.split.by == "time":
-        groups = {name: times for name, times in groups.items() if _are_shared(times)}
-    return parts, groups
+    is_by_row = section.split.by == "time" and not any(map(_are_shared, groups.values()))
+    return parts, {} if is_by_row else groups
 
 
 def _are_shared(times: np.ndarray[Any, np.dtype[np.int64]]) -> bool:
-    """Return whether so many rows have the time of another that what each time has in store makes rows alike.
-
-    Of fewer times than intervals need the rows are drawn one by one.
-    """
-    different = len(np.unique(times))
-    return FEWEST_GROUPS <= different <= len(times) / ROWS_AT_A_TIME
+    """Return whether so many rows have the time of another that what each time has in store makes rows alike."""
+    return len(np.unique(times)) <= len(times) / ROWS_AT_A_TIME

@@ -9,11 +9,11 @@ from pathlib import Path
 def imported_files(path: Path, root: Path) -> list[Path]:
     """Return a file and, in turn, the files below the root that it imports: by their names, or from beside it.
 
-    Both paths are absolute. Raises SyntaxError where a file is no Python.
+    Both paths are absolute. What is no Python goes along and imports nothing: the file may do without it.
     """
     found = [path]
     for file in found:
-        named = [(base, name) for base in (root, file.parent) for name in _imported(file)]
+        named = [place for level, name in _imported(file) for place in _bases(file, root, level, name)]
         packages = [one / "__init__.py" for one in file.parents if one != root and one.is_relative_to(root)]
         places = [base.joinpath(*name.split(".")) for base, name in named]
         wanted = [*packages, *(one for place in places for one in (place.with_suffix(".py"), place / "__init__.py"))]
@@ -21,14 +21,23 @@ def imported_files(path: Path, root: Path) -> list[Path]:
     return found
 
 
-def _imported(path: Path) -> list[str]:
-    """Return the names that a file imports, and of `a.b` also `a`."""
-    names: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def _bases(file: Path, root: Path, level: int, name: str) -> list[tuple[Path, str]]:
+    """Return the folders in which a name may be, of which each dot before it, `level` of them, names one."""
+    return [(base, name) for base in ([file.parents[level - 1]] if level else [root, file.parent])]
+
+
+def _imported(path: Path) -> list[tuple[int, str]]:
+    """Return the names that a file imports, each with the dots before it, and of `a.b` also `a`."""
+    names: list[tuple[int, str]] = []
+    try:
+        nodes = list(ast.walk(ast.parse(path.read_bytes())))
+    except (SyntaxError, ValueError):
+        return []
+    for node in nodes:
         if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
+            names += [(0, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
-            names += [module, *(f"{module}.{alias.name}".lstrip(".") for alias in node.names)]
-    return [".".join(parts[:count]) for parts in (name.split(".") for name in names if name)
-            for count in range(1, len(parts) + 1)]  # fmt: skip
+            names += [(node.level, one) for one in (module, *(f"{module}.{a.name}".lstrip(".") for a in node.names))]
+    parts = [(level, name.split(".")) for level, name in names if name]
+    return [(level, ".".join(one[:count])) for level, one in parts for count in range(1, len(one) + 1)]

@@ -55,7 +55,7 @@ def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> di
         with np.errstate(over="ignore", invalid="ignore"):
             kept = _run(program, split, compared, keeps=bool(order.get("keep_outputs")))
             if kept is not None:
-                _write_outputs(Path(order["keep_outputs"]) / name, *kept)
+                _write_outputs(Path(order["keep_outputs"]) / name, *kept, split.resampling.groups)
             for each in compared:
                 each.report(answer, split.resampling)
             report_slices(order, split, compared, answer)
@@ -94,10 +94,12 @@ def _beside(order: Mapping[str, Any], program: Program, name: str) -> dict[str, 
     return answer
 
 
-def _write_outputs(folder: Path, outputs: Array, targets: Array) -> None:
+def _write_outputs(folder: Path, outputs: Array, targets: Array, groups: Array | None) -> None:
     folder.mkdir()
     np.save(folder / "outputs.npy", outputs)
     np.save(folder / "targets.npy", targets)
+    if groups is not None:
+        np.save(folder / "groups.npy", groups)
 
 
 def _run(

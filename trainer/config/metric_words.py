@@ -56,6 +56,7 @@ _PLAYED = (
     '"episodes": 100}] of create_project'
 )
 _DICE = r"dice(?:[- ](?:score|coefficient|koeffizient|index))?"
+_PINBALL, _LEVEL = r"(?:pinball|quantile) loss", r"(?:[- %]*(?:percentile|quantile))?"
 WORDS = (
     Word("balanced accuracy", r"bal(?:anced)?[-_ ]acc(?:uracy)?|(?:aus)?balancierte[nr]? (?:genauigkeit|accuracy)"
          r"|unweighted average recall", "balanced_accuracy"),
@@ -127,10 +128,9 @@ WORDS = (
     Word("MAPE", r"mape\b|mean absolute percentage error|mean percentage error|percentage error"
          r"|mittlere[rn]? (?:absolute[rn]? )?prozentuale[rn]? (?:abweichung|fehler)", "mape"),
     Word("MASE", r"mase\b|mean absolute scaled error", near=("mae", "mape")),
-    *(Word("pinball loss", rf"(?:p|q)?{level}(?:th)?[- %]*(?:percentile|quantile)?[- ](?:pinball|quantile) loss"
-           rf"|(?:pinball|quantile) loss (?:at|of|for|on) (?:the )?(?:p|q|0\.)?{level}(?:th)?(?:[- %]*(?:percentile|quantile))?",
-           f"pinball_{level}") for level in LEVELS),
-    Word("pinball loss", r"(?:pinball|quantile) loss", near=("pinball_90", "pinball_10", "pinball_50"),
+    *(Word("pinball loss", rf"[pq]?{level}(?:th)?{_LEVEL}[- ]{_PINBALL}|{_PINBALL} (?:at|of|for|on) (?:the )?"
+           rf"(?:[pq]|0\.)?{level}(?:th)?{_LEVEL}", f"pinball_{level}") for level in LEVELS),
+    Word("pinball loss", _PINBALL, near=("pinball_90", "pinball_10", "pinball_50"),
          open="is of one quantile, and the sentence names none beside it"),
     Word("median absolute error", r"median absolute error|medae\b|median error", "median_absolute_error"),
     Word("MAE", r"mae\b|mean absolute error|average (?:absolute )?error|off by|daneben"

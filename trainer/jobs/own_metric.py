@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,26 +26,28 @@ INTERVAL_SECONDS = 20.0
 Values = dict[str, float]
 
 
-def _answered(order: Mapping[str, Any]) -> dict[str, Any]:
+def answered(order: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `values`, `intervals` and `rivals` of an order: `splits` by name with the folders of their arrays."""
     torch.set_num_threads(1)
     compute = function_of(order, order["args"])
     values: dict[str, Values] = {}
     intervals: dict[str, dict[str, list[float]]] = {}
     rivals: dict[str, dict[str, Any]] = {}
-    for split, folder in order["splits"].items():
-        outputs, targets = (_tensor(Path(folder) / name) for name in ("outputs.npy", "targets.npy"))
+    for split, place in order["splits"].items():
+        folder = Path(place)
+        outputs, targets = (_tensor(folder / name) for name in ("outputs.npy", "targets.npy"))
+        numbers = partial(_numbers, order["name"], compute, targets)
         began = time.monotonic()
-        values[split] = _named(order["name"], compute(outputs, targets))
-        seconds = time.monotonic() - began
-        is_quick = seconds * RESAMPLES < INTERVAL_SECONDS and order["has_intervals"]
-        intervals[split] = _intervals(order["name"], compute, outputs, targets) if is_quick else {}
+        values[split] = numbers(outputs)
+        seconds = (time.monotonic() - began) * len(values[split])
+        of = Resampling(len(targets), groups=_groups(folder)) if seconds * RESAMPLES < INTERVAL_SECONDS else None
+        intervals[split] = _intervals(numbers, of, outputs)
         rivals[split] = {}
-        for path in Path(folder).glob("rival_*.npy"):
+        for path in folder.glob("rival_*.npy"):
             with suppress(Exception):  # the function may be of a model's outputs alone
                 other = _tensor(path)
-                theirs = _named(order["name"], compute(other, targets))
-                between = _intervals(order["name"], compute, outputs, targets, other) if is_quick else {}
-                rivals[split][path.name] = {"values": theirs, "intervals": between}
+                beside = {"values": numbers(other), "intervals": _intervals(numbers, of, outputs, other)}
+                rivals[split][path.name] = beside
     return {"values": values, "intervals": intervals, "rivals": rivals}
 
 
@@ -52,25 +55,33 @@ def _tensor(path: Path) -> torch.Tensor:
     return torch.from_numpy(np.load(path, allow_pickle=False))
 
 
-def _named(name: str, result: Any) -> Values:
+def _groups(folder: Path) -> Any:
+    """Return each row's group, (rows,), as the clean room wrote them; None: the rows stand for themselves."""
+    path = folder / "groups.npy"
+    return np.load(path, allow_pickle=False) if path.is_file() else None
+
+
+def _numbers(
+    name: str, compute: Callable[[Any, Any], Any], targets: Any, outputs: Any, at: Any = slice(None)
+) -> Values:
+    result = compute(outputs[at], targets[at])
     found = result if isinstance(result, Mapping) else {name: result}
     return {str(one): float(value) for one, value in found.items()}
 
 
 def _intervals(
-    name: str, compute: Callable[[Any, Any], Any], outputs: Any, targets: Any, other: Any = None
+    numbers: Callable[..., Values], of: Resampling | None, outputs: Any, other: Any = None
 ) -> dict[str, list[float]]:
-    """Return the interval over rows of a function that gives one number, or of its difference from other outputs."""
-    if isinstance(compute(outputs, targets), Mapping):
+    """Return the interval of each number, or of its difference from that of other outputs; none without `of`."""
+    if of is None:
         return {}
 
-    def value(at: Any) -> float:
-        theirs = 0.0 if other is None else float(compute(other[at], targets[at]))
-        return float(compute(outputs[at], targets[at])) - theirs
+    def value(one: str, at: Any) -> float:
+        return numbers(outputs, at)[one] - (0.0 if other is None else numbers(other, at)[one])
 
-    between = bootstrap(value, len(targets), Resampling(len(targets)))
-    return {} if between is None else {name: list(between)}
+    found = {one: bootstrap(partial(value, one), of.rows, of) for one in numbers(outputs)}
+    return {one: list(between) for one, between in found.items() if between is not None}
 
 
 if __name__ == "__main__":
-    sys.exit(main(_answered))
+    sys.exit(main(answered))

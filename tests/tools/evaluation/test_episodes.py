@@ -196,9 +196,12 @@ def test_a_named_baseline_plays_the_same_seeds(evaluated: Evaluated) -> None:
 )
 def test_a_function_of_which_no_mean_can_be_certified_says_why(evaluated: Evaluated, name: str, why: str) -> None:
     play(evaluated, name)
-    record = evaluated.evaluation().splits["validation"]
+    found = evaluated.evaluation()
+    record = found.splits["validation"]
     assert name not in record["metrics"]
     assert re.search(why, record["not_computed"][name])
+    known: Any = SimpleNamespace(evaluations={"final-1": found}, started={})
+    assert drawn_before(known, "final-1", None, None)["validation"].keys() == {name}, "it is not drawn again either"
 
 
 def test_only_a_function_in_a_file_has_episodes_and_older_configurations_keep_their_digest() -> None:

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from trainwright.tools.gates.beside_rivals import baseline_outdone, beside_rivals, evaluated_text
+from trainwright.tools.gates.folds import folds_advice
 from trainwright.tools.gates.offers import exit_in_words, owners_exit
 from trainwright.tools.gates.searches import chosen_keys
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.tools.training_monitor.outdone import helping_changes, what_helps
 from trainwright.trainer.config import parse_config
+from trainwright.trainer.data.sections import SplitSection
 
 GOAL = {"metric": "mae", "direction": "minimize", "target": 3.9}
 OWN = "reference.py:predict"
@@ -92,6 +94,7 @@ def test_more_capacity_helps_against_a_rival_only_where_the_model_underfits() ->
     [
         ({}, "standardize", {"model.args.from_last": True}),
         ({}, None, {"model.args.from_last": True, "target_scaling": "standardize"}),
+        ({}, "log", {"model.args.from_last": True, "target_scaling": "standardize"}),
         ({"from_last": True}, "standardize", {}),
     ],
 )
@@ -109,6 +112,18 @@ def test_a_forecast_of_the_level_that_the_last_value_outdoes_is_told_to_go_on_fr
     assert helping_changes(last, config) == changes
     assert ("model.args.from_last true" in what_helps(last, config)) is bool(changes)
     assert helping_changes(trees, config) == {}
+    without = {**config.model_dump(mode="json")["data"]["args"], "features": ["x"]}
+    blind = parse_config({**config.model_dump(mode="json"), "data": {"use": "csv", "args": without,
+                          "split": {"by": "time", "time": "day"}}})  # fmt: skip
+    assert helping_changes(last, blind) == {}, "its own past is no input"
+
+
+@pytest.mark.requirement("PHASE-4", "PIPE-3")
+@pytest.mark.parametrize(("validation", "origins"), [(0.15, 3), (0.2, 2), (0.3, 0)])
+def test_as_many_origins_are_advised_as_leave_enough_to_train_on(validation: float, origins: int) -> None:
+    section = SplitSection(by="time", time="day", validation=validation, test=0.2)
+    advice = folds_advice(section, 300)
+    assert f"data.split.folds {origins} validates" in advice if origins else advice == ""
 
 
 CONFIRMED = {
@@ -131,21 +146,21 @@ def test_the_owner_is_offered_the_best_confirmed_value_and_not_the_baselines() -
 
 @pytest.mark.requirement("DIAG-8", "TUNE-5")
 @pytest.mark.parametrize(
-    ("best", "gain", "state", "keys"),
+    ("best", "validated", "state", "keys"),
     [
-        ({"optimizer.learning_rate": 0.06, "optimizer.weight_decay": 0.5}, 0.1, "completed",
+        ({"optimizer.learning_rate": 0.06, "optimizer.weight_decay": 0.5}, True, "completed",
          ["optimizer.learning_rate", "optimizer.weight_decay"]),
-        ({"optimizer.learning_rate": 0.06, "optimizer.weight_decay": 0.1}, 0.1, "completed",
+        ({"optimizer.learning_rate": 0.06, "optimizer.weight_decay": 0.1}, True, "completed",
          ["optimizer.learning_rate"]),
-        ({"optimizer.learning_rate": 0.06}, -0.1, "completed", []),
-        ({"optimizer.learning_rate": 0.06}, 0.1, "stopped", []),
+        ({"optimizer.learning_rate": 0.06}, False, "completed", []),
+        ({"optimizer.learning_rate": 0.06}, True, "stopped", []),
     ],
-    ids=["both", "one changed since", "worse over seeds", "not completed"],
+    ids=["both", "one changed since", "within the noise of seeds", "not completed"],
 )  # fmt: skip
 def test_the_keys_that_a_study_chose_are_those_of_its_confirmed_best(
-    best: dict[str, float], gain: float, state: str, keys: list[str]
+    best: dict[str, float], state: str, keys: list[str], *, validated: bool
 ) -> None:
-    confirmation = CONFIRMED | {"best_parameters": best, "improvement_mean": gain}
+    confirmation = CONFIRMED | {"best_parameters": best, "improvement_mean": 1e-9, "validated": validated}
     bodies = [
         {"study_id": "study-1", "state": "running"},
         {"study_id": "study-1", "state": state, "confirmation": confirmation},

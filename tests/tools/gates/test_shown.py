@@ -9,7 +9,7 @@ import pytest
 
 from trainwright.tools.gates.exits import worded
 from trainwright.tools.gates.improvement import seeds_interval
-from trainwright.tools.gates.shown import certified_figure, interval_text
+from trainwright.tools.gates.shown import certified_figure, interval_text, is_shown
 
 pytestmark = pytest.mark.requirement("GATE-5", "PHASE-6", "PHASE-12")
 AT_LEAST = {"metric": "accuracy", "direction": "maximize", "target": 0.85}
@@ -86,6 +86,10 @@ def end(reached: float, goal: dict[str, Any] = AT_LEAST, **more: Any) -> dict[st
             "Goal not shown: 1 of 0.85 (validation accuracy, higher is better; on 10 episodes); about 30 episodes "
             "would show it",
         ),
+        (
+            end(1.0, validation={"value": 1.0, "rows": 400, "of": "400 rows of 4 times", "is_open": True}),
+            "Goal not shown: 1 of 0.85 (validation accuracy, higher is better; on 400 rows of 4 times)",
+        ),
         (end(0.9), "Goal reached: 0.9 of 0.85 (validation accuracy, higher is better)"),  # of an earlier version
     ],
 )
@@ -106,3 +110,25 @@ def test_rows_of_few_times_are_told_as_such() -> None:
         is_complete=True, certified=lambda split: {"mae": 3.6}, evaluation=SimpleNamespace(splits={"test": record})
     )
     assert interval_text(certified_figure(run, "test", "mae")) == "95 % interval 2.9 to 4.4 on 230 rows of 5 times"
+
+
+@pytest.mark.parametrize(
+    ("record", "is_open"),
+    [
+        ({"rows": 900}, False),
+        ({"rows": 900, "groups": 4}, True),
+        ({"rows": 900, "groups": 40}, False),
+        ({"rows": 900, "own": ["mae"]}, True),
+        ({"rows": 900, "groups": 4, "intervals": {"mae": [1.0, 2.0]}}, False),
+    ],
+)
+def test_without_an_interval_few_groups_and_own_functions_show_nothing(
+    record: dict[str, Any], *, is_open: bool
+) -> None:
+    run: Any = SimpleNamespace(
+        is_complete=True, certified=lambda split: {"mae": 1.5}, evaluation=SimpleNamespace(splits={"test": record})
+    )
+    found = certified_figure(run, "test", "mae")
+    goal = {"metric": "mae", "direction": "minimize", "target": 2.5}
+    assert found.get("is_open", False) is is_open
+    assert is_shown(goal, found) is not is_open

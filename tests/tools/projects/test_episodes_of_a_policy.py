@@ -13,6 +13,8 @@ from tests.worlds.pole import CODE, CONFIG, GOAL
 from tests.worlds.warm import warm
 
 from trainwright.tools import projects
+from trainwright.tools.evaluation.episodes import drawn_of
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.training_orchestrator import replay_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
@@ -41,7 +43,12 @@ def test_a_policy_is_released_by_its_episodes(tmp_path: Path) -> None:
         assert finish(workspace, replay_run(workspace, NAME, run_id=final.run_id).run_id).state == "completed"
         train(workspace, RunKind.EXPORT, NAME)
         projects.pass_gate(workspace, NAME, "finalization")
+        with workspace.session() as session:
+            known = Evidence(session, workspace, NAME).facts.evaluations
+        drawn = {name.rpartition("/")[2]: drawn_of(one.splits).get("validation", {}) for name, one in known.items()}
     workspace.close()
+    of_run, of_export = drawn
+    assert of_run == of_export != {}, "the export of the same weights draws no luckier ones"
     folder = tmp_path / "workspace" / "projects" / NAME / "final_model"
     shipped = json.loads((folder / "evaluation.json").read_text())
     seeds = {one["balanced"]["drawn"] for one in shipped["episodes"].values()}

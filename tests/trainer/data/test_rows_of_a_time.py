@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from trainwright.trainer.assembly.raw_splits import raw_splits_of
+from trainwright.trainer.clean_room.intervals import FEWEST_GROUPS
 from trainwright.trainer.config import TrainingConfig
 
 pytestmark = pytest.mark.requirement("GATE-5", "GATE-6")
@@ -33,4 +34,19 @@ def test_rows_of_one_time_are_drawn_together_for_intervals(
     assert raw.grouped_by == "times"
     assert sorted(raw.groups) == (["test", "train", "validation"] if times else [])
     if times:
+        assert sorted(set(raw.groups["test"])) == list(range(48, 60)), "of the year that a window forecasts"
         assert np.bincount(raw.groups["test"])[raw.groups["test"].min() :].tolist() == [3] * 12
+
+
+def test_rows_of_few_times_stay_together_in_every_split(tmp_path: Path) -> None:
+    rows = "".join(f"{shop},{year},{shop + year % 3}\n" for shop in range(40) for year in range(2000, 2010))
+    (tmp_path / "sales.csv").write_text("shop,year,sold\n" + rows)
+    data = {
+        "use": "csv",
+        "args": {"path": "sales.csv", "target": "sold", "task": "regression"},
+        "split": {"by": "time", "time": "year", "validation": 0.2, "test": 0.2},
+    }
+    values = {"model": {"use": "mlp"}, "data": data, "loss": "mse", "metrics": ["mae"]}
+    raw = raw_splits_of(TrainingConfig.model_validate(values), tmp_path)
+    assert sorted(raw.groups) == ["test", "train", "validation"]
+    assert max(len(np.unique(times)) for times in raw.groups.values()) < FEWEST_GROUPS
