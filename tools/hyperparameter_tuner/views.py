@@ -308,7 +308,6 @@ def study_status(
     study_id: str,
     wait_seconds: float = 0.0,
     *,
-    poll_seconds: float = POLL_SECONDS,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> StudyView:
     """Return the study when it has ended, at the latest after the wait (at most 50 s). Raises NotFoundError.
@@ -326,7 +325,7 @@ def study_status(
             return _without_room(view_study(workspace, study_id, estimate=True), error)
         if should_stop() or time.monotonic() >= deadline:
             return view_study(workspace, study_id, estimate=True)
-        time.sleep(min(poll_seconds, max(0.0, deadline - time.monotonic())))
+        time.sleep(min(POLL_SECONDS, max(0.0, deadline - time.monotonic())))
 
 
 def _without_room(view: StudyView, error: StorageError) -> StudyView:

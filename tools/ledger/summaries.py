@@ -7,8 +7,9 @@ the series, whose rows were written while the run trained.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run.evidence import Summary, rank
 
 if TYPE_CHECKING:
@@ -40,6 +41,14 @@ def summary_problem(run: RunDirectory) -> str | None:
     if not differing:
         return None
     return f"its summary does not follow from its recorded series: {'; '.join(differing[:3])}"
+
+
+def summary_of(run: RunDirectory) -> dict[str, Any] | None:
+    """Return a run's summary as it was written; None where there is none, or it cannot be read."""
+    try:
+        return run.evidence("summary")
+    except TrainwrightError:
+        return None
 
 
 Named = dict[str, tuple[object, object]]

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from trainwright.tools.training_monitor.no_effect import differing_keys, is_beside_training, trained_alike
 from trainwright.tools.training_monitor.record import FOLLOW, TRAIN_LOSS, Basis, RunRecord, basis_of
 from trainwright.trainer.base.canonical import digest_json
+from trainwright.trainer.base.text import cut
 from trainwright.trainer.config import flatten, leaves
 
 if TYPE_CHECKING:
@@ -174,12 +175,7 @@ def _other_facts(first: RunRecord, other: RunRecord) -> list[str]:
 
 def _hardware(first: RunRecord, other: RunRecord) -> list[str]:
     old, new = first.environment.facts, other.environment.facts
-    return [f"{fact}: {_short(old[fact])} -> {_short(new[fact])}" for fact in _other_facts(first, other)]
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 40 else f"{text[:39]}…"
+    return [f"{fact}: {cut(old[fact], 40)} -> {cut(new[fact], 40)}" for fact in _other_facts(first, other)]
 
 
 def unequal(table: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trainwright
@@ -13,6 +14,7 @@ from trainwright.tools.verification.findings import Case, Finding, Found, Where
 from trainwright.tools.verification.signatures import is_signed
 from trainwright.trainer.base.canonical import canonical_json
 from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.base.text import cut
 
 if TYPE_CHECKING:
     from trainwright.tools.workspace.tables import LedgerEntry
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 BY_OTHER_RUNS = "keys_without_effect"
 """A signal that depends on which other runs had ended; its alert is a warning, on which no verdict depends."""
-MOST_CHARACTERS = 160
+_short = partial(cut, longest=160)
 
 
 def verify_diagnoses(case: Case) -> Found:
@@ -102,8 +104,3 @@ class _Diagnosis:
         by = f" (recorded as made by version {_short(self.version)}, compared by {trainwright.__version__})"
         what = f"diagnosis of {_short(run_id)} (ledger {self.entry.sequence}): {what}{'' if same else by}"
         return Finding(where=where, what=f"project {self.entry.project}: {what}", counts=counts and not self.explained)
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"

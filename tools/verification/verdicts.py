@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trainwright
@@ -22,6 +23,7 @@ from trainwright.tools.gates.phases import Phase
 from trainwright.tools.verification.findings import Case, Finding, Found, Where
 from trainwright.tools.verification.signatures import is_signed
 from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.base.text import cut
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.checklist import CheckLine
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace.tables import LedgerEntry
 
 COMPARED = ("status", "measured", "required", "counts")
-MOST_CHARACTERS = 160
+_short = partial(cut, longest=160)
 FIGURE = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
@@ -181,8 +183,3 @@ def _same_figures(recorded: dict[str, Any], now: dict[str, Any]) -> bool:
     required = [set(FIGURE.findall(str(side.get("required")))) for side in (recorded, now)]
     is_measured = bool(measured[0]) == bool(measured[1]) and measured[0] <= measured[1]
     return recorded.get("counts") == now["counts"] and is_measured and required[0] <= required[1] | measured[1]
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"
