@@ -12,11 +12,9 @@ from trainwright.tools.gates.decide import (
     as_recorded,
     dependencies_of,
     evaluate_line,
-    final_values,
     outcome_of,
-    sealed_release,
+    settled,
 )
-from trainwright.tools.gates.exits import ending
 from trainwright.tools.gates.historical import MovedOnError, PastEvidence
 from trainwright.tools.gates.outcomes import CHECKS
 from trainwright.tools.gates.phases import Phase
@@ -30,6 +28,9 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.outcomes import CheckResult
     from trainwright.tools.workspace.tables import LedgerEntry
 
+SETTLED = {
+    "final_values": "the final configuration", "ending": "how far the project came", "release": "the release",
+}  # fmt: skip
 COMPARED = ("status", "measured", "required", "counts")
 _short = partial(cut, longest=160)
 FIGURE = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
@@ -130,13 +131,8 @@ class _Verdict:
                 continue
             text = f"depends on {key}: recorded {_short(recorded.get(key))}, derived {_short(now.get(key))}"
             found.append(self._finding(text, counts=self.to_the_letter))
-        if "final_values" in self.body and self.body["final_values"] != final_values(self.evidence):
-            found.append(self._finding("the final configuration does not follow from the evidence"))
-        if "ending" in self.body and self.body["ending"] != ending(self.evidence, self.phase):
-            found.append(self._finding("how far the project came does not follow from the evidence"))
-        if self.body.get("release", derived := sealed_release(self.evidence)) != derived:
-            found.append(self._finding(f"release recorded {_short(self.body['release'])}, derived {_short(derived)}"))
-        return found
+        wrong = [name for name, value in settled(self.evidence, self.phase).items() if self.body.get(name) != value]
+        return found + [self._finding(f"{SETTLED[name]} does not follow from the evidence") for name in wrong]
 
     def _checklist(self) -> list[Finding]:
         """Name a checklist that has changed. One version has one; under another's, the present one must pass too."""

@@ -229,6 +229,7 @@ CASES: list[Case] = [
         "config": config_with(training={"precision": "bf16"}),
         "smoke.resolved.products": {"bfloat16": 1, "float32": 9}}, "9 layers in float32"),
     ("planning.export_tried", {"smoke.parts": {ExportProbe: ExportProbe(problem="has no forward")}}, "has no forward"),
+    ("planning.export_tried", {"smoke.parts": {}}, "left no record of it"),
     ("planning.export_tried", {"smoke.parts": {
         ExportProbe: ExportProbe(parity=Parity(rows_compared=4, max_abs_difference=0.5))}}, "differs by 5.0e-01"),
     ("planning.export_tried", {"smoke.parts": {ExportProbe: ExportProbe(difference=math.nan, remedy="x")}}, "by nan"),
