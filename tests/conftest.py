@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 from tests.companions import skip_without_companions
-from tests.scheduling import Blocks, place_by_forks
+from tests.scheduling import Blocks, place_by_forks, polars_has_worked
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -119,6 +119,16 @@ def _own_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         if str(getattr(sys.modules[name], "__file__", None)).startswith(base):
             del sys.modules[name]
     importlib.invalidate_caches()
+
+
+@pytest.fixture(autouse=True)
+def _no_polars_before_forks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail the test that makes later ones of its process unable to fork, in place of these."""
+    had = polars_has_worked()
+    yield
+    assert had or place_by_forks(request.node) or not polars_has_worked(), (
+        "this test has used polars in this process, whose forks then hang: its file is to say so (tests/scheduling.py)"
+    )
 
 
 @pytest.fixture(scope="session")

@@ -7,15 +7,16 @@ takes the whole file first could not fork for the next one.
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xdist.scheduler import LoadFileScheduling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     import pytest
 
@@ -29,6 +30,12 @@ def place_by_forks(item: pytest.Item) -> int:
         return 0
     forks = item.get_closest_marker("forks") or not FORKING.isdisjoint(getattr(item, "fixturenames", ()))
     return 1 if forks else 2
+
+
+def polars_has_worked() -> bool:
+    """Return whether polars has threads in this process: it starts them with its first query."""
+    threads = Path("/proc/self/task").glob("*/comm") if "polars" in sys.modules else ()
+    return any("polars-0" in path.read_text() for path in threads)
 
 
 @cache

@@ -19,8 +19,7 @@ from trainwright.tools import projects
 from trainwright.tools.figures import curves, gradients
 from trainwright.tools.gates import staleness
 from trainwright.tools.hyperparameter_tuner import conductor
-from trainwright.tools.hyperparameter_tuner import process as conductor_process
-from trainwright.tools.launchers import LAUNCHERS, Launch, write_launch
+from trainwright.tools.launchers import LAUNCHERS, Launch, jobs, write_launch
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import latest_config
 from trainwright.trainer.run import ProcessIdentity, RunDirectory
@@ -193,7 +192,7 @@ def in_place(understudy: Understudy, pictures: Path) -> Iterator[None]:
     with ExitStack() as stack:
         for module, name, stand_in in (
             (LAUNCHERS["own"], "spawn", understudy.spawn),
-            (conductor_process, "spawn", partial(_conduct, understudy)),
+            (jobs, "spawn", partial(_conduct, understudy, jobs.spawn)),
             (staleness, "installed_packages", cache(staleness.installed_packages)),
             (curves, "learning_curves", partial(_draw_once, curves.learning_curves, pictures / "curves.png")),
             (gradients, "gradient_health", partial(_draw_once, gradients.gradient_health, pictures / "gradients.png")),
@@ -203,7 +202,12 @@ def in_place(understudy: Understudy, pictures: Path) -> Iterator[None]:
         yield
 
 
-def _conduct(understudy: Understudy, folder: Path, launched: Launch, command: list[str], **_: object) -> Launch:
+def _conduct(
+    understudy: Understudy, others: Callable[..., Launch], folder: Path, launched: Launch, command: list[str],
+    **options: Any,
+) -> Launch:  # fmt: skip
+    if conductor.__name__ not in command:
+        return others(folder, launched, command, **options)
     understudy.at_once = True
     try:
         recorded = write_launch(folder, launched.model_copy(update={"process": ProcessIdentity.current()}))

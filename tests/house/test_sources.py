@@ -21,6 +21,7 @@ MADE_UP = {
     ("tests/data_servers.py", "password"): 1,
     ("tests/tools/alerts/test_notices.py", "password in a URL"): 1,
     ("tests/tools/data/test_validating.py", "password in a URL"): 1,
+    ("tests/tools/launchers/test_jobs.py", "password in a URL"): 1,
     ("tests/tools/tracking/test_following.py", "password in a URL"): 1,
     ("tests/tools/training_orchestrator/test_launch.py", "password in a URL"): 1,
 }
@@ -28,8 +29,9 @@ MADE_UP = {
 RECORDS = {
     "server/commands/pipeline.py",  # a stage's digests
     "server/generate.py",  # the index of the tools
-    "tools/data/requests.py",  # orders to workers
-    "tools/estimation/asking.py",
+    "tools/data/requests.py",  # what was told
+    "tools/estimation/asking.py",  # estimates
+    "tools/launchers/jobs.py",  # orders to workers
     "tools/launchers/launcher.py",  # processes, and why a run was stopped
     "tools/launchers/local.py",
     "tools/launchers/outer.py",
@@ -39,7 +41,6 @@ RECORDS = {
     "tools/reports/final_model.py",  # a script of ours, and digests
     "tools/tracking/follower.py",  # positions
     "tools/tracking/wandb_tracker.py",
-    "tools/training_architect/inspecting.py",  # orders to workers
     "tools/workspace/settings.py",  # the owner's own file
 }
 """Files that write what the product itself reads, in its own form, and why."""

@@ -1,4 +1,7 @@
-"""The scripts of skills/validation-scripts, each run as it is on a good case and on broken ones."""
+"""The scripts of skills/validation-scripts, each run as it is on a good case and on broken ones.
+
+That of tables lets polars work in this process.
+"""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.scheduling import polars_has_worked
 from tests.trainer.users import MINE, PARTS
 from tests.worlds.warm import import_for_worker
 
@@ -78,8 +79,7 @@ def _begin_in_a_fork(run: RunDirectory, before: Callable[[], None] | None = None
     from trainwright.trainer import worker
     from trainwright.trainer.user_code.guard import exit_now
 
-    names = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
-    assert "polars-0" not in names, "polars was used in this process: its threads would not survive the fork"
+    assert not polars_has_worked(), "polars was used in this process: its threads would not survive the fork"
     child = os.fork()
     if child == 0:
         code = 70

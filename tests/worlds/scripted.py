@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +18,8 @@ from tests.worlds.found import NOBODY
 from tests.worlds.records import Script, write_run
 
 from trainwright.tools.cures import conductor as cures
-from trainwright.tools.cures import start as of_cures
-from trainwright.tools.hyperparameter_tuner import conductor, process
-from trainwright.tools.launchers import LAUNCHERS, Launch, write_launch
+from trainwright.tools.hyperparameter_tuner import conductor
+from trainwright.tools.launchers import LAUNCHERS, Launch, jobs, write_launch
 from trainwright.trainer.run import RunDirectory, RunKey
 
 if TYPE_CHECKING:
@@ -44,6 +43,7 @@ class Scripted:
         self.is_conducting = True
         """False: studies are the test's to conduct."""
         self.conductors: list[threading.Thread] = []
+        self.others: Callable[..., Launch] = jobs.spawn
 
     def start(self, run: RunDirectory, launch: Launch, key: RunKey) -> Launch:
         """Write the whole attempt. A script that raises is recorded as a worker that could not be started."""
@@ -64,11 +64,11 @@ class Scripted:
         """Reach nobody."""
         return False
 
-    def conduct(
-        self, folder: Path, launch: Launch, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: str
-    ) -> Launch:
-        """Let a thread do what the command of a conductor says."""
+    def conduct(self, folder: Path, launch: Launch, command: Sequence[str], **options: Any) -> Launch:
+        """Let a thread do what the command of a conductor says; other processes start as ever."""
         _, _, _, module, *arguments = command
+        if module not in CONDUCTORS:
+            return self.others(folder, launch, command, **options)
         written = write_launch(folder, launch)
         if self.is_conducting:
             thread = threading.Thread(target=_conducted, args=(module, arguments), name=folder.name, daemon=True)
@@ -93,15 +93,11 @@ def _conducted(module: str, arguments: list[str]) -> None:
 def scripted(script: Script | None = None) -> Iterator[Scripted]:
     """Let all runs that this process orders be written by a script; its launcher's `script` may be exchanged."""
     launcher: Any = Scripted(script or Script())
-    places: list[Any] = [process, of_cures]
-    own, spawns = LAUNCHERS["own"], [place.spawn for place in places]
-    LAUNCHERS["own"] = launcher
-    for place in places:
-        place.spawn = launcher.conduct
+    seam: Any = jobs
+    own, launcher.others = LAUNCHERS["own"], seam.spawn
+    LAUNCHERS["own"], seam.spawn = launcher, launcher.conduct
     try:
         yield launcher
         launcher.wait()
     finally:
-        LAUNCHERS["own"] = own
-        for place, spawn in zip(places, spawns, strict=True):
-            place.spawn = spawn
+        LAUNCHERS["own"], seam.spawn = own, launcher.others

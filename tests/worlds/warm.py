@@ -24,10 +24,12 @@ import tempfile
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
+
+import psutil
 
 from trainwright.tools.launchers.warm import WarmProcesses
 
@@ -76,7 +78,7 @@ def _import_for_server() -> None:
     assert all((optuna, app, cli, stdio, cures, hyperparameter_tuner, projects, training_orchestrator, verification))
 
 
-WORKERS = frozenset({"handover", "worker", "jobs.generation", "jobs.inspection", "jobs.validate"})
+WORKERS = frozenset({"handover", "worker", "jobs.estimate", "jobs.generation", "jobs.inspection", "jobs.validate"})
 """Modules of the engine that are started as processes."""
 IMPORTS = {"worker": import_for_worker, "server": _import_for_server}
 
@@ -94,27 +96,20 @@ class Nobody(WarmProcesses):
 @contextmanager
 def warm() -> Iterator[None]:
     """Let this process's orchestrator, tuner and all that reads data hand their commands to the waiting processes."""
-    from trainwright.tools.cures import start as of_cures
-    from trainwright.tools.data import requests
-    from trainwright.tools.estimation import asking
-    from trainwright.tools.hyperparameter_tuner import process
-    from trainwright.tools.launchers import LAUNCHERS
-    from trainwright.tools.training_architect import inspecting
+    from trainwright.tools.launchers import LAUNCHERS, jobs
 
     own: Any = LAUNCHERS["own"]
-    estimates: Any = asking
-    places_of_spawn: list[Any] = [own, process, of_cures, requests, inspecting]
-    before, of_estimates = [place.spawn for place in places_of_spawn], estimates.Popen
-    of_product: Any = own.warm
+    places_of_spawn: list[Any] = [own, jobs]
+    before, of_product = [place.spawn for place in places_of_spawn], own.warm
     for place in places_of_spawn:
         place.spawn = spawn
-    own.warm, estimates.Popen = Nobody(), _estimating
+    own.warm = Nobody()
     try:
         yield
     finally:
-        own.warm, estimates.Popen = of_product, of_estimates
-        for place, own in zip(places_of_spawn, before, strict=True):
-            place.spawn = own
+        own.warm = of_product
+        for place, former in zip(places_of_spawn, before, strict=True):
+            place.spawn = former
 
 
 def spawn(
@@ -126,6 +121,7 @@ def spawn(
     env: Mapping[str, str],
     log: str,
     seed: bytes = b"",
+    ended: Callable[[int], object] | None = None,
 ) -> Any:
     """Start the command as `local.spawn` does, and record it likewise."""
     from trainwright.tools.launchers import local, write_launch
@@ -136,7 +132,7 @@ def spawn(
     role = _role(module)
     place = (places.get(_name(role, env)) or _start(role, env)) if role else None
     if (safe_path, dash_m) != ("-P", "-m") or place is None:
-        return local.spawn(folder, launch, command, cwd=cwd, env=env, log=log, seed=seed)
+        return local.spawn(folder, launch, command, cwd=cwd, env=env, log=log, seed=seed, ended=ended or int)
     wanted = {"module": module, "arguments": arguments, "cwd": str(cwd), "env": dict(env), "places": places}
     ours, theirs = handover.channel()
     with (folder / log).open("ab") as output, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
@@ -145,6 +141,8 @@ def spawn(
         theirs.close()
         pid = int(asking.recv(32))
         identity = ProcessIdentity.of(pid)  # it waits for the end of this connection, so its id is still its own
+    if ended is not None:
+        threading.Thread(target=lambda: ended(_end_of(pid)), daemon=True).start()
     written = write_launch(folder, launch.model_copy(update={"process": identity}))
     if seed:
         local.attend(ours, pid, seed)
@@ -165,10 +163,11 @@ def trainwright_command(env: Mapping[str, str]) -> list[str]:
     return _command("server", cli.__name__, env if _fixed(env) == _fixed(os.environ) else None)
 
 
-def _estimating(command: Sequence[str], *, env: Mapping[str, str], **options: Any) -> subprocess.Popen[bytes]:
-    """Start an estimate as a fork of the process that workers are forked off."""
-    _, _, _, module, *arguments = command
-    return subprocess.Popen([*_command("worker", module, env), *arguments], env=env, **options)
+def _end_of(pid: int) -> int:
+    """Wait until a fork is gone, whose exit code the process that waits alone knows."""
+    with suppress(psutil.NoSuchProcess):
+        psutil.Process(pid).wait()
+    return 0
 
 
 def _command(role: str, module: str, env: Mapping[str, str] | None) -> list[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,9 +20,8 @@ from sqlalchemy import func, select
 
 from trainwright.tools.alerts.looking import look
 from trainwright.tools.alerts.notices import is_due, is_owing, send_due
-from trainwright.tools.launchers import Launch, may_begin, read_launch, write_launch
+from trainwright.tools.launchers import Launch, is_living, jobs
 from trainwright.tools.launchers.environment import inherited_environment
-from trainwright.tools.launchers.local import spawn
 from trainwright.tools.workspace.tables import RaisedAlert, Run
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError, TrainwrightError
 
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     from threading import Event
 
     from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import RunDirectory, RunStatus
+    from trainwright.trainer.run import RunStatus
 
 POLL_SECONDS = 1.0
 EPOCH_SECONDS = 10.0
@@ -148,7 +146,7 @@ class Follower:
         if self.leads:
             look(self.workspace, run, status)
         self._say_how_far(run, status)
-        return is_alive(directory, status)
+        return is_living(directory, status)
 
     def _say_how_far(self, run: Run, status: RunStatus) -> None:
         """Report another state at once, and further epochs now and then: many take an instant."""
@@ -170,14 +168,6 @@ class Follower:
             self._revision = row.revision
 
 
-def is_alive(directory: RunDirectory, status: RunStatus) -> bool:
-    """Return whether a process works on the run, or one that was started may still begin to."""
-    if directory.is_locked():
-        return True
-    launch = read_launch(directory.path)
-    return launch is not None and status.attempt < launch.attempt and may_begin(launch)
-
-
 def has_unsealed(workspace: Workspace) -> bool:
     """Return whether there is a run that is not filed as ended."""
     with workspace.snapshot() as session:
@@ -192,7 +182,7 @@ def _newest_revision(workspace: Workspace) -> int:
 # Process that follows where the owner is to be notified: it outlives the servers. Its start, and the lead's lock.
 
 FOLLOWER = "trainwright.tools.alerts.unattended"
-FOLDER, LOCK, LOG = "follower", "follower.lock", "follower.log"
+FOLDER, LOCK = "follower", "follower.lock"
 AGAIN_SECONDS = 10.0
 """So long after a start no other is made: one that ends at once must not become a storm."""
 
@@ -204,27 +194,16 @@ def leading_lock(workspace: Workspace) -> FileLock:
     return FileLock(folder / LOCK, thread_local=False)
 
 
-def is_led(workspace: Workspace) -> bool:
-    """Return whether a follower leads."""
-    try:
-        with leading_lock(workspace).acquire(timeout=0):
-            return False
-    except Timeout:
-        return True
-
-
 def ensure_process(workspace: Workspace) -> None:
     """Start a following process if none leads; any number of servers may ask at once."""
-    if is_led(workspace):
-        return
-    folder = workspace.path / FOLDER
-    with workspace.session():  # one caller at a time, so that one process is started
-        last = read_launch(folder)
-        if last is not None and (may_begin(last) or time.time() - last.launched_at < AGAIN_SECONDS):
-            return
-        launch = write_launch(folder, Launch())
-    command = [sys.executable, "-P", "-m", FOLLOWER, str(workspace.path)]
-    spawn(folder, launch, command, cwd=workspace.path, env=_environment(workspace, os.environ), log=LOG)
+    jobs.ensure(
+        leading_lock(workspace), FOLLOWER, alone=workspace.session(), following=_following,
+        cwd=workspace.path, env=_environment(workspace, os.environ),
+    )  # fmt: skip
+
+
+def _following(_: object, last: Launch | None) -> Launch | None:
+    return None if last is not None and time.time() - last.launched_at < AGAIN_SECONDS else Launch()
 
 
 def _environment(workspace: Workspace, environment: Mapping[str, str]) -> dict[str, str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +11,8 @@ from trainwright.tools.gates import permits
 from trainwright.tools.gates.cures import ENDED, RUNNING, STOPPED, cure_of, runs_of_cure
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.trying import fixes_to_try
-from trainwright.tools.hyperparameter_tuner.process import MOST_LAUNCHES, conductor_environment, is_conducted
-from trainwright.tools.launchers import Launch, may_begin, read_launch, write_launch
-from trainwright.tools.launchers.local import spawn
+from trainwright.tools.hyperparameter_tuner.process import MOST_LAUNCHES, conductor_lock, environment_of
+from trainwright.tools.launchers import Launch, jobs
 from trainwright.tools.ledger.events import CureChanged
 from trainwright.tools.training_monitor import Goal, load_diagnostics
 from trainwright.tools.training_monitor.glance import glance
@@ -28,6 +25,8 @@ from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from sqlalchemy.orm import Session
 
     from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.tools.training_monitor import Alert
@@ -62,8 +61,7 @@ def try_fixes(workspace: Workspace, project: str, run_id: str, fix: str = "try")
                     return  # its result is the answer
                 raise
             ledger.record(session, project, known)
-    if not ensure_conductor(workspace, project, known.cure_id):
-        _lost(workspace, project, known.cure_id)
+    ensure_conductor(workspace, project, known.cure_id)
     _wait_for_a_run(workspace, project, known.cure_id)
 
 
@@ -71,8 +69,8 @@ def ensure_tried(workspace: Workspace, project: str, run_id: str) -> None:
     """Bring back the process of a trial of this run that is under way."""
     with workspace.session() as session:
         known = cure_of(Evidence(session, workspace, project), run_id)
-    if known is not None and known.state == RUNNING and not ensure_conductor(workspace, project, known.cure_id):
-        _lost(workspace, project, known.cure_id)
+    if known is not None and known.state == RUNNING:
+        ensure_conductor(workspace, project, known.cure_id)
 
 
 def _begun(evidence: Evidence, run: RunEvidence, fix: str) -> CureChanged:
@@ -119,15 +117,6 @@ def _wait_for_a_run(workspace: Workspace, project: str, cure_id: str) -> None:
 def _state(evidence: Evidence, cure_id: str) -> str:
     bodies = [body for _, body in evidence.entries(CureChanged.name) if body.get("cure_id") == cure_id]
     return str(bodies[-1].get("state")) if bodies else ""
-
-
-def _lost(workspace: Workspace, project: str, cure_id: str) -> None:
-    failure: dict[str, Any] = TrainwrightError(
-        "The trial of fixes lost its process too often.", remedy="`trainwright doctor` checks the machine; try again."
-    ).as_dict()
-    with workspace.session() as session:
-        ended = CureChanged(cure_id=cure_id, state=STOPPED, failure=failure, ended_at=now())
-        ledger.record(session, project, ended)
 
 
 # Choice of what to try: the alert, and how many steps show its fixes.
@@ -198,7 +187,7 @@ def _ground(alerts: list[Alert]) -> str:
 # The process that carries a trial of fixes through: its folder, and starting it where there is none.
 
 CONDUCTOR = "trainwright.tools.cures.conductor"
-LOG = "conductor.log"
+LOST = "The trial of fixes lost its process too often."
 
 
 def cure_folder(workspace: Workspace, project: str, cure_id: str) -> Path:
@@ -206,20 +195,19 @@ def cure_folder(workspace: Workspace, project: str, cure_id: str) -> Path:
     return workspace.project_folder(project) / "cures" / checked_name(cure_id)
 
 
-def ensure_conductor(workspace: Workspace, project: str, cure_id: str) -> bool:
-    """Start the trial's process if it has none; return False where it was lost too often."""
-    folder = cure_folder(workspace, project, cure_id)
-    folder.mkdir(parents=True, exist_ok=True)
-    if is_conducted(folder):
-        return True
-    with workspace.session():  # one caller at a time, so that one process is started
-        last = read_launch(folder)
-        if last is not None and may_begin(last):
-            return True
-        if last is not None and last.attempt >= MOST_LAUNCHES:
-            return False
-        launch = write_launch(folder, Launch(attempt=last.attempt + 1 if last else 1))
-    command = [sys.executable, "-P", "-m", CONDUCTOR, str(workspace.path), project, cure_id]
-    given = {name: value for name, value in os.environ.items() if workspace.settings.gives_to_data(name)}
-    spawn(folder, launch, command, cwd=workspace.path, env=conductor_environment(os.environ) | given, log=LOG)
-    return True
+def ensure_conductor(workspace: Workspace, project: str, cure_id: str) -> None:
+    """Start the trial's process if it has none; a trial that lost too many of them is stopped."""
+
+    def following(session: Session, last: Launch | None) -> Launch | None:
+        lost = last.attempt if last is not None else 0
+        if lost < MOST_LAUNCHES:
+            return Launch(attempt=lost + 1)
+        failure = TrainwrightError(LOST, remedy="`trainwright doctor` checks the machine; try again.").as_dict()
+        ended = CureChanged(cure_id=cure_id, state=STOPPED, failure=failure, ended_at=now())
+        ledger.record(session, project, ended)
+        return None
+
+    jobs.ensure(
+        conductor_lock(cure_folder(workspace, project, cure_id)), CONDUCTOR, project, cure_id,
+        cwd=workspace.path, env=environment_of(workspace), alone=workspace.session(), following=following,
+    )  # fmt: skip

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from trainwright.tools.hyperparameter_tuner.analysis import Importance, Subject, subject_of
 from trainwright.tools.hyperparameter_tuner.ends import ended_by
-from trainwright.tools.hyperparameter_tuner.trials import TrialRecord, best_trial, trials_of
+from trainwright.tools.hyperparameter_tuner.trials import TrialRecord, trials_of
 from trainwright.tools.hyperparameter_tuner.views import estimated_seconds
 from trainwright.tools.workspace.handles import handles
 from trainwright.tools.workspace.records import ACTIVE, get_study
@@ -145,8 +145,8 @@ def _label(trial: TrialRecord, subject: Subject | None) -> str:
 
 def _lines(trials: Sequence[TrialRecord], subject: Subject | None) -> list[TrialLine]:
     lines = []
-    for place, trial in enumerate(trials, start=1):
-        so_far = None if subject is None else best_trial(trials[:place], subject.direction, subject.search.objectives)
+    best_so_far = [None] * len(trials) if subject is None else subject.best_so_far
+    for trial, so_far in zip(trials, best_so_far, strict=True):
         lines.append(
             TrialLine(
                 number=trial.number,

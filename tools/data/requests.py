@@ -8,13 +8,12 @@ code's) may change unseen: their answer is told once, and once with suggestions;
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from filelock import FileLock
@@ -22,14 +21,13 @@ from filelock import FileLock
 import trainwright
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.leak_prices import leak_prices, removal
-from trainwright.tools.launchers import LAUNCH, Launch, may_begin, read_launch
+from trainwright.tools.launchers import LAUNCH, jobs, read_launch
 from trainwright.tools.launchers.environment import worker_environment
-from trainwright.tools.launchers.local import spawn
 from trainwright.tools.training_orchestrator import locations
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.fetched import is_remote
 from trainwright.trainer.base.paths import files_under
-from trainwright.trainer.base.secrets import without_secrets
+from trainwright.trainer.jobs.answering import ORDER
 from trainwright.trainer.run import write_atomically
 
 if TYPE_CHECKING:
@@ -41,8 +39,6 @@ if TYPE_CHECKING:
 WORKER = "trainwright.trainer.jobs.validate"
 SERVED = "validation"
 TOLD = "told.json"
-LOG = "worker.log"
-LOG_CHARACTERS = 300
 MOST_STAMPED = 1_000_000
 """Files under the code root whose times are compared."""
 
@@ -96,8 +92,8 @@ def request_validation(workspace: Workspace, project: str, *, suggest: bool = Fa
     request.folder.mkdir(parents=True, exist_ok=True)
     with FileLock(request.folder / "request.lock"):
         if request.is_elsewhere and suggest in _told(request):
-            forget(request)
-        if answer_of(request) is None and not _is_known(request):
+            jobs.forget(request.folder, TOLD)
+        if jobs.report_of(request.folder, request.order) is None and not _is_known(request):
             _start(workspace, request, config, root, known)
     return request
 
@@ -127,10 +123,8 @@ def _is_elsewhere(config: TrainingConfig) -> bool:
 def _start(
     workspace: Workspace, request: ValidationRequest, config: TrainingConfig, root: Path, known: dict[str, Connection]
 ) -> None:
-    if (former := read_launch(request.folder)) is not None and former.process is not None:
-        former.process.kill_tree()
-    forget(request)
-    (request.folder / LOG).unlink(missing_ok=True)
+    jobs.kill(read_launch(request.folder))
+    jobs.forget(request.folder, TOLD, jobs.LOG)
     ordered = {
         "id": request.order,
         "generation": uuid4().hex,  # of what is fetched: rows of a database are asked for anew
@@ -141,22 +135,7 @@ def _start(
         "connections": {name: one.model_dump(mode="json") for name, one in known.items()},
         "data_cache": [str(workspace.path / "cache" / "data"), workspace.settings.data_cache_bytes],
     }
-    write_atomically(request.folder / "order.json", json.dumps(ordered).encode())
-    command = [sys.executable, "-P", "-m", WORKER, str(request.folder)]
-    environment = worker_environment(config, known)
-    spawn(request.folder, Launch(attempt=1), command, cwd=root, env=environment, log=LOG)
-
-
-def forget(request: ValidationRequest) -> None:
-    """Let the next request start anew: leave no answer, and no record of a process."""
-    for name in ("report.json", TOLD, LAUNCH):
-        (request.folder / name).unlink(missing_ok=True)
-
-
-def answer_of(request: ValidationRequest) -> dict[str, Any] | None:
-    """Return what the process left, if it is of this order."""
-    found = _json(request.folder / "report.json")
-    return found if isinstance(found, dict) and found.get("order") == request.order else None
+    jobs.begin(request.folder, WORKER, ordered, cwd=root, env=worker_environment(config, known))
 
 
 def note_told(request: ValidationRequest, *, suggest: bool) -> None:
@@ -165,44 +144,23 @@ def note_told(request: ValidationRequest, *, suggest: bool) -> None:
 
 
 def _told(request: ValidationRequest) -> set[bool]:
-    found = _json(request.folder / TOLD)
+    found = jobs.read_json(request.folder / TOLD)
     return set(found) if isinstance(found, list) else set()
 
 
 def _is_known(request: ValidationRequest) -> bool:
     """Return whether a process of this order was started, be it at work or ended; its end is told before another."""
-    ordered = _json(request.folder / "order.json")
+    ordered = jobs.read_json(request.folder / ORDER)
     return isinstance(ordered, dict) and ordered.get("id") == request.order and (request.folder / LAUNCH).exists()
 
 
-def end_of(request: ValidationRequest) -> str | None:
-    """Return why the process will not answer: it is gone, or over its limit, and is ended; None while it may."""
-    launch = read_launch(request.folder)
-    if launch is None:
+def why_none(request: ValidationRequest, end: jobs.NoAnswerError) -> str:
+    """Return why the process has not answered, and will not."""
+    if end.launch is None:
         return "The record of the process that validates is gone."
-    if launch.error is not None:
-        return f"The process that validates could not be started: {launch.error}."
-    if may_begin(launch):
-        if time.time() - launch.launched_at < request.limit:
-            return None
-        if launch.process is not None:
-            launch.process.kill_tree()
+    if end.launch.error is not None:
+        return f"The process that validates could not be started: {end.launch.error}."
+    if end.took_long:
         return f"Validating took longer than the {request.limit:.0f} s that a run may take, and was ended."
-    return f"The process that validated ended without an answer. {_log_end(request)}"
-
-
-def _log_end(request: ValidationRequest) -> str:
-    try:
-        text = " ".join((request.folder / LOG).read_text(encoding="utf-8", errors="replace").split())
-    except OSError:
-        text = ""
-    if not text:
-        return "It wrote nothing: it was killed from outside, most often because memory ran out."
-    return f"Its log ends: {without_secrets(text, [])[-LOG_CHARACTERS:]}"
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
+    silent = "It wrote nothing: it was killed from outside, most often because memory ran out."
+    return f"The process that validated ended without an answer. {jobs.log_end(request.folder, silent)}"

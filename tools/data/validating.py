@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal
@@ -12,11 +11,11 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from trainwright.tools.answers import Answer, NextCall
-from trainwright.tools.data.requests import SERVED, ValidationRequest, answer_of, end_of, forget, note_told
+from trainwright.tools.data.requests import SERVED, TOLD, ValidationRequest, note_told, why_none
+from trainwright.tools.launchers import jobs
 from trainwright.trainer.base.text import cut
 from trainwright.trainer.data.validation.report import Report, Verdict
 
-POLL_SECONDS = 0.1
 MOST_FINDINGS = 8
 _short = partial(cut, longest=150)
 CORRECTED = "after the rows, or the expectation, are corrected"
@@ -68,17 +67,16 @@ def look_at(
     should_stop: Callable[[], bool] = lambda: False,
 ) -> ValidationAnswer:
     """Return the answer to a request once there is one; at the latest after the wait."""
-    deadline = time.monotonic() + wait_seconds
-    while (found := answer_of(request)) is None and (why := end_of(request)) is None:
-        if time.monotonic() >= deadline or should_stop():
-            again = NextCall(tool="validate_data", arguments={"project": request.project}, why="to see the verdicts")
-            return ValidationAnswer(project=request.project, state="running", next=again)
-        time.sleep(POLL_SECONDS)
-    if found is None and (found := answer_of(request)) is None:  # it may have answered before it ended
-        forget(request)
-        return _failed(request, str(why), "starts it anew; with less data if memory ran out")
+    try:
+        found = jobs.answer_of(request.folder, wait_seconds, should_stop, limit=request.limit, order=request.order)
+    except jobs.NoAnswerError as end:
+        jobs.forget(request.folder, TOLD)
+        return _failed(request, why_none(request, end), "starts it anew; with less data if memory ran out")
+    if found is None:
+        again = NextCall(tool="validate_data", arguments={"project": request.project}, why="to see the verdicts")
+        return ValidationAnswer(project=request.project, state="running", next=again)
     if "failure" in found:
-        forget(request)
+        jobs.forget(request.folder, TOLD)
         failure = found["failure"]
         return _failed(request, f"{failure['message']} {failure['remedy']}", CORRECTED)
     if request.is_elsewhere:

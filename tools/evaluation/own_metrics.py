@@ -10,11 +10,10 @@ import json
 import math
 import shutil
 import subprocess
-import sys
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.evaluation.process import isolated_environment
+from trainwright.tools.evaluation.process import isolated
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.imports import imported_files
 from trainwright.trainer.base.section import Entry, EpisodesEntry
@@ -104,18 +103,9 @@ def run_apart(
     named = copied(run, use, folder)
     if "problem" in named:
         return named
-    order = order | named
     try:
-        ended = subprocess.run(
-            [sys.executable, "-P", "-m", worker],
-            input=json.dumps(order).encode(),
-            capture_output=True,
-            cwd=Path(named["file"]).parent,
-            env=isolated_environment(str(folder), 1),
-            timeout=seconds,
-            check=False,
-            start_new_session=True,
-        )
+        command, place = ["-P", "-m", worker], str(Path(named["file"]).parent)
+        ended = isolated(command, order | named, str(folder), cwd=place, seconds=seconds)
         answer: dict[str, Any] = json.loads(ended.stdout)
     except subprocess.TimeoutExpired:
         return {"problem": f"your function took more than {seconds:g} s apart from training"}

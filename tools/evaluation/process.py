@@ -9,10 +9,13 @@ import sys
 import tempfile
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trainwright.trainer
 from trainwright.trainer.base.canonical import digest_file, digest_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 CODE = Path(trainwright.trainer.__file__).resolve().parent / "clean_room"
 TIMEOUT_SECONDS = 600.0
@@ -30,17 +33,8 @@ def run_clean_room(order: dict[str, Any], *, timeout_seconds: float = TIMEOUT_SE
     """
     with tempfile.TemporaryDirectory(prefix="clean-room-") as folder:
         try:
-            ended = subprocess.run(
-                [sys.executable, "-I", "-S", "-B", str(CODE / "__main__.py")],
-                input=json.dumps(order).encode(),
-                capture_output=True,
-                cwd=folder,
-                env=isolated_environment(folder, int(order.get("threads", 1))),
-                timeout=timeout_seconds,
-                check=False,
-                close_fds=True,
-                start_new_session=True,
-            )
+            command = ["-I", "-S", "-B", str(CODE / "__main__.py")]
+            ended = isolated(command, order, folder, cwd=folder, seconds=timeout_seconds)
         except subprocess.TimeoutExpired:
             remedy = "Use a smaller model, or fewer validation rows; the owner's settings.yaml bounds the rows."
             return _problem(f"evaluating the program took more than {timeout_seconds:g} s", remedy)
@@ -65,10 +59,17 @@ def code_digest() -> str:
     return digest_json({str(path.relative_to(CODE)): digest_file(path) for path in files})
 
 
-def isolated_environment(folder: str, threads: int) -> dict[str, str]:
-    """Return the few variables that a process of the evaluation gets: a home of its own, and no card."""
-    counts = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
-    return {"LANG": "C.UTF-8", "HOME": folder, "TMPDIR": folder, "CUDA_VISIBLE_DEVICES": "", **counts}
+def isolated(
+    command: Sequence[str], order: Mapping[str, Any], home: str, *, cwd: str, seconds: float
+) -> subprocess.CompletedProcess[bytes]:
+    """Run Python on an order, with few variables: a home of its own, and no card. Raises as subprocess.run does."""
+    threads = str(order.get("threads", 1))
+    env = {"LANG": "C.UTF-8", "HOME": home, "TMPDIR": home, "CUDA_VISIBLE_DEVICES": ""}
+    return subprocess.run(
+        [sys.executable, *command], input=json.dumps(order).encode(), capture_output=True, cwd=cwd,
+        env=env | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), threads),
+        timeout=seconds, check=False, start_new_session=True,
+    )  # fmt: skip
 
 
 def _read(ended: subprocess.CompletedProcess[bytes]) -> dict[str, Any]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.figures.missing import no_predictions
-from trainwright.tools.figures.predictions import Predicted, predicted
+from trainwright.tools.figures.recorded import Predicted, no_predictions, predicted
 from trainwright.tools.figures.style import (
     BLUE,
     GREY,
     VERMILION,
     colours,
-    figure_legend,
     label,
     new_figure,
     plain,
@@ -48,10 +46,9 @@ def calibration(records: list[RunRecord], path: Path) -> Path:
     for one, colour in zip(found, colours(len(found)), strict=True):
         _reliability(top, bottom, one, colour, named=len(found) > 1)
     top.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1.0, label="calibrated")
-    label(top, "", "", "share that is right", legend=False)
+    label(top, "", "", "share that is right")
     top.set_xlabel("")
-    label(bottom, "", _meaning(found[0]), "rows", legend=False)
-    figure_legend(figure, [top])
+    label(bottom, "", _meaning(found[0]), "rows")
     return save(
         figure, f"Calibration: {found[0].title}" if len(found) == 1 else f"Calibration of {len(found)} runs", path
     )
@@ -100,7 +97,6 @@ def _of_numbers(one: Predicted, path: Path) -> Path:
         of = (slice(None), place) if names else ...
         name = plain(names[place], 24) if names else ""
         _draw_numbers(one, (left, right), target[of].reshape(-1), guessed[of].reshape(-1), name)
-    figure_legend(figure, axes.flat)
     left_out = len(one.evaluation.target_names or []) - len(names)
     return save(figure, one.title + (f", the first {len(names)} targets" if left_out else ""), path)
 
@@ -118,12 +114,12 @@ def _draw_numbers(one: Predicted, panels: tuple[Axes, Axes], flat: Any, flat_gue
     both = np.concatenate([flat, flat_guessed])
     low, high = float(both.min()), float(both.max())
     left.plot([low, high], [low, high], color=GREY, linestyle=":", label="predicted = target")
-    label(left, f"Predictions of {name}" if name else "Predictions", "target", "predicted", legend=False)
+    label(left, f"Predictions of {name}" if name else "Predictions", "target", "predicted")
     errors = flat_guessed - flat
     widest = max(float(np.abs(errors).max()), 1e-9 * max(abs(low), abs(high), 1.0))
     right.hist(errors, bins=np.linspace(-widest, widest, 42).tolist(), color=BLUE, alpha=0.75)
     right.axvline(0.0, color=GREY, linestyle=":")
     right.axvline(float(errors.mean()), color=VERMILION, linestyle="--", label=f"{of}mean error {errors.mean():.3g}")
     spread = f"{of or 'errors: '}deviation {errors.std():.3g}, 90 % within {np.quantile(np.abs(errors), 0.9):.3g}"
-    label(right, "Errors", "predicted minus target (target's unit)", "rows", legend=False)
+    label(right, "Errors", "predicted minus target (target's unit)", "rows")
     right.plot([], [], linestyle="none", label=spread)

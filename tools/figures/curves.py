@@ -18,7 +18,6 @@ from trainwright.tools.figures.style import (
     COLOURS,
     VERMILION,
     colours,
-    figure_legend,
     label,
     new_figure,
     save,
@@ -73,15 +72,14 @@ def learning_curves(runs: Sequence[RunDirectory], path: Path, names: Mapping[str
         draw_series(axes[1][1], record, LEARNING_RATE, None, BLUE, smooth=False)
         for panel in axes.flat:
             mark_moments(panel, record)
-    label(axes[0][0], "Loss", "", "loss", log=True, legend=False)
-    label(axes[0][1], "Metrics", "", "value", legend=False)
-    label(axes[1][0], "Total gradient norm", x, "norm", log=True, legend=False)
-    label(axes[1][1], "Learning rate", x, "rate", legend=False)
+    label(axes[0][0], "Loss", "", "loss", log=True)
+    label(axes[0][1], "Metrics", "", "value")
+    label(axes[1][0], "Total gradient norm", x, "norm", log=True)
+    label(axes[1][1], "Learning rate", x, "rate")
     for panel in axes[0]:
         panel.set_xlabel("")
     for panel in axes.flat:
         panel.set_xlim(left=0)
-    figure_legend(figure, axes.flat)
     return save(figure, f"{record.name} ({record.specification.kind}, {record.status.state})", path)
 
 
@@ -135,7 +133,6 @@ def comparison(
         if key is None and wanted is not None:
             write_instead(panel, f"losses are not compared:\nthe runs differ in\n{basis.refused}")
         _label_overlay(panel, wanted, "optimizer step" if by_step else "epoch")
-    figure_legend(figure, axes.flat)
     return save(figure, f"{len(records)} runs (rings: best epoch)", path)
 
 
@@ -147,11 +144,11 @@ def _second_key(records: Sequence[RunRecord], basis: Basis) -> str:
 
 def _label_overlay(panel: Axes, key: str | None, x: str) -> None:
     if key == STEP_LOSS:
-        label(panel, "Train loss, smoothed", x, "loss", log=True, legend=False)
+        label(panel, "Train loss, smoothed", x, "loss", log=True)
         return
     split, _, name = (key or TRAIN_LOSS).partition("/")
     name = name.replace("_", " ")
-    label(panel, f"{split.capitalize()} {name}", x, name, log=key in OF_THE_LOSS, legend=False)
+    label(panel, f"{split.capitalize()} {name}", x, name, log=key in OF_THE_LOSS)
 
 
 def _single_metric(records: Sequence[RunRecord], key: str, path: Path) -> Path:
@@ -169,6 +166,5 @@ def _single_metric(records: Sequence[RunRecord], key: str, path: Path) -> Path:
             mark_moments(axes[0][0], record)
         mark_best(axes[0][0], record, key, colour, named=len(records) == 1)
     x = steps_text(records[0]) if len(records) == 1 else "optimizer step"
-    label(axes[0][0], "", x, key.rpartition("/")[2].replace("_", " "), log=True, legend=False)
-    figure_legend(figure, axes.flat)
+    label(axes[0][0], "", x, key.rpartition("/")[2].replace("_", " "), log=True)
     return save(figure, key if len(records) > 1 else f"{key} of {records[0].name}", path)

@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainwright.tools.figures.calibration import calibration
-from trainwright.tools.figures.confusion import confusion
 from trainwright.tools.figures.curves import comparison, learning_curves
-from trainwright.tools.figures.gradients import gradient_flow
-from trainwright.tools.figures.inputs import importance
-from trainwright.tools.figures.machine import learning_rate, utilisation
-from trainwright.tools.figures.probes import batch_size, range_test
+from trainwright.tools.figures.evaluated import confusion, importance, worst_samples
+from trainwright.tools.figures.gradients import gradient_flow, update_ratios
+from trainwright.tools.figures.machine import batch_size, learning_rate, range_test, utilisation
 from trainwright.tools.figures.ranks import precision_recall, roc
-from trainwright.tools.figures.updates import update_ratios
-from trainwright.tools.figures.worst_samples import worst_samples
 from trainwright.tools.training_monitor.record import RunRecord, named_records
 from trainwright.trainer.base.errors import ConfigurationError
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trainwright.tools.figures.predictions import Predicted, predicted
-from trainwright.tools.figures.style import GREY, colours, figure_legend, label, new_figure, plain, save, style_of
+from trainwright.tools.figures.recorded import Predicted, predicted
+from trainwright.tools.figures.style import GREY, colours, label, new_figure, plain, save, style_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,13 +56,12 @@ def _drawn(
             panel.axhline(ranked.share, color=colour, linestyle=":", linewidth=0.9)
     if kind == "roc":
         panel.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1.0, label="chance")
-        label(panel, "", "false positive rate", "true positive rate (recall)", legend=False)
+        label(panel, "", "false positive rate", "true positive rate (recall)")
     else:
-        label(panel, "", "recall", "precision", legend=False)
+        label(panel, "", "recall", "precision")
     panel.set_xlim(-0.01, 1.01)
     panel.set_ylim(-0.01, 1.03)
     panel.set_aspect("equal" if kind == "roc" else "auto")
-    figure_legend(figure, [panel])
     what = "ROC" if kind == "roc" else "Precision and recall"
     left_out = "" if several else _left_out(found[0])
     title = f"{what}: {found[0].title}" if not several else f"{what} of {len(found)} runs, mean over classes"

@@ -39,13 +39,19 @@ class Moment(NamedTuple):
 
 
 def draw_series(
-    axes: Axes, record: RunRecord, key: str, text: str | None, colour: str, *, style: str = "-", smooth: bool = True
-) -> bool:
-    """Draw a series of steps: the raw values faint, and a smoothed line over them. Returns whether there is any."""
+    axes: Axes, record: RunRecord, key: str, text: str | None, colour: str, *, style: str = "-", smooth: bool = True,
+    scale: float = 1.0,
+) -> bool:  # fmt: skip
+    """Draw a series of steps: the raw values faint, and a smoothed line over them. Returns whether there is any.
+
+    Args:
+        scale: factor of the values, in which they are drawn.
+    """
     buckets = [bucket for bucket in record.buckets(key, BUCKETS) if all(map(is_drawable, bucket))]
     if not buckets:
         return False
-    steps, means, lows, highs = (list(column) for column in zip(*buckets, strict=True))
+    steps, *values = (list(column) for column in zip(*buckets, strict=True))
+    means, lows, highs = ([value * scale for value in column] for column in values)
     name = plain(text) if text is not None else None
     if len(steps) < LEAST_SMOOTHED or not smooth:
         axes.plot(steps, means, color=colour, label=name, linewidth=1.4, linestyle=style,
@@ -61,21 +67,17 @@ def draw_series(
 
 def draw_epochs(
     axes: Axes, record: RunRecord, key: str, text: str, colour: str, *, style: str = "-", over_epochs: bool = False
-) -> bool:
-    """Draw a series of epochs over the optimizer steps at which they ended, or over their numbers.
-
-    Returns whether there is any.
-    """
+) -> None:
+    """Draw a series of epochs over the optimizer steps at which they ended, or over their numbers."""
     samples = [sample for sample in record.by_epoch(key) if is_drawable(sample.value)]
     if not samples:
-        return False
+        return
     if len(samples) > BUCKETS:
         samples = thinned(samples)
     dots = "o" if len(samples) <= 40 else None
     places = [(one.epoch or 0) if over_epochs else one.step for one in samples]
     axes.plot(places, [one.value for one in samples], color=colour, label=plain(text), linestyle=style,
               linewidth=1.5, marker=dots, markersize=3.2 if len(samples) > 1 else 5)  # fmt: skip
-    return True
 
 
 def thinned(samples: list[Sample]) -> list[Sample]:

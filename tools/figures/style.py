@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from trainwright.trainer.base.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -59,11 +59,12 @@ def new_figure(rows: int, columns: int, height_inches: float | None = None, **gr
 
 
 def save(figure: Figure, title: str, path: Path) -> Path:
-    """Write the figure as PNG, or in the form of the path's suffix, under its title in one line or two."""
+    """Write the figure with its legend as PNG, or as the path's suffix says, under its title in one line or two."""
     text = one_line(title, 2 * LONGEST_TITLE - 16)
     width = LONGEST_TITLE if len(text) <= LONGEST_TITLE else len(text) // 2 + 8  # two lines of about one length
     lines = textwrap.wrap(text, width, max_lines=2, placeholder=" …")
     figure.suptitle("\n".join(map(plain, lines)), fontsize=LARGE, fontweight="bold")
+    _legend(figure)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
     return path
@@ -79,8 +80,8 @@ def style_of(index: int) -> str:
     return STYLES[index // len(COLOURS) % len(STYLES)]
 
 
-def label(axes: Axes, title: str, x: str, y: str, *, log: bool = False, legend: bool = True) -> None:
-    """Label a panel, and draw its legend; `log` where a positive quantity spans a wide range."""
+def label(axes: Axes, title: str, x: str, y: str, *, log: bool = False) -> None:
+    """Label a panel; `log` where a positive quantity spans a wide range."""
     axes.set_title(plain(title), fontsize=NORMAL + 0.5, loc="left")
     axes.set_xlabel(plain(x), fontsize=NORMAL)
     axes.set_ylabel(plain(y), fontsize=NORMAL)
@@ -93,8 +94,6 @@ def label(axes: Axes, title: str, x: str, y: str, *, log: bool = False, legend: 
     elif log and values and min(values) > 0 and max(values) / min(values) > LOG_RATIO:
         make_logarithmic(axes)
     _count_in_thousands(axes)
-    if legend and axes.get_legend_handles_labels()[0]:
-        small_legend(axes)
 
 
 def write_instead(axes: Axes, text: str) -> None:
@@ -117,44 +116,24 @@ def _count_in_thousands(axes: Axes) -> None:
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
 
 
-def small_legend(axes: Axes, **where: Any) -> None:
-    """Draw a panel's legend above its data, outside of the curves' area."""
-    handles, labels = axes.get_legend_handles_labels()
-    shown = min(len(handles), MOST_LEGEND)
-    columns = 1 if shown == 1 else 2 if shown <= 6 or max(map(len, labels)) > 14 else 3
-    more = len(handles) - shown
-    placed: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), **where}
-    axes.legend(
-        handles[:shown], [*labels[: shown - (more > 0)], *([f"… and {more + 1} more"] if more else [])],
-        fontsize=SMALL, framealpha=0.85, edgecolor="none", ncols=columns, borderpad=0.2, handlelength=1.8,
-        columnspacing=1.2, labelspacing=0.3, **placed,
-    )  # fmt: skip
-
-
-def figure_legend(figure: Figure, axes: Iterable[Axes]) -> None:
+def _legend(figure: Figure) -> None:
     """Draw one legend of all panels below the figure, each label once."""
     found: dict[str, Any] = {}
-    for panel in axes:
+    for panel in figure.axes:
         for handle, text in zip(*panel.get_legend_handles_labels(), strict=True):
             found.setdefault(text, handle)
-        if (old := panel.get_legend()) is not None:
-            old.remove()
     if not found:
         return
-    names = list(found)[:MOST_LEGEND]
-    if len(found) > MOST_LEGEND:
-        names = names[:-1]
-    handles = [found[name] for name in names]
+    names, handles = list(found), list(found.values())
     if len(found) > MOST_LEGEND:
         from matplotlib.lines import Line2D
 
-        handles.append(Line2D([], [], linestyle="none"))
-        names.append(f"… and {len(found) - MOST_LEGEND + 1} more")
+        names = [*names[: MOST_LEGEND - 1], f"… and {len(found) - MOST_LEGEND + 1} more"]
+        handles = [*handles[: MOST_LEGEND - 1], Line2D([], [], linestyle="none")]
     longest = max(map(len, names))
-    columns = 1 if longest > 60 else 2 if longest > 34 else 3
     figure.legend(
-        handles, names, loc="outside lower center", fontsize=SMALL, edgecolor="none", ncols=columns,
-        handlelength=2.2, columnspacing=1.4, labelspacing=0.35,
+        handles, names, loc="outside lower center", fontsize=SMALL, edgecolor="none",
+        ncols=1 if longest > 60 else 2 if longest > 34 else 3, handlelength=2.2, columnspacing=1.4, labelspacing=0.35,
     )  # fmt: skip
 
 

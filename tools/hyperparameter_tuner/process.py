@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 from sqlalchemy import func, select
 
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner.trials import RUNNING
-from trainwright.tools.launchers import LAUNCH, Launch, may_begin, read_launch, write_launch
+from trainwright.tools.launchers import LAUNCH, Launch, jobs
 from trainwright.tools.launchers.environment import inherited_environment
-from trainwright.tools.launchers.local import spawn
 from trainwright.tools.ledger.events import AblationChanged, StudyChanged
 from trainwright.tools.training_orchestrator.observation import last_lines
 from trainwright.tools.workspace.records import ACTIVE, get_study
@@ -49,39 +48,34 @@ def conductor_lock(folder: Path) -> FileLock:
     return FileLock(folder / "conductor.lock")
 
 
-def is_conducted(folder: Path) -> bool:
-    """Return whether a conductor holds the study."""
-    try:
-        with conductor_lock(folder).acquire(timeout=0):
-            return False
-    except Timeout:
-        return True
-
-
 def ensure_conductor(workspace: Workspace, project: str, study_id: str) -> None:
     """Start a conductor if the study is under way and has none; any number of callers may ask at once."""
     folder = study_folder(workspace, project, study_id)
-    folder.mkdir(parents=True, exist_ok=True)
-    if is_conducted(folder):
-        return
-    with workspace.session() as session:  # one caller at a time, so that one process is started
-        last = read_launch(folder)
-        study = get_study(session, study_id)
-        if study.state not in ACTIVE or (last is not None and may_begin(last)):
-            return
-        reached = _reached(session, study_id)
-        lost = last.attempt if last is not None and reached <= last.reached else 0
-        if last is not None and lost >= MOST_LAUNCHES:
-            failure = _lost_for_good(folder, last)
-            ledger.record(session, project, change_of(study, "stopped", failure=failure, ended_at=now()))
-            return
-        launch = write_launch(folder, Launch(attempt=lost + 1, reached=reached))
-    command = [sys.executable, "-P", "-m", CONDUCTOR, str(workspace.path), study_id]
-    settings = workspace.settings
-    environment = conductor_environment(os.environ) | {
-        name: value for name, value in os.environ.items() if settings.gives_to_data(name)
-    }
-    spawn(folder, launch, command, cwd=workspace.path, env=environment, log=LOG)
+    jobs.ensure(
+        conductor_lock(folder), CONDUCTOR, study_id,
+        alone=workspace.session(), following=partial(_following, folder, study_id),
+        cwd=workspace.path, env=environment_of(workspace),
+    )  # fmt: skip
+
+
+def _following(folder: Path, study_id: str, session: Session, last: Launch | None) -> Launch | None:
+    """Return the next conductor's launch; None where the study is over, and where it lost too many: it is stopped."""
+    study = get_study(session, study_id)
+    if study.state not in ACTIVE:
+        return None
+    reached = _reached(session, study_id)
+    lost = last.attempt if last is not None and reached <= last.reached else 0
+    if last is not None and lost >= MOST_LAUNCHES:
+        failure = _lost_for_good(folder, last)
+        ledger.record(session, study.project, change_of(study, "stopped", failure=failure, ended_at=now()))
+        return None
+    return Launch(attempt=lost + 1, reached=reached)
+
+
+def environment_of(workspace: Workspace) -> dict[str, str]:
+    """Return the environment of the workspace's conductors: they start workers, so what the owner gives to data too."""
+    given = {name: value for name, value in os.environ.items() if workspace.settings.gives_to_data(name)}
+    return conductor_environment(os.environ) | given
 
 
 def conductor_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trainwright.trainer.config import TrainingConfig
-    from trainwright.trainer.run import RunDirectory
+    from trainwright.trainer.run import RunDirectory, RunStatus
 
 _OWN = Local()
 LAUNCHERS: dict[str, Launcher] = {launcher.name: launcher for launcher in (_OWN, Outer())}
@@ -33,13 +33,13 @@ def may_begin(launch: Launch) -> bool:
     return launch.error is None and recorded_launcher(launch).may_begin(launch)
 
 
-def is_living(directory: RunDirectory) -> bool:
-    """Return whether a worker holds the run, or may still start it."""
+def is_living(directory: RunDirectory, status: RunStatus | None = None) -> bool:
+    """Return whether a worker holds the run, or may still start it, by its status where that has been read already."""
     if directory.is_locked():
         return True
     launch = read_launch(directory.path)
     try:
-        return launch is not None and directory.status().attempt < launch.attempt and may_begin(launch)
+        return launch is not None and (status or directory.status()).attempt < launch.attempt and may_begin(launch)
     except TrainwrightError:
         return False
 

@@ -22,7 +22,7 @@ from trainwright.trainer.run.rank import processes_of
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from trainwright.trainer.run import RunDirectory, RunKey, RunSpecification
 
@@ -42,12 +42,13 @@ def spawn(
     env: Mapping[str, str],
     log: str,
     seed: bytes = b"",
+    ended: Callable[[int], object] = lambda _: None,
 ) -> Launch:
     """Start a process that outlives this one, and record it in the folder; a failure is recorded, not raised.
 
     The process has a session of its own, and appends what it prints to `folder/log`. Its standard input is empty, or
-    a socket through which it is given `seed` when it requests it. Threads wait for
-    that and for its end, so that it leaves no zombie in a long-lived server.
+    a socket through which it is given `seed` when it requests it. Threads wait for that and for its end, so that it
+    leaves no zombie in a long-lived server; `ended` is told its exit code.
     """
     ours, theirs = handover.channel() if seed else (None, None)
     try:
@@ -70,7 +71,7 @@ def spawn(
         if theirs is not None:
             theirs.close()
     identity = ProcessIdentity.of(child.pid)  # before anyone reaps it, so the id is surely still its own
-    threading.Thread(target=child.wait, name=f"reaper-{child.pid}", daemon=True).start()
+    threading.Thread(target=lambda: ended(child.wait()), name=f"reaper-{child.pid}", daemon=True).start()
     written = write_launch(folder, launch.model_copy(update={"process": identity}))
     if ours is not None and seed:
         attend(ours, child.pid, seed)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
-from trainwright.tools.launchers import Launch
+from trainwright.tools.launchers import jobs
 from trainwright.tools.launchers.environment import inherited_environment
-from trainwright.tools.launchers.local import spawn
 from trainwright.tools.tracking.registry import TRACKERS
 from trainwright.tools.tracking.tracker import folder_of, mlflow_uri
 from trainwright.trainer.base.errors import TrainwrightError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.config import TrainingConfig
 
@@ -45,10 +44,7 @@ def catch_up(workspace: Workspace) -> None:
 
 def left_behind(workspace: Workspace, name: str) -> dict[str, Any]:
     """Return the runs that a tracker has not been given whole (`left`), and its last `error`; empty if never used."""
-    try:
-        found = json.loads((folder_of(workspace, name) / STATE).read_bytes())
-    except (OSError, ValueError):
-        return {}
+    found = jobs.read_json(folder_of(workspace, name) / STATE)
     return found if isinstance(found, dict) else {}
 
 
@@ -60,29 +56,20 @@ def ensure_follower(workspace: Workspace, name: str) -> str | None:
     try:
         if name == "mlflow":
             mlflow_uri(workspace, dict(os.environ))
-        folder.mkdir(parents=True, exist_ok=True)
-        if is_followed(workspace, name):
-            return None
-        _shorten(workspace, name)
-        command = [sys.executable, "-P", "-m", FOLLOWER, str(workspace.path), name]
-        launch = spawn(folder, Launch(), command, cwd=workspace.path, env=_environment(known.variables), log=LOG)
+        if not is_followed(workspace, name):
+            _shorten(folder / LOG)
+        lock, env = FileLock(folder / LOCK), _environment(known.variables)
+        launch = jobs.ensure(lock, FOLLOWER, name, cwd=workspace.path, env=env)
     except TrainwrightError as error:
         return f"logging.{name} shows nothing: {error.message} {error.remedy}"
     except OSError as error:
         return f"logging.{name} shows nothing: {folder.name} cannot be written ({error.strerror})."
-    return launch.error
+    return launch.error if launch is not None else None
 
 
 def is_followed(workspace: Workspace, name: str) -> bool:
     """Return whether a follower holds the tracker's folder."""
-    lock = folder_of(workspace, name) / LOCK
-    if not lock.exists():
-        return False
-    try:
-        with FileLock(lock).acquire(timeout=0):
-            return False
-    except Timeout:
-        return True
+    return jobs.is_held(FileLock(folder_of(workspace, name) / LOCK))
 
 
 def _environment(variables: tuple[str, ...]) -> dict[str, str]:
@@ -90,7 +77,6 @@ def _environment(variables: tuple[str, ...]) -> dict[str, str]:
     return inherited_environment() | own | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 
 
-def _shorten(workspace: Workspace, name: str) -> None:
-    log = folder_of(workspace, name) / LOG
+def _shorten(log: Path) -> None:
     if log.exists() and log.stat().st_size > MOST_LOG_BYTES:
         log.unlink()

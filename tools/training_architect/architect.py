@@ -26,7 +26,7 @@ from trainwright.tools.training_architect.reading import facts_of_data, kind_of_
 from trainwright.tools.training_architect.request import PlanRequest, read_request
 from trainwright.tools.training_architect.traced import Tracer, price_of
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
-from trainwright.trainer.config import merge_changes
+from trainwright.trainer.config import MergedConfig, merge_changes
 from trainwright.trainer.data.sections import targets_of
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.metrics import BUILT_IN, Metric
@@ -34,6 +34,7 @@ from trainwright.trainer.metrics import BUILT_IN, Metric
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from trainwright.tools.training_architect.plan import Plan
     from trainwright.tools.workspace import Workspace
 
 MOST_LOOKING_SECONDS = 10.0
@@ -86,11 +87,26 @@ def plan_training(
     if tracer.is_out_of_time and has_read:  # the next call has all its time for this
         return _again(request, "memory is still being traced")
     if not plan.first:  # the files that a command brings are not here yet
-        merged = merge_changes(plan.config, {}, argument="config", nested=True)
+        merged = _merged(plan)
         require_files(merged.changes, merged.config, root)
     name = free_name(workspace, request)
     files = write_files(workspace, plan, root, name) if with_files else []
     return plan_answer(workspace, plan, files, name)
+
+
+def _merged(plan: Plan) -> MergedConfig:
+    """Return the plan's configuration, checked. Raises ConfigurationError: what the call gave breaks the schema."""
+    try:
+        return merge_changes(plan.config, {}, argument="config", nested=True)
+    except ConfigurationError as error:
+        fixed = (error.details.get("amend") or {}).get("config") or {}
+        given = {name: fixed[name] for name in ("data", "model") if name in fixed and getattr(plan.request, name)}
+        raise ConfigurationError(
+            error.message,
+            remedy="Make the same call with what that rule says of data and model.",
+            document=error.document,
+            details=error.details | {"amend": given or None},
+        ) from error
 
 
 def _again(request: PlanRequest, why: str) -> PlanAnswer:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.documents.rendering import Container, render, render_plain
-from trainwright.tools.training_architect.inspecting import answer_of, begun, forgotten, stamps_of
+from trainwright.tools.launchers import jobs
+from trainwright.tools.training_architect.inspecting import answer_of, begun, stamps_of
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import dump_yaml
 from trainwright.trainer.run import write_generated
@@ -110,7 +111,7 @@ def _asked(workspace: Workspace, plan: Plan, root: Path, arguments: dict[str, An
         raise ConfigurationError(
             "Dividing the rows takes longer than a call may; it goes on.", remedy="Make the same call again."
         )
-    forgotten(folder)  # other versions may be installed by the next time
+    jobs.forget(folder)  # other versions may be installed by the next time
     return found
 
 

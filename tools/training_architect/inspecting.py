@@ -6,8 +6,6 @@ while.
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,14 +14,12 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock
 
 import trainwright
-from trainwright.tools.launchers import LAUNCH, Launch, may_begin, read_launch
+from trainwright.tools.launchers import LAUNCH, jobs
 from trainwright.tools.launchers.environment import inherited_environment
-from trainwright.tools.launchers.local import spawn
 from trainwright.tools.training_architect.places import TABLES
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.paths import files_under
-from trainwright.trainer.run import write_atomically
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.request import PlanRequest
@@ -31,13 +27,10 @@ if TYPE_CHECKING:
 
 WORKER = "trainwright.trainer.jobs.inspection"
 FOLDER = "plans"
-POLL_SECONDS = 0.1
 LONGEST_SECONDS = 300.0
 MACHINE_SECONDS = 600.0
 """For which what the machine has is taken as it was found."""
 MOST_STAMPED = 10_000
-LOG = "worker.log"
-REPORT = "report.json"
 INSPECTION = 9
 """Of what is inspected and how: answers of another number are not taken."""
 
@@ -82,17 +75,9 @@ def begun(workspace: Workspace, worker: str, order: dict[str, Any], root: Path) 
     with FileLock(folder / "request.lock"):
         if not (folder / LAUNCH).exists():
             roots = {"linked_roots": [str(one) for one in workspace.settings.allowed_roots(workspace.path)]}
-            write_atomically(folder / "order.json", json.dumps(order | roots).encode())
             environment = inherited_environment() | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-            command = [sys.executable, "-P", "-m", worker, str(folder)]
-            spawn(folder, Launch(attempt=1), command, cwd=root, env=environment, log=LOG)
+            jobs.begin(folder, worker, order | roots, cwd=root, env=environment)
     return folder
-
-
-def forgotten(folder: Path) -> None:
-    """Let the next call with the same order ask anew."""
-    (folder / LAUNCH).unlink(missing_ok=True)
-    (folder / REPORT).unlink(missing_ok=True)
 
 
 def order_of(request: PlanRequest, root: Path) -> dict[str, Any]:
@@ -116,7 +101,7 @@ def order_of(request: PlanRequest, root: Path) -> dict[str, Any]:
 def stamps_of(root: Path, given: Any) -> list[Any]:
     """Return name, size and time of every file that paths name: files, patterns, or folders with all in them."""
     names = given if isinstance(given, list) else [given] if given else []
-    return [_stamp(path) for name in names for path in _files(root, str(name))]
+    return [jobs.stamp_of(path) for name in names for path in _files(root, str(name))]
 
 
 def _files(root: Path, name: str) -> list[Path]:
@@ -129,49 +114,15 @@ def _files(root: Path, name: str) -> list[Path]:
         return [path]
 
 
-def _stamp(path: Path) -> list[Any]:
-    try:
-        found = path.stat()
-    except (OSError, ValueError):
-        return [str(path), None]
-    return [str(path), found.st_size, found.st_mtime_ns]
-
-
 def answer_of(folder: Path, wait_seconds: float, should_stop: Callable[[], bool]) -> dict[str, Any] | None:
     """Return what a process left; None while it is at work. Raises DataError for its failure, or where it is gone."""
-    deadline = time.monotonic() + wait_seconds
-    while True:
-        launch = read_launch(folder)
-        is_over = launch is None or not may_begin(launch) or time.time() - launch.launched_at > LONGEST_SECONDS
-        try:
-            found = json.loads((folder / REPORT).read_bytes())
-            break
-        except (OSError, ValueError):
-            if is_over:
-                if launch is not None and launch.process is not None:
-                    launch.process.kill_tree()
-                found = {
-                    "failure": {
-                        "message": "The process that reads the files ended without an answer.",
-                        "remedy": _log(folder),
-                    }
-                }
-                break
-        if time.monotonic() >= deadline or should_stop():
-            return None
-        time.sleep(POLL_SECONDS)
-    if "failure" in found:
-        forgotten(folder)
-        failure = found["failure"]
-        raise DataError(failure["message"], remedy=failure["remedy"], document=failure.get("document"))
-    return dict(found)
-
-
-def _log(folder: Path) -> str:
     try:
-        text = " ".join((folder / LOG).read_text(encoding="utf-8", errors="replace").split())
-    except OSError:
-        text = ""
-    return (
-        f"Its log ends: {text[-300:]}" if text else "It wrote nothing; most often memory ran out. Plan with fewer rows."
-    )
+        found = jobs.answer_of(folder, wait_seconds, should_stop, limit=LONGEST_SECONDS)
+        failure = (found or {}).get("failure")
+    except jobs.NoAnswerError:
+        said = jobs.log_end(folder, "It wrote nothing; most often memory ran out. Plan with fewer rows.")
+        failure = {"message": "The process that reads the files ended without an answer.", "remedy": said}
+    if failure is not None:
+        jobs.forget(folder)
+        raise DataError(failure["message"], remedy=failure["remedy"], document=failure.get("document"))
+    return found

@@ -153,7 +153,8 @@ COMPARED = re.compile(
 )
 """A request for something that the model is held beside."""
 RIVALS = (
-    "{words!r}: a release stands beside a rival on the test rows (of a table boosted trees and a linear model); a rule "
+    "{words!r}: a release stands beside a rival on the test rows (trees and a linear model of a "
+    "table, the last values of a series); a rule "
     "of the user's, or an older model, is named before: evaluation_gate.reference 'file.py:function', or .baseline"
 )
 

@@ -24,6 +24,20 @@ HORIZON = (
     rf"\bhorizon(?:t)?\s+(?:of\s+|von\s+)?(?P<count>\d+)\s+{UNIT}\b",
 )
 """How far ahead a sentence wants to see."""
+WINDOW = (
+    rf"\b(?:from|given|using|with|see\w*|aus|mit|anhand)\s+(?:the\s+|den\s+|der\s+)?"
+    rf"(?:last|past|previous|preceding|letzten|vergangenen|vorigen)\s+(?P<count>\d+)\s+{UNIT}\b"
+)
+"""How far back a sentence sees."""
+BARE_HORIZON = r"\b(?:next|following|coming|nächsten?|kommenden?|folgenden?)\s+(?P<count>\d+)\b(?!\s*%)"
+"""How far ahead it wants to see, in the unit in which it sees back."""
+_OTHER = UNIT.replace("<unit>", "<other>")
+SPANS = tuple(
+    rf"(?P<count>\d+)(?:\s+{UNIT})?\s+(?:to|for|of|zum|fürs?)\s+(?:the\s+|das\s+)?{part}"
+    rf"|{part}\w*\s+(?:on|with|mit|auf)\s+(?:the\s+)?(?:\w+\s+)?(?P<behind>\d+)(?:\s+{_OTHER})?\b"
+    for part in ("train", "valid", "test")
+)
+"""How long each split is: `12 months to train, 4 to validate, 4 to test`."""
 OF_ROWS = r"\b(?:who|which|whether|wer|ob|welche\w*|churn\w*|defaults?)\b"
 """Of rows: who cancels in the next 30 days is asked of each customer, and is no step of a series."""
 SERIES = r"\btime[- ]?series\b|\bzeitreihen?\w*\b|\bforecast\w*\b"
@@ -44,7 +58,9 @@ def read_series(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
     What is open is asked: how far ahead, and whether rows that are no plain series are meant as one.
     """
     args = (request.data or {}).get("args") or {}
-    said = _horizon(request.intent)
+    back = re.search(WINDOW, request.intent, re.IGNORECASE)
+    seen = None if back is None else (int(back["count"]), back["unit"].lower())
+    said = _horizon(request.intent, seen)
     is_named = request.task == TASK or bool(args.get("series"))
     is_forecast = said is not None or re.search(SERIES, request.intent, re.IGNORECASE) is not None
     if not is_named and (request.task is not None or not is_forecast):
@@ -66,10 +82,11 @@ def read_series(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
         )
         return False
     group = _group(time, found, data, args.get("series") or {}, reading)
-    reading.series = _window(said, found, data, {**(args.get("series") or {}), **group}, reading)
+    told = {} if seen is None or not (rows := _rows(seen, found.get("step_seconds"))) else {"window": rows}
+    reading.series = _window(said, found, data, {**told, **(args.get("series") or {}), **group}, reading)
     reading.series |= args.get("series") or {}
     reading.others = []
-    reading.split = {"by": "time", "time": time}
+    reading.split = {"by": "time", "time": time, **_shares(request.intent, reading)}
     return True
 
 
@@ -90,12 +107,30 @@ def _is_it_one(said: tuple[int, str]) -> Question:
     )  # fmt: skip
 
 
-def _horizon(intent: str) -> tuple[int, str] | None:
-    """Return how far ahead a sentence looks: a number, and hour, row or the like."""
+def _horizon(intent: str, seen: tuple[int, str] | None) -> tuple[int, str] | None:
+    """Return how far ahead a sentence looks: a number, and hour, row or the like; a bare one in the unit of `seen`."""
     if re.search(OF_ROWS, intent, re.IGNORECASE):
         return None
     found = [match for pattern in HORIZON if (match := re.search(pattern, intent, re.IGNORECASE)) is not None]
+    if not found and seen is not None and (bare := re.search(BARE_HORIZON, intent, re.IGNORECASE)) is not None:
+        return int(bare["count"]), seen[1]
     return (int(found[0]["count"] or 1), found[0]["unit"].lower()) if found else None
+
+
+def _shares(intent: str, reading: Reading) -> dict[str, float]:
+    """Return the shares of validation and test where a sentence says how long all three splits are, in one unit."""
+    found = [re.search(pattern, intent, re.IGNORECASE) for pattern in SPANS]
+    matches = [one for one in found if one is not None]
+    units = {SECONDS.get(unit.lower(), unit) for one in matches if (unit := one["unit"] or one["other"])}
+    if len(matches) < len(SPANS) or len(units) != 1:
+        return {}
+    spans = [int(one["count"] or one["behind"]) for one in matches]
+    shares = {name: round(span / sum(spans), 4) for name, span in zip(("validation", "test"), spans[1:], strict=True)}
+    reading.assumed.append(
+        f"{', '.join(map(str, spans))} of training, validation and test are shares of all rows: a file of more is cut "
+        "first, or data.split.borders [when validation begins, when the test does] says the dates"
+    )
+    return shares
 
 
 def _time_column(request: PlanRequest, data: dict[str, Any], targets: list[str]) -> tuple[str | None, dict[str, Any]]:
@@ -174,7 +209,11 @@ def _window(
         reading.assumed.append(
             f"{window} rows are seen before each horizon of {horizon}: {why} (data.args.series.window)"
         )
-    return {"window": window, "horizon": horizon, **({"group": given["group"]} if given.get("group") else {})}
+    return {
+        "window": given.get("window", window),
+        "horizon": horizon,
+        **({"group": given["group"]} if given.get("group") else {}),
+    }
 
 
 def _rows(said: tuple[int, str], step: float | None) -> int | None:

@@ -102,9 +102,16 @@ def errors_beyond_guessing(record: RunRecord) -> list[Sample]:
 
 
 def error_left(record: RunRecord) -> list[Sample]:
-    """Validation error of the best epoch as a share of guessing's (one sample); 1 where none can be compared."""
+    """Validation error of the best epoch as a share of guessing's (one sample); 1 where none can be compared.
+
+    Before an epoch was validated it is that of the first steps, where guessing's loss is known: 1 of standardised
+    targets.
+    """
     found = beside_guessing(record)
-    return [Sample(record.status.step, found.error_left if found is not None else 1.0)]
+    if found is not None:
+        return [Sample(record.status.step, found.error_left)]
+    is_known = record.loss == "mse" and record.config.target_scaling == "standardize"
+    return [Sample(record.status.step, (record.starting_loss if is_known else None) or 1.0)]
 
 
 def _beside(record: RunRecord, guess: Guess) -> Beside | None:

@@ -16,6 +16,7 @@ from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.traces import Memory
 from trainwright.trainer.config import flatten
+from trainwright.trainer.models import MODELS
 from trainwright.trainer.run import MetricStore, RunDirectory, RunKind
 from trainwright.trainer.run.conditions import Sample
 from trainwright.trainer.run.digests import METRICS
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 TRAINED_WHOLE = frozenset({RunKind.BASELINE, RunKind.TRIAL, RunKind.ABLATION, RunKind.FINAL})
 """A replay is the same on purpose; a smoke run is too short for most keys to act."""
 BESIDE_TRAINING = (
-    "checkpoints", "code_root", "data.expectations", "data.prepare", "data.present", "deployment", "distributed",
+    "checkpoints", "code_root", "data.args.series.period", "data.expectations", "data.prepare", "data.present",
+    "data.split.folds", "deployment", "distributed",
     "early_stopping", "evaluation_gate", "loader.num_workers", "loader.persistent_workers", "loader.pin_memory",
     "loader.prefetch_factor", "logging", "metrics", "monitoring", "reproducibility", "returns", "search", "selection",
     "training.channels_last", "training.compile", "training.device", "training.epochs",
@@ -67,9 +69,18 @@ def keys_without_effect(record: RunRecord) -> list[Sample]:
 
 def differing_keys(first: RunRecord, second: RunRecord) -> dict[str, tuple[Any, Any]]:
     """Return the keys that should change how a run trains and differ between two, with both values."""
-    old, new = (flatten(record.config.model_dump(mode="json")) for record in (first, second))
+    old, new = (_settled(record) for record in (first, second))
     keys = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
     return {key: (old.get(key), new.get(key)) for key in keys if not is_beside_training(key)}
+
+
+def _settled(record: RunRecord) -> dict[str, Any]:
+    """Return a run's configuration by key, with what a built-in model's arguments are where they are left out."""
+    values = record.config.model_dump(mode="json")
+    model = record.config.model
+    if model is not None and model.use in MODELS:
+        values["model"]["args"] = MODELS[model.use].model_validate(model.args).model_dump(mode="json")
+    return flatten(values)
 
 
 def trained_alike(first: RunRecord, second: RunRecord) -> bool:

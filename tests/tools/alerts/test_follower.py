@@ -16,9 +16,10 @@ import yaml
 from sqlalchemy import select
 from tests.tools.alerts.conftest import EXPLODING, HEALTHY, RUN, running, write
 
-from trainwright.tools.alerts.follower import FOLDER, LOCK, Follower, is_led
+from trainwright.tools.alerts.follower import FOLDER, LOCK, Follower, leading_lock
 from trainwright.tools.alerts.notices import is_owing
 from trainwright.tools.launchers import Launch, write_launch
+from trainwright.tools.launchers.jobs import is_held
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import RaisedAlert
 from trainwright.trainer.run import ProcessIdentity, RunState
@@ -69,7 +70,7 @@ def test_it_ends_when_no_run_is_alive_and_has_looked_at_what_ended(
     assert not follower.step()
     assert raised(workspace) == ["exploding_gradients"]
     follower.end()
-    assert not is_led(workspace)
+    assert not is_held(leading_lock(workspace))
 
 
 def test_of_two_one_looks_and_the_other_hears_of_it_and_takes_over(workspace: Workspace, alive: RunDirectory) -> None:
@@ -162,7 +163,7 @@ def test_the_owner_is_notified_once_though_servers_and_the_follower_are_killed(
     try:
         for thread in threads:
             thread.start()
-        until(lambda: is_led(workspace) and len(own_process()) == 1)
+        until(lambda: is_held(leading_lock(workspace)) and len(own_process()) == 1)
         assert not any(server.leads for server in servers)
         write(alive, HEALTHY + EXPLODING)
         until(lambda: len(kept.read_text().splitlines()) == 1 and not is_owing(workspace))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import optuna
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 from trainwright.server.cli import app
 from trainwright.tools.figures.kinds import STUDY_KINDS
 from trainwright.tools.hyperparameter_tuner.analysis import Subject, draw_study, drawable_kinds
-from trainwright.tools.hyperparameter_tuner.analysis.marks import scale_of
+from trainwright.tools.hyperparameter_tuner.analysis.marks import Scale, robust_ends
 from trainwright.tools.hyperparameter_tuner.optuna_copy import copy_to_optuna
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord
 from trainwright.tools.workspace.tables import Study, Trial, now
@@ -125,14 +126,28 @@ def test_what_cannot_be_drawn_is_refused_with_what_can(tmp_path: Path) -> None:
 
 def test_places_on_a_scale_follow_its_type() -> None:
     space = subject(0).space
-    rate = scale_of("optimizer.learning_rate", space["optimizer.learning_rate"])
+    rate = Scale("optimizer.learning_rate", space["optimizer.learning_rate"])
     assert [rate.place(value) for value in (1e-5, 1e-3, 1e-1)] == pytest.approx([0.0, 0.5, 1.0])
     assert [text for _, text in rate.ticks()] == ["1e-05", "0.0001", "0.001", "0.01", "0.1"]
-    batch = scale_of("loader.batch_size", space["loader.batch_size"])
+    batch = Scale("loader.batch_size", space["loader.batch_size"])
     assert [batch.place(value) for value in (16, 32, 64)] == pytest.approx([1 / 6, 0.5, 5 / 6])
-    assert rate.of({"loader.batch_size": 16}) is None
-    wide = scale_of("model.args.dropout", space["model.args.dropout"], [0.9])  # a guess beyond the range
-    assert wide.place(0.9) == 1.0
+
+
+@pytest.mark.parametrize(("direction", "sign"), [("maximize", 1.0), ("minimize", -1.0)])
+def test_an_axis_leaves_out_a_few_values_that_are_far_worse_and_never_the_best(direction: str, sign: float) -> None:
+    study = subject(0, direction)
+    usual = [sign * (0.1 + 0.001 * place) for place in range(30)]
+    far_worse, far_better = sign * -50.0, sign * 0.9
+    found = robust_ends(study, [*usual, far_worse])
+    assert found is not None
+    low, high = found
+    assert not low <= far_worse <= high
+    assert low < min(usual)
+    assert max(usual) < high
+    assert robust_ends(study, [*usual, far_better]) is None
+    assert robust_ends(study, usual) is None
+    kept = replace(study, trials=[TrialRecord(0, {}, COMPLETED, far_worse)])  # the only one that keeps the bounds
+    assert robust_ends(kept, [*usual, far_worse]) is None
 
 
 COPIED: dict[str, Any] = {

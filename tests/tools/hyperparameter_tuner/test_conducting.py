@@ -17,6 +17,7 @@ from trainwright.tools.hyperparameter_tuner.follow_run import start_when_there_i
 from trainwright.tools.hyperparameter_tuner.process import conductor_lock, study_folder
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord
 from trainwright.tools.launchers import read_launch
+from trainwright.tools.launchers.jobs import is_held
 from trainwright.tools.training_orchestrator import wait_for_run
 from trainwright.tools.training_orchestrator.resume import STALLED
 from trainwright.tools.workspace.records import get_study, runs_of
@@ -109,7 +110,7 @@ def start_as_the_conductor_would(workspace: Workspace, study_id: str, trial: Tri
 
 
 def until_conducted(workspace: Workspace, study_id: str) -> None:
-    while not process.is_conducted(study_folder(workspace, "war", study_id)):
+    while not is_held(conductor_lock(study_folder(workspace, "war", study_id))):
         study_status(workspace, study_id, 0.5)
 
 

@@ -283,6 +283,25 @@ def test_a_horizon_over_rows_of_even_dates_plans_windows_split_by_time(sentence,
 
 
 @pytest.mark.parametrize(
+    ("spans", "shares"),
+    [
+        ("12 months to train, 4 to validate, 4 to test", {"validation": 0.2, "test": 0.2}),
+        ("train on the first 10 days, validate on 4 days and test on the last 2", {"validation": 0.25, "test": 0.125}),
+        ("test on the last 4 days", {}),
+        ("10 days to train, 2 weeks to validate, 4 days to test", {}),
+    ],
+)
+def test_how_far_back_and_ahead_and_how_long_each_split_is_are_the_sentences(spans, shares):
+    plan = plan_of(
+        f"From the last 30 hours of all columns forecast load of the next 6; {spans}; MAE at most 2", "load.csv"
+    )
+    assert plan.config["data"]["args"]["series"] == {"window": 30, "horizon": 6}
+    assert plan.config["data"]["split"] == {"by": "time", "time": "date", **shares}
+    assert any("are shares of all rows" in one for one in plan.assumed) is bool(shares)
+    assert not any("rows are seen before each horizon" in one for one in plan.assumed)
+
+
+@pytest.mark.parametrize(
     ("sentence", "target", "task"),
     [
         ("predict the outage of the next hour", "outage", "table_classification"),

@@ -11,7 +11,6 @@ import pytest
 
 from trainwright.tools.training_architect import require_fitting_metric
 from trainwright.tools.training_architect.inspecting import (
-    REPORT,
     WORKER,
     answer_of,
     begun,
@@ -22,6 +21,7 @@ from trainwright.tools.training_architect.inspecting import (
 from trainwright.tools.training_architect.request import read_request
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError, DataError
+from trainwright.trainer.jobs.answering import REPORT
 
 ROWS = "size,team\n" + "".join(f"{number},t{number % 2}\n" for number in range(40))
 

@@ -125,6 +125,14 @@ def test_a_rate_that_is_too_low_is_brought_to_where_it_moves_the_weights(make_ru
         assert found["learning_rate_too_low"].fixes[0].changes == {"optimizer.learning_rate": pytest.approx(0.2)}
 
 
+@pytest.mark.requirement("DIAG-7", "DIAG-10")
+@pytest.mark.parametrize(("loss", "fires"), [(0.12, False), (0.98, True)], ids=["begins well", "begins as guessing"])
+def test_what_begins_well_may_move_its_weights_little(make_run, loss, fires):
+    recorder = rated(lambda: make_run(loss="mse", target_scaling="standardize"), 5e-5, [loss] * 30)
+    recorder.run.write_evidence(Resolved(loss="mse"))
+    assert ("learning_rate_too_low" in ids(recorder)) is fires
+
+
 @pytest.mark.requirement("DIAG-7")
 def test_a_warmup_is_counted_at_its_peak(make_run):
     recorder = make_run().steps("train/loss", [2.3] * 30)

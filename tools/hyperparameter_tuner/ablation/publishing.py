@@ -142,14 +142,9 @@ def forest_plot(results: dict[str, Any], path: Path) -> Path:
     axes.plot([], [], color=BLACK, linewidth=0.8, label="95 % for all together")
     better = "higher" if results["direction"] == "maximize" else "lower"
     x = f"change of validation {results['metric']} ({better} is better)"
-    label(axes, f"{len(results['seeds'])} seeds, paired", x, "", legend=False)
+    label(axes, f"{len(results['seeds'])} seeds, paired", x, "")
     axes.tick_params(axis="y", labelsize=SMALL, length=0)
     axes.grid(visible=False, axis="y")
-    handles, texts = axes.get_legend_handles_labels()
-    figure.legend(
-        handles, texts, loc="outside lower center", ncols=5, fontsize=SMALL, edgecolor="none", handlelength=1.6,
-        columnspacing=1.2,
-    )  # fmt: skip
     return save(figure, f"Ablation study: effects on {results['metric']}", path)
 
 

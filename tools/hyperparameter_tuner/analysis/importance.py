@@ -1,8 +1,8 @@
-"""Importance of each parameter: its share of the objective's variation over the completed trials (TUNE-4).
+"""Importance of each parameter: its share of the objective's variation over the completed trials, and its picture.
 
 Two ways, which answer different questions. PED-ANOVA asks which parameters tell the best trials from the others, and
 knows conditional parameters. fANOVA asks which ones the objective varies with over the whole space: a random forest
-learns it, and its variance is taken apart; it needs every trial to have the parameter.
+learns it, and its variance is taken apart; it needs every trial to have the parameter (TUNE-4).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.figures.style import BLUE, NORMAL, ORANGE, SMALL, cut, label, new_figure, plain
 from trainwright.tools.hyperparameter_tuner.memory_study import memory_study
 from trainwright.trainer.base.canonical import digest_json
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import optuna
+    from matplotlib.figure import Figure
 
     from trainwright.tools.hyperparameter_tuner.analysis.subject import Subject
     from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
@@ -27,6 +29,9 @@ ENOUGH_TRIALS = 10
 TOP_SHARE, TOP_TRIALS = 0.1, 5
 """The trials that PED-ANOVA calls the best: a tenth, and five at least, as its documentation advises."""
 FOREST_SEED = 0
+MOST_BARS = 12
+BAR = 0.36
+"""Height of a bar, of the place of 1 that each parameter has."""
 
 
 @dataclass(frozen=True)
@@ -103,3 +108,30 @@ def _shares(evaluator: Any, study: optuna.Study, keys: list[str] | None) -> dict
         if whole > 0
         else {}
     )
+
+
+def shares(subject: Subject) -> tuple[Figure, str, str]:
+    """Draw each parameter's share by PED-ANOVA and fANOVA, the most important above."""
+    found = subject.importance
+    keys = found.ranked[:MOST_BARS]
+    figure, [[axes]] = new_figure(1, 1, 1.6 + 0.5 * max(len(keys), 2))
+    ways = {
+        "PED-ANOVA": ("what tells the best trials from the others", found.ped_anova, BLUE, -BAR / 2),
+        "fANOVA": ("what the value varies with", found.fanova, ORANGE, BAR / 2),
+    }
+    said = []
+    for name, (asks, way, colour, shift) in ways.items():
+        if way:
+            places = [place + shift for place, key in enumerate(keys) if key in way]
+            bars = axes.barh(
+                places, [way[key] for key in keys if key in way], BAR, color=colour, label=f"{name}: {asks}"
+            )
+            axes.bar_label(bars, fmt="{:.0%}", padding=3, fontsize=SMALL)
+            said.append(f"{name} {', '.join(f'{key} {share:.0%}' for key, share in way.items())}")
+    label(axes, "", "share", "")
+    axes.set_yticks(range(len(keys)), [plain(cut(key, 36)) for key in keys], fontsize=NORMAL)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.08 * max([*found.ped_anova.values(), *found.fanova.values(), 0.1]))
+    axes.xaxis.set_major_formatter("{x:.0%}")
+    title = f"Importance in {subject.title}, {found.trials} completed trials"
+    return figure, title, "; ".join([*said, *([found.note] if found.note else [])])

@@ -1,4 +1,4 @@
-"""Marks of trials by state, and colours by value: the same in every picture of a study."""
+"""Marks of trials by state, colours by value, and the axes of values and of parameters: the same in every picture."""
 
 from __future__ import annotations
 
@@ -6,27 +6,32 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.figures.style import BLACK, BLUE, GREY, LOG_RATIO, NORMAL, ORANGE, SMALL, VERMILION, cut, plain
-from trainwright.tools.hyperparameter_tuner.conditions import may_be
+from trainwright.tools.figures.style import (
+    BLACK,
+    BLUE,
+    GREY,
+    LOG_RATIO,
+    NORMAL,
+    ORANGE,
+    SMALL,
+    VERMILION,
+    cut,
+    plain,
+)
 from trainwright.tools.hyperparameter_tuner.domain import share_of
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, RUNNING
 from trainwright.trainer.base.canonical import canonical_json
 from trainwright.trainer.config.search import Choices, IntRange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from trainwright.tools.hyperparameter_tuner.analysis.subject import Subject
+    from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
     from trainwright.trainer.config import Range
 
-BEST = VERMILION
-BEST_MARK: dict[str, Any] = {
-    "marker": "*", "markersize": 13, "color": BEST, "markeredgecolor": "white", "markeredgewidth": 0.8,
-    "linestyle": "none", "zorder": 6,
-}  # fmt: skip
 MARKS: dict[str, dict[str, Any]] = {
     COMPLETED: {"marker": "o", "color": BLUE, "markersize": 5.5},
     PRUNED: {"marker": "v", "color": ORANGE, "markersize": 6, "markerfacecolor": "none", "markeredgewidth": 1.3},
@@ -34,12 +39,21 @@ MARKS: dict[str, dict[str, Any]] = {
     RUNNING: {"marker": "o", "color": GREY, "markersize": 5.5, "markerfacecolor": "none", "markeredgewidth": 1.1},
 }
 """Told apart by form as well as by colour."""
+BEST = VERMILION
+BEST_MARK = {"marker": "*", "markersize": 13, "color": BEST, "markeredgecolor": "white", "markeredgewidth": 0.8}
 
 
-def mark(axes: Axes, state: str, x: Sequence[float], y: Sequence[float], text: str | None, **more: Any) -> None:
-    """Draw trials of one state as points; none where there are none."""
-    if x:
-        axes.plot(x, y, linestyle="none", label=text, **{"zorder": 3, **MARKS[state], **more})
+def mark(axes: Axes, state: str, points: Sequence[tuple[float, float]], text: str, **more: Any) -> None:
+    """Draw trials of one state as points (x, y); none where there are none."""
+    if points:
+        style = {"linestyle": "none", "zorder": 3, **MARKS[state], **more}
+        axes.plot([x for x, _ in points], [y for _, y in points], label=text, **style)
+
+
+def mark_best(axes: Axes, subject: Subject, x: float, y: float) -> None:
+    """Draw the best trial's star."""
+    text = f"best: trial {subject.best.number}" if subject.best is not None else ""
+    axes.plot([x], [y], label=text, linestyle="none", zorder=6, **BEST_MARK)  # type: ignore[arg-type]
 
 
 def value_text(subject: Subject) -> str:
@@ -47,58 +61,78 @@ def value_text(subject: Subject) -> str:
     return f"validation {subject.metric.replace('_', ' ')}"
 
 
-def by_value(subject: Subject, values: Sequence[float]) -> Any:
-    """Return the colours of values: dark for the best, light for the worst, readable with every colour vision."""
-    from matplotlib import colormaps
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
-
-    shades = colormaps["cividis"]([place / 255 for place in range(236)])  # its lightest end is lost on white
-    if subject.direction == "maximize":
-        shades = shades[::-1]
-    low, high = min(values), max(values)
-    if low == high:
-        low, high = low - 0.5, high + 0.5
-    is_wide = low > 0 and high / low > LOG_RATIO
-    norm = LogNorm(low, high) if is_wide else Normalize(low, high)
-    return ScalarMappable(norm, LinearSegmentedColormap.from_list("trials", shades))
+def value_axis(axes: Axes, subject: Subject, values: Sequence[float | None]) -> None:
+    """Name and scale the axis of values: logarithmic where they are wide apart, else without the few far worse ones."""
+    found = [value for value in values if value is not None and math.isfinite(value)]
+    text = plain(value_text(subject))
+    if subject.direction == "minimize" and min(found, default=0.0) > 0 and max(found) / min(found) > LOG_RATIO:
+        axes.set_yscale("log")
+        text += " (log scale)"
+    elif (ends := robust_ends(subject, found)) is not None:
+        axes.set_ylim(*ends)
+        text += "\n(a few lie beyond)"
+    axes.set_ylabel(text, fontsize=NORMAL)
 
 
-def value_bar(figure: Figure, colours: Any, subject: Subject, axes: Any) -> None:
-    """Draw the scale of the values' colours beside the panels."""
-    bar = figure.colorbar(colours, ax=axes, pad=0.015, fraction=0.04, aspect=28)
-    bar.ax.tick_params(labelsize=SMALL)
-    better = "higher" if subject.direction == "maximize" else "lower"
-    bar.set_label(plain(f"{value_text(subject)} ({better} is better)"), fontsize=NORMAL)
+def robust_ends(subject: Subject, values: Sequence[float]) -> tuple[float, float] | None:
+    """Return the ends of an axis that show most values well, where a few are far worse; None: all fit.
 
-
-def robust_ends(values: Sequence[float]) -> tuple[float, float] | None:
-    """Return the ends of an axis that show most values well, where a few lie very far away; None: all fit.
-
-    The rule of box plots: what lies beyond four times the middle half's extent is far away.
+    The rule of box plots: what lies beyond four times the middle half's extent is far away. Better ones always show,
+    and so does the best trial, whose value may be a bad one where there are bounds.
     """
     found = sorted(value for value in values if math.isfinite(value))
     if len(found) < 8:
         return None
     lower, upper = found[len(found) // 4], found[(3 * len(found)) // 4]
     reach = 4.0 * (upper - lower)
-    inside = [value for value in found if lower - reach <= value <= upper + reach]
-    if reach == 0 or len(inside) == len(found) or (inside[-1] - inside[0]) * 3 > found[-1] - found[0]:
+    best = subject.best.value if subject.best is not None and subject.best.value is not None else lower
+    is_up = subject.direction == "maximize"
+    low, high = (min(lower - reach, best), math.inf) if is_up else (-math.inf, max(upper + reach, best))
+    inside = [value for value in found if low <= value <= high]
+    if reach == 0 or (inside[-1] - inside[0]) * 3 > found[-1] - found[0]:
         return None
     margin = 0.05 * (inside[-1] - inside[0])
     return inside[0] - margin, inside[-1] + margin
+
+
+def by_value(axes: Axes, subject: Subject) -> tuple[Any, tuple[float, float]]:
+    """Return the colours of the completed trials' values and the ends of their scale, which is drawn beside the panel.
+
+    Dark for the best, light for the worst, readable with every colour vision.
+    """
+    from matplotlib import colormaps
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import ListedColormap, LogNorm, Normalize
+
+    shades = [colormaps["cividis"](place / 255) for place in range(236)]  # its lightest end is lost on white
+    values = [one.value for one in subject.completed if one.value is not None]
+    low, high = ends = robust_ends(subject, values) or (min(values), max(values))
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    is_up = subject.direction == "maximize"
+    norm = LogNorm(low, high) if not is_up and low > 0 and high / low > LOG_RATIO else Normalize(low, high)
+    colours = ScalarMappable(norm, ListedColormap(shades[::-1] if is_up else shades))
+    bar = axes.figure.colorbar(colours, ax=axes, pad=0.015, fraction=0.04, aspect=28)
+    bar.ax.tick_params(labelsize=SMALL)
+    bar.set_label(plain(f"{value_text(subject)} ({'higher' if is_up else 'lower'} is better)"), fontsize=NORMAL)
+    return colours, ends
 
 
 # Scales of parameters: where a value lies between 0 and 1 on its axis, with ticks, for every type of range.
 
 MISSING = -0.16
 """Place below an axis of those trials that do not have the parameter."""
-MISSING_LABEL = "not set"
 LONGEST_CHOICE = 14
 MOST_TICKS = 5
 MOST_CHOICES_LABELLED = 12
+LONGEST_TICKS = 24
+"""Characters of a panel's choices together, above which they are turned."""
 FEW_DECADES = 2.0
 """Decades up to which a logarithmic axis is labelled at 1, 2 and 5."""
+SPREAD = 0.3
+"""Share of a choice's part over which its trials are spread, so that they do not hide one another."""
+GOLDEN, PLASTIC = 0.618034, 0.754878
+"""Steps of the spread along an axis and up one: multiples of them fill a part evenly (quasi-random)."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +141,6 @@ class Scale:
 
     key: str
     range: Range
-    low: float = 0.0
-    high: float = 1.0
 
     @property
     def is_categorical(self) -> bool:
@@ -116,70 +148,55 @@ class Scale:
         return isinstance(self.range, Choices)
 
     @property
-    def is_log(self) -> bool:
-        """Whether it is logarithmic."""
-        return not isinstance(self.range, Choices) and self.range.log
+    def note(self) -> str:
+        """What its label says after the key."""
+        return " (log scale)" if not isinstance(self.range, Choices) and self.range.log else ""
 
     def place(self, value: Any) -> float:
         """Return where a value lies: 0 at the lower end, 1 at the upper; choices in the middle of their parts."""
         if isinstance(self.range, Choices):
-            return share_of(self.range, value) if may_be(self.range, value) else MISSING
-        low, high = self._bent(self.low), self._bent(self.high)
-        return (self._bent(float(value)) - low) / (high - low)
+            return share_of(self.range, value)
+        bent = math.log if self.range.log else float
+        low, high = bent(self.range.low), bent(self.range.high)
+        return (bent(value) - low) / (high - low)
 
-    def of(self, parameters: dict[str, Any]) -> float | None:
-        """Return a trial's place; None where it does not have the parameter."""
-        return self.place(parameters[self.key]) if self.key in parameters else None
+    def spread(self, trial: TrialRecord, step: float = GOLDEN) -> float:
+        """Return a trial's place; trials of one choice lie beside one another in their order, not on one another."""
+        place = self.place(trial.parameters[self.key])
+        if not isinstance(self.range, Choices):
+            return place
+        return place + SPREAD / len(self.range.choices) * ((trial.number * step) % 1.0 - 0.5)
 
     def ticks(self, most: int = MOST_TICKS) -> list[tuple[float, str]]:
         """Return places with their labels, within the axis."""
+        from matplotlib.ticker import LogLocator, MaxNLocator
+
         if isinstance(self.range, Choices):
-            count = len(self.range.choices)
-            step = math.ceil(count / MOST_CHOICES_LABELLED)
-            labels = [plain(cut(_shown(choice), LONGEST_CHOICE)) for choice in self.range.choices]
-            return [((place + 0.5) / count, text) for place, text in enumerate(labels)][::step]
-        values = self._logarithmic() if self.is_log else self._linear(most)
-        if len(values) < 2:
-            values = [self.low, self.high]
-        return [(self.place(value), f"{value:.4g}") for value in values]
+            choices = self.range.choices[:: math.ceil(len(self.range.choices) / MOST_CHOICES_LABELLED)]
+            return [(share_of(self.range, one), plain(cut(_shown(one), LONGEST_CHOICE))) for one in choices]
+        low, high = self.range.low, self.range.high
+        if self.range.log:
+            heads = (1.0,) if math.log10(high / low) > FEW_DECADES else (1.0, 2.0, 5.0)
+            found = LogLocator(subs=heads, numticks=most + 1).tick_values(low, high)
+        else:
+            locator = MaxNLocator(most, integer=isinstance(self.range, IntRange), steps=[1, 2, 2.5, 5, 10])
+            found = locator.tick_values(low, high)
+        inside = [value for value in map(float, found) if -1e-9 <= self.place(value) <= 1 + 1e-9]
+        return [(self.place(one), f"{one:.4g}") for one in (inside if len(inside) > 1 else (low, high))]
 
     def draw_ticks(self, axes: Axes, most: int = MOST_TICKS, *, vertical: bool = False) -> None:
         """Give an axis of a panel these ticks and this extent."""
-        found = self.ticks(most)
+        places, texts = zip(*self.ticks(most), strict=True)
         axis, limits = (axes.yaxis, axes.set_ylim) if vertical else (axes.xaxis, axes.set_xlim)
-        axis.set_ticks([place for place, _ in found], [text for _, text in found])
+        axis.set_ticks(places, texts)
+        if self.is_categorical and not vertical and sum(map(len, texts)) > LONGEST_TICKS:
+            axes.tick_params(axis="x", labelrotation=25)
         limits(-0.04, 1.04)
 
-    def _linear(self, most: int) -> list[float]:
-        from matplotlib.ticker import MaxNLocator
 
-        locator = MaxNLocator(most, integer=isinstance(self.range, IntRange), steps=[1, 2, 2.5, 5, 10])
-        return [float(tick) for tick in locator.tick_values(self.low, self.high) if self.low <= tick <= self.high]
-
-    def _logarithmic(self) -> list[float]:
-        decades = math.log10(self.high / self.low)
-        heads = (1.0,) if decades > FEW_DECADES else (1.0, 2.0, 5.0)
-        exponents = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-        found = [float(f"{head:g}e{power}") for power in exponents for head in heads]
-        inside = [value for value in found if self.low * (1 - 1e-9) <= value <= self.high * (1 + 1e-9)]
-        return inside[:: math.ceil(len(inside) / (MOST_TICKS + 1))] if inside else []
-
-    def _bent(self, value: float) -> float:
-        return math.log(max(value, 5e-324)) if self.is_log else value
-
-
-def scale_of(key: str, range_: Range, values: Iterable[Any] = ()) -> Scale:
-    """Return a parameter's axis: its range, widened to values that were tried beyond it."""
-    if isinstance(range_, Choices):
-        return Scale(key, range_)
-    tried = [float(value) for value in values if isinstance(value, int | float) and (value > 0 or not range_.log)]
-    return Scale(key, range_, min([range_.low, *tried]), max([range_.high, *tried]))
-
-
-def scales_of(space: dict[str, Range], keys: Sequence[str], trials: Iterable[Any]) -> list[Scale]:
-    """Return the axes of some keys in their order, wide enough for all trials."""
-    tried = list(trials)
-    return [scale_of(key, space[key], [one.parameters[key] for one in tried if key in one.parameters]) for key in keys]
+def scales_of(subject: Subject, most: int) -> list[Scale]:
+    """Return the axes of the most important keys."""
+    return [Scale(key, subject.space[key]) for key in subject.leading_keys(most)]
 
 
 def _shown(choice: Any) -> str:

@@ -5,24 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainwright.tools.figures.kinds import STUDY_KINDS
-from trainwright.tools.hyperparameter_tuner.analysis.contour import contour
-from trainwright.tools.hyperparameter_tuner.analysis.history import history
-from trainwright.tools.hyperparameter_tuner.analysis.intermediate import intermediate
-from trainwright.tools.hyperparameter_tuner.analysis.parallel import parallel
-from trainwright.tools.hyperparameter_tuner.analysis.pareto import pareto
-from trainwright.tools.hyperparameter_tuner.analysis.shares import shares
-from trainwright.tools.hyperparameter_tuner.analysis.slices import leading_keys, slices
+from trainwright.tools.figures.style import save
+from trainwright.tools.hyperparameter_tuner.analysis.importance import shares
+from trainwright.tools.hyperparameter_tuner.analysis.parameters import contour, parallel, slices
+from trainwright.tools.hyperparameter_tuner.analysis.values import history, intermediate, pareto
 from trainwright.trainer.base.errors import NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from matplotlib.figure import Figure
+
     from trainwright.tools.figures.kinds import StudyKind
     from trainwright.tools.hyperparameter_tuner.analysis.subject import Subject
 
 ONE_OBJECTIVE = "the study has one objective; search.objectives names further ones."
-DRAWN: dict[StudyKind, Callable[[Subject, Path], tuple[Path, str]]] = {
+DRAWN: dict[StudyKind, Callable[[Subject], tuple[Figure, str, str]]] = {
     "history": history,
     "slices": slices,
     "importance": shares,
@@ -31,6 +30,7 @@ DRAWN: dict[StudyKind, Callable[[Subject, Path], tuple[Path, str]]] = {
     "intermediate": intermediate,
     "pareto": pareto,
 }
+"""By kind; each returns the figure, its title, and in words what it shows."""
 
 
 def drawable_kinds(subject: Subject) -> list[StudyKind]:
@@ -50,7 +50,8 @@ def draw_study(kind: StudyKind, subject: Subject, path: Path) -> tuple[Path, str
         wait = f"tuning_status(study_id='{subject.name}', wait_seconds=50) follows the trials"
         named = f"{other} draws what there is; kinds that can be drawn: {', '.join(can)}. " if can else ""
         raise NotFoundError(f"{subject.name}: no picture of kind {kind!r}: {why}", remedy=f"{named}{wait}.")
-    return DRAWN[kind](subject, path)
+    figure, title, said = DRAWN[kind](subject)
+    return save(figure, title, path), said
 
 
 def why_not(subject: Subject, kind: StudyKind) -> str:
@@ -73,7 +74,7 @@ def why_not(subject: Subject, kind: StudyKind) -> str:
 def _no_plane(subject: Subject) -> str:
     if len(subject.space) < 2:
         return f"it takes two parameters, and the study searches {next(iter(subject.space))} alone."
-    keys = set(leading_keys(subject, 2))
+    keys = set(subject.leading_keys(2))
     if not any(keys <= one.parameters.keys() for one in subject.completed):
         return f"no completed trial has both {' and '.join(sorted(keys))}."
     return ""

@@ -59,6 +59,12 @@ class Subject:
         return best_trial(self.trials, self.direction, self.search.objectives)
 
     @cached_property
+    def best_so_far(self) -> list[TrialRecord | None]:
+        """The best completed trial up to each one."""
+        places = range(1, len(self.trials) + 1)
+        return [best_trial(self.trials[:place], self.direction, self.search.objectives) for place in places]
+
+    @cached_property
     def front(self) -> list[TrialRecord]:
         """Trials that no other dominates, of a study with several objectives."""
         return pareto_front(self.trials, self.direction, self.search.objectives) if self.search.objectives else []
@@ -67,6 +73,11 @@ class Subject:
     def importance(self) -> Importance:
         """Each parameter's share of the objective's variation."""
         return importance_of(self)
+
+    def leading_keys(self, most: int) -> list[str]:
+        """Return the keys that a picture shows: the most important first, and those of unknown importance by name."""
+        ranked = self.importance.ranked
+        return [*ranked, *(key for key in sorted(self.space) if key not in ranked)][:most]
 
     def of(self, state: str) -> list[TrialRecord]:
         """Return the trials of one state, by number."""

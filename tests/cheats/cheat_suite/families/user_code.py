@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from tests.function_text import body_of
-from tests.worlds.flowers import CONFIG, MODEL
+from tests.worlds.flowers import CONFIG, GOAL, MODEL, NAME
 
 from cheat_suite.case import cheat
 from cheat_suite.families.unseen import UNFOUNDED
@@ -230,17 +230,18 @@ OWN_METRIC = r"a metric of your own the name 'accuracy'; that is the name of the
 measured = partial(refused, at="empty", rule=OWN_METRIC)
 
 
-def _measure(scene: Scene, name: str, value: str) -> None:
+def _metric(scene: Scene, name: str, value: str) -> dict[str, Any]:
     scene.write_code("own.py", f"def {name}(outputs, targets):\n    return {value}\n")
-    scene.only_project(CONFIG | {"metrics": [{"use": f"own.py:{name}"}]})
-    scene.train()
+    return CONFIG | {"metrics": [{"use": f"own.py:{name}"}]}
 
 
-@measured("metric-of-a-built-in-name", "Give a metric that is always 1.0 the name of a built-in one")
+@measured("metric-of-a-built-in-name", "Give a metric that is always 1.0 the name of a built-in one", by="tools")
 def metric_of_a_built_in_name(scene: Scene) -> None:
-    _measure(scene, "accuracy", "1.0")
+    config = _metric(scene, "accuracy", "1.0")
+    scene.attempt("create_project", name=NAME, intent="x", goal=GOAL, config=config)
 
 
 @measured("metric-that-returns-another", "Have a metric of one's own return a built-in one's name and the value 1.0")
 def metric_that_returns_another(scene: Scene) -> None:
-    _measure(scene, "score", "{'accuracy': 1.0}")
+    scene.only_project(_metric(scene, "score", "{'accuracy': 1.0}"))
+    scene.train()
