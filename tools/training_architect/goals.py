@@ -48,6 +48,7 @@ WHAT = {
     **{f"coverage_error_{level}": f"how far from {level} % the share below it is" for level in LEVELS},
     "mse": "mean squared error", "median_absolute_error": "half of the errors are below it",
     "smape": "error as a share of prediction and target", "rmsle": "rmse of the logarithms",
+    "psnr": "noise in a picture, in decibels", "ssim": "similarity of pictures as they are seen",
     "explained_variance": "r2 whatever the offset", "pearson": "linear correlation", "spearman": "correlation of ranks",
     "concordance": "share of pairs in the right order", "loss": "the loss itself",
     **{f"worst_{name}": f"{name} of the worst of several targets" for name in ("r2", "mape", "mae", "rmse")},

@@ -207,6 +207,8 @@ NAMES = {
     "rmsle": ("root_mean_squared_log_error",),
     "quantile": ("pinball", "pinball_loss", "quantile_loss"),
     "median_absolute_error": ("medae",),
+    "psnr": ("peak_signal_to_noise_ratio", "peak_signal_noise_ratio"),
+    "ssim": ("structural_similarity", "structural_similarity_index_measure"),
     "explained_variance": ("explained_variance_score",),
     "pearson": ("pearsonr", "pearson_correlation"),
     "spearman": ("spearmanr", "spearman_correlation", "rank_correlation"),

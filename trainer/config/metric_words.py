@@ -124,6 +124,8 @@ WORDS = (
     Word("lift", r"(?:top[- ](?:\w+ )?)?lift\b", near=("auc",), needs_number=True),
     Word("exact match", r"exact[-_ ]match", "exact_match"),
     Word("exact match", r"EM\b", "exact_match", needs_number=True, exact_case=True),
+    Word("PSNR", r"psnr\b|peak[- ]signal[- ]to[- ]noise(?:[- ]ratio)?", "psnr"),
+    Word("SSIM", r"ssim\b|structural similarity(?: index)?", "ssim"),
     Word("SMAPE", r"s[-_]?mape|symmetric (?:mean )?(?:absolute )?percentage error", "smape"),
     Word("MAPE", r"mape\b|mean absolute percentage error|mean percentage error|percentage error"
          r"|mittlere[rn]? (?:absolute[rn]? )?prozentuale[rn]? (?:abweichung|fehler)", "mape"),

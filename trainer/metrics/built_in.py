@@ -144,6 +144,8 @@ BUILT_IN: dict[str, Metric] = {
         _of_outputs("smape", NUMBERS, (0.0, 2.0), minimize=True),
         *(_of_outputs(f"pinball_{level}", NUMBERS, POSITIVE, minimize=True) for level in LEVELS),
         *(_of_outputs(f"coverage_error_{level}", NUMBERS, SHARE, minimize=True) for level in LEVELS),
+        _of_outputs("psnr", NUMBERS, (-math.inf, 100.0)),
+        _of_outputs("ssim", NUMBERS, CORRELATION),
         _of_outputs("explained_variance", NUMBERS, (-math.inf, 1.0)),
         *(_of_outputs(name, NUMBERS, CORRELATION) for name in ("pearson", "spearman")),
         _of_outputs("concordance", NUMBERS, SHARE),

@@ -190,6 +190,31 @@ def test_metrics_of_labels_are_scikit_learns(seed: int, rows: int, labels: int) 
     assert {name: metrics.compute(name, outputs, targets) for name in wanted} == pytest.approx(wanted, **close)
 
 
+@settings(max_examples=12, deadline=None)
+@given(seed=seeds, channels=st.sampled_from([1, 3]), noise=st.sampled_from([1e-3, 0.1, 0.5]))
+def test_metrics_of_pictures_are_torchmetrics(seed: int, channels: int, noise: float) -> None:
+    from torchmetrics.functional import image as known
+
+    draws = torch.Generator().manual_seed(seed)
+    targets = torch.rand(3, channels, 24, 17, generator=draws)
+    outputs = (targets + noise * torch.randn(targets.shape, generator=draws)).clamp(0, 1)
+    psnr = known.peak_signal_noise_ratio(outputs, targets, data_range=1.0, reduction="elementwise_mean", dim=(1, 2, 3))
+    _, whole = known.structural_similarity_index_measure(outputs, targets, data_range=1.0, return_full_image=True)
+    ssim = whole[..., 5:-5, 5:-5].mean()  # without the edges, where it makes pixels up
+    found = {name: metrics.compute(name, outputs.numpy(), targets.numpy()) for name in ("psnr", "ssim")}
+    assert found == pytest.approx({"psnr": float(psnr), "ssim": float(ssim)}, rel=1e-4)
+
+
+def test_equal_pictures_are_similar_and_what_is_none_is_refused() -> None:
+    equal = np.random.default_rng(0).random((2, 16, 16))
+    assert [metrics.compute(name, equal, equal) for name in ("psnr", "ssim")] == [100.0, pytest.approx(1.0)]
+    for name, shape, why in (("psnr", (4, 5), "it is of pictures"), ("ssim", (4, 8, 8), "smaller than a window of 11")):
+        with pytest.raises(ValueError, match=why):
+            metrics.compute(name, np.zeros(shape), np.zeros(shape))
+    told = "values run from 0 to 255, and it is of those from 0 to 1"
+    assert metrics.problem_of("psnr", np.zeros((1, 2, 2)), np.array([[[0.0, 255.0], [1.0, 2.0]]])) == told
+
+
 def test_coverage_is_held_to_the_quantile() -> None:
     targets = np.arange(1.0, 11.0)[:, None]
     guessed = np.full_like(targets, 8.0)

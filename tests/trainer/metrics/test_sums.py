@@ -13,6 +13,7 @@ import torch
 
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.clean_room.counts import OF_COUNTS, OF_ONE_CLASS
+from trainwright.trainer.clean_room.images import OF_IMAGES
 from trainwright.trainer.clean_room.metrics import OF_MEANS
 from trainwright.trainer.clean_room.numbers import OF_SUMS
 from trainwright.trainer.engine.totals import EpochTotals
@@ -78,7 +79,14 @@ def test_metrics_of_numbers_far_from_zero_agree_to_twelve_digits(shape: tuple[in
 def test_means_over_targets_and_over_images_agree_to_twelve_digits() -> None:
     outputs, targets = torch.randn(1000, 6, 3, 2), torch.arange(6000).reshape(1000, 3, 2) % 6
     targets[5], targets[6], targets[:, 0, 0] = -100, 0, -100
-    metrics = [built_in_metric(name) for name in OF_MEANS]
+    metrics = [built_in_metric(name) for name in OF_MEANS if name not in OF_IMAGES]
+    assert _in_parts(metrics, outputs, targets, None) == pytest.approx(evaluate(metrics, outputs, targets), rel=1e-12)
+
+
+def test_means_over_pictures_agree_to_twelve_digits() -> None:
+    draws = torch.Generator().manual_seed(0)
+    outputs, targets = (torch.rand(1000, 1, 12, 12, generator=draws) for _ in range(2))
+    metrics = [built_in_metric(name) for name in OF_IMAGES]
     assert _in_parts(metrics, outputs, targets, None) == pytest.approx(evaluate(metrics, outputs, targets), rel=1e-12)
 
 
