@@ -255,9 +255,9 @@ class StrictPrompt(Prompt):
         return await super().render(arguments, context)
 
 
-def add_prompts(server: MCPServer[AppContext], folder: Path = PROMPTS) -> None:
-    """Register every prompt file of the folder. Raises ConfigurationError when one is not valid."""
-    for path in prompt_files(folder):
+def add_prompts(server: MCPServer[AppContext]) -> None:
+    """Register every prompt file. Raises ConfigurationError when one is not valid."""
+    for path in prompt_files():
         front, body = read_document(path, PromptFile)
         server.add_prompt(
             StrictPrompt(

@@ -17,15 +17,6 @@ URI_PREFIX = "trainwright://documents/"
 SUFFIXES = {".md": "text/markdown", ".yaml": "application/yaml"}
 PAGE_CHARACTERS = 6000
 INDEX = "SKILL.md"
-FORMER_PATHS = {
-    "configs/baseline.yaml": "configs/baseline_template.yaml",
-    "configs/tuning.yaml": "configs/tuning_template.yaml",
-    "configs/production.yaml": "configs/production_template.yaml",
-    "checkpointing/resume.md": "checkpointing/recovery.md",
-    "checkpointing/best_model.md": "checkpointing/best_model_selection.md",
-    "checkpointing/export.md": "checkpointing/deployment_export.md",
-}
-"""Paths of documents before 2026-11-22: links in agents' notes still work."""
 
 
 @cache
@@ -67,15 +58,14 @@ def read_text(path: str) -> str:
 
 
 def resolve(path: str) -> str:
-    """Return a document's path, for any form of it: a URI, from the repository's root, as another skill links to it, a
-    former one.
+    """Return a document's path, for any form of it: a URI, from the repository's root, as another skill links to it.
 
     The path is looked up among the documents that exist, never joined to a folder, so nothing else can be read.
 
     Raises:
         NotFoundError: no document has this path; the remedy names the nearest ones.
     """
-    name = _present(re.sub(r"^(\./|(\.\./)?(skills/)?(ml-trainer/)?)", "", path.strip().removeprefix(URI_PREFIX)))
+    name = re.sub(r"^(\./|(\.\./)?(skills/)?(ml-trainer/)?)", "", path.strip().removeprefix(URI_PREFIX))
     if name not in document_paths():
         wanted = name.strip("./")
         first, *others = nearest = near_paths(wanted)
@@ -88,14 +78,6 @@ def resolve(path: str) -> str:
             details={"near": nearest, "instead": {path: first}},
         )
     return name
-
-
-def _present(name: str) -> str:
-    """Return a document's present path for a former one; any other path unchanged."""
-    if (phase := re.fullmatch(r"phases/([a-z]+)/(\w+\.md)", name)) is not None:
-        ending = f"_{phase[1]}/{phase[2]}"
-        return next((path for path in document_paths() if path.startswith("phases/") and path.endswith(ending)), name)
-    return FORMER_PATHS.get(name, name)
 
 
 def read_page(path: str, offset: int) -> tuple[str, int, int | None]:

@@ -124,10 +124,8 @@ async def plan_training(
             workspace, request, wait_seconds=wait_seconds, should_stop=should_stop, with_files=write_files
         )
 
-    def progress() -> Progress:
-        return Progress(time.monotonic() - began, wait_seconds, "reading data and model")
-
-    answer = await waited(context, look, progress)
+    told = "reading data and model"
+    answer = await waited(context, look, lambda: Progress(time.monotonic() - began, wait_seconds, told))
     return reply(answer, _headline(answer), omit={"state"})
 
 

@@ -50,10 +50,8 @@ async def estimate_cost(
     def look(should_stop: Callable[[], bool]) -> CostAnswer:
         return costs.estimate_cost(workspace, request, should_stop=should_stop)
 
-    def progress() -> Progress:
-        return Progress(time.monotonic() - began, LONGEST_WAIT_SECONDS, "counting the work of a step")
-
-    answer = await waited(context, look, progress)
+    told = "counting the work of a step"
+    answer = await waited(context, look, lambda: Progress(time.monotonic() - began, LONGEST_WAIT_SECONDS, told))
     cheapest = answer.platforms[0]
     low, high = cheapest.total
     where = f"{cheapest.platform} {cheapest.accelerator}"

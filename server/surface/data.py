@@ -44,10 +44,7 @@ async def validate_data(
     def look(should_stop: Callable[[], bool]) -> ValidationAnswer:
         return look_at(request, wait_seconds, suggest=suggest, should_stop=should_stop)
 
-    def progress() -> Progress:
-        return Progress(time.monotonic() - began, wait_seconds, "validating")
-
-    answer = await waited(context, look, progress)
+    answer = await waited(context, look, lambda: Progress(time.monotonic() - began, wait_seconds, "validating"))
     shown = links(workspace, project, [*([Path(answer.page)] if answer.page else []), *(answer.plots or [])])
     return reply(answer, _headline(answer), *shown, omit={"project", "state", "rows", "checks", "errors", "warnings"})
 

@@ -206,10 +206,3 @@ def test_a_start_that_fails_is_recorded_and_not_raised(launcher: Launcher, tmp_p
     assert launch == read_launch(run.path)
     until(lambda: not may_begin(launch) or not launcher.is_here, run)
     assert observe(run).state is (RunState.INTERRUPTED if launcher.is_here else RunState.CREATED)
-
-
-def test_a_launch_of_an_earlier_version_is_still_known_by_its_launcher(tmp_path: Path) -> None:
-    (tmp_path / "launch.json").write_text('{"attempt": 2, "launched_at": 1.0, "awaited": true}')
-    launch = read_launch(tmp_path)
-    assert launch is not None
-    assert (recorded_launcher(launch).name, launch.attempt, may_begin(launch)) == ("outer", 2, True)

@@ -7,7 +7,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import PromptReference, ResourceTemplateReference
 
 from trainwright.server import documents
-from trainwright.server.documents import FORMER_PATHS, document_paths
+from trainwright.server.documents import document_paths
 from trainwright.tools.documents import SKILL
 from trainwright.tools.gates.checklist import load_checklist
 from trainwright.tools.gates.phases import Phase
@@ -92,20 +92,17 @@ async def test_a_wrong_path_names_what_was_meant(in_memory, wrong, meant):
 
 @pytest.mark.requirement("SKILL-2", "SKILL-6")
 @pytest.mark.parametrize(
-    ("former", "present"),
+    ("linked", "path"),
     [
-        ("phases/planning/checklist.md", "phases/01_planning/checklist.md"),
-        ("phases/finalization/workflow.md", "phases/05_finalization/workflow.md"),
-        *FORMER_PATHS.items(),
         ("skills/ml-trainer/phases/WORKFLOW.md", "phases/WORKFLOW.md"),
         ("../ml-trainer/configs/text.md", "configs/text.md"),
         ("skills/training-patterns/lora.yaml", "training-patterns/lora.yaml"),
         ("../training-patterns/SKILL.md", "training-patterns/SKILL.md"),
     ],
 )
-async def test_a_path_that_a_document_had_before_still_answers(in_memory, former, present):
+async def test_a_document_answers_to_the_path_that_a_link_to_it_has(in_memory, linked, path):
     async with in_memory() as agent:
-        assert await agent.read("read_document", path=former) == await agent.read("read_document", path=present)
+        assert await agent.read("read_document", path=linked) == await agent.read("read_document", path=path)
 
 
 async def test_pages_join_to_the_whole_document(in_memory):

@@ -8,6 +8,7 @@ from sqlalchemy import select
 
 from trainwright.tools.alerts.life import Life, count_unseen, life_of, mark_seen, rows_of, unseen, unseen_of
 from trainwright.tools.workspace.tables import RaisedAlert
+from trainwright.trainer.base.text import cut
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -49,15 +50,10 @@ def _news(row: RaisedAlert) -> dict[str, Any]:
         "id": row.id,
         "state": life_of(row).value,
         "severity": row.severity,
-        "message": shortened(row.message),
+        "message": cut(row.message, MOST_CHARACTERS),
         "document": row.document,
     }
     return found | ({"fix": row.fix} if row.fix else {})
-
-
-def shortened(message: str) -> str:
-    """Return a message cut to what an answer has room for."""
-    return message if len(message) <= MOST_CHARACTERS else f"{message[: MOST_CHARACTERS - 1]}…"
 
 
 def history(workspace: Workspace, run_id: str) -> list[str]:

@@ -85,10 +85,8 @@ def runs_in_use(evidence: Evidence) -> set[str]:
     found = {run for body in counting for run in [*body["rested_on"].get("runs", []), body["rested_on"]["smoke_run"]]}
     models = [body for _, body in evidence.entries("model_registered")]
     found |= {str(run) for body in models for run in (body["run_id"], body.get("lineage", {}).get("run"))}
-    if evidence.has_valid_config:
-        present = (evidence.smoke, evidence.baseline, evidence.final, evidence.replay, evidence.export)
-        found |= {run.id for run in present if run is not None}
-    return found
+    present = (evidence.smoke, evidence.baseline, evidence.final, evidence.replay, evidence.export)
+    return found | {run.id for run in present if run is not None}
 
 
 def pruned_in_use(evidence: Evidence) -> list[str]:
@@ -111,7 +109,7 @@ def _busy(evidence: Evidence, runs: list[RunEvidence]) -> set[str]:
     found: set[str] = set()
     for run in runs:
         study = evidence.session.get(Study, run.row.study) if run.row.study else None
-        is_current = run.row.base_config_digest in evidence.config_digests and run.row.study is None
+        is_current = run.row.base_config_digest == evidence.config_digest and run.row.study is None
         resumable = run.status.state in RESUMABLE and is_current
         if run.sealed is None or resumable or (study is not None and study.state in ACTIVE):
             found |= {run.id, *filter(None, [run.row.source_run])}

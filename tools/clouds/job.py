@@ -17,6 +17,7 @@ from trainwright.tools.pipeline.writing import definition_of
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.training_orchestrator.locations import connections
 from trainwright.trainer.base.errors import LimitReachedError
+from trainwright.trainer.base.time_units import HOUR
 from trainwright.trainer.data.remote.connections import variables_of
 from trainwright.trainer.run.evidence import Imported
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace.settings import ProjectLimits
     from trainwright.trainer.data.remote.connections import Connection
 
-SECONDS_PER_HOUR = 3600.0
 LEFT = {"wall_clock_seconds": "project_wall_clock_seconds", "gpu_hours": "gpu_hours", "money": "money",
         "disk_bytes": "disk_bytes"}  # fmt: skip
 """Amounts to the project's limits that hold what is left of them on the other machine."""
@@ -162,7 +162,7 @@ def _limits_left(session: Session, workspace: Workspace, evidence: Evidence) -> 
 def _seconds(request: CloudRequest, limits: ProjectLimits, gpu: Gpu, price: float) -> int:
     """Return the time-out: the asked one, at most what time, GPU hours and money leave."""
     hours = {
-        "project_wall_clock_seconds": limits.project_wall_clock_seconds / SECONDS_PER_HOUR,
+        "project_wall_clock_seconds": limits.project_wall_clock_seconds / HOUR,
         "gpu_hours": limits.gpu_hours / gpu.count,
     }
     if price > 0:
@@ -173,7 +173,7 @@ def _seconds(request: CloudRequest, limits: ProjectLimits, gpu: Gpu, price: floa
             f"--hours {request.hours:g} on {gpu.count} {gpu.name} goes beyond {name}: {hours[name]:.4g} are left.",
             remedy=f"--hours {hours[name]:.4g}, or fewer GPUs. For more: {how_to_raise(name, request.project)}",
         )
-    return max(int((request.hours or min(hours[name], 24.0)) * SECONDS_PER_HOUR), 60)
+    return max(int((request.hours or min(hours[name], 24.0)) * HOUR), 60)
 
 
 def _requirements(request: CloudRequest, run: RunEvidence | None) -> list[str]:

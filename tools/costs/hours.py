@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from trainwright.tools.costs.answer import SpotCost
 from trainwright.tools.costs.scaling import MEASURED, Interval, Steps
 from trainwright.tools.hyperparameter_tuner.halving import rungs
+from trainwright.trainer.base.time_units import HOUR
 from trainwright.trainer.estimation import duration
 from trainwright.trainer.estimation.prices import is_same
 
@@ -26,7 +27,6 @@ START_SECONDS = Interval(*duration.START_SECONDS)
 EVALUATED_SHARE = Interval(0.0, 0.5)
 """Of an epoch's steps, that its validation and checkpoints take, where none was measured. Assumed."""
 HOURS_PER_MONTH = 730.0
-SECONDS_PER_HOUR = 3600.0
 BUSY_SHARE = 0.6
 """Of a replica's time that predictions may take, so that requests do not queue. Assumed."""
 
@@ -48,7 +48,7 @@ class Epochs:
     def hours(self, epochs: float, runs: float = 1.0, *, is_rented: bool) -> Interval:
         """Return the hours of so many runs of so many epochs; of a rented machine, one provisioning with each."""
         one = self.seconds(epochs) + self.start_seconds
-        return (one + (PROVISIONING_SECONDS if is_rented else Interval(0.0, 0.0))).times(runs / SECONDS_PER_HOUR)
+        return (one + (PROVISIONING_SECONDS if is_rented else Interval(0.0, 0.0))).times(runs / HOUR)
 
 
 def epochs_on(steps: Steps, measured: Measured | None, work: Work | None) -> Epochs:
@@ -155,7 +155,7 @@ def spot_costs(prices: Iterable[Price], lost_seconds: float, interruptions_per_d
         if not lasting or spot.price_per_hour is None:
             continue
         ratio = min(lasting) / spot.price_per_hour
-        per_day = max(ratio - 1, 0.0) / (lost_seconds / SECONDS_PER_HOUR) * HOURS_PER_DAY
+        per_day = max(ratio - 1, 0.0) / (lost_seconds / HOUR) * HOURS_PER_DAY
         found.append(
             SpotCost(
                 platform=spot.platform,
@@ -170,4 +170,4 @@ def spot_costs(prices: Iterable[Price], lost_seconds: float, interruptions_per_d
 
 def with_interruptions(hours: float, interruptions_per_day: float, lost_seconds: float) -> float:
     """Return the hours of a spot machine for so many hours of work."""
-    return hours * (1 + interruptions_per_day / HOURS_PER_DAY * lost_seconds / SECONDS_PER_HOUR)
+    return hours * (1 + interruptions_per_day / HOURS_PER_DAY * lost_seconds / HOUR)

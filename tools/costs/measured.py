@@ -86,7 +86,7 @@ def _work_of(config: TrainingConfig) -> dict[str, Any]:
 
 
 def _of_training(run: RunEvidence) -> Measured | None:
-    summary, per_epoch = run.summary, _steps_per_epoch(run)
+    summary, per_epoch = run.summary, run.resolved.steps_per_epoch
     if not summary.steps or not per_epoch or summary.train_seconds <= 0:
         return None
     start = _start_seconds(run.directory)
@@ -96,20 +96,13 @@ def _of_training(run: RunEvidence) -> Measured | None:
         run=run.id,
         kind=str(run.row.kind),
         step_seconds=summary.train_seconds / summary.steps,
-        steps_per_epoch=per_epoch,
+        steps_per_epoch=float(per_epoch),
         other_seconds=rest / ended,
         start_seconds=start,
         data_wait_share=summary.data_wait_fraction or 0.0,
         spread=SURE if summary.train_seconds >= SHORT_SECONDS else UNSURE,
         **_device(run),
     )
-
-
-def _steps_per_epoch(run: RunEvidence) -> float:
-    """Return the updates of a whole epoch; 0 of a run of an early version that ended within its first."""
-    if run.resolved.steps_per_epoch:
-        return float(run.resolved.steps_per_epoch)
-    return run.summary.steps / run.summary.epochs if run.summary.epochs else 0.0
 
 
 def _of_probe(run: RunEvidence) -> Measured | None:

@@ -13,7 +13,6 @@ from trainwright.tools.costs.hours import (
     BUSY_SHARE,
     HOURS_PER_MONTH,
     PROVISIONING_SECONDS,
-    SECONDS_PER_HOUR,
     Epochs,
     bounded_epochs,
     confirming_runs,
@@ -25,6 +24,7 @@ from trainwright.tools.costs.hours import (
 from trainwright.tools.costs.scaling import Interval, on_other_cpu, step_on
 from trainwright.tools.training_architect.hardware import Device, named_device, probed_device
 from trainwright.trainer.base.errors import ConfigurationError, near, near_matches
+from trainwright.trainer.base.time_units import HOUR
 from trainwright.trainer.estimation.duration import LAUNCH_SECONDS, estimate_time
 from trainwright.trainer.estimation.prices import OWN
 
@@ -203,8 +203,8 @@ def _search_hours(work: Work, epochs: Epochs, *, is_rented: bool) -> Interval:
     trials = trained + beside + epochs.start_seconds.times(work.trials)
     confirming = confirming_runs(work.config, work.trials)
     again = epochs.hours(work.bounded(work.config.training.epochs), confirming, is_rented=False)
-    once = PROVISIONING_SECONDS.times(1 / SECONDS_PER_HOUR) if is_rented else Interval(0.0, 0.0)
-    return trials.times(1 / SECONDS_PER_HOUR) + again + once
+    once = PROVISIONING_SECONDS.times(1 / HOUR) if is_rented else Interval(0.0, 0.0)
+    return trials.times(1 / HOUR) + again + once
 
 
 def _storage(row: Price, work: Work, prices: PriceList) -> float | None:
@@ -220,12 +220,12 @@ def _prediction(row: Price, device: Device, work: Work) -> dict[str, Any]:
     seconds = _seconds_of_prediction(device, work)
     if seconds is None or row.price_per_hour is None or row.spot:
         return {}
-    thousand = seconds.times(1000 * row.price_per_hour / SECONDS_PER_HOUR)
+    thousand = seconds.times(1000 * row.price_per_hour / HOUR)
     answer: dict[str, Any] = {"per_1000_requests": _bounds(thousand)}
     asked = work.request.requests_per_month
     if asked is None:
         return answer
-    replicas = [max(1, math.ceil(asked * end / (HOURS_PER_MONTH * SECONDS_PER_HOUR * BUSY_SHARE)))
+    replicas = [max(1, math.ceil(asked * end / (HOURS_PER_MONTH * HOUR * BUSY_SHARE)))
                 for end in (seconds.low, seconds.high)]  # fmt: skip
     always = Interval(*(count * HOURS_PER_MONTH * row.price_per_hour for count in replicas))
     return answer | {

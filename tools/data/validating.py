@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -12,10 +13,11 @@ from pydantic import BaseModel
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.data.requests import SERVED, TOLD, ValidationRequest, note_told, why_none
 from trainwright.tools.launchers import jobs
+from trainwright.trainer.base.text import cut
 from trainwright.trainer.data.validation.report import Report, Verdict
 
 MOST_FINDINGS = 8
-LONGEST_TEXT = 150
+_short = partial(cut, longest=150)
 CORRECTED = "after the rows, or the expectation, are corrected"
 LONGEST_SUGGESTION = 2600
 """Characters of suggested expectations that an answer holds; longer ones are in their file alone."""
@@ -136,10 +138,6 @@ def _view(check: Verdict, prices: Mapping[str, str]) -> FindingView:
         remedy=_short(check.remedy),
         price=prices.get(check.place),
     )
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
 
 
 def _after_fixing(request: ValidationRequest) -> NextCall:

@@ -1,5 +1,5 @@
 """The documents that agents read, and the typed front matter that makes some of them enforced."""
 
-from trainwright.tools.documents.front_matter import SKILL, read_document
+from trainwright.tools.documents.front_matter import SKILL, read_document, read_named
 
-__all__ = ["SKILL", "read_document"]
+__all__ = ["SKILL", "read_document", "read_named"]

@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError
+from trainwright.trainer.base.traces import note
 from trainwright.trainer.config import load_yaml
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 SKILL = Path(__file__).resolve().parents[2] / "skills" / "ml-trainer"
 
 
 Model = TypeVar("Model", bound=BaseModel)
 FENCE = "---\n"
+
+
+def read_named(path: Path, model: type[Model]) -> Model:
+    """Return the front matter of a document that is named after its `id`; read again only when the file changes.
+
+    Raises:
+        NotFoundError, ConfigurationError: see `read_document`; or file and id do not agree.
+    """
+    note(path)
+    found = path.stat() if path.is_file() else None
+    document: Model = _read_once(path, model, found and (found.st_mtime_ns, found.st_size))
+    if (name := getattr(document, "id", "")) != path.stem:
+        raise ConfigurationError(
+            f"{path.name} has the id {name!r}; file and id must agree.",
+            remedy=f"Rename the file to {name}.md or correct the id.",
+        )
+    return document
+
+
+@lru_cache(maxsize=512)
+def _read_once(path: Path, model: type[Model], _state: tuple[int, int] | None) -> Model:
+    return read_document(path, model)[0]
 
 
 def read_document(path: Path, model: type[Model]) -> tuple[Model, str]:

@@ -92,11 +92,12 @@ class Layers(NamedTuple):
     """Layers that are not drawn: of many, evenly spread ones are."""
 
 
-def layers_of(record: RunRecord, measure: str, most: int = MOST_LAYERS) -> Layers:
+def layers_of(record: RunRecord, measure: str) -> Layers:
     """Return one measure by layer (`layers/<measure>/<name>`), each with the newest value of a stretch of steps."""
     prefix = f"{LAYER_PREFIX}{measure}/"
     keys = sorted((key for key in record.metrics.keys() if key.startswith(prefix)), key=_natural)  # noqa: SIM118
-    shown = keys if len(keys) <= most else [keys[round(i * (len(keys) - 1) / (most - 1))] for i in range(most)]
+    apart = max((len(keys) - 1) / (MOST_LAYERS - 1), 1.0)
+    shown = [keys[round(place * apart)] for place in range(min(len(keys), MOST_LAYERS))]
     series = [
         {step: value for step, value, _, _ in record.buckets(key, MOST_COLUMNS) if math.isfinite(value)}
         for key in shown

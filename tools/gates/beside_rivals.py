@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.bounds import is_smaller_better
-from trainwright.tools.gates.figures import grouped_by
 from trainwright.tools.training_monitor.outdone import ALIKE, BETTER, WORSE, BesideRival, outdoing
 from trainwright.trainer.run.rivals import Rivals
 
@@ -192,7 +191,7 @@ def _sentence(record: dict[str, Any], split: str, one: BesideRival) -> str:
     """Return both figures, the difference, its interval and the word."""
     played = record.get("episodes", {}).get(one.metric)
     on = f"{played['count']} episodes" if played else f"{record['rows']} {split} rows"
-    over = f" over {record['groups']} {grouped_by(record)}" if record.get("groups") and not played else ""
+    over = f" over {record['groups']} {record['grouped_by']}" if record.get("groups") and not played else ""
     ends = one.interval
     between = f"95 % interval{over} {ends[0]:.3g} to {ends[1]:.3g}" if ends else "too few rows to tell"
     chosen = ", whose epoch was chosen by them" * (split == VALIDATION and not played)

@@ -45,9 +45,9 @@ class Checklist(BaseModel):
     checks: Annotated[list[CheckLine], Field(min_length=1)]
 
 
-def checklist_digest(phase: Phase, root: Path = SKILL) -> str:
+def checklist_digest(phase: Phase) -> str:
     """Return the digest of the phase's checklist, prose included. Raises OSError."""
-    return digest_file(root / phase.document)
+    return digest_file(SKILL / phase.document)
 
 
 def load_checklist(phase: Phase, root: Path = SKILL) -> Checklist:

@@ -14,7 +14,6 @@ from trainwright.tools.ledger.events import CureChanged
 from trainwright.tools.owner.grants import DECISION, accepted_alerts
 from trainwright.tools.owner.requests import REQUEST
 from trainwright.tools.training_monitor.pairs import PairOutcome
-from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import flatten, parse_config
 from trainwright.trainer.run import RunKind
 
@@ -265,10 +264,7 @@ def _values(evidence: Records, run_id: str) -> dict[str, Any]:
     """Return the dotted values of the configuration that a run was trained with, by the ledger."""
     start, versions = evidence.facts.started.get(run_id), evidence.facts.configurations.values()
     kept = next((version for version in versions if start and version.digest == start.config_digest), None)
-    try:
-        return flatten(parse_config(kept.values).model_dump(mode="json")) if kept is not None else {}
-    except ConfigurationError:  # an earlier release's, which does not fit the schema any more
-        return {}
+    return flatten(parse_config(kept.values).model_dump(mode="json")) if kept is not None else {}
 
 
 def _holds(changes: dict[str, Any], values: dict[str, Any]) -> bool:

@@ -64,13 +64,6 @@ def record(evidence: Evidence, report: GateReport, artifacts: dict[str, str]) ->
         artifacts: digests of the files the server wrote for this decision, by name in the project folder.
     """
     is_accepted = report.outcome != "refused"
-    settled: dict[str, Any] = {}
-    if report.phase is Phase.OPTIMIZATION and is_accepted:
-        settled["final_values"] = final_values(evidence)
-    if report.phase in ENDING and is_accepted:
-        settled["ending"] = ending(evidence, report.phase)
-    if report.phase is Phase.FINALIZATION and is_accepted:
-        settled["release"] = sealed_release(evidence)
     decided = GateDecided(
         phase=report.phase.value,
         outcome=report.outcome,
@@ -80,9 +73,17 @@ def record(evidence: Evidence, report: GateReport, artifacts: dict[str, str]) ->
         settings=evidence.settings.digest,
         circumstances=circumstances(evidence, report.phase),
         created_at=now(),
-        **settled,
+        **(settled(evidence, report.phase) if is_accepted else {}),
     )
     return ledger.record(evidence.session, evidence.name, decided).sequence
+
+
+def settled(evidence: Evidence, phase: Phase) -> dict[str, Any]:
+    """Return what accepting a phase settles: `final_values`, `ending` and `release`, those that it has."""
+    found: dict[str, Any] = {"final_values": final_values(evidence)} if phase is Phase.OPTIMIZATION else {}
+    if phase in ENDING:
+        found["ending"] = ending(evidence, phase)
+    return found | ({"release": sealed_release(evidence)} if phase is Phase.FINALIZATION else {})
 
 
 def sealed_release(evidence: Evidence) -> dict[str, Any]:

@@ -23,8 +23,8 @@ from trainwright.tools.versions import DataVersion, data_versions
 from trainwright.tools.workspace.kept import BEFORE_COMMIT, note_whole_workspace
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, Project, Run, Study
-from trainwright.trainer.base.errors import ConfigurationError, IntegrityError
-from trainwright.trainer.config import TrainingConfig, config_digest, config_digests, parse_config
+from trainwright.trainer.base.errors import IntegrityError
+from trainwright.trainer.config import TrainingConfig, config_digest, parse_config
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.digests import remembered_digest
 
@@ -51,10 +51,6 @@ def refuse_edits(differences: list[str]) -> None:
             f"The workspace was edited by hand: {'; '.join(differences[:3])}.",
             remedy="The workspace's owner undoes the edit; `trainwright verify WORKSPACE` names all of them.",
         )
-
-
-def _trained(values: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if key not in {"deployment", "search", "monitoring"}}
 
 
 class Evidence:
@@ -214,18 +210,14 @@ class Evidence:
         return parse_config(self.version.values)
 
     @cached_property
-    def has_valid_config(self) -> bool:
-        """Whether the present version fits the schema; one that an earlier release kept may not any more."""
-        try:
-            return bool(self.config_digest)
-        except ConfigurationError:
-            return False
-
-    @cached_property
     def config_digest(self) -> str:
-        """That version's digest, computed again from its values; as it was recorded where earlier versions made it."""
-        config = self.config
-        return self.version.digest if self.version.digest in config_digests(config) else config_digest(config)
+        """That version's digest, computed again from its values. Raises ConfigurationError."""
+        return config_digest(self.config)
+
+    @property
+    def config_digests(self) -> set[str]:
+        """That digest, as `searches.py` asks for it."""
+        return {self.config_digest}
 
     @cached_property
     def _rows(self) -> dict[str, Run]:
@@ -246,32 +238,13 @@ class Evidence:
             if start.kind == kind.value
             and not start.permit.get("is_short")
             and start.study is None
-            and (config is None or start.config_digest in self._same_as(config))
+            and (config is None or start.config_digest == config)
             and (source is None or start.source_run == source)
         ]
         found = [run for run_id in reversed(ids) if (run := self.run(run_id)) is not None]
         if kind is RunKind.EXPORT:
             found = [run for run in found if is_as_asked(self, run)]
         return next((run for run in found if run.is_complete), found[0] if found else None)
-
-    @cached_property
-    def config_digests(self) -> set[str]:
-        """Digests of the present configuration: an earlier version's schema gave it another. None of an unfit one.
-
-        Earlier versions counted `deployment` too: those of every version kept that trains the same are among them.
-        """
-        if not self.has_valid_config:
-            return set()
-        kept = [(one.values, one.digest) for one in self.facts.configurations.values()]
-        present = _trained(self.version.values)
-        return {
-            self.config_digest,
-            config_digest(self.config),
-            *(digest for values, digest in kept if _trained(values) == present),
-        }
-
-    def _same_as(self, digest: str) -> set[str]:
-        return self.config_digests if digest in self.config_digests else {digest}
 
     @cached_property
     def data_versions(self) -> list[DataVersion]:
@@ -300,7 +273,7 @@ class Evidence:
     def study(self) -> Study | None:
         """The newest study on the present configuration; validated ones come first, then completed ones."""
         searches = [row for row in reversed(self.facts.rows.of(Study)) if not row.is_ablation]
-        newest_first = [row for row in searches if row.base_config_digest in self.config_digests]
+        newest_first = [row for row in searches if row.base_config_digest == self.config_digest]
         return study_that_counts(newest_first, self.entries("study"))
 
     @cached_property
@@ -382,10 +355,10 @@ class Evidence:
 
         A final run has the configuration of its overlay: any of them counts.
         """
-        same = self._same_as(self.config_digest) if kind is not RunKind.FINAL and self.has_valid_config else None
+        same = self.config_digest if kind is not RunKind.FINAL else None
         for run_id, start in self.facts.started.items():
             is_own = start.kind == kind.value and start.study is None and not start.permit.get("is_short")
-            if not is_own or (same is not None and start.config_digest not in same):
+            if not is_own or (same is not None and start.config_digest != same):
                 continue
             run = self.run(run_id)
             if run is None or run.is_sealed or RunState(run.row.state).is_ended:

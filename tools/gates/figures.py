@@ -57,12 +57,7 @@ def counted(record: Mapping[str, Any], metric: str) -> str:
         return f"{played['count']} episodes"
     rows = int(record.get("rows", 0))
     told, groups = rows_text(rows, int(record.get("size", rows))), record.get("groups")
-    return f"{told} of {groups} {grouped_by(record)}" if groups else told
-
-
-def grouped_by(record: Mapping[str, Any]) -> str:
-    """Return what the rows that are drawn together are of: groups, or times; early versions knew groups alone."""
-    return str(record.get("grouped_by", "groups"))
+    return f"{told} of {groups} {record['grouped_by']}" if groups else told
 
 
 def _of_split(found: RunEvaluated, split: str, metric: str | None) -> str:

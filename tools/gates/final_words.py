@@ -8,7 +8,6 @@ from trainwright.tools.evaluation.slices import metrics_of_targets
 from trainwright.tools.gates.beside_rivals import rivals_text
 from trainwright.tools.gates.caveats import BEFORE_PLANNING, caveats
 from trainwright.tools.gates.exits import verdict
-from trainwright.tools.gates.figures import grouped_by
 from trainwright.tools.gates.next_call import SHARES
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.test_set_access import project_accesses
@@ -56,7 +55,7 @@ def tested_words(evidence: Evidence) -> str:
     figures = {name: _figure(name, tested[name], 0 if groups else rows, intervals.get(name)) for name in first}
     if each := _by_target(metrics_of_targets(evaluated, "test"), evidence.goal_metric):
         figures[evidence.goal_metric] += f", {each}"
-    rows_told = f"{rows} rows of {groups} {grouped_by(record)}" if groups else f"{rows} rows"
+    rows_told = f"{rows} rows of {groups} {record['grouped_by']}" if groups else f"{rows} rows"
     played = record.get("episodes", {})
     own = [name for name in record.get("own", []) if name not in played]
     sides = {

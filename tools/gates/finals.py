@@ -9,15 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.improvement import confirmed_value
-from trainwright.tools.gates.overlay import accepts, is_of_export
+from trainwright.tools.gates.overlay import accepts
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.config import apply_changes, config_digest, config_digests, parse_config
+from trainwright.trainer.config import apply_changes, config_digest, parse_config
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.records import Records, RunRecords
     from trainwright.tools.ledger.events import RunStarted
-    from trainwright.trainer.config.schema import DeploymentSection
 
 
 def final_of(evidence: Records) -> str | None:
@@ -41,8 +40,8 @@ def overlay_of_run(evidence: Records, run: RunRecords) -> dict[str, Any]:
 
 
 def is_as_accepted(evidence: Records, run: RunRecords) -> bool:
-    """Return whether nothing but export settings is laid over the accepted configuration."""
-    return all(is_of_export(key) for key in overlay_of_run(evidence, run))
+    """Return whether nothing is laid over the accepted configuration."""
+    return not overlay_of_run(evidence, run)
 
 
 def is_reused(evidence: Records) -> bool:
@@ -50,23 +49,10 @@ def is_reused(evidence: Records) -> bool:
     return evidence.final is not None and evidence.final.row.kind == RunKind.BASELINE
 
 
-def deployment_of(evidence: Records) -> DeploymentSection:
-    """Return what the final model is exported to: the configuration's section as it is now.
-
-    An earlier version laid it over the final run: that holds until the configuration has another.
-    """
-    overlay = evidence.facts.overlay(evidence.final.id if evidence.final is not None else None)
-    laid = {key: value for key, value in overlay.items() if is_of_export(key)}
-    accepted, present = evidence.final_values or {}, evidence.version.values
-    if laid and accepted.get("deployment") == present.get("deployment"):
-        return parse_config(apply_changes(present, laid)).deployment
-    return evidence.config.deployment
-
-
 def is_as_asked(evidence: Records, export: RunRecords) -> bool:
     """Return whether an export was made to what the configuration asks for now."""
     try:
-        return export.directory.specification().config.deployment.writes_as(deployment_of(evidence))
+        return export.directory.specification().config.deployment.writes_as(evidence.config.deployment)
     except TrainwrightError:  # a record or a configuration that cannot be read: its check reports it
         return True
 
@@ -83,7 +69,7 @@ def accepted_result(evidence: Records) -> tuple[str, float | None]:
 
 def _proven(evidence: Records, values: dict[str, Any]) -> RunRecords | None:
     baseline = evidence.baseline
-    is_same = baseline is not None and baseline.row.config_digest in config_digests(parse_config(values))
+    is_same = baseline is not None and baseline.row.config_digest == _digest(values)
     return baseline if baseline is not None and is_same and baseline.is_complete else None
 
 

@@ -188,13 +188,13 @@ def measure_improvement(evidence: Records) -> tuple[dict[str, Any], list[str]]:
     studies = [body for _, body in evidence.entries("study")]
     look = look_number(studies, evidence.study.id if evidence.study else "", seeds, confirmation["best_parameters"])
     measured = compare(values["baseline"], values["best"], direction, samples=samples, look=look)
-    return {**measured, **values, **({} if is_certified is None else {"certified": is_certified}), "seeds": seeds}, []
+    return {**measured, **values, "certified": is_certified, "seeds": seeds}, []
 
 
 def repeated_values(
     runs: Mapping[str, Sequence[RunRecords]], metric: str
-) -> tuple[dict[str, list[float]], bool | None, list[str]]:
-    """Return a metric of each side's repetitions, whether it is certified (None: an earlier version's), and problems.
+) -> tuple[dict[str, list[float]], bool, list[str]]:
+    """Return a metric of each side's repetitions, whether it is certified, and problems.
 
     Certified values of all repetitions are compared, or reported ones of all, where one cannot be evaluated apart.
     """
@@ -203,9 +203,8 @@ def repeated_values(
         f"run {run.id}: {run.evaluation.differences[0]}" for run in every if run.evaluation and run.evaluation.differs
     ]
     is_certified = all(metric in run.certified() for run in every)
-    without = [run for run in every if run.evaluation is None]
-    lost = [run for run in without if len(without) < len(every) or run.directory.specification().exports_program]
-    problems += [f"run {run.id} exported no program: its value cannot be compared" for run in lost]
+    lost = [run.id for run in every if run.evaluation is None]
+    problems += [f"run {run_id} exported no program: its value cannot be compared" for run_id in lost]
     found = {
         side: [(run.id, run.best_value(metric) if is_certified else run.reported_value(metric)) for run in own]
         for side, own in runs.items()
@@ -214,7 +213,7 @@ def repeated_values(
     problems += [f"run {run_id} recorded no finite validation {metric}" for run_id in odd]
     return (
         {side: [value for _, value in own if value is not None] for side, own in found.items()},
-        is_certified if len(without) < len(every) else None,
+        is_certified,
         problems,
     )
 
@@ -235,7 +234,7 @@ def _seed_problems(evidence: Records, seeds: list[int]) -> list[str]:
     if len(seeds) < least:
         return [f"it was confirmed on {len(seeds)} seeds; at least {least} are needed"]
     assert evidence.study is not None, "what was measured was measured on its repetitions"  # noqa: S101
-    digest = evidence.study.base_config_digest  # one of the present configuration's, by whichever version's schema
+    digest = evidence.study.base_config_digest
     derived = confirmation_seeds(digest, len(seeds), own_seed=evidence.config.seed)
     return (
         [] if seeds == derived else [f"it was confirmed on the seeds {seeds}, not on the configuration's own {derived}"]

@@ -176,7 +176,7 @@ def leak_prices(evidence: Evidence) -> list[LeakPrice]:
     """Return the prices of all leaks of the present configuration that were priced, the newest of each finding."""
     prices: dict[str, LeakPrice] = {}
     for run_id, start in evidence.facts.started.items():
-        if start.kind != RunKind.LEAK_PRICE or start.base_config_digest not in evidence.config_digests:
+        if start.kind != RunKind.LEAK_PRICE or start.base_config_digest != evidence.config_digest:
             continue
         run = evidence.run(run_id)
         price = price_of(evidence, run) if run is not None else None
@@ -189,7 +189,7 @@ def unpriced(evidence: Evidence) -> NextCall | None:
     """Return the call that prices the gravest leak that nobody tried to price; None where there is none."""
     if evidence.baseline is None or not evidence.baseline.is_complete:
         return None
-    own = (start for start in evidence.facts.started.values() if start.base_config_digest in evidence.config_digests)
+    own = (start for start in evidence.facts.started.values() if start.base_config_digest == evidence.config_digest)
     tried = {start.label for start in own if start.kind == RunKind.LEAK_PRICE}
     for check in found_leaks(evidence):
         if check.details.get("changes") and check.severity != "info" and check.place not in tried:
@@ -203,8 +203,6 @@ def removal(evidence: Evidence) -> NextCall | None:
 
     Nor where a gate was passed since it was priced: whoever does that keeps the leak, knowing its price.
     """
-    if not evidence.has_valid_config:
-        return None
     decided = max((number for number, body in evidence.decisions if body["outcome"] != "refused"), default=0)
     known = {body["run_id"] for number, body in evidence.entries("run_sealed") if number > decided}
     prices = [one for one in leak_prices(evidence) if one.is_false and one.run_id in known]

@@ -56,9 +56,9 @@ def complete_run(
     Args:
         config: digest of the planned configuration.
     """
-    run, alike = evidence.newest(kind, config=config, source=source), _alike(evidence, config)
+    run = evidence.newest(kind, config=config, source=source)
     if run is None and kind is RunKind.FINAL and is_reused(evidence):
-        run = evidence.final if evidence.final is not None and evidence.final.row.config_digest in alike else None
+        run = evidence.final if evidence.final is not None and evidence.final.row.config_digest == config else None
     if run is None or not run.is_complete or run.directory.specification().max_steps != max_steps:
         return None
     is_other = run.differences or not holds_now(evidence, run) or exemption_changes(run, operations(evidence.grants))
@@ -138,7 +138,7 @@ def _configure(evidence: Records, arguments: dict[str, Any]) -> str:
         return f"the run makes no use of {', '.join(unused)}" if len(unused) == len(changes) else ""
     config = merge_changes(changes, evidence.version.values, argument="changes").config
     digest = config_digest(config)
-    if digest in evidence.config_digests:
+    if digest == evidence.config_digest:
         is_same = config.deployment.writes_as(evidence.config.deployment)
         return "the configuration has these values already" if is_same else ""
     held = [number for number, version in evidence.facts.configurations.items() if version.digest == digest]
@@ -154,7 +154,7 @@ def _tune(evidence: Records, arguments: dict[str, Any]) -> str:
     unused = ignored(evidence, list(section.space))
     if len(unused) == len(section.space):
         return f"the run makes no use of {', '.join(unused)}"
-    query = select(Study).where(Study.project == evidence.name, Study.base_config_digest.in_(evidence.config_digests))
+    query = select(Study).where(Study.project == evidence.name, Study.base_config_digest == evidence.config_digest)
     ended = [study for study in evidence.session.scalars(query) if study.state == "completed" and not study.is_ablation]
     same = [study for study in ended if section.is_answered_by(study.search)]
     return f"{same[-1].id} has searched just that" if same else ""
@@ -208,16 +208,10 @@ def _must_be_repeated(evidence: Records, run: RunRecords, kind: RunKind) -> bool
     return replay is not None and replay.is_complete and not compared(run, replay).is_identical
 
 
-def _alike(evidence: Records, config: str) -> set[str]:
-    """Return the digests that runs of a configuration may have: earlier versions gave it others."""
-    return evidence.config_digests if config in evidence.config_digests else {config}
-
-
 def _latest(evidence: Records, kind: RunKind, config: str, source: str | None) -> Iterator[RunRecords]:
     """Give the plan's runs, the latest first."""
-    digests = _alike(evidence, config)
     for run_id, start in reversed(evidence.facts.started.items()):
-        same = (start.kind, start.study) == (kind.value, None) and start.config_digest in digests
+        same = (start.kind, start.study) == (kind.value, None) and start.config_digest == config
         run = evidence.run(run_id) if same and source in {None, start.source_run} else None
         if run is not None and (kind is not RunKind.EXPORT or is_as_asked(evidence, run)):
             yield run

@@ -162,7 +162,7 @@ def _failed(evidence: Evidence, phase: Phase) -> str | None:
 
 def _to_read(evidence: Evidence, phase: Phase, check: CheckResult) -> NextCall:
     """Name the document about a problem that only the files' owner can fix."""
-    run = evidence.smoke if phase is Phase.PLANNING and evidence.has_valid_config else None
+    run = evidence.smoke if phase is Phase.PLANNING else None
     failure = run.status.failure if run is not None else None
     if failure is not None:
         document, what = failure.document or YOUR_CODE, f"{failure.message} {failure.remedy}"

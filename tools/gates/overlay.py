@@ -10,7 +10,7 @@ from typing import Any
 
 from trainwright.tools.documents import SKILL
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config import apply_changes, config_digest, config_digests, flatten, load_yaml, parse_config
+from trainwright.trainer.config import apply_changes, config_digest, flatten, load_yaml, parse_config
 from trainwright.trainer.config.cross_rules import without_the_trainers
 
 KEYS = (
@@ -53,14 +53,14 @@ def is_allowed(key: str) -> bool:
 
 
 def is_of_export(key: str) -> bool:
-    """Return whether a key decides the export alone, which no run depends on; earlier versions laid it over one."""
+    """Return whether a key decides the export alone, which no run depends on."""
     return key.partition(".")[0] == "deployment"
 
 
 def accepts(accepted: dict[str, Any], overlay: dict[str, Any], digest: str) -> bool:
     """Return whether a run of this configuration digest is the accepted configuration with this overlay on the list."""
-    laid = config_digests(parse_config(apply_changes(accepted, overlay)))
-    return digest in laid and all(is_allowed(key) or is_of_export(key) for key in overlay)
+    laid = config_digest(parse_config(apply_changes(accepted, overlay)))
+    return digest == laid and all(map(is_allowed, overlay))
 
 
 def _dotted(changes: dict[str, Any]) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def expected_packages(evidence: Evidence) -> list[str]:
 
 
 def validated_by(evidence: Evidence) -> str | None:
-    """Return the smoke run that validated the data which planning fixed; None before, or of an earlier version."""
+    """Return the smoke run that validated the data which planning fixed; None before."""
     smoke = evidence.run(_planning(evidence).get("smoke_run", ""))
     return smoke.id if smoke is not None and smoke.part(Validation).report.checks else None
 

@@ -103,11 +103,7 @@ def barred(evidence: Evidence, run: RunRecords) -> str:
 def _derived(evidence: Evidence) -> PhaseStatus:
     publish(evidence.session, evidence.name, evidence.folder)
     decisions = accepted_decisions(evidence)
-    last = decisions.get(Phase.FINALIZATION)
-    # Only early versions passed an earlier gate again after the last one: then its freshness decides, as it did.
-    if last is not None and last[0] == max(sequence for sequence, _ in decisions.values()):
-        return _sealed(evidence, decisions)
-    return _by_freshness(evidence, decisions)
+    return (_sealed if Phase.FINALIZATION in decisions else _by_freshness)(evidence, decisions)
 
 
 def _sealed(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str, Any]]]) -> PhaseStatus:
@@ -134,7 +130,7 @@ def _sealed(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str, Any]
 
 def _asked_since(evidence: Evidence, decision: dict[str, Any]) -> list[str]:
     """Return what re-opens a skipped phase: a search that the configuration asks for since, before any export."""
-    if decision["outcome"] != "skipped" or not evidence.has_valid_config or evidence.config.search is None:
+    if decision["outcome"] != "skipped" or evidence.config.search is None:
         return []
     before = evidence.facts.configurations.get(decision["rested_on"].get("version", 0))
     is_new = before is not None and before.values.get("search") != evidence.version.values.get("search")

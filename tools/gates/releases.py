@@ -42,7 +42,7 @@ class Release(NamedTuple):
 
     @property
     def date(self) -> str:
-        """The day on which it was sealed, in UTC; empty where an early version did not record it."""
+        """The day on which it was sealed, in UTC."""
         return str(self.decision.get("created_at", ""))[:10]
 
     @property

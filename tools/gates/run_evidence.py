@@ -66,7 +66,7 @@ class RunEvidence:
 
     @cached_property
     def imported(self) -> list[str]:
-        """The packages that the run imported; empty where its version did not record it, or it did not end in order."""
+        """The packages that the run imported; empty where it did not end in order."""
         return self.part(recorded.Imported).packages
 
     @cached_property

@@ -44,7 +44,7 @@ class ScopeChange(NamedTuple):
 
 def scope_of(values: dict[str, Any]) -> dict[str, Any]:
     """Return a configuration's values that decide what is learned, by rule and key; of a product one value."""
-    flat = flatten(_whole(values))
+    flat = flatten(parse_config(values).model_dump(mode="json"))
     rules = next(one.scope for one in load_diagnostics() if one.id == OUT_OF_MEMORY)
     named = {key for rule in rules for key in rule.keys}
     found: dict[str, Any] = {}
@@ -157,11 +157,3 @@ def _take(evidence: Evidence, sealed: dict[str, Any], failed: dict[str, RunEvide
 def _belongs(key: str, rule: ScopeRule, named: set[str]) -> bool:
     """Return whether a key is the rule's, or below one of its sections and named by no rule."""
     return key in rule.keys or (key not in named and any(key.startswith(f"{name}.") for name in rule.keys))
-
-
-def _whole(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values with every default; as they are where an earlier release kept what is refused today."""
-    try:
-        return parse_config(values).model_dump(mode="json")
-    except ConfigurationError:
-        return values

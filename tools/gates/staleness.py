@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def expectation_changes(evidence: Records, smoke: RunRecords) -> list[str]:
     """Return one sentence for every expectation that changed since a smoke run held the data to it."""
     found = smoke.part(Validation)
-    if not found or not evidence.has_valid_config or evidence.config.task is not None:
+    if not found or evidence.config.task is not None:
         return []
     now = _present(evidence)
     if now is None:  # gone or unreadable: the files' digests say so
@@ -119,12 +119,10 @@ def changes_without_effect(code_root: str, run: RunRecords, inspection: Inspecti
 
 def configuration_changes(evidence: Records, rested_on: dict[str, Any]) -> list[str]:
     """Return the keys by which the present configuration differs from the one a decision depends on."""
-    if not evidence.has_valid_config:
-        return ["configuration: an earlier release took it, and this one refuses it"]
-    if rested_on["configuration"] in evidence.config_digests:
+    if rested_on["configuration"] == evidence.config_digest:
         return []
     old, new = flatten(rested_on.get("values", {})), flatten(_whole(evidence.version.values))
-    known = [key for key in sorted(old.keys() | new.keys()) if not is_of_export(key)]  # which earlier versions recorded
+    known = [key for key in sorted(old.keys() | new.keys()) if not is_of_export(key)]
     keys = [key for key in known if old.get(key) != new.get(key)]
     named = [f"{key} {old.get(key)!r} -> {new.get(key)!r}" for key in keys[:MOST_NAMED]]
     more = f" and {len(keys) - MOST_NAMED} more" if len(keys) > MOST_NAMED else ""
@@ -278,7 +276,7 @@ def _seen_of(evidence: Records, run_id: str, smoke: RunRecords) -> dict[str, Ope
 def _unplanned(evidence: Records, run: RunRecords, smoke: RunRecords) -> dict[str, OpenedFile]:
     """Return the files that a run opened and that planning's smoke run did not find as they were."""
     opened, planned = run.part(Opened).files, smoke.part(Opened)
-    if run.id == smoke.id or not opened or not planned:  # or an earlier version recorded none
+    if run.id == smoke.id or not opened:
         return {}
     listing = evidence.inspection.once(f"listing of {smoke.directory.path}", partial(smoke.part, Listing))
     return {name: file for name, file in opened.items() if not _is_planned(name, file, planned, listing)}

@@ -20,6 +20,7 @@ from trainwright.tools.ledger.events import HandedOver
 from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.base.errors import IntegrityError, NotFoundError
+from trainwright.trainer.base.text import cut
 from trainwright.trainer.base.traces import note
 
 if TYPE_CHECKING:
@@ -137,12 +138,7 @@ def _unequal(name: str, mine: Any, theirs: Any) -> Iterator[str]:
         for place, pair in enumerate(zip(mine, theirs, strict=True)):
             yield from _unequal(f"{name}[{place}]", *pair)
     elif mine != theirs:
-        yield f"{name} is {_short(mine)} where the ledger has {_short(theirs)}"
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
+        yield f"{name} is {cut(repr(mine), MOST_CHARACTERS)} where the ledger has {cut(repr(theirs), MOST_CHARACTERS)}"
 
 
 def _since(evidence: Evidence, document: HandOver, named: int) -> Iterator[str]:

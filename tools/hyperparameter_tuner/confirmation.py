@@ -181,10 +181,8 @@ def _existing_run(workspace: Workspace, study: Study, digest: str) -> str | None
     return None
 
 
-def _values(
-    workspace: Workspace, study: Study, sides: dict[str, list[str]]
-) -> tuple[dict[str, list[float]], bool | None]:
-    """Return each side's values over the seeds, and whether they are certified (None: an earlier version's).
+def _values(workspace: Workspace, study: Study, sides: dict[str, list[str]]) -> tuple[dict[str, list[float]], bool]:
+    """Return each side's values over the seeds, and whether they are certified.
 
     Raises:
         UserCodeError: figures that are certified of some repetitions alone, that differ, or that are missing.

@@ -11,10 +11,9 @@ from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.hyperparameter_tuner.room_notes import usable_kinds
 from trainwright.tools.hyperparameter_tuner.trials import TrialRecord, best_trial, trials_of
-from trainwright.tools.workspace.records import latest_config, runs_of
+from trainwright.tools.workspace.records import runs_of
 from trainwright.tools.workspace.tables import Run, Study
-from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config import SearchSection, config_digest, parse_config
+from trainwright.trainer.config import SearchSection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,16 +56,6 @@ def depends_on_present(evidence: Evidence, study: Study) -> bool:
         return True
     plan = evidence.workspace.run_directory(evidence.name, run.id).specification()
     return plan.expected == permits.expected_digests(evidence)
-
-
-def digests_of(session: Session, study: Study) -> set[str]:
-    """Return the digests of a study's configuration: of the present one also that which an earlier schema gave it."""
-    version, own = latest_config(session, study.project), {study.base_config_digest}
-    try:
-        present = {config_digest(parse_config(version.values)), version.digest}
-    except ConfigurationError:  # an earlier release kept what today's schema refuses
-        return own
-    return present if own <= present else own
 
 
 # The better trial of an earlier study: what a newer study's best is beaten by, so that no result is lost.

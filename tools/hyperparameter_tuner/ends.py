@@ -26,6 +26,7 @@ from trainwright.tools.limits.reservation import expected_gpus
 from trainwright.tools.workspace.records import ACTIVE, get_study, runs_of
 from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.errors import LimitReachedError
+from trainwright.trainer.base.time_units import HOUR
 from trainwright.trainer.config import SearchSection
 from trainwright.trainer.run import RunKind, RunState
 
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 LEAST_TRIALS = 10
 """Trials with a value before what more of them promise is estimated."""
-SECONDS_PER_HOUR = 3600.0
 
 
 def end_early(workspace: Workspace, study_id: str) -> bool:
@@ -97,7 +97,7 @@ def _limit_reached(
     turns = math.ceil(repeats / search.width)
     seconds = longest.wall_clock_seconds * waves + usual.wall_clock_seconds * turns
     lines = {
-        "wall_clock_hours": (_study_seconds(session, study) / SECONDS_PER_HOUR, seconds / SECONDS_PER_HOUR),
+        "wall_clock_hours": (_study_seconds(session, study) / HOUR, seconds / HOUR),
         "gpu_hours": (used.gpu_hours, longest.gpu_hours * trials_next + usual.gpu_hours * repeats),
         "money": (used.money, longest.money * trials_next + usual.money * repeats),
     }
@@ -144,7 +144,7 @@ def seconds_allowed(session: Session, study: Study) -> float | None:
     limits = None if study.is_ablation else SearchSection.model_validate(study.search).stop_after
     if limits is None or limits.wall_clock_hours is None:
         return None
-    return max(limits.wall_clock_hours * SECONDS_PER_HOUR - _study_seconds(session, study), 0.0)
+    return max(limits.wall_clock_hours * HOUR - _study_seconds(session, study), 0.0)
 
 
 def _study_seconds(session: Session, study: Study) -> float:

@@ -101,7 +101,7 @@ def _used_before(evidence: Evidence) -> dict[tuple[str, str], str]:
     return {
         (key, bound[FROM]): bound["probe"]
         for _, body in evidence.entries("study")
-        if body.get("base_config_digest") in evidence.config_digests
+        if body.get("base_config_digest") == evidence.config_digest
         for key, bound in (body.get("bounds") or {}).items()
     }
 
@@ -112,7 +112,7 @@ def _probes(evidence: Evidence) -> list[RunEvidence]:
     for run_id, start in evidence.facts.started.items():
         run = evidence.run(run_id) if start.kind == RunKind.PROBE else None
         seal = evidence.facts.seals.get(run_id)
-        if run is None or seal is None or start.config_digest not in evidence.config_digests or not run.is_complete:
+        if run is None or seal is None or start.config_digest != evidence.config_digest or not run.is_complete:
             continue
         is_whole = not seal_differences(run.directory, seal.digests, evidence.inspection, seal.problem)
         if is_whole and holds_now(evidence, run):

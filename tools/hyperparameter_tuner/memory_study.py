@@ -67,7 +67,7 @@ def _encoded(space: Mapping[str, Range], parameters: Mapping[str, Any]) -> dict[
 
 
 def _as_json(range_: Range, value: Any) -> Any:
-    """Return a choice as JSON in its own form: an earlier version kept the present 0.0 for the choice 0."""
+    """Return a choice as JSON in its own form: an earlier study may hold 0.0 for the choice 0."""
     return canonical_json(own_choice(value, range_.choices)) if isinstance(range_, Choices) else value
 
 

@@ -8,7 +8,7 @@ from trainwright.tools import ledger
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.hyperparameter_tuner.analysis import Subject, draw_study, drawable_kinds, subject_of
-from trainwright.tools.hyperparameter_tuner.earlier_runs import better_before, digests_of
+from trainwright.tools.hyperparameter_tuner.earlier_runs import better_before
 from trainwright.tools.hyperparameter_tuner.ends import ended_by
 from trainwright.tools.hyperparameter_tuner.start_points import GUESS, ORIGIN, PRESENT, begins_with
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord
@@ -38,8 +38,8 @@ def tuning_report(session: Session, workspace: Workspace, study: Study) -> str:
     subject = subject_of(session, study)
     search, trials = subject.search, subject.trials
     saved, planned = epochs_saved(study, trials)
-    bodies, digests = ledger.entries(session, study.project, "study"), digests_of(session, study)
-    ids = {body["study_id"] for _, body in bodies if body.get("base_config_digest") in digests}
+    bodies, digest = ledger.entries(session, study.project, "study"), study.base_config_digest
+    ids = {body["study_id"] for _, body in bodies if body.get("base_config_digest") == digest}
     return render(
         "hyperparameter_tuner/tuning_report.md.j2",
         study=study,

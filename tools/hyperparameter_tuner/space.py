@@ -104,12 +104,11 @@ def checked_search(search: SearchSection | None, values: dict[str, Any], project
 
 
 def settled(search: SearchSection, values: dict[str, Any]) -> SearchSection:
-    """Return the search with what it leaves open: begun with the present configuration, a grid with all its points."""
-    changes: dict[str, Any] = {"present_first": True if search.present_first is None else search.present_first}
-    if search.method == "grid":
-        size = grid_size(search, values)
-        changes["trials"] = size if search.is_whole_grid else min(search.trials, size)
-    return search.model_copy(update=changes)
+    """Return the search with what it leaves open: a grid with all its points."""
+    if search.method != "grid":
+        return search
+    size = grid_size(search, values)
+    return search.model_copy(update={"trials": size if search.is_whole_grid else min(search.trials, size)})
 
 
 def _checked_range(

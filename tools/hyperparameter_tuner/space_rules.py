@@ -244,8 +244,7 @@ def _guesses(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]
     if said:
         yield Flaw("; ".join(said), {"guesses": fixed})
         return
-    begun = {"trials": MOST_GRID, "present_first": search.present_first is not False}
-    first = len(start_points(search.model_copy(update=begun), domain))
+    first = len(start_points(search.model_copy(update={"trials": MOST_GRID}), domain))
     if search.guesses and first > search.planned_trials:
         text = f"the present configuration and the guesses are {first} trials, and the search has {search.trials}"
         yield Flaw(f"{text}: {json.dumps(search.guesses[-1])} would not be tried", {"trials": first})

@@ -109,7 +109,7 @@ def _existing(evidence: Evidence, config: TrainingConfig, key: str | None) -> St
         if study.is_ablation:
             continue
         same = (
-            study.base_config_digest in evidence.config_digests
+            study.base_config_digest == evidence.config_digest
             and study.state != "failed"
             and config.search.is_answered_by(study.search)
         )

@@ -13,7 +13,7 @@ from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.gates.searches import MOST_TIMED, middle_seconds, room_for
 from trainwright.tools.gpus.assign import claims_of, waiters
 from trainwright.tools.hyperparameter_tuner.ablation.publishing import ablation_view
-from trainwright.tools.hyperparameter_tuner.earlier_runs import better_before, digests_of
+from trainwright.tools.hyperparameter_tuner.earlier_runs import better_before
 from trainwright.tools.hyperparameter_tuner.ends import ended_by, seconds_allowed
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor
 from trainwright.tools.hyperparameter_tuner.start_points import NOTHING_BETTER, ORIGIN, PRESENT
@@ -99,7 +99,7 @@ def _waves_left(session: Session, study: Study, own: Sequence[Run], *, is_last: 
 
 def _baselines(session: Session, study: Study) -> list[Run]:
     query = select(Run).where(Run.project == study.project, Run.kind == RunKind.BASELINE, Run.ended_at.is_not(None))
-    same = query.where(Run.base_config_digest.in_(digests_of(session, study)), Run.state == RunState.COMPLETED)
+    same = query.where(Run.base_config_digest == study.base_config_digest, Run.state == RunState.COMPLETED)
     return list(session.scalars(same.order_by(Run.created_at)))
 
 
@@ -308,7 +308,6 @@ def study_status(
     study_id: str,
     wait_seconds: float = 0.0,
     *,
-    poll_seconds: float = POLL_SECONDS,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> StudyView:
     """Return the study when it has ended, at the latest after the wait (at most 50 s). Raises NotFoundError.
@@ -326,7 +325,7 @@ def study_status(
             return _without_room(view_study(workspace, study_id, estimate=True), error)
         if should_stop() or time.monotonic() >= deadline:
             return view_study(workspace, study_id, estimate=True)
-        time.sleep(min(poll_seconds, max(0.0, deadline - time.monotonic())))
+        time.sleep(min(POLL_SECONDS, max(0.0, deadline - time.monotonic())))
 
 
 def _without_room(view: StudyView, error: StorageError) -> StudyView:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from trainwright.trainer.base.canonical import sha256_of_file
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, NotFoundError
 
 FOLDER, STATEMENT, EARLIER, LEDGER = "final_model", "final_model.intoto.json", "releases", "ledger.jsonl"
@@ -46,7 +46,7 @@ class FinalModel:
         missing = [name for name in NEEDED if not (folder / name).is_file()]
         if missing:
             raise NotFoundError(f"{folder} is no final_model: it has no {missing[0]}.", remedy=RELEASED)
-        found = cls(folder, {name: _sha256(folder / name) for name in SERVED if (folder / name).is_file()})
+        found = cls(folder, {name: sha256_of_file(folder / name) for name in SERVED if (folder / name).is_file()})
         if "project" not in found.metrics:
             raise NotFoundError(
                 f"{folder} is an export that no gate has released: its metrics.json names no project.", remedy=RELEASED
@@ -78,7 +78,7 @@ class FinalModel:
         named = {str(one["name"]): str(one["digest"]["sha256"]) for one in self.statement["subject"]}
         for name in dict.fromkeys((*SERVED, *NEEDED, "evaluation.json")):
             path, wanted = self.folder / name, named.get(f"{FOLDER}/{name}")
-            found = self.digests.get(name) or (_sha256(path) if path.is_file() else None)
+            found = self.digests.get(name) or (sha256_of_file(path) if path.is_file() else None)
             if found != wanted:
                 raise IntegrityError(
                     f"{name} is not the released one: its SHA-256 is {found or 'none, it is not there'}, "
@@ -189,8 +189,3 @@ def is_attested(folder: Path) -> bool:
 def _inner(folder: Path) -> Path:
     inner = folder / FOLDER
     return (inner if inner.is_dir() else folder).resolve()
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

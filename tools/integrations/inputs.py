@@ -75,7 +75,7 @@ def inputs_of(model: FinalModel, *, as_samples: bool) -> Inputs:
     if resolved.get("text") is not None:
         return _text(model)
     if "predict.py" not in model.digests:
-        raise _missing(model, "it has no predict.py, as exports of early versions")
+        raise _missing(model, "it has no predict.py")
     if "pictures" in schema:
         pictures = schema["pictures"]
         return Inputs(kind="picture", size=pictures["size"], channels=pictures["channels"], statistics=_bright(model))
@@ -127,7 +127,7 @@ def _text(model: FinalModel) -> Inputs:
             remedy="Serve it with the code of the model card (README.md, 'Use').",
         )
     if text is None or "predict.py" not in model.digests:
-        raise _missing(model, "it has no predict.py and schema.json for its texts, as exports of early versions")
+        raise _missing(model, "it has no predict.py and schema.json for its texts")
     name = text["tokenizer"]["name"]
     if name in LEARNED and "tokenizer.json" not in model.digests:
         raise _missing(model, f"its tokenizer ({name}) is not there: no tokenizer.json")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trainwright.tools.launchers.environment import Gpu
 from trainwright.trainer.run import ProcessIdentity, write_atomically
@@ -53,11 +53,6 @@ class Launch(BaseModel):
     def is_known(self) -> bool:
         """Whether something was started that the launcher can name."""
         return self.process is not None or self.job is not None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_earlier_versions(cls, value: Any) -> Any:
-        return {**value, "launcher": "outer"} if isinstance(value, dict) and value.get("awaited") else value
 
 
 def read_launch(folder: Path) -> Launch | None:

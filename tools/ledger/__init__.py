@@ -5,7 +5,7 @@ from trainwright.tools.ledger.jsonl_mirror import copy_all_forward, cut_off
 from trainwright.tools.ledger.projection import ProjectFacts
 from trainwright.tools.ledger.rows import record
 from trainwright.tools.ledger.seals import Inspection, Look, digests_to_seal, rows_problem, seal_differences
-from trainwright.tools.ledger.summaries import summary_problem
+from trainwright.tools.ledger.summaries import summary_of, summary_problem
 
 __all__ = [
     "Inspection",
@@ -20,5 +20,6 @@ __all__ = [
     "record",
     "rows_problem",
     "seal_differences",
+    "summary_of",
     "summary_problem",
 ]

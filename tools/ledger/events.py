@@ -1,7 +1,7 @@
 """Events of ledger entries, one model for each kind.
 
 An entry's body is an event's fields as they were given, so that reading and writing it again gives the same bytes.
-Fields with a default are those that some entries leave out: entries of earlier releases, or other events of the kind.
+Fields with a default are those that some events of the kind leave out.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ProjectCreated(Event):
     goal: Values
     limits: Values
     code_root: str
-    created_at: Moment | None = None
+    created_at: Moment
 
 
 class CodeRootMoved(Event):
@@ -71,7 +71,7 @@ class ConfigurationKept(Event):
     digest: str
     values: Values
     reason: str = ""
-    created_at: Moment | None = None
+    created_at: Moment
 
 
 class RunStarted(Event):
@@ -87,7 +87,7 @@ class RunStarted(Event):
     source_run: str | None
     study: str | None
     idempotency_key: str | None = None
-    created_at: Moment | None = None
+    created_at: Moment
     specification: str = ""
     """Digest of run.json."""
     run_key: str | None = None
@@ -131,7 +131,7 @@ class RunSealed(Event):
     digests: dict[str, str]
     problem: str = ""
     """Why there are none."""
-    ended_at: Moment | None = None
+    ended_at: Moment
     used: Values = {}
 
 
@@ -251,7 +251,7 @@ class GateDecided(Event):
     final_values: Values | None = None
     ending: Values | None = None
     release: Values | None = None
-    created_at: Moment | None = None
+    created_at: Moment
 
 
 class ReleaseBegun(Event):
@@ -330,7 +330,7 @@ class ModelRegistered(Event):
     checkpoint_digest: str
     metrics: Values
     lineage: Values
-    created_at: Moment | None = None
+    created_at: Moment
 
 
 class ModelAttested(Event):

@@ -36,9 +36,6 @@ ONLY_HERE: dict[type[Base], set[str]] = {
     ConfigVersion: {"id"}, Run: {"summary"}, Trial: {"id", "attributes"}, RegisteredModel: {"id"},
 }  # fmt: skip
 """Columns that the ledger does not record: numbers of rows, the sampler's notes, and values from sealed files."""
-TRIALS = "trials"
-"""Marks in `untold` a study whose trials go on."""
-ENDED = frozenset({"completed", "failed", "stopped"})
 
 
 class Rows:
@@ -83,11 +80,14 @@ class Rows:
     def differences(self, row: Base) -> list[str]:
         """Return one sentence for every column in which a database's row differs from the ledger."""
         what, recorded = title(row), self.find(type(row), *key_of(row))
-        if isinstance(row, Trial) and (study := self.find(Study, row.study)) and TRIALS in study.untold:
+        if isinstance(row, Trial) and (study := self.find(Study, row.study)) and not study.lists_trials:
             return []
         if recorded is None:
             return [f"{what} has no ledger entry"]
-        compared = [name for name in columns(row) if name not in recorded.untold | ONLY_HERE.get(type(row), set())]
+        unrecorded = ONLY_HERE.get(type(row), set())
+        if isinstance(recorded, Run) and not recorded.sealed:  # its state changes without an entry
+            unrecorded = unrecorded | {"state"}
+        compared = [name for name in columns(row) if name not in unrecorded]
         changed = [name for name in compared if _plain(getattr(row, name)) != _plain(getattr(recorded, name))]
         return [f"{what}: {name} was changed in the database" for name in changed]
 
@@ -130,8 +130,7 @@ def record(session: Session, project: str, event: Event) -> LedgerEntry:
 def apply(rows: Rows, project: str, at: datetime, event: Event) -> None:
     """Apply a project's entry, written at this time, to the rows.
 
-    The first entry of a name makes its row. A column that this entry leaves out, as earlier releases did, is filled
-    with what is likeliest, and is among the row's `untold`. A deletion's rows go with its files.
+    The first entry of a name makes its row. A deletion's rows go with its files.
     """
     match event:
         case events.ProjectCreated():
@@ -141,11 +140,9 @@ def apply(rows: Rows, project: str, at: datetime, event: Event) -> None:
         case events.ConfigurationKept():
             _begin(rows, project, at, event, ConfigVersion)
         case events.RunStarted():
-            run = _begin(rows, project, at, event, Run, id=event.run_id, state="created", sealed=False)
-            if run is not None:
-                run.untold |= {"state"}
+            _begin(rows, project, at, event, Run, id=event.run_id, state="created", sealed=False)
         case events.RunResumed() | events.RunSealed():
-            _run(rows.find(Run, event.run_id), project, at, event)
+            _run(rows.find(Run, event.run_id), project, event)
         case events.StudyChanged() | events.AblationChanged():
             _study(rows, project, at, event)
         case events.ModelRegistered():
@@ -169,10 +166,9 @@ def title(row: Base) -> str:
 
 def _begin(rows: Rows, project: str, at: datetime, event: Event, table: type[T], **values: Any) -> T | None:
     """Add the row of a new object; return None when there is one of this name."""
-    fields = _shared(type(event), table)
-    given = {name: getattr(event, name) for name in fields}
+    given = {name: getattr(event, name) for name in _shared(type(event), table)}
     row: T = table.__mapper__.class_manager.new_instance()  # its attributes keep no history: a replay makes thousands
-    row.__dict__.update(given, **values, created_at=given["created_at"] or at, untold=fields - event.model_fields_set)
+    row.__dict__.update(given, **values, created_at=given["created_at"] or at)
     if table is not Project:
         row.__dict__["project"] = project
     if rows.find(table, *key_of(row)) is not None:
@@ -195,16 +191,14 @@ def _project(row: Project | None, event: events.CodeRootMoved | events.GoalChang
         row.code_root = event.code_root
 
 
-def _run(row: Run | None, project: str, at: datetime, event: events.RunResumed | events.RunSealed) -> None:
+def _run(row: Run | None, project: str, event: events.RunResumed | events.RunSealed) -> None:
     """End or resume a run. The ledger does not record the state of one that is resumed."""
     if row is None or row.project != project:
         return
     if isinstance(event, events.RunResumed):
         row.state, row.sealed, row.ended_at, row.summary = "created", False, None, None
-        row.untold = (row.untold | {"state"}) - {"ended_at"}
     else:
-        row.state, row.sealed, row.ended_at = event.state, True, event.ended_at or at
-        row.untold = (row.untold - {"state"}) | ({"ended_at"} if event.ended_at is None else set())
+        row.state, row.sealed, row.ended_at = event.state, True, event.ended_at
 
 
 def _study(rows: Rows, project: str, at: datetime, event: events.StudyChanged | events.AblationChanged) -> None:
@@ -219,12 +213,8 @@ def _study(rows: Rows, project: str, at: datetime, event: events.StudyChanged | 
     if row is None or row.project != project:
         return
     confirmation = event.confirmation if isinstance(event, events.StudyChanged) else None
-    row.state, row.confirmation, row.failure = event.state, confirmation, event.failure
-    is_ended = event.state in ENDED
-    row.ended_at = event.ended_at or (at if is_ended else None)
-    untold = {"ended_at": is_ended and event.ended_at is None, TRIALS: event.trials is None}
-    row.untold -= {"confirmation", "failure", *untold}
-    row.untold |= {name for name, is_untold in untold.items() if is_untold}
+    row.state, row.confirmation, row.failure, row.ended_at = event.state, confirmation, event.failure, event.ended_at
+    row.lists_trials = event.trials is not None
     for line in event.trials or []:
         _trial(rows, event.study_id, line)
 
@@ -234,9 +224,7 @@ def _trial(rows: Rows, study: str, line: events.TrialEnded) -> None:
     if row is None:
         row = Trial(study=study, number=line.number, attributes={})
         rows.add(row)
-    fields = type(line).model_fields.keys()
-    row.untold = frozenset(fields - line.model_fields_set)
-    for name in fields & line.model_fields_set:
+    for name in type(line).model_fields:
         setattr(row, name, getattr(line, name))
 
 

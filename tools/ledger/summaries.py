@@ -7,8 +7,9 @@ the series, whose rows were written while the run trained.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run.evidence import Summary, rank
 
 if TYPE_CHECKING:
@@ -40,6 +41,14 @@ def summary_problem(run: RunDirectory) -> str | None:
     if not differing:
         return None
     return f"its summary does not follow from its recorded series: {'; '.join(differing[:3])}"
+
+
+def summary_of(run: RunDirectory) -> dict[str, Any] | None:
+    """Return a run's summary as it was written; None where there is none, or it cannot be read."""
+    try:
+        return run.evidence("summary")
+    except TrainwrightError:
+        return None
 
 
 Named = dict[str, tuple[object, object]]
@@ -76,14 +85,10 @@ def _best(summary: Summary, store: MetricStore, run: RunDirectory) -> Named:
     selection, said = run.specification().config.selection, summary.best
     points = [point for point in store.series(f"{VALIDATION}{selection.metric}") if math.isfinite(point.value)]
     losses = {point.step: point.value for point in store.series(f"{VALIDATION}loss")}
-    best, first = (
-        min(points, key=lambda point: rank(point.value, of.get(point.step), selection.direction), default=None)
-        for of in (losses, {})
-    )
-    if best is None or first is None or said is None:
+    ranks = {point.step: rank(point.value, losses.get(point.step), selection.direction) for point in points}
+    best = min(points, key=lambda point: ranks[point.step], default=None)
+    if best is None or said is None:
         return {"best epoch": (said and said.epoch, best and best.step)}
-    if said.step == first.step:  # earlier versions kept the first of several equal ones
-        best = first
     values = _values(store, best.step)
     found = {name.removeprefix(VALIDATION): value for name, value in values.items() if name.startswith(VALIDATION)}
     return {

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.owner import granted
 from trainwright.tools.workspace.settings import LEAST, ProjectLimits
+from trainwright.trainer.base.time_units import HOUR
 from trainwright.trainer.run import Limits
 
 if TYPE_CHECKING:
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from trainwright.tools.owner import Grant
     from trainwright.tools.workspace import Settings, Workspace
     from trainwright.tools.workspace.tables import Project
-
-
-SECONDS_PER_HOUR = 3600.0
 
 
 class Amounts(BaseModel):
@@ -34,7 +32,7 @@ class Amounts(BaseModel):
     @classmethod
     def of_work(cls, seconds: float, gpus: int, price_per_gpu_hour: float, disk_bytes: float = 0.0) -> Self:
         """Return the amounts of so many seconds of work on so many devices."""
-        hours = seconds * gpus / SECONDS_PER_HOUR
+        hours = seconds * gpus / HOUR
         money = hours * price_per_gpu_hour
         return cls(wall_clock_seconds=seconds, gpu_hours=hours, money=money, disk_bytes=disk_bytes)
 

@@ -87,11 +87,12 @@ def _standing(decisions: Iterable[dict[str, Any]], settings: Settings) -> list[t
     first: dict[str, dict[str, Any]] = {}
     for body in decisions:
         first.setdefault(str(body.get("request")), body)  # a second answer changes nothing
-    read = [(_grant(body), body) for body in first.values()]
+    read = [(grant_of(body), body) for body in first.values()]
     return [(grant, dict(body.get("by", {}))) for grant, body in read if grant and holds(body, grant, settings)]
 
 
-def _grant(body: dict[str, Any]) -> Grant | None:
+def grant_of(body: dict[str, Any]) -> Grant | None:
+    """Return what a request, or an answer to one, is about; None where that cannot be read."""
     try:
         return Grant.model_validate(body["wish"])
     except (KeyError, ValidationError):

@@ -214,7 +214,7 @@ def _told(changed: dict[str, list[Any]]) -> dict[str, list[Any]]:
 
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> dict[str, list[Any]]:
     """Return the values before and after by dotted key, of the keys that differ."""
-    before, after = leaves(_whole(old)), leaves(_whole(new))
+    before, after = (leaves(parse_config(values).model_dump(mode="json")) for values in (old, new))
     return {
         key: [before.get(key), after.get(key)]
         for key in sorted(before.keys() | after.keys())
@@ -282,14 +282,6 @@ def template_values(template: str) -> dict[str, Any]:
 def _from_template(values: dict[str, Any], template: str) -> dict[str, Any]:
     laid = without_the_trainers(template_values(template)) if values.get("trainer") else template_values(template)
     return laid | {key: values[key] for key in KEPT_BY_TEMPLATE if key in values}
-
-
-def _whole(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values with every default; as they are where an earlier release kept values that are refused today."""
-    try:
-        return parse_config(values).model_dump(mode="json")
-    except ConfigurationError:
-        return values
 
 
 # Code root of a project: named when it is made, and pointed to a new place when the folder has moved.

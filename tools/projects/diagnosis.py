@@ -145,8 +145,8 @@ def _chosen(evidence: Evidence, run_id: str | None) -> RunEvidence:
 
 def _broken(evidence: Evidence) -> RunEvidence | None:
     """Return the newest run of the present configuration where it failed or vanished: the obstacle to a baseline."""
-    digests = evidence.config_digests
-    started = [run_id for run_id, start in evidence.facts.started.items() if start.config_digest in digests]
+    digest = evidence.config_digest
+    started = [run_id for run_id, start in evidence.facts.started.items() if start.config_digest == digest]
     run = evidence.run(started[-1]) if started else None
     return run if run is not None and run.status.state in {RunState.FAILED, RunState.INTERRUPTED} else None
 
@@ -246,7 +246,7 @@ def about_run(evidence: Evidence, run: RunEvidence, seen: Glance) -> About:
 
 
 def _is_curable(evidence: Evidence, run: RunEvidence) -> bool:
-    is_present = evidence.has_valid_config and run.row.config_digest in evidence.config_digests
+    is_present = run.row.config_digest == evidence.config_digest
     where = phase_status_of(evidence)
     may_try = not where.is_finished and RunKind.CURE in PERMITTED[where.phase]
     return is_present and run.row.kind in CURED and may_try and not studies_under_way(evidence)

@@ -12,6 +12,7 @@ from trainwright.tools.gates.figures import beside
 from trainwright.tools.training_monitor.curve_summary import CurveSummary
 from trainwright.tools.training_orchestrator.recorded import failure_of
 from trainwright.tools.training_orchestrator.run_view import FailureView
+from trainwright.trainer.base.text import cut
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.cures import Tried
@@ -57,9 +58,9 @@ class AlertView(BaseModel):
     def concise(self, *, with_fixes: bool, with_tried: bool = True) -> dict[str, Any]:
         """Return it short: the message says the measurement in words, and `next` is one of the fixes."""
         found = self.model_dump(mode="json", exclude={"measured", "threshold", "unit", "epoch"})
-        found |= {"message": shortened(self.message), "fixes": self.fixes[: MOST_FIXES if with_fixes else 0]}
+        found |= {"message": cut(self.message, MOST_CHARACTERS), "fixes": self.fixes[: MOST_FIXES if with_fixes else 0]}
         found |= {"layers": _some(self.layers, MOST_LAYERS), "rows": _some(self.rows, MOST_ROWS)}
-        found["tried"] = [shortened(one, MOST_CHARACTERS // 2) for one in self.tried[-1:] if with_tried]
+        found["tried"] = [cut(one, MOST_CHARACTERS // 2) for one in self.tried[-1:] if with_tried]
         return {name: value for name, value in found.items() if value not in ("", [], None)}
 
 
@@ -161,7 +162,7 @@ class DiagnosisAnswer(Answer):
         further = [f"{alert.id} ({alert.severity})" for alert in self.alerts[most:]]
         found["further_alerts"] = _some(further, MOST_FURTHER)
         if "unjudged" in found:
-            found["unjudged"] = _some([shortened(one, MOST_CHARACTERS // 2) for one in self.unjudged], MOST_UNJUDGED)
+            found["unjudged"] = _some([cut(one, MOST_CHARACTERS // 2) for one in self.unjudged], MOST_UNJUDGED)
         if self.trial is not None and self.trial.state == "running":  # they are those of the answer before
             found = {name: value for name, value in found.items() if name not in {"curves", "unjudged"}}
         said = [alert.message for alert in self.alerts]
@@ -204,11 +205,6 @@ def answer_of(project: str, run: RunEvidence, seen: Glance, done: dict[str, list
         curves=seen.curves,
         unjudged=seen.unjudged,
     )
-
-
-def shortened(text: str, most: int = MOST_CHARACTERS) -> str:
-    """Return a text of at most so many characters."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _view(project: str, alert: Alert, done: list[Tried]) -> AlertView:

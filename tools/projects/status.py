@@ -40,6 +40,7 @@ from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.workspace.records import get_project, runs_of
 from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
+from trainwright.trainer.base.text import cut
 from trainwright.trainer.base.traces import one_glance
 from trainwright.trainer.run import RunState
 
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 NEWEST_RUNS = 6
 SHOWN_RUNS = 3
 MOST_ALERTS = 5
-MOST_CHARACTERS = 160
+_short = partial(cut, longest=160)
 """Of one text: frequent calls should not pay for one long sentence."""
 MOST_REQUESTS = 10
 MOST_REMARKS = 8
@@ -377,7 +378,3 @@ def _alerts(evidence: Evidence, newest: list[RunEvidence]) -> list[AlertLine]:
 
 def _shortened(line: CheckLineView) -> CheckLineView:
     return line.model_copy(update={"measured": _short(line.measured), "required": _short(line.required)})
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"

@@ -21,7 +21,7 @@ from trainwright.tools.ledger.events import ModelAttested
 from trainwright.tools.provenance.envelope import sealed
 from trainwright.tools.workspace.records import get_project
 from trainwright.tools.workspace.tables import LedgerEntry
-from trainwright.trainer.base.canonical import CHUNK_BYTES, digest_bytes
+from trainwright.trainer.base.canonical import CHUNK_BYTES, digest_bytes, sha256_of_file
 from trainwright.trainer.base.errors import ConflictError, IntegrityError
 from trainwright.trainer.base.paths import files_among
 from trainwright.trainer.run import RunStatus, write_atomically
@@ -138,11 +138,7 @@ def _subjects(folder: Path, artifacts: dict[str, str]) -> dict[str, str]:
 
 def sha256_of(folder: Path, paths: list[Path]) -> dict[str, str]:
     """Return the sha256 (hex) of every file among the paths, by its name in the folder, read in pieces."""
-    found = {}
-    for path in files_among(paths):
-        with path.open("rb") as file:
-            found[str(path.relative_to(folder))] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+    return {str(path.relative_to(folder)): sha256_of_file(path) for path in files_among(paths)}
 
 
 # The statement (in-toto v1, predicate SLSA provenance v1): files, their inputs, and the decisions.

@@ -24,7 +24,7 @@ Reported = dict[str, dict[str, float]]
 """Metrics by split, as the training process reported them."""
 INSTEAD = ("finalization.replay_identical", "finalization.export_verified", "finalization.test_evaluated")
 """Checks that say something of a model that was not evaluated apart."""
-NO_PROGRAM = "the run exported no program, as one of an earlier version"
+NO_PROGRAM = "the run exported no program"
 
 
 def evaluated(run: RunEvidence, metric: str, reported: Reported, checks: Sequence[Any] = ()) -> dict[str, Any]:

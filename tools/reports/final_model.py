@@ -89,8 +89,7 @@ def _data_card(evidence: Evidence) -> str:
     """Return the card of the data that the final run saw, with what is new since the version before."""
     assert evidence.final is not None  # noqa: S101 - the gate's checks have shown it
     version = version_of(evidence.data_versions, evidence.final.data.fingerprint)
-    if version is None:  # its smoke run was made by an earlier version of the product
-        return f"# Data of {evidence.name}\n\nNo sealed smoke run saw these data.\n"
+    assert version is not None  # noqa: S101 - finalization's checks have shown that the final run saw planning's data
     return card_of(evidence.workspace, evidence.facts, evidence.name, evidence.data_versions, version)
 
 

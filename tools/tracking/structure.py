@@ -93,7 +93,8 @@ def _baseline_before(session: Session, run: Run) -> Run | None:
 
 def _values(workspace: Workspace, run: Run) -> dict[str, Any]:
     config = workspace.run_directory(run.project, run.id).specification().config.model_dump(mode="json")
-    left_out = ("search", *(f"{section}.{key}" for section, keys in NOT_OF_A_RUN.items() for key in keys))
+    sections = NOT_OF_A_RUN.items()
+    left_out = tuple(f"{section}.{key}" for section, keys in sections for key in (("",) if keys is True else keys))
     return {key: value for key, value in flatten(config).items() if not key.startswith(left_out)}
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import re
 import string
-from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from trainwright.tools.documents import SKILL, read_document
+from trainwright.tools.documents import SKILL, read_named
 from trainwright.tools.training_architect.facts import FACTS, PLAN_KEYS, TASKS, Facts, worded
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.base.traces import note
 from trainwright.trainer.config.schema_index import Layout
 
 if TYPE_CHECKING:
@@ -245,26 +243,4 @@ def load_rulebook(folder: Path = DOCUMENTS) -> Rulebook:
         NotFoundError: a document is missing.
         ConfigurationError: a document does not fit the model, or its file is not named after its id.
     """
-    paths = [folder / f"{name}.md" for name in NAMES]
-    for path in paths:
-        note(path)
-    return Rulebook([_load(path, *_state(path)) for path in paths])
-
-
-def _state(path: Path) -> tuple[int, int]:
-    try:
-        found = path.stat()
-    except OSError:
-        return 0, 0
-    return found.st_mtime_ns, found.st_size
-
-
-@lru_cache(maxsize=64)
-def _load(path: Path, _modified_ns: int, _size: int) -> Document:
-    document, _ = read_document(path, Document)
-    if document.id != path.stem:
-        raise ConfigurationError(
-            f"{path.name} has the id {document.id!r}; file and id must agree.",
-            remedy=f"Rename the file to {document.id}.md or correct the id.",
-        )
-    return document
+    return Rulebook([read_named(folder / f"{name}.md", Document) for name in NAMES])

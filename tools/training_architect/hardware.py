@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from trainwright.tools.training_architect.documents import DOCUMENTS
-from trainwright.trainer.base.errors import ConfigurationError, near
+from trainwright.trainer.base.errors import ConfigurationError, folded, near
 from trainwright.trainer.base.unchanged import while_unchanged
 from trainwright.trainer.config import load_yaml
 from trainwright.trainer.estimation.hardware import Accelerator
@@ -130,9 +130,9 @@ def named_device(text: str, owners: Path | None = None) -> Device:
     count = int(count_found[1]) if count_found else 1
     words = " ".join(MAKERS.sub(" ", text[count_found.end() :] if count_found else text).split()).lower()
     _refuse_unsupported(words, table, rows)
-    by_name = {_folded(name): row for name, row in rows.items()}
-    by_name = {_folded(alias): row for row in rows.values() for alias in row.get("aliases") or []} | by_name
-    row = by_name.get(_folded(words))
+    by_name = {folded(name): row for name, row in rows.items()}
+    by_name = {folded(alias): row for row in rows.values() for alias in row.get("aliases") or []} | by_name
+    row = by_name.get(folded(words))
     if row is not None:
         return _device(row, count, table)
     memory = MEMORY.search(words)
@@ -200,9 +200,9 @@ def probed_device(found: dict[str, Any], owners: Path | None = None) -> Device:
         return _processor(found)
     rows, table = accelerators(owners)
     name, least = str(gpus[0]["name"]), min(int(gpu["memory_bytes"]) for gpu in gpus)
-    folded = _folded(MAKERS.sub(" ", name))
-    like = _by_name_and_memory(folded, least, rows)
-    like = like or next((row for key, row in rows.items() if _folded(key) in folded or folded in _folded(key)), None)
+    bare = folded(MAKERS.sub(" ", name))
+    like = _by_name_and_memory(bare, least, rows)
+    like = like or next((row for key, row in rows.items() if folded(key) in bare or bare in folded(key)), None)
     if like is None:
         capability = tuple(gpus[0].get("capability") or (0, 0))
         units = (
@@ -215,17 +215,17 @@ def probed_device(found: dict[str, Any], owners: Path | None = None) -> Device:
     return Device(name, "cuda", len(gpus), least, known.bandwidth_gb_s, known.teraflops, "probed on this machine")
 
 
-def _by_name_and_memory(folded: str, memory_bytes: int, rows: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
+def _by_name_and_memory(bare: str, memory_bytes: int, rows: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
     """Return the row of that memory with the longest name in the driver's: `NVIDIA H100 80GB HBM3` is an H100 SXM.
 
     An alias counts, and the first word of a name with a number in it: `NVIDIA A100-SXM4-80GB` is an A100 80GB.
     """
     found = [
-        (len(_folded(alias)), row)
+        (len(folded(alias)), row)
         for name, row in rows.items()
         for alias in [name, name.split()[0], *(row.get("aliases") or [])]
         if any(map(str.isdigit, alias))
-        and _folded(alias) in folded
+        and folded(alias) in bare
         and abs(float(row["memory_gib"]) * GIB / memory_bytes - 1) <= CLASS
     ]
     return max(found, key=lambda each: each[0])[1] if found else None
@@ -244,7 +244,3 @@ def _processor(found: dict[str, Any]) -> Device:
         teraflops={kind: speed / 1e12 for kind, speed in measured.get("flops_per_second", {}).items()},
         source="probed on this machine",
     )
-
-
-def _folded(text: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", text.lower())

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_architect.goals import Question, kind_of_sentence
+from trainwright.trainer.base import time_units
 from trainwright.trainer.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -13,12 +14,9 @@ if TYPE_CHECKING:
     from trainwright.tools.training_architect.request import PlanRequest
 
 TASK = "series_regression"
-DAY = 86400.0
-SECONDS = {
-    "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": DAY, "week": 7 * DAY, "month": 30.4375 * DAY,
-    "quarter": 91.3125 * DAY, "year": 365.25 * DAY, "sekunde": 1.0, "stunde": 3600.0, "tag": DAY, "woche": 7 * DAY,
-    "monat": 30.4375 * DAY, "quartal": 91.3125 * DAY, "jahr": 365.25 * DAY,
-}  # fmt: skip
+GERMAN = {"sekunde": "second", "stunde": "hour", "tag": "day", "woche": "week", "monat": "month", "quartal": "quarter",
+          "jahr": "year"}  # fmt: skip
+SECONDS = time_units.SECONDS | {word: time_units.SECONDS[unit] for word, unit in GERMAN.items()}
 UNIT = rf"(?P<unit>{'|'.join(SECONDS)}|steps?|rows?|values?|periods?|schritte?|zeilen|werte|perioden?)(?:e?[sn]|e)?"
 HORIZON = (
     rf"\b(?:next|following|coming|nächsten?|kommenden?|folgenden?)\s+(?:(?P<count>\d+)\s+)?{UNIT}\b",
@@ -45,7 +43,7 @@ OF_ROWS = r"\b(?:who|which|whether|wer|ob|welche\w*|churn\w*|defaults?)\b"
 SERIES = r"\btime[- ]?series\b|\bzeitreihen?\w*\b|\bforecast\w*\b"
 MOST_WINDOW = 700
 """Rows up to which a usual season is taken as the window."""
-SEASONS = (("a year", 365.25 * DAY), ("a week", 7 * DAY), ("a day", DAY), ("an hour", 3600.0))
+SEASONS = {"a year": SECONDS["year"], "a week": SECONDS["week"], "a day": SECONDS["day"], "an hour": SECONDS["hour"]}
 LEAST_SEASON = 12
 SHARE_OF_ROWS = 8
 FEWEST_SEEN = 8
@@ -233,7 +231,7 @@ def _rows(said: tuple[int, str], step: float | None) -> int | None:
 def _usual_window(step: float | None, horizon: int, rows: int) -> tuple[int, str]:
     """Return how many rows are seen: the longest usual season of few enough rows, or twice the horizon."""
     most = max(rows // SHARE_OF_ROWS, 1)
-    for name, seconds in SEASONS if step else ():
+    for name, seconds in SEASONS.items():
         season = round(seconds / step) if step else 0
         if LEAST_SEASON <= season <= MOST_WINDOW and season >= horizon and season <= most:
             return season, f"{name}, the longest usual season of at most {MOST_WINDOW} rows"

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from trainwright.tools.training_monitor.no_effect import differing_keys, is_beside_training, trained_alike
 from trainwright.tools.training_monitor.record import FOLLOW, TRAIN_LOSS, Basis, RunRecord, basis_of
 from trainwright.trainer.base.canonical import digest_json
+from trainwright.trainer.base.text import cut
 from trainwright.trainer.config import flatten, leaves
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ SHORT = 19
 def identity_differences(records: Mapping[str, RunRecord]) -> dict[str, dict[str, str | None]]:
     """Return, by run, the digests (shortened) that must agree for results to be comparable, where they do not."""
     found: dict[str, dict[str, str | None]] = {
-        "environment": _environments(records),
+        "environment": {name: record.environment.fingerprint for name, record in records.items()},
         "data": {name: record.data.fingerprint for name, record in records.items()},
         "code": {name: record.code.digest for name, record in records.items()},
         "engine": {name: record.code.engine_digest for name, record in records.items()},
@@ -167,20 +168,6 @@ def _data(first: RunRecord, other: RunRecord) -> list[str]:
     return lines
 
 
-def _environments(records: Mapping[str, RunRecord]) -> dict[str, str | None]:
-    """Return the fingerprints; none where they differ by facts alone that an earlier version did not record."""
-    first, *others = records.values()
-    if all(_same_as_far_as_known(first, other) for other in others):
-        return {}
-    return {name: record.environment.fingerprint for name, record in records.items()}
-
-
-def _same_as_far_as_known(first: RunRecord, other: RunRecord) -> bool:
-    if not (first.environment.fingerprint_basis and other.environment.fingerprint_basis):
-        return first.environment.fingerprint == other.environment.fingerprint
-    return not {*_other_facts(first, other)} - {"driver"}  # which is no part of a fingerprint
-
-
 def _other_facts(first: RunRecord, other: RunRecord) -> list[str]:
     old, new = first.environment.facts, other.environment.facts
     return sorted(fact for fact in old.keys() & new.keys() if old[fact] != new[fact])
@@ -188,12 +175,7 @@ def _other_facts(first: RunRecord, other: RunRecord) -> list[str]:
 
 def _hardware(first: RunRecord, other: RunRecord) -> list[str]:
     old, new = first.environment.facts, other.environment.facts
-    return [f"{fact}: {_short(old[fact])} -> {_short(new[fact])}" for fact in _other_facts(first, other)]
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 40 else f"{text[:39]}…"
+    return [f"{fact}: {cut(old[fact], 40)} -> {cut(new[fact], 40)}" for fact in _other_facts(first, other)]
 
 
 def unequal(table: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from trainwright.tools.documents import SKILL, read_document
+from trainwright.tools.documents import SKILL, read_named
 from trainwright.tools.training_monitor.signals import KNOWN
 from trainwright.trainer.base.canonical import digest_json
-from trainwright.trainer.base.errors import ConfigurationError, NotFoundError
-from trainwright.trainer.base.traces import note
+from trainwright.trainer.base.errors import NotFoundError
 from trainwright.trainer.config import TrainingConfig, split_key
 from trainwright.trainer.run.conditions import WORKER_SIGNALS, Severity, Strict, Trigger, Watched
 
@@ -140,12 +138,10 @@ def load_diagnostics(folder: Path = DOCUMENTS) -> list[Diagnostic]:
             f"The folder {folder.name} holds no diagnostic documents.",
             remedy="Reinstall Trainwright: the monitor reads its thresholds from skills/ml-trainer/diagnostics/.",
         )
-    for path in paths:
-        note(path)
-    return [_load(path, path.stat().st_mtime_ns, path.stat().st_size) for path in paths]
+    return [read_named(path, Diagnostic) for path in paths]
 
 
-def watched_by_worker(folder: Path = DOCUMENTS) -> list[Watched]:
+def watched_by_worker() -> list[Watched]:
     """Return what a worker evaluates itself: the triggers whose signals it has, and what makes them critical there.
 
     Raises:
@@ -159,7 +155,7 @@ def watched_by_worker(folder: Path = DOCUMENTS) -> list[Watched]:
             remedy=diagnostic.fixes[0].text,
             triggers=[_judged_there(trigger) for trigger in triggers],
         )
-        for diagnostic in load_diagnostics(folder)
+        for diagnostic in load_diagnostics()
         if (triggers := [trigger for trigger in diagnostic.triggers if trigger.signals <= WORKER_SIGNALS])
     ]
 
@@ -179,14 +175,3 @@ def diagnostics_digests(folder: Path = DOCUMENTS) -> dict[str, str]:
         diagnostic.id: digest_json(diagnostic.model_dump(mode="json", exclude={"scope"}))
         for diagnostic in load_diagnostics(folder)
     }
-
-
-@lru_cache(maxsize=256)
-def _load(path: Path, _modified_ns: int, _size: int) -> Diagnostic:
-    diagnostic, _ = read_document(path, Diagnostic)
-    if diagnostic.id != path.stem:
-        raise ConfigurationError(
-            f"{path.name} has the id {diagnostic.id!r}; file and id must agree.",
-            remedy=f"Rename the file to {diagnostic.id}.md or correct the id.",
-        )
-    return diagnostic

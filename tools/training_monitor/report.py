@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.training_monitor.assessment import assess
-from trainwright.tools.training_monitor.documents import DOCUMENTS
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.trainer.run import Goal
 
@@ -36,8 +34,6 @@ def diagnostic_report(
     goal: Goal | None,
     plots: Sequence[Path],
     *,
-    folder: Path | None = None,
-    documents: Path = DOCUMENTS,
     further: Mapping[str, Any] | None = None,
     rivals: Sequence[BesideRival] = (),
 ) -> str:
@@ -46,9 +42,7 @@ def diagnostic_report(
     Args:
         run: the run it is about.
         goal: the project's goal.
-        plots: picture files to link.
-        folder: the report's folder, for relative links; the pictures' parent's parent by default.
-        documents: folder of the diagnostic documents.
+        plots: picture files to link, in a folder of the report's.
         further: additions of the project: `tried` fixes by alert, `fixed` alerts, the `ground` to end below the goal,
             `granted`.
         rivals: beside which the run's program was evaluated.
@@ -56,7 +50,7 @@ def diagnostic_report(
     Raises:
         IntegrityError: the run's record is damaged.
     """
-    assessment = assess(run, goal, documents, rivals)
+    assessment = assess(run, goal, rivals=rivals)
     record = RunRecord(run)
     return render(
         "training_monitor/diagnostic_report.md.j2",
@@ -67,7 +61,7 @@ def diagnostic_report(
         ignored=record.resolved.ignored_keys or [],
         a=assessment,
         fit=_fit(assessment),
-        plots=[(_title(plot), _link(plot, folder)) for plot in plots],
+        plots=[(_title(plot), _link(plot)) for plot in plots],
         number=_text,
         **(further or {}),
     )
@@ -82,8 +76,8 @@ def _title(plot: Path) -> str:
     return plot.stem.replace("_", " ").replace("-", " ").capitalize()
 
 
-def _link(plot: Path, folder: Path | None) -> str:
-    return quote(Path(os.path.relpath(plot, folder or plot.parent.parent)).as_posix())
+def _link(plot: Path) -> str:
+    return quote(f"{plot.parent.name}/{plot.name}")
 
 
 def _text(value: float | None, form: str, unit: str = "") -> str:

@@ -156,7 +156,7 @@ def _file(
         if is_same and not is_sealed:  # else it was resumed or sealed since
             row.state = seen.state.value
             if record is not None:
-                row.summary = _summary(directory)
+                row.summary = ledger.summary_of(directory)
                 used = limits.sealed_use(session, workspace, row, record["digests"]).model_dump()
                 ended_at = datetime.fromtimestamp(seen.status.heartbeat_at or time.time(), UTC)
                 outcome = {"state": row.state, "attempt": seen.status.attempt, "ended_at": ended_at, "used": used}
@@ -178,13 +178,6 @@ def _carry_over(session: Session, workspace: Workspace, row: Run) -> None:
             record_carry_over(evidence, replay)
     except TrainwrightError as error:  # the run is sealed all the same
         log.info("nothing is carried over by %s: %s", row.id, error)
-
-
-def _summary(directory: RunDirectory) -> dict[str, Any] | None:
-    try:
-        return directory.evidence("summary")
-    except TrainwrightError:
-        return None
 
 
 def signal_worker(directory: RunDirectory, seen: Observation, number: signal.Signals, *, reason: str) -> bool:

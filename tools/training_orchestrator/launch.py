@@ -364,9 +364,6 @@ def _the_same(workspace: Workspace, run: Run, request: RunRequest, plan: RunPlan
         "configuration": config_digest(plan.config),
     }
     earlier: dict[str, Any] = {"kind": run.kind, "study": run.study, "configuration": run.config_digest}
-    if earlier["configuration"] != ordered["configuration"]:  # perhaps by an earlier version's schema alone
-        specification = workspace.run_directory(run.project, run.id).specification()
-        earlier["configuration"] = config_digest(specification.config)
     if request.kind is RunKind.EXPORT:
         ordered["export"] = plan.config.deployment.model_dump(mode="json")
         specification = workspace.run_directory(run.project, run.id).specification()

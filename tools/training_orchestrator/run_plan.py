@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.carrying import told_steps
-from trainwright.tools.gates.finals import deployment_of
 from trainwright.tools.gates.folds import is_fold
 from trainwright.tools.gates.leak_prices import changes_without_leak
 from trainwright.tools.gates.memory import complete_run
@@ -153,7 +152,7 @@ def _repeated(evidence: Evidence, request: RunRequest) -> RunPlan:
         bound = min(steps, bound or steps)
     config = specification.config
     if kind is RunKind.EXPORT:
-        config = config.model_copy(update={"deployment": deployment_of(evidence)})
+        config = config.model_copy(update={"deployment": evidence.config.deployment})
     return RunPlan(config, source.base_config_digest, source, bound, notes=(told,) if told else ())
 
 

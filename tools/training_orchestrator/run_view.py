@@ -65,7 +65,7 @@ def planning_closed_by(workspace: Workspace, run: Run) -> list[ClosedBy] | None:
 
 def _lacks(session: Session, workspace: Workspace, run: Run) -> list[ClosedBy] | None:
     evidence = Evidence(session, workspace, run.project, inspection=Look())
-    if not evidence.has_valid_config or evidence.smoke is None or evidence.smoke.id != run.id:
+    if evidence.smoke is None or evidence.smoke.id != run.id:
         return None
     if phase_status_of(evidence).phase is not Phase.PLANNING:
         return None

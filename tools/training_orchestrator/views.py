@@ -222,23 +222,22 @@ DEAF_SECONDS = 3.5
 POLL_SECONDS = 0.1
 
 
-def stop_run(workspace: Workspace, run_id: str, *, project: str | None = None, reason: str = "requested") -> RunView:
+def stop_run(workspace: Workspace, run_id: str, *, reason: str = "requested") -> RunView:
     """Ask the worker to save a checkpoint and stop at the next step. Asking twice does no harm.
-
-    Args:
-        project: the project that the run must belong to; None for callers that have the run from its own study.
 
     Raises:
         NotFoundError: there is no such run.
-        ConflictError: the run has ended, is another project's, or its process is not known yet.
+        ConflictError: the run has ended, or its process is not known yet.
     """
-    return view_run(workspace, _ask(workspace, run_id, project, reason))
+    return view_run(workspace, _ask(workspace, run_id, None, reason))
 
 
 def stop_and_follow(
     workspace: Workspace, run_id: str, *, project: str | None = None, reason: str = "requested"
 ) -> RunView:
     """Stop a run, and return when it has ended, at the latest after five seconds. Raises as `stop_run` does.
+
+    A run of another project than the one that is named is a ConflictError.
 
     The worker ends in order where it can, and kills its processes where user code does not react. This waits for that,
     and ends a worker whose heartbeat has stopped.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import trainwright
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.study_check import best_value, epoch_values
 from trainwright.tools.hyperparameter_tuner.ablation.conduct import parameters_of
@@ -23,10 +22,7 @@ if TYPE_CHECKING:
 
 
 def verify_ablations(case: Case) -> Found:
-    """Compare every run's line with its run, and derive seeds, effects and conclusion from the lines again.
-
-    Wording may differ by version; figures may not.
-    """
+    """Compare every run's line with its run, and derive seeds, effects and conclusion from the lines again."""
     ended = [(entry, body) for entry, body in case.of(AblationChanged.name) if body.get("results")]
     findings: list[Finding] = []
     for entry, body in ended:
@@ -51,10 +47,7 @@ def _differences(case: Case, entry: LedgerEntry, body: dict[str, Any]) -> list[s
         return wrong
     seeds = study_seeds(study, search.ablation.repeats)
     derived = results_of(evidence, search, study.objective, seeds, lines)
-    recorded = dict(body["results"])
-    if body.get("version") != trainwright.__version__:
-        derived.pop("conclusion")
-        recorded.pop("conclusion", None)
+    recorded = body["results"]
     return [
         f"its {name} is recorded otherwise than its runs give it"
         for name in sorted(derived.keys() | recorded.keys())

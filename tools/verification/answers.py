@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING
 
 from trainwright.tools.owner.grant import Grant
-from trainwright.tools.owner.grants import DECISION
+from trainwright.tools.owner.grants import DECISION, grant_of
 from trainwright.tools.owner.requests import REQUEST, request_id
 from trainwright.tools.verification.findings import Case, Found, found
 
@@ -24,10 +22,10 @@ def verify_answers(case: Case) -> Found:
     problems = []
     for entry, body in case.everything:  # deleted projects' too: a forged grant would delete the traces of itself
         if entry.kind == REQUEST:
-            asked[request_id(entry)] = (entry.project, _grant(body))
+            asked[request_id(entry)] = (entry.project, grant_of(body))
         elif entry.kind == DECISION:
             name = str(body.get("request"))
-            problems += _difference(entry, name, asked.get(name), _grant(body), is_second=name in answered)
+            problems += _difference(entry, name, asked.get(name), grant_of(body), is_second=name in answered)
             answered.add(name)
     return len(asked), found("ledger", problems)
 
@@ -44,10 +42,3 @@ def _difference(
         )
         return [f"{what} answers no request: {text}"]
     return [f"{what} is the second to {name}"] if is_second else []
-
-
-def _grant(body: dict[str, Any]) -> Grant | None:
-    try:
-        return Grant.model_validate(body["wish"])
-    except (KeyError, ValidationError):
-        return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trainwright
@@ -13,6 +14,7 @@ from trainwright.tools.verification.findings import Case, Finding, Found, Where
 from trainwright.tools.verification.signatures import is_signed
 from trainwright.trainer.base.canonical import canonical_json
 from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.base.text import cut
 
 if TYPE_CHECKING:
     from trainwright.tools.workspace.tables import LedgerEntry
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 BY_OTHER_RUNS = "keys_without_effect"
 """A signal that depends on which other runs had ended; its alert is a warning, on which no verdict depends."""
-MOST_CHARACTERS = 160
+_short = partial(cut, longest=160)
 
 
 def verify_diagnoses(case: Case) -> Found:
@@ -43,7 +45,6 @@ class _Diagnosis:
     def __init__(self, case: Case, entry: LedgerEntry, body: dict[str, Any]) -> None:
         self.case, self.entry, self.body = case, entry, body
         self.version = body.get("version")
-        self.is_of_other_version = self.version != trainwright.__version__
         self.explained = self.version != trainwright.__version__ and is_signed(entry, case.public)
 
     def findings(self) -> list[Finding]:
@@ -60,22 +61,8 @@ class _Diagnosis:
         if recorded != present:
             names = sorted(name for name in recorded.keys() | present.keys() if recorded.get(name) != present.get(name))
             text = f"the diagnostic documents have changed since: {', '.join(names)}"
-            if self.is_of_other_version and not self._loosened(directory, goal):
-                what = f"derived differently by this version; recorded by {_short(self.version)}: {text}"
-                return [self.finding(what, where="version", counts=False)]
             return [self.finding(text, where="checklist", counts=self._opened_a_gate())]
         return self._compared(self._assessed(directory, goal))
-
-    def _loosened(self, run: RunDirectory, goal: dict[str, Any]) -> bool:
-        """Whether the present documents give other findings than recorded, among those that both versions know."""
-        derived = self._assessed(run, goal)
-        then, now = self.body["assessment"], derived["assessment"]
-        shared = (then.keys() & now.keys()) - {"reasons"}
-        recorded = {alert["id"] for alert in self.body["alerts"]}
-        missing = [
-            alert for alert in derived["alerts"] if alert["severity"] == "critical" and alert["id"] not in recorded
-        ]
-        return bool(missing) or any(then[key] != now[key] for key in shared)
 
     def _assessed(self, run: RunDirectory, goal: dict[str, Any]) -> dict[str, Any]:
         """Return the run's diagnosis under the present documents, in the ledger's form."""
@@ -117,8 +104,3 @@ class _Diagnosis:
         by = f" (recorded as made by version {_short(self.version)}, compared by {trainwright.__version__})"
         what = f"diagnosis of {_short(run_id)} (ledger {self.entry.sequence}): {what}{'' if same else by}"
         return Finding(where=where, what=f"project {self.entry.project}: {what}", counts=counts and not self.explained)
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"

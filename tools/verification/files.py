@@ -12,7 +12,7 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.releases import KEPT
 from trainwright.tools.ledger.events import Pruned
 from trainwright.tools.ledger.seals import changed_files, end_differences, rows_problem
-from trainwright.tools.ledger.summaries import summary_problem
+from trainwright.tools.ledger.summaries import summary_of, summary_problem
 from trainwright.tools.limits import use_differences
 from trainwright.tools.training_orchestrator.abandoned import is_untouched, was_cut_off
 from trainwright.tools.verification.findings import Case, Finding, Found, Where, deleted_projects, found
@@ -58,18 +58,11 @@ def verify_runs(case: Case) -> Found:
             if None in own.run_keys[run_id]:
                 what = f"run {run_id}: another launcher started its worker, and nothing signs what it recorded"
                 findings.append(Finding(where="run record", what=what, counts=False))
-            if not changed and row.summary != _summary_of(directory):
+            if not changed and row.summary != summary_of(directory):
                 findings += found("database", [f"run {run_id}: summary was changed in the database"])
         elif (start := own.started.get(run_id)) is not None:
             findings += found("run record", _changed_order(directory, start.specification))
     return sealed, findings + _foreign_runs(case, rows.keys() | {run.id for run in case.rows.of(Run)})
-
-
-def _summary_of(run: RunDirectory) -> dict[str, Any] | None:
-    try:
-        return run.evidence("summary")
-    except TrainwrightError:  # sealed as it was: damaged
-        return None
 
 
 def _end_problems(run: RunDirectory, keys: list[str | None], seal: RunSealed) -> list[str]:

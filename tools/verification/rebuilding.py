@@ -19,7 +19,7 @@ from trainwright.tools.ledger.jsonl_mirror import NAME, read_line
 from trainwright.tools.ledger.rows import KEYS, Rows
 from trainwright.tools.verification.findings import deleted_projects
 from trainwright.tools.workspace.presence import require_lost
-from trainwright.tools.workspace.schema_version import upgrade_if_needed
+from trainwright.tools.workspace.schema_version import make_if_missing
 from trainwright.tools.workspace.tables import LedgerEntry, Project, Run
 from trainwright.tools.workspace.workspace import DATABASE, PATIENCE_SECONDS
 from trainwright.trainer.base.canonical import digest_json
@@ -60,7 +60,7 @@ def rebuild_workspace(path: Path) -> Rebuilt:
         )
     draft = path / DRAFT
     draft.unlink(missing_ok=True)
-    upgrade_if_needed(draft, PATIENCE_SECONDS)
+    make_if_missing(draft, PATIENCE_SECONDS)
     engine = create_engine(sqlite_url(draft))
     with Session(engine) as session, session.begin():
         session.add_all(found)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sqlalchemy import select, text
 
-import trainwright
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.results import first_result
 from trainwright.tools.ledger.events import GoalChanged
@@ -19,7 +17,7 @@ from trainwright.tools.verification.findings import Case, Finding, Found, found
 from trainwright.tools.workspace.tables import ConfigVersion
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.config import config_digests, flatten, parse_config
+from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.config.goal import is_raised
 
 if TYPE_CHECKING:
@@ -61,33 +59,9 @@ def verify_configurations(case: Case) -> Found:
     count, findings = verify_rows(ConfigVersion, case)
     findings = [finding.model_copy(update={"where": "configuration"}) for finding in findings]
     for row in case.session.scalars(select(ConfigVersion)):
-        if case.rows.differences(row) or row.digest in _digests_of(row.values):
-            continue
-        what = f"{title(row)} does not have its recorded digest"
-        if _is_of_other_version(case, row.project):
-            what = f"{what} in this version's schema"
-            findings.append(Finding(where="version", what=what, counts=False))
-        else:
-            findings.append(Finding(where="configuration", what=what))
+        if not case.rows.differences(row) and row.digest != _digest_of(row.values):
+            findings.append(Finding(where="configuration", what=f"{title(row)} does not have its recorded digest"))
     return count, findings
-
-
-def _is_of_other_version(case: Case, project: str) -> bool:
-    """Whether another version made the project's decisions, and all of its runs trained its recorded versions."""
-    made_by = {
-        body.get("circumstances", {}).get("version") for entry, body in case.of("gate") if entry.project == project
-    }
-    if not made_by - {trainwright.__version__}:
-        return False
-    facts = case.project(project)
-    values = {version.digest: flatten(version.values) for version in facts.configurations.values()}
-    for run_id, start in facts.started.items():
-        wanted = values.get(start.config_digest)
-        path = case.workspace.run_directory(project, run_id).path / "run.json"
-        trained = flatten(json.loads(path.read_bytes())["config"]) if path.is_file() else {}
-        if wanted and any(trained.get(key, value) != value for key, value in wanted.items() if key in trained):
-            return False
-    return True
 
 
 def verify_triggers(case: Case) -> Found:
@@ -101,11 +75,11 @@ def verify_triggers(case: Case) -> Found:
     return len(TRIGGERS), found("database", problems)
 
 
-def _digests_of(values: dict[str, Any]) -> set[str]:
+def _digest_of(values: dict[str, Any]) -> str | None:
     try:
-        return config_digests(parse_config(values))
+        return config_digest(parse_config(values))
     except TrainwrightError:
-        return set()
+        return None
 
 
 # The JSONL mirror of each project, compared line by line with the database's ledger, each way.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trainwright
@@ -11,28 +12,27 @@ from trainwright.tools.gates.decide import (
     as_recorded,
     dependencies_of,
     evaluate_line,
-    final_values,
     outcome_of,
-    sealed_release,
+    settled,
 )
-from trainwright.tools.gates.exits import ending
 from trainwright.tools.gates.historical import MovedOnError, PastEvidence
 from trainwright.tools.gates.outcomes import CHECKS
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.verification.findings import Case, Finding, Found, Where
 from trainwright.tools.verification.signatures import is_signed
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.config import flatten
+from trainwright.trainer.base.text import cut
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.checklist import CheckLine
     from trainwright.tools.gates.outcomes import CheckResult
     from trainwright.tools.workspace.tables import LedgerEntry
 
+SETTLED = {
+    "final_values": "the final configuration", "ending": "how far the project came", "release": "the release",
+}  # fmt: skip
 COMPARED = ("status", "measured", "required", "counts")
-SAID_LATER = frozenset({"missed_on_test", "judged", "refuted"})
-"""Keys of a decision's record of the goal that earlier versions had not."""
-MOST_CHARACTERS = 160
+_short = partial(cut, longest=160)
 FIGURE = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
@@ -130,15 +130,9 @@ class _Verdict:
             if recorded.get(key) == now.get(key):
                 continue
             text = f"depends on {key}: recorded {_short(recorded.get(key))}, derived {_short(now.get(key))}"
-            grown = key in {"values", "configuration"} and not self.same_version and _agree(recorded, now)
-            found.append(self._by_version(text) if grown else self._finding(text, counts=self.to_the_letter))
-        if "final_values" in self.body and self.body["final_values"] != final_values(self.evidence):
-            found.append(self._finding("the final configuration does not follow from the evidence"))
-        if "ending" in self.body and not _is_ending(self.body["ending"], ending(self.evidence, self.phase)):
-            found.append(self._finding("how far the project came does not follow from the evidence"))
-        if self.body.get("release", derived := sealed_release(self.evidence)) != derived:
-            found.append(self._finding(f"release recorded {_short(self.body['release'])}, derived {_short(derived)}"))
-        return found
+            found.append(self._finding(text, counts=self.to_the_letter))
+        wrong = [name for name, value in settled(self.evidence, self.phase).items() if self.body.get(name) != value]
+        return found + [self._finding(f"{SETTLED[name]} does not follow from the evidence") for name in wrong]
 
     def _checklist(self) -> list[Finding]:
         """Name a checklist that has changed. One version has one; under another's, the present one must pass too."""
@@ -185,20 +179,3 @@ def _same_figures(recorded: dict[str, Any], now: dict[str, Any]) -> bool:
     required = [set(FIGURE.findall(str(side.get("required")))) for side in (recorded, now)]
     is_measured = bool(measured[0]) == bool(measured[1]) and measured[0] <= measured[1]
     return recorded.get("counts") == now["counts"] and is_measured and required[0] <= required[1] | measured[1]
-
-
-def _is_ending(recorded: dict[str, Any], now: dict[str, Any]) -> bool:
-    """Return whether records of the goal are the same, but for what earlier versions did not say."""
-    unsaid = SAID_LATER - recorded.keys()
-    return recorded == {key: value for key, value in now.items() if key not in unsaid}
-
-
-def _agree(recorded: dict[str, Any], now: dict[str, Any]) -> bool:
-    """Whether every key that both versions know has the same value."""
-    then, here = flatten(recorded.get("values") or {}), flatten(now.get("values") or {})
-    return all(then[key] == here[key] for key in then.keys() & here.keys())
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"

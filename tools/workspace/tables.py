@@ -21,8 +21,6 @@ class Base(DeclarativeBase):
         dict[str, Any]: JSON,
         datetime: DateTime(timezone=True),
     }
-    untold = frozenset[str]()
-    """Of a row that a replay of the ledger made: the columns that no entry records."""
 
 
 class Project(Base):
@@ -103,6 +101,9 @@ class Study(Base):
     idempotency_key: Mapped[str | None] = mapped_column(String(128), default=None)
     created_at: Mapped[datetime] = mapped_column(default=now)
     ended_at: Mapped[datetime | None] = mapped_column(default=None)
+
+    lists_trials = False
+    """Of a row that a replay of the ledger made: whether its newest entry lists its trials."""
 
     @property
     def is_ablation(self) -> bool:

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from trainwright.tools.workspace.kept import AFTER_COMMIT, BEFORE_COMMIT, OPENED_BY, READ_ONLY, Kept
 from trainwright.tools.workspace.presence import copy_database, is_archived, locked, require_database
-from trainwright.tools.workspace.schema_version import upgrade_if_needed
+from trainwright.tools.workspace.schema_version import make_if_missing
 from trainwright.tools.workspace.settings import Settings
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, StorageError
 from trainwright.trainer.data.remote.query import sqlite_url
@@ -52,7 +52,7 @@ class Workspace:
 
     @classmethod
     def open(cls, path: Path, *, patience_seconds: float | None = None) -> Workspace:
-        """Open the workspace, making the folder and bringing its database up to date.
+        """Open the workspace, making folder and database where they are missing.
 
         One whose folder cannot be written is opened for reading (`is_archived`).
 
@@ -61,13 +61,13 @@ class Workspace:
 
         Raises:
             StorageError: the folder cannot be made or written, or the database is locked.
-            IntegrityError: the database is damaged, missing beside its projects, or newer than this program.
+            IntegrityError: the database is damaged, missing beside its projects, or of another schema.
         """
         path = path.expanduser().resolve()
         patience = PATIENCE_SECONDS if patience_seconds is None else patience_seconds
         if is_archived(path, DATABASE):
             copy = copy_database(path, DATABASE)
-            upgrade_if_needed(Path(copy.name) / DATABASE, patience)
+            make_if_missing(Path(copy.name) / DATABASE, patience)
             return cls(path, Settings.load(path, make=False), copy=copy)
         try:
             (path / "projects").mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ class Workspace:
                 remedy="Give a writable one with --workspace DIR or TRAINWRIGHT_HOME; `trainwright doctor` checks it.",
             ) from error
         require_database(path / DATABASE)
-        upgrade_if_needed(path / DATABASE, patience)
+        make_if_missing(path / DATABASE, patience)
         return cls(path, settings, patience_seconds=patience)
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -41,6 +42,12 @@ def digest_file(path: Path) -> str:
         while chunk := file.read(CHUNK_BYTES):
             hasher.update(chunk)
     return f"blake3:{hasher.hexdigest()}"
+
+
+def sha256_of_file(path: Path) -> str:
+    """Return the SHA-256 of a file's content in hex digits, read in pieces. Raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digest_path(path: Path, digest: Callable[[Path], str] = digest_file) -> str:

@@ -28,11 +28,15 @@ def one_line(value: object, longest: int = LONGEST) -> str:
     return line if whole else line[: longest - 1].rstrip() + MARK
 
 
+def cut(value: object, longest: int) -> str:
+    """Text of a value as it is, cut to `longest` characters."""
+    text = str(value)
+    return text if len(text) <= longest else text[: longest - 1] + MARK
+
+
 def several_lines(value: object, longest: int = 10 * LONGEST) -> list[str]:
     """Lines of a text, each as `one_line` gives it, together cut to `longest` characters; indents are kept."""
-    text = str(value)
-    cut = text if len(text) <= longest else text[: longest - 1] + MARK
-    return [visible(line.expandtabs(4)).rstrip() for line in cut.splitlines()]
+    return [visible(line.expandtabs(4)).rstrip() for line in cut(value, longest).splitlines()]
 
 
 def visible_lines(text: str) -> str:

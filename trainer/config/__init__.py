@@ -5,7 +5,6 @@ from trainwright.trainer.config.merging import MergedConfig, merge_changes, pars
 from trainwright.trainer.config.plain_values import (
     apply_changes,
     config_digest,
-    config_digests,
     dump_yaml,
     flatten,
     leaves,
@@ -18,7 +17,6 @@ from trainwright.trainer.config.search import Range, SearchSection
 __all__ = [
     "apply_changes",
     "config_digest",
-    "config_digests",
     "dump_yaml",
     "flatten",
     "leaves",

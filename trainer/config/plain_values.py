@@ -288,48 +288,20 @@ def dump_yaml(value: dict[str, Any]) -> str:
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
 
 
-SINCE_FIRST = ("evaluation_gate",)
-"""Sections, absent by default, that configurations of earlier versions do not know."""
-KEYS_SINCE_FIRST = {"data": ("expectations", "prepare", "present"), "evaluation_gate": ("reference",)}
-"""Keys of older sections, likewise."""
-
-
 NOT_OF_A_RUN: dict[str, Any] = {
-    "deployment": {"share_rows"},
+    **dict.fromkeys(("search", "monitoring", "deployment"), True),
     "logging": {"mlflow", "wandb", "trackio", "trace_steps"},
 }
-"""Keys on which no bit of a run depends, by section."""
+"""Sections, and keys of one, on which no bit of a run depends."""
 
 
 def config_digest(config: TrainingConfig) -> str:
     """Return the digest of all that a run depends on, defaults filled in.
 
     Not `search` or `monitoring`, which change no step, nor `deployment`: another format repeats an export, no training.
-    It stands in the digest as its defaults, so that older workspaces keep theirs.
-
     Nor which programs show it, or whether steps are traced: neither changes a bit.
-
-    A section that came later counts where it is set, so that older workspaces keep their digests.
     """
-    return _digest_of_all(_without_export(config))
-
-
-def config_digests(config: TrainingConfig) -> set[str]:
-    """Return the digests that runs of a configuration may have: earlier versions counted `deployment`."""
-    return {config_digest(config), _digest_of_all(config)}
-
-
-def _without_export(config: TrainingConfig) -> TrainingConfig:
-    return config.model_copy(update={"deployment": type(config.deployment)()})
-
-
-def _digest_of_all(config: TrainingConfig) -> str:
-    later = {name for name in SINCE_FIRST if getattr(config, name) is None}
-    left_out: dict[str, Any] = dict.fromkeys(("search", "monitoring", *later), True)
-    for name, keys in KEYS_SINCE_FIRST.items():
-        if (section := getattr(config, name)) is not None:
-            left_out[name] = {key for key in keys if getattr(section, key) is None}
-    return digest_json(config.model_dump(mode="json", exclude=left_out | NOT_OF_A_RUN))
+    return digest_json(config.model_dump(mode="json", exclude=NOT_OF_A_RUN))
 
 
 def apply_changes(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

@@ -210,8 +210,8 @@ class SearchSection(Section):
     """Further objectives: the search looks for the Pareto front of the goal's metric and these."""
     constraints: Annotated[list[Constraint], Field(max_length=20)] = Field(default_factory=list)
     """Comparisons over searched and other keys, which every trial meets."""
-    present_first: bool | None = None
-    """Whether trial 0 is the present configuration; None in a stored search: it is of a version that did not do so."""
+    present_first: bool = True
+    """Whether trial 0 is the present configuration."""
     guesses: Annotated[list[dict[str, Any]], Field(max_length=1000)] = Field(default_factory=list)
     """Searched keys to values: trials that come first, before the method suggests any."""
     warm_start: bool | list[str] | dict[str, Taken] = False
@@ -257,8 +257,6 @@ class SearchSection(Section):
     def as_asked(self) -> dict[str, Any]:
         """Return the search as a call gives it: without what it is by default, or what starting it settled."""
         asked = self.model_dump(mode="json", exclude_defaults=True)
-        if self.present_first:
-            del asked["present_first"]
         if isinstance(self.warm_start, dict):
             asked["warm_start"] = list(self.warm_start)
         if self.method == "grid" and not self.is_whole_grid:
@@ -266,14 +264,8 @@ class SearchSection(Section):
         return asked
 
     def is_answered_by(self, stored: dict[str, Any]) -> bool:
-        """Return whether a stored search is of just these trials.
-
-        What was left open is settled in a stored one; one of an earlier version lacks keys that came later.
-        """
+        """Return whether a stored search, in which what was left open is settled, is of just these trials."""
         theirs, mine = SearchSection.model_validate(stored), self
-        present = theirs.present_first or False
-        if mine.present_first in {None, present}:
-            theirs, mine = (one.model_copy(update={"present_first": present}) for one in (theirs, mine))
         if theirs.came_of(mine.warm_start):
             theirs = theirs.model_copy(update={"warm_start": mine.warm_start})
         if mine.is_whole_grid:

@@ -76,7 +76,7 @@ class SplitSection(Section):
         return "the names of files" if self.key == BY_NAMES else f"column {self.key!r}"
 
     def describe(self) -> dict[str, Any]:
-        """Return what decides this split, as JSON: a random one as earlier versions recorded it."""
+        """Return what decides this split, as JSON, without what is left out."""
         unset = {
             name for name in ("group", "time", "smiles", "column", "folds", "borders") if getattr(self, name) is None
         }

@@ -19,13 +19,13 @@ SECONDS = 0.12
 """For each figure."""
 
 
-def this_machine(threads: int = 1) -> Accelerator:
-    """Return arithmetic of fp32 products and bandwidth of copies with so many threads, each the best of some tries.
+def this_machine() -> Accelerator:
+    """Return arithmetic of fp32 products and bandwidth of copies with one thread, each the best of some tries.
 
     Other work on the machine makes both smaller than they are.
     """
     before = torch.get_num_threads()
-    torch.set_num_threads(threads)
+    torch.set_num_threads(1)
     try:
         one, other = torch.rand(SIDE, SIDE), torch.rand(SIDE, SIDE)
         product = 2 * SIDE**3 / _fastest(lambda: torch.mm(one, other))
@@ -41,7 +41,7 @@ def this_machine(threads: int = 1) -> Accelerator:
         bandwidth_bytes_per_second=copied,
         flops_per_second={"fp32": product},
         date=dt.datetime.now(tz=dt.UTC).date().isoformat(),
-        source=f"measured on this machine with {threads} threads" if threads > 1 else "measured with one thread",
+        source="measured with one thread",
     )
 
 

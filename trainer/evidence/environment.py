@@ -18,7 +18,7 @@ import trainwright
 from trainwright.trainer.base.canonical import digest_bytes, digest_file, digest_json
 from trainwright.trainer.base.paths import ENGINE
 from trainwright.trainer.run.environment import engine_digest, installed_packages, unreleased_packages
-from trainwright.trainer.run.evidence import Code, Environment, Git, machine_facts
+from trainwright.trainer.run.evidence import Code, Environment, Git
 from trainwright.trainer.supervision.sampling import driver_version
 from trainwright.trainer.user_code.import_record import meanings_of, own_files, sources_of
 
@@ -78,6 +78,27 @@ def environment_evidence(code_root: Path, *, device: str, precision: str, world_
         fingerprint_basis=basis,
         fingerprint=digest_json(basis),
     )
+
+
+def machine_facts(
+    hardware: dict[str, Any], library: dict[str, Any], *, device: str | None, gpus: int
+) -> dict[str, Any]:
+    """Return the facts of a machine on which bits depend, of its GPUs those that the run computes on.
+
+    Args:
+        hardware: as `Environment.hardware`.
+        library: as `Environment.torch`.
+        device: "cpu" or "cuda".
+        gpus: the first so many compute.
+    """
+    found = {"cpu": hardware.get("cpu"), "cpu_kind": hardware.get("cpu_kind")}
+    if device == "cuda":
+        used = hardware.get("gpus", [])[:gpus]
+        for fact, key in (("gpus", "name"), ("compute_capability", "compute_capability")):
+            found[fact] = [gpu.get(key) for gpu in used] if used and all(gpu.get(key) for gpu in used) else None
+        found |= {"cuda": library.get("cuda"), "cudnn": library.get("cudnn")}
+        found["tf32_override"] = hardware.get("tf32_override")
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def import_test() -> tuple[dict[str, str], dict[str, str]]:

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.base.time_units import DAY, HOUR, SECONDS
 from trainwright.trainer.data.split_methods.by_time import instants
 from trainwright.trainer.data.table.infer import infer
 
@@ -20,20 +21,19 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-DAY = 86400.0
 MOST_TIMES, LEAST_TIMES, LEAST_OF_SEVERAL = 5_000, 20, 8
 """Rows whose dates are read, and different times of a series; of one of several."""
 EVEN_SHARE = 0.5
 """Of the steps between dates, which are the usual one: of months 7 in 12 have 31 days."""
 LEAST_ROWS, FULL_SHARE = 2, 0.5
 """Rows of a group at the mean, and of all pairs of time and group, which are there where a group is certain."""
-SECONDS = {
-    "years?|yr|jahre?": 365.25 * DAY, "quarters?|qtr|quartale?": 91.3125 * DAY, "months?|monate?": 30.4375 * DAY,
-    "weeks?|wochen?": 7 * DAY, "days?|tage?": DAY, "hours?|stunden?": 3600.0,
+COUNTED = {
+    "years?|yr|jahre?": SECONDS["year"], "quarters?|qtr|quartale?": SECONDS["quarter"],
+    "months?|monate?": SECONDS["month"], "weeks?|wochen?": SECONDS["week"], "days?|tage?": DAY, "hours?|stunden?": HOUR,
     "dates?|datum|times?|zeit|t|periods?|perioden?|steps?|schritte?": None,
 }  # fmt: skip
 """Names of columns that number the times, and seconds of one, where the name says it."""
-NAMED = re.compile("|".join(SECONDS), re.IGNORECASE)
+NAMED = re.compile("|".join(COUNTED), re.IGNORECASE)
 YEARS = (1800, 2200)
 """Whole numbers that look like years."""
 LONGEST_HORIZON, MOST_NUMBERS, MOST_ERRORS = 48, 20, 100_000_000
@@ -114,8 +114,8 @@ def _numbered(different: pl.Series) -> dict[str, float | None]:
     steps = np.diff(numbers)
     if not len(steps) or not np.isfinite(numbers).all() or (numbers % 1).any() or np.ptp(steps) > 0:
         return {}
-    unit = next((size for names, size in SECONDS.items() if re.fullmatch(names, different.name, re.I)), None)
-    unit = next(iter(SECONDS.values())) if unit is None and _are_years(different) else unit
+    unit = next((size for names, size in COUNTED.items() if re.fullmatch(names, different.name, re.I)), None)
+    unit = next(iter(COUNTED.values())) if unit is None and _are_years(different) else unit
     return {different.name: None if unit is None else float(steps[0]) * unit}
 
 

@@ -116,7 +116,7 @@ class Program(Part, file="program"):
 
 
 class ExportProbe(Part, file="export_probe"):
-    """The export that a smoke run tried of its model, as ONNX; of earlier versions' smoke runs empty.
+    """The export that a smoke run tried of its model, as ONNX.
 
     `reason` says why it was not tried, `problem` why there would be no ONNX.
     """

@@ -1,7 +1,7 @@
 """Evidence that a worker leaves of a training run, as models: the worker fills them, the server reads them.
 
-Each part is `artifacts/<file>.json`. A field that an earlier version did not record has a default; a part that was not
-written is empty, and false. Free of torch. The results of replays, exports and probes are in results.py.
+Each part is `artifacts/<file>.json`. Every field has a default; a part that was not written is empty, and false.
+Free of torch. The results of replays, exports and probes are in results.py.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Environment(Part, file="environment"):
     hardware: dict[str, Any] = {}
     git: Git | None = None
     author: str | None = None
-    """Whose work it is: the name that git is configured with there, else the user's; early versions recorded none."""
+    """Whose work it is: the name that git is configured with there, else the user's."""
     container_image: str | None = None
     lock_files: dict[str, str] = {}
     command_line: list[str] = []
@@ -83,37 +83,10 @@ class Environment(Part, file="environment"):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The known facts on which bits depend, the driver's version among them; a fact that is absent is unknown.
-
-        Of a run that an earlier version made, what it recorded of the machine beside its basis counts as well.
-        """
+        """The known facts on which bits depend, the driver's version among them; a fact that is absent is unknown."""
         basis = self.fingerprint_basis
-        of_machine = machine_facts(
-            self.hardware, self.torch, device=basis.get("device"), gpus=int(basis.get("world_size", 1))
-        )
         driver = self.hardware.get("driver") if basis.get("device") == "cuda" else None
-        return {name: value for name, value in {**of_machine, **basis, "driver": driver}.items() if value is not None}
-
-
-def machine_facts(
-    hardware: dict[str, Any], library: dict[str, Any], *, device: str | None, gpus: int
-) -> dict[str, Any]:
-    """Return the facts of a machine on which bits depend, of its GPUs those that the run computes on.
-
-    Args:
-        hardware: as `Environment.hardware`.
-        library: as `Environment.torch`.
-        device: "cpu" or "cuda".
-        gpus: the first so many compute.
-    """
-    found = {"cpu": hardware.get("cpu"), "cpu_kind": hardware.get("cpu_kind")}
-    if device == "cuda":
-        used = hardware.get("gpus", [])[:gpus]
-        for fact, key in (("gpus", "name"), ("compute_capability", "compute_capability")):
-            found[fact] = [gpu.get(key) for gpu in used] if used and all(gpu.get(key) for gpu in used) else None
-        found |= {"cuda": library.get("cuda"), "cudnn": library.get("cudnn")}
-        found["tf32_override"] = hardware.get("tf32_override")
-    return {name: value for name, value in found.items() if value is not None}
+        return {name: value for name, value in {**basis, "driver": driver}.items() if value is not None}
 
 
 class Draws(Recorded):
@@ -244,14 +217,14 @@ class Code(Part, file="code"):
     files: dict[str, str] = {}
     digest: str | None = None
     meanings: dict[str, str] = {}
-    """Digests of the files without comments, docstrings and formatting; early versions did not record them."""
+    """Digests of the files without comments, docstrings and formatting."""
     meaning: str | None = None
     engine_version: str | None = None
     engine_digest: str | None = None
 
 
 class Imported(Part, file="imported"):
-    """The distributions that the run imported; early versions did not record them."""
+    """The distributions that the run imported."""
 
     packages: list[str] = []
 
@@ -284,11 +257,11 @@ class Resolved(Part, file="resolved"):
     device: str | None = None
     precision: str | None = None
     products: dict[str, int] | None = None
-    """Layers that computed a product on the first batch, by number format; None: an early version did not count."""
+    """Layers that computed a product on the first batch, by number format."""
     products_apart: list[str] = []
     """Names of layers, at most 20, whose products have another format than most."""
     batch_size: int | None = None
-    """Samples in a micro-batch, whoever decided it; None: an early version did not say."""
+    """Samples in a micro-batch, whoever decided it."""
     accumulation_steps: int | None = None
     steps_per_epoch: int | None = None
     total_steps: int | None = None

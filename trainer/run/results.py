@@ -19,7 +19,7 @@ class TestSetAccess(Split, Part, file="test_look"):
     samples: list[str] = []
     """Digests."""
     inputs: list[str] = []
-    """Digests of the samples without their targets, where these tell them apart; of earlier versions' none."""
+    """Digests of the samples without their targets, where these tell them apart."""
     source: str = ""
     """Digest of the files that hold the rows; empty where they are not known by their places there."""
     places: list[int] = []
@@ -65,7 +65,7 @@ class Skew(Recorded):
     kind: str = "table"
     """Of input."""
     answer: str = ""
-    """Kind of it; empty of earlier versions, which compared outputs alone."""
+    """Kind of it."""
     rows_compared: int = 0
     max_abs_difference: float = 0.0
     tolerance: float = 0.0
@@ -144,7 +144,7 @@ class Export(Part, file="export"):
     skew: Skew | None = None
     """Of the folder's predict.py; None: it was not there, or there was no raw input to compare."""
     loaded: Loaded | None = None
-    """None of earlier versions, and where nothing could be called."""
+    """None where nothing could be called."""
     latency_ms: dict[str, float] | None = None
     files: dict[str, dict[str, Any]] = {}
     """{bytes, digest} by name in the folder."""

@@ -91,7 +91,7 @@ class RunSpecification(BaseModel):
     """Further folders of the owner's `code_roots`, into which links among the data may lead."""
     limits: Limits = Field(default_factory=Limits)
     goal: Goal | None = None
-    """The project's goal when the run began; None in a run without a project, or of an older version."""
+    """The project's goal when the run began; None in a run without a project."""
     max_steps: int | None = None
     """Stop after this many optimizer steps: a smoke run's bound. The configuration stays as it is."""
     source_run: str | None = None

@@ -52,7 +52,7 @@ class SplitRows(Part, file="split_rows"):
     kept: dict[str, int] = {}  # noqa: RUF012 - a model, whose base stands in another file
     """Recorded rows by split."""
     size: int = CONTENT
-    """Bytes of a row's record: of earlier versions the content alone."""
+    """Bytes of a row's record."""
     columns: list[str] = []  # noqa: RUF012
     """Names of the cells in each record."""
     source: str = ""

@@ -187,6 +187,11 @@ def read_scalars(scalars: Sequence[Tensor]) -> list[Any]:
     return [found[place] for place in range(len(scalars))]
 
 
+def parameters_of(optimizer: Optimizer) -> list[nn.Parameter]:
+    """Return all that an optimizer updates."""
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
 def local(tensor: Tensor) -> Tensor:
     """Return this process's part of a tensor of any shape that is divided among processes; else the tensor."""
     to_local = getattr(tensor, "to_local", None)

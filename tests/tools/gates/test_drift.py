@@ -54,7 +54,7 @@ def test_a_final_run_that_fell_behind_the_baseline_is_refused_with_both_values(v
         baseline=run("baseline-1", 0.9),
         final=run("final-1", value),
         final_value=lambda metric: value,
-        config_digests={"planned"},
+        config_digest="planned",
         confirmation={"best_parameters": {"optimizer.learning_rate": 0.5}},
         final_values=None,
         config=SimpleNamespace(evaluation_gate=None),
@@ -71,7 +71,7 @@ def test_a_final_run_that_fell_behind_the_baseline_is_refused_with_both_values(v
         assert found.next is not None
         assert "compare_runs(run_ids=['baseline-1', 'final-1'])" in found.next.why
         assert found.next.arguments == {"changes": {"optimizer.learning_rate": 0.5}}, "it gets a baseline of its own"
-        evidence.config_digests = {"tuned"}
+        evidence.config_digest = "tuned"
         evidence.config.evaluation_gate = SimpleNamespace(max_drift=0.1, baseline=None)
         assert drift_bounded(evidence, line).status == "passed", "the project's own bound"
         evidence.config.evaluation_gate = SimpleNamespace(max_drift=None, baseline=None)
@@ -105,7 +105,7 @@ def test_other_episodes_excuse_a_difference_where_there_are_enough_of_them(
     own = EpisodesEntry(use="game.py:score", episodes=count)
     evidence: Any = SimpleNamespace(
         goal_metric="score", goal=goal, project=SimpleNamespace(goal=goal), export=None, baseline=baseline, final=final,
-        final_value=lambda metric: 0.84, config_digests={"planned"}, confirmation={}, final_values=None,
+        final_value=lambda metric: 0.84, config_digest="planned", confirmation={}, final_values=None,
         config=SimpleNamespace(evaluation_gate=None, metrics=["accuracy", own]),
         facts=SimpleNamespace(overlay=lambda run_id: {}),
         call=lambda tool, why, **arguments: NextCall(tool=tool, why=why, arguments=arguments),
@@ -129,7 +129,7 @@ def test_a_baseline_of_which_nothing_is_known_can_be_taken_out_with_the_gains_ov
                           row=SimpleNamespace(config_digest="planned"))  # fmt: skip
     evidence: Any = SimpleNamespace(
         name="flowers", goal_metric="accuracy", project=SimpleNamespace(goal={"direction": "maximize"}),
-        baseline=run, final=run, export=None, final_value=lambda metric: 0.9, config_digests={"planned"},
+        baseline=run, final=run, export=None, final_value=lambda metric: 0.9, config_digest="planned",
         confirmation={}, final_values=None, config=SimpleNamespace(evaluation_gate=gate),
         facts=SimpleNamespace(overlay=lambda run_id: {}),
         call=lambda tool, why, **arguments: NextCall(tool=tool, why=why, arguments=arguments),

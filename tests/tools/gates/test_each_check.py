@@ -174,12 +174,12 @@ def evidence_of(folder: Path) -> Any:
     return Of(
         name="p", goal=GOAL, goal_metric="accuracy", goal_text="accuracy >= 0.9", grants=[], settings=Settings(),
         project=SimpleNamespace(goal=GOAL, limits={}, code_root=str(folder)), config=CONFIG, config_digest="config",
-        version=SimpleNamespace(number=1, values={}), limits=ProjectLimits(), changed=[], files={"report.md": "a"},
+        version=SimpleNamespace(number=1, values=VALUES), limits=ProjectLimits(), changed=[], files={"report.md": "a"},
         facts=SimpleNamespace(seals={}, started=started, overlay=lambda run_id: {}, configurations={}), spent="",
         recorded={"diagnosis": [diagnosis]}, study=SimpleNamespace(id="study-1", state="completed", search=SEARCH),
-        trials_left=100, seconds_left=None, config_digests={"config"}, decisions=[], answers=[], named_baseline={},
+        trials_left=100, seconds_left=None, decisions=[], answers=[], named_baseline={},
         confirmation={"best_parameters": {"optimizer.learning_rate": 0.1}}, improvement=(IMPROVED, []), concludes=False,
-        diagnosis=diagnosis, assessment=assessment, final_values={}, has_valid_config=True, **runs,
+        diagnosis=diagnosis, assessment=assessment, final_values={}, **runs,
     )  # fmt: skip
 
 
@@ -229,6 +229,7 @@ CASES: list[Case] = [
         "config": config_with(training={"precision": "bf16"}),
         "smoke.resolved.products": {"bfloat16": 1, "float32": 9}}, "9 layers in float32"),
     ("planning.export_tried", {"smoke.parts": {ExportProbe: ExportProbe(problem="has no forward")}}, "has no forward"),
+    ("planning.export_tried", {"smoke.parts": {}}, "left no record of it"),
     ("planning.export_tried", {"smoke.parts": {
         ExportProbe: ExportProbe(parity=Parity(rows_compared=4, max_abs_difference=0.5))}}, "differs by 5.0e-01"),
     ("planning.export_tried", {"smoke.parts": {ExportProbe: ExportProbe(difference=math.nan, remedy="x")}}, "by nan"),

@@ -53,13 +53,6 @@ def test_a_repetition_that_cannot_be_compared_is_named(other: Any, problem: str)
     assert found.startswith(problem)
 
 
-@pytest.mark.requirement("PHASE-5")
-def test_repetitions_of_an_earlier_version_are_compared_by_what_they_reported() -> None:
-    old = [run(name, None, 0.8, to_export=False, problem="none") for name in ("a", "b")]
-    values, is_certified, problems = repeated_values({"baseline": old[:1], "best": old[1:]}, "accuracy")
-    assert (values, is_certified, problems) == ({"baseline": [0.8], "best": [0.8]}, None, [])
-
-
 @pytest.mark.requirement("GATE-6")
 def test_a_confirmed_configurations_value_is_the_mean_of_its_certified_repetitions() -> None:
     evidence: Any = SimpleNamespace(

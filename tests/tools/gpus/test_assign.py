@@ -13,6 +13,7 @@ from trainwright.tools.launchers.environment import Gpu
 from trainwright.tools.ledger.events import RunStarted
 from trainwright.tools.limits import reserve
 from trainwright.tools.workspace.records import get_project
+from trainwright.tools.workspace.tables import now
 from trainwright.trainer.base.errors import LimitReachedError
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.run import RunKind
@@ -39,7 +40,7 @@ def started(workspace: Workspace, device: str, *, study: str = "study", **values
     """Leave the record of a study's run that trained on this device."""
     run = RunStarted(
         run_id=f"trial-{study}", kind="trial", label=None, seed=1, config_digest="", base_config_digest="",
-        source_run=None, study=study, **values,
+        source_run=None, study=study, created_at=now(), **values,
     )  # fmt: skip
     with workspace.session() as session:
         ledger.append(session, "digits", run.name, run.body())

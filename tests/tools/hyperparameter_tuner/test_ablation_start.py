@@ -7,15 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trainwright.tools import ledger, limits
-from trainwright.tools.gates.improvement import confirmation_seeds
 from trainwright.tools.hyperparameter_tuner import start_study, stop_study, study_status
-from trainwright.tools.hyperparameter_tuner.ablation.publishing import PURPOSE
 from trainwright.tools.hyperparameter_tuner.optuna_copy import copy_to_optuna
-from trainwright.tools.ledger.events import AblationChanged
 from trainwright.tools.projects import create_project
 from trainwright.tools.projects.comparing import plot_study
 from trainwright.tools.workspace.records import get_study
-from trainwright.tools.workspace.tables import now
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, GateRefusedError, LimitReachedError
 
 if TYPE_CHECKING:
@@ -154,30 +150,6 @@ def test_the_same_study_is_found_again_and_a_stopped_one_goes_on(digits: Workspa
     assert other.study_id != first.study_id
     with digits.session() as session:
         assert {body["study_id"] for _, body in ledger.entries(session, "digits", "study")} == {other.study_id}
-
-
-@pytest.mark.requirement("TUNE-3", "TUNE-5")
-@pytest.mark.parametrize("is_settled", [False, True])
-def test_a_study_of_an_earlier_version_is_found_again_and_keeps_its_seeds(digits: Workspace, is_settled: bool) -> None:
-    """A key of the schema that came later, with its default, gives the same configuration another digest."""
-    if is_settled:
-        settle(digits)
-    first = start_study(digits, "digits", search=SETTLED if is_settled else PLAIN)
-    with digits.session() as session:
-        now_made = get_study(session, first.study_id)
-        old = AblationChanged(
-            study_id="ablation-digits-of-old", state="running", search=now_made.search, objective=now_made.objective,
-            base_config_digest="blake3:of-an-earlier-version", created_at=now(),
-            **({"base_values": now_made.base_values} if is_settled else {}),
-        )  # fmt: skip
-        ledger.record(session, "digits", old)
-    before = stop_study(digits, old.study_id)
-    again = start_study(digits, "digits", search=SETTLED if is_settled else PLAIN)
-    assert (again.study_id, again.state) == (old.study_id, "running")
-    assert again.ablation is not None
-    assert before.ablation is not None
-    own = confirmation_seeds("blake3:of-an-earlier-version", 5, own_seed=42, purpose=PURPOSE)
-    assert again.ablation["seeds"] == before.ablation["seeds"] == own
 
 
 @pytest.mark.requirement("TUNE-5")

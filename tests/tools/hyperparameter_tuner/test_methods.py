@@ -69,7 +69,8 @@ def suggest_again() -> None:
 
 def search_of(method: str, trials: int, width: int = 1, **more: Any) -> SearchSection:
     space = FINITE if method == "grid" else SPACE
-    given = {"method": method, "trials": trials, "width": width, "space": space, "constraints": [FITS], **more}
+    own = {"method": method, "trials": trials, "width": width, "space": space}
+    given = own | {"constraints": [FITS], "present_first": False} | more
     return SearchSection.model_validate(given)
 
 
@@ -168,7 +169,7 @@ def test_later_trials_of_tpe_are_better() -> None:
         "training.epochs": {"type": "int", "low": 2, "high": 9},
         "model.args.hidden": {"type": "categorical", "choices": [[16], [32, 32], None]},
     }
-    search = SearchSection.model_validate({"method": "tpe", "trials": 24, "space": space})
+    search = SearchSection.model_validate({"method": "tpe", "trials": 24, "space": space, "present_first": False})
     table: list[TrialRecord] = []
     for number in range(24):
         found, attributes = suggest(search, "maximize", table)
@@ -186,7 +187,7 @@ def test_a_grid_is_every_point_once_in_a_fixed_order() -> None:
         HEADS: {"type": "int", "low": 2, "high": 6, "step": 2},
         MOMENTUM: {"type": "float", "low": 0.1, "high": 0.4, "step": 0.1},
     }
-    search = SearchSection.model_validate({"method": "grid", "trials": 36, "space": space})
+    search = SearchSection.model_validate({"method": "grid", "trials": 36, "space": space, "present_first": False})
     points = [suggest(search, "minimize", [TrialRecord(n, {}) for n in range(number)])[0] for number in range(36)]
     found = [(p[HEADS], round(p[RATE], 9), p[MOMENTUM]) for p in points]
     expected = [
@@ -198,7 +199,8 @@ def test_a_grid_is_every_point_once_in_a_fixed_order() -> None:
 @pytest.mark.requirement("TUNE-1")
 def test_a_quasi_random_search_leaves_no_part_of_the_space_out() -> None:
     space = {RATE: SPACE[RATE], HEADS: SPACE[HEADS]}
-    search = SearchSection.model_validate({"method": "quasi_random", "trials": 64, "space": space})
+    given = {"method": "quasi_random", "trials": 64, "space": space, "present_first": False}
+    search = SearchSection.model_validate(given)
     found = [suggest(search, "minimize", [TrialRecord(n, {}) for n in range(number)])[0] for number in range(64)]
     cells = {(int(2 * (math.log10(p[RATE]) + 4)), p[HEADS]) for p in found}
     assert len(cells) == 64, "eight parts of the rate by eight heads, each once: a net"
@@ -218,7 +220,8 @@ def test_what_a_method_keeps_with_a_trial_survives_its_pruning(method: str) -> N
 @pytest.mark.requirement("TUNE-1")
 def test_cma_es_ranks_what_was_pruned_and_failed_and_closes_in() -> None:
     numbers = {RATE: SPACE[RATE], "optimizer.weight_decay": {"type": "float", "low": 0.0, "high": 1.0}}
-    search = SearchSection.model_validate({"method": "cma_es", "trials": 80, "width": 4, "space": numbers})
+    given = {"method": "cma_es", "trials": 80, "width": 4, "space": numbers, "present_first": False}
+    search = SearchSection.model_validate(given)
     table: list[TrialRecord] = []
     for number in range(80):
         parameters, attributes = suggest(search, "minimize", seen_by(number, 4, table))

@@ -60,7 +60,7 @@ def searched(
 ) -> list[TrialRecord]:
     """Conduct a study of a known landscape: larger networks are better, up to the rate that suits them."""
     written = {"method": method, "trials": trials, "width": width, "seed": seed, "space": SPACE, "objectives": [SMALL]}
-    search = SearchSection.model_validate(written)
+    search = SearchSection.model_validate({**written, "present_first": False})
     table = list(before or [])
     while len(table) < trials:
         parameters, attributes = suggest(search, "maximize", seen_by(len(table), search.wave, table))

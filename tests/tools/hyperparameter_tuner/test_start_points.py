@@ -10,16 +10,14 @@ from sqlalchemy import select
 from tests.tools.hyperparameter_tuner.conftest import tried
 from tests.worlds.records import Script
 
-from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner import start_study, stop_study, study_status
 from trainwright.tools.hyperparameter_tuner.conductor import next_wave
 from trainwright.tools.hyperparameter_tuner.earlier_runs import better_before
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
 from trainwright.tools.hyperparameter_tuner.trials import TrialRecord, trials_of
 from trainwright.tools.hyperparameter_tuner.warm_start import known_trials
-from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.workspace.records import get_study
-from trainwright.tools.workspace.tables import Trial, now
+from trainwright.tools.workspace.tables import Trial
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError
 from trainwright.trainer.config import SearchSection
 
@@ -92,35 +90,6 @@ def test_a_grid_begins_with_the_present_point_and_tries_every_other_once(digits:
     assert [trial.parameters[BATCH] for trial in trials] == [32, 16, 64]
 
 
-@pytest.mark.requirement("TUNE-3", "TUNE-5")
-def test_a_study_of_an_earlier_version_is_found_again_and_keeps_its_trials(digits: Workspace) -> None:
-    first = start_study(digits, "digits", search=SEARCH | {"seed": 1})
-    with digits.session() as session:
-        study = get_study(session, first.study_id)
-        had = ("method", "trials", "width", "seed", "pruning", "stalled_seconds", "confirmation_repeats")
-        ranges = {key: {name: value for name, value in range_.items() if name not in {"step", "points", "when"}}
-                  for key, range_ in study.search["space"].items()}  # fmt: skip
-        stored = {name: study.search[name] for name in had} | {"space": ranges, "seed": 42}
-        old = StudyChanged(
-            study_id="study-digits-of-old", state="running", search=stored, objective=study.objective,
-            base_config_digest=study.base_config_digest, created_at=now(),
-        )  # fmt: skip
-        ledger.record(session, "digits", old)
-    stop_study(digits, "study-digits-of-old")
-    again = start_study(digits, "digits", search=SEARCH)
-    assert (again.study_id, again.state) == ("study-digits-of-old", "running")
-    notes = [note for note in again.taken_as or [] if not note.startswith("width 6")]
-    assert not notes, "apart from cores and places there is nothing to say"
-    drawn: list[TrialRecord] = []
-    for trial in next_wave(digits, "study-digits-of-old"):
-        drawn.append(trial)
-        expected = suggest(SearchSection.model_validate(stored), "maximize", drawn[:-1])[0]
-        assert trial.parameters == expected
-    assert start_study(digits, "digits", search=SEARCH | {"present_first": True}).study_id != "study-digits-of-old"
-    same = start_study(digits, "digits", search=SEARCH | {"seed": 1})
-    assert same.study_id == first.study_id, "what was left open is settled in the stored search"
-
-
 DECAY = "optimizer.weight_decay"
 
 
@@ -146,7 +115,7 @@ def test_a_choice_is_one_choice_whether_it_is_written_as_a_whole_number_or_not(m
 
 
 @pytest.mark.requirement("TUNE-1", "TUNE-5")
-def test_a_table_of_an_earlier_version_holds_a_choice_in_another_form() -> None:
+def test_a_table_may_hold_a_choice_in_another_form() -> None:
     space = {DECAY: {"type": "categorical", "choices": [0, 0.1, 0.3]}}
     search = SearchSection.model_validate({"trials": 6, "space": space, "present_first": False})
     values = enumerate((0.0, 0.1, 0.3, 0.0))

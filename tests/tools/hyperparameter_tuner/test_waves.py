@@ -33,6 +33,7 @@ TRIALS = 14
 def search_of(width: int, pruner: str = "median", trials: int = TRIALS) -> SearchSection:
     return SearchSection.model_validate(
         {
+            "present_first": False,
             "trials": trials,
             "width": width,
             "space": {KEY: {"type": "float", "low": 1e-4, "high": 1.0, "log": True}},

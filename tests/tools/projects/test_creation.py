@@ -11,11 +11,10 @@ import pytest
 from trainwright.server.argument_repair import normalized_arguments
 from trainwright.server.surface import TOOLS
 from trainwright.tools import projects
-from trainwright.tools.ledger import append, entries
+from trainwright.tools.ledger import entries
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import latest_config
-from trainwright.tools.workspace.tables import ConfigVersion
 from trainwright.trainer.base.errors import ApprovalNeededError, ConfigurationError, ConflictError, NotFoundError
 from trainwright.trainer.config.goal import corrected_goal, goal_problem
 
@@ -47,27 +46,6 @@ def test_a_project_begins_in_planning_with_the_template_and_its_goal(workspace: 
     assert [check["id"] for check in failed] == ["planning.smoke_run_passed"]
     further = sum(one.status == "failed" for one in status.checks) - 1
     assert status.remarks == [f"Not measured yet: {further} further checks, which the smoke run answers too."]
-
-
-@pytest.mark.requirement("CONF-1", "GATE-2")
-def test_a_configuration_that_an_earlier_release_took_is_mended_by_the_call_that_is_next(workspace: Workspace) -> None:
-    create(workspace)
-    with workspace.session() as session:
-        kept = entries(session, "one", "config_version")[0][1]
-        values = {**kept["values"], "model": {"use": "mlp", "args": {"hiden": [4]}}}
-        row = ConfigVersion(project="one", number=2, values=values, digest=kept["digest"], reason="an earlier release")
-        session.add(row)
-        session.flush()
-        append(session, "one", "config_version", {"number": 2, "digest": row.digest, "values": values})
-    status = projects.project_status(workspace, "one")
-    assert isinstance(status, projects.ProjectStatus)
-    assert status.next is not None
-    assert status.next.tool == "configure"
-    assert status.next.arguments["changes"] == {"model.args.hiden": None, "model.args.hidden": [4]}
-    answer = projects.configure(workspace, **status.next.arguments)
-    assert answer.version == 3
-    assert answer.next is not None
-    assert answer.next.tool == "start_training"
 
 
 TASKS = {"digit": {"outputs": 10, "metrics": ["accuracy"]}, "rest": {"loss": "mse", "outputs": 2}}

@@ -1,9 +1,7 @@
-"""Export settings are no part of what is trained: a change of them repeats the export alone, in old workspaces too."""
+"""Export settings are no part of what is trained: a change of them repeats the export alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +11,10 @@ from tests.worlds.flowers import GOAL, finish
 from tests.worlds.scripted import scripted
 
 from trainwright.tools import projects
-from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.finals import deployment_of
-from trainwright.tools.gates.overlay import accepts
 from trainwright.tools.training_orchestrator import replay_run, start_run, wait_for_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config import apply_changes, config_digest, parse_config, plain_values
 from trainwright.trainer.config.schema import DeploymentSection
 from trainwright.trainer.run import RunKind
 
@@ -129,42 +123,8 @@ def test_an_export_to_other_files_is_another_one(changed: dict[str, Any]) -> Non
     assert not usual.writes_as(DeploymentSection.model_validate(changed))
 
 
-@contextmanager
-def of_an_earlier_version(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let digests count `deployment`."""
-    with monkeypatch.context() as patch:
-        patch.setattr(plain_values, "_without_export", lambda config: config)
-        yield
-
-
-@pytest.mark.requirement("PHASE-8", "GATE-5")
-def test_a_workspace_whose_digests_counted_the_export_stands_as_it_did(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with scripted(), blank_pictures():
-        with of_an_earlier_version(monkeypatch):
-            workspace = workspace_of(tmp_path, deployment={"formats": ["safetensors"]})
-            to_finalization(workspace, lambda *asked: wait_for_run(*asked, 60))
-            wait_for_run(workspace, replay_run(workspace, NAME).run_id, 60)
-            before = status(workspace)
-        after = status(workspace)
-        assert (after.phase, after.gates) == ("finalization", before.gates)
-        assert (after.next and after.next.tool) == "export_model"
-        assert verify_workspace(workspace.path).problems == []
-        changed = projects.configure(workspace, NAME, changes={"deployment.formats": ["onnx", "safetensors"]})
-        assert (changed.reopened, changed.phase) == ([], "finalization")
-        assert verify_workspace(workspace.path).problems == []
-        workspace.close()
-
-
 @pytest.mark.requirement("CONF-4", "PHASE-12")
-def test_a_final_run_takes_no_export_settings_and_an_earlier_ones_still_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    accepted = parse_config(CONFIG).model_dump(mode="json", exclude_unset=True)
-    with of_an_earlier_version(monkeypatch):
-        digest = config_digest(parse_config(apply_changes(accepted, WEIGHTS)))
-    assert accepts(accepted, WEIGHTS, digest)
+def test_a_final_run_takes_no_export_settings(tmp_path: Path) -> None:
     with scripted(), blank_pictures():
         workspace = workspace_of(tmp_path)
         to_finalization(workspace, lambda *asked: wait_for_run(*asked, 60))
@@ -173,16 +133,4 @@ def test_a_final_run_takes_no_export_settings_and_an_earlier_ones_still_count(
         assert "configure(project='p', changes={'deployment.formats': ['safetensors']}), then export_model: no run" in (
             refused.value.remedy
         )
-        final = start_run(workspace, NAME, RunKind.FINAL, changes={"training.epochs": 4})
-        wait_for_run(workspace, final.run_id, 60)
-        with workspace.session() as session:
-            evidence = Evidence(session, workspace, NAME)
-            start = evidence.facts.started[final.run_id]
-            evidence.facts.started[final.run_id] = start.model_copy(update={"overlay": {**start.overlay, **WEIGHTS}})
-            assert deployment_of(evidence).formats == ["safetensors"]
-        projects.configure(workspace, NAME, changes={"deployment.onnx_tolerance": 1e-3})
-        with workspace.session() as session:
-            evidence = Evidence(session, workspace, NAME)
-            evidence.facts.started[final.run_id] = start.model_copy(update={"overlay": {**start.overlay, **WEIGHTS}})
-            assert deployment_of(evidence).formats == ["safetensors", "onnx"], "configured since"
         workspace.close()

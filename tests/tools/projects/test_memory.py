@@ -152,7 +152,6 @@ def test_a_search_over_keys_that_the_run_makes_no_use_of_is_in_vain() -> None:
         config=config,
         name=NAME,
         config_digest="",
-        config_digests=frozenset({""}),
         session=SimpleNamespace(scalars=lambda q: []),
     )
 
@@ -174,6 +173,7 @@ def test_after_a_study_whose_failure_names_a_search_that_search_is_next(more: di
     evidence: Any = SimpleNamespace(
         study=SimpleNamespace(id="study-1", state="failed"),
         spent="",
+        config_digest="",
         config_digests={""},
         entries=lambda _: [(1, body)],
     )
@@ -212,6 +212,7 @@ def test_a_study_that_met_a_full_disk_gets_room_first_and_goes_on_while_trials_e
         spent="",
         baseline=None,
         workspace=workspace,
+        config_digest="",
         config_digests={""},
         entries=lambda _: entries,
         call=lambda tool, why, **arguments: NextCall(tool=tool, arguments=arguments, why=why),

@@ -216,35 +216,6 @@ def test_the_wording_of_another_version_is_told_as_such_and_its_figures_are_expl
     assert any("planning.data_volume: measured recorded 7 samples" in finding.what for finding in attested.findings)
 
 
-@pytest.mark.requirement("GATE-3")
-def test_a_workspace_whose_schema_gave_configurations_other_digests_goes_on_and_is_not_told_as_edited(
-    at: At, rewrite: Rewrite
-) -> None:
-    workspace = at("tuned")
-
-    def older(body: dict[str, Any]) -> None:
-        """Put what a version before this one would have recorded: fewer keys, and so another digest."""
-        if "circumstances" in body:
-            body["circumstances"]["version"] = "0.0.1"
-            body["rested_on"]["values"].pop("weight_averaging", None)
-        for holder, key in ((body, "digest"), (body, "config_digest"), (body, "base_config_digest"),
-                            (body.get("rested_on", {}), "configuration")):  # fmt: skip
-            if key in holder and ("values" in body or key != "digest"):
-                holder[key] = f"blake3:{'0' * 64}"
-
-    with sqlite3.connect(workspace.path / "workspace.sqlite") as connection:
-        zeros = f"blake3:{'0' * 64}"
-        connection.execute("UPDATE config_versions SET digest = ?", (zeros,))
-        connection.execute("UPDATE runs SET config_digest = ?, base_config_digest = ?", (zeros, zeros))
-    rewrite(workspace, "", older)
-    found = projects.project_status(workspace, NAME)
-    assert isinstance(found, projects.ProjectStatus)
-    assert found.phase == "finalization"
-    report = verify_workspace(workspace.path)
-    assert report.problems == []
-    assert report.of_other_versions > 0
-
-
 @pytest.mark.requirement("GATE-3", "PHASE-8")
 def test_what_rightly_changes_after_a_gate_is_no_difference(at: At) -> None:
     workspace = at("tuned")

@@ -73,7 +73,8 @@ class Project:
             run_id=run_id, kind="smoke", label=None, seed=1, config_digest="c", base_config_digest="c", source_run=None,
             study=None, created_at=datetime(2026, 11, 23, tzinfo=UTC),
         )  # fmt: skip
-        self.seals[run_id] = RunSealed(run_id=run_id, state="completed", digests=run_digests(run))
+        ended = datetime(2026, 11, 23, tzinfo=UTC)
+        self.seals[run_id] = RunSealed(run_id=run_id, state="completed", digests=run_digests(run), ended_at=ended)
         return run_id
 
 

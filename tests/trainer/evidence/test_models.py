@@ -34,14 +34,6 @@ def test_a_worker_fills_every_field_that_the_server_may_read(digits_run: RunDire
     assert json.loads(json.dumps(part.as_dict())) == digits_run.evidence(kind.file), "nothing is lost by the model"
 
 
-def test_evidence_of_an_earlier_version_is_read_with_defaults(digits_run: RunDirectory, tmp_path: Path) -> None:
-    run = RunDirectory.create(tmp_path / "run", digits_run.specification())
-    (run.artifacts / "code.json").write_text(json.dumps({"files": {"net.py": "blake3:1"}, "no_longer": 1}))
-    code = run.part(Code)
-    assert code
-    assert (code.files, code.meaning, code.meanings) == ({"net.py": "blake3:1"}, None, {})
-
-
 def test_evidence_that_was_not_written_is_empty(digits_run: RunDirectory, tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path / "run", digits_run.specification())
     assert not run.part(Summary)

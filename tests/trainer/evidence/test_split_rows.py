@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.data.assemble import from_loaded, from_user
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.sources import load_source
@@ -17,7 +16,7 @@ from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.evidence import split_rows as recording
 from trainwright.trainer.evidence.split_rows import record_split_rows
-from trainwright.trainer.run.split_rows import CONTENT, FILE, RowsMoved, SplitRows, rows_moved
+from trainwright.trainer.run.split_rows import RowsMoved, SplitRows, rows_moved
 
 pytestmark = pytest.mark.requirement("REPRO-4")
 DIGITS = {"model": {"use": "mlp"}, "data": {"use": "digits"}}
@@ -124,15 +123,6 @@ def test_rows_of_few_different_inputs_are_known_by_all_they_hold(tmp_path: Path,
 
     moved = compare(splits(0), splits(30), tmp_path, make_run)
     assert (moved.new, moved.gone, moved.changed, moved.by) == (30, 30, 0, "content")
-
-
-def test_rows_of_an_earlier_version_are_known_by_their_content(tmp_path: Path, make_run: Any) -> None:
-    before, folder = recorded(table(0, 300), tmp_path / "before", make_run)
-    now = recorded(table(50, 400), tmp_path / "now", make_run)
-    kept = [one[:CONTENT] for rows in before.read(folder).values() for one in rows]
-    (folder / FILE).write_bytes(b"".join(kept))
-    fields = before.model_dump(exclude={"size", "digest"}) | {"digest": digest_bytes(b"".join(kept))}
-    assert rows_moved(SplitRows(**fields), folder, *now) == RowsMoved(100, 50, 0, 0, estimated=False, same=250)
 
 
 def test_of_many_rows_the_same_ones_are_drawn_at_every_level(

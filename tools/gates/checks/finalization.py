@@ -207,7 +207,7 @@ def _after_drift(evidence: Evidence, ids: list[str]) -> NextCall:
         why = "without the overlay, as the gates accepted it; or with another: changes={…}"
         return evidence.call("start_training", why, kind=RunKind.FINAL.value)
     chosen = evidence.confirmation.get("best_parameters")
-    if chosen and evidence.final is not None and evidence.final.row.config_digest not in evidence.config_digests:
+    if chosen and evidence.final is not None and evidence.final.row.config_digest != evidence.config_digest:
         why = f"compare_runs(run_ids={ids}) shows what differs; every gate anew, with a baseline of what was chosen"
         return evidence.call("configure", why, changes=chosen)
     why = "one configuration and seed, two results: find what differs, machine and packages included"

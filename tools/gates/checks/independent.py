@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainwright.tools.gates.figures import NOT_EVALUATED, SPLITS, evaluation_text, rows_text, without
+from trainwright.tools.gates.figures import SPLITS, evaluation_text, rows_text, without
 from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.artifacts import FixedRows
@@ -34,7 +34,7 @@ def rows_fixed(evidence: Evidence, line: CheckLine) -> Outcome:
         return failed("no completed smoke run", line.text, remedy)
     record = run.part(FixedRows)
     if not fixes_rows(evidence):
-        return not_applicable("an earlier version, or another launcher's worker, fixed no rows", line.text)
+        return not_applicable("another launcher's worker has no key that signs fixed rows", line.text)
     if not record:
         return failed("the smoke run ended without fixing them", line.text, evidence.start(RunKind.SMOKE))
     if record.problem:
@@ -66,21 +66,14 @@ def fixes_rows(evidence: Evidence) -> bool:
     return start is not None and start.rows_key is not None
 
 
-def _is_new_export(evidence: Evidence, run: RunEvidence) -> bool:
-    """Return whether the run is an export under a plan that fixed rows: it always leaves a record of its program."""
-    return run.row.kind == RunKind.EXPORT and fixes_rows(evidence)
-
-
 def _evaluated(evidence: Evidence, line: CheckLine, run: RunEvidence | None, start: NextCall) -> Outcome:
     if run is None or not run.is_complete:
         state = f"{run.id} is {run.status.state.value}" if run is not None else "no run"
         return failed(state, line.text, run.next_call() if run is not None else start)
     found, metric = run.evaluation, evidence.goal_metric
-    if found is None and (run.directory.specification().exports_program or _is_new_export(evidence, run)):
+    if found is None:
         missing = "it exported no program: its process ended past the engine's end"
         return failed(f"{run.id} is no evidence: {run.untrusted}" if run.untrusted else missing, line.text, start)
-    if found is None:
-        return not_applicable(f"{NOT_EVALUATED}: an earlier version exported no program", line.text)
     if found.differs:
         remedy = evidence.call("start_training", LOOK_AT, kind=RunKind.SMOKE.value)
         return failed(evaluation_text(found), line.text, remedy)

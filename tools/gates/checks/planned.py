@@ -141,8 +141,10 @@ def export_tried(evidence: Evidence, line: CheckLine) -> Outcome:
     required = f"an ONNX program with the model's outputs, within {tolerance:g}"
     if "onnx" not in deployment.formats:
         return not_applicable(f"{', '.join(deployment.formats)} alone is wanted", required)
-    if found.reason or not found:
-        return not_applicable(found.reason or "the smoke run is of an earlier version, which did not try it", required)
+    if not found:
+        return failed("the smoke run left no record of it", required, evidence.start(RunKind.SMOKE))
+    if found.reason:
+        return not_applicable(found.reason, required)
     apart = found.parity.max_abs_difference if found.difference is None else found.difference
     told = f"ONNX differs by {apart:.1e}"
     if (found.problem and found.difference is None) or not apart <= tolerance:  # nan is no number within it

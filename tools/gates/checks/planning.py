@@ -23,7 +23,7 @@ from trainwright.tools.gates.staleness import opened_since
 from trainwright.tools.limits import limits_under
 from trainwright.tools.owner.grant import ALIKE_SAMPLES, MISSING_GIT
 from trainwright.tools.owner.grants import operations
-from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import flatten
 from trainwright.trainer.metrics import BUILT_IN, built_in_of
 from trainwright.trainer.run import RunKind
@@ -251,10 +251,7 @@ def _kept_apart(evidence: Evidence, grown: Grown) -> NextCall:
 def _data_of(evidence: Evidence, run_id: str) -> dict[str, Any]:
     """Return the data section of a run's configuration by dotted key; empty where it is of no use here."""
     run = evidence.run(run_id)
-    try:
-        config = run.directory.specification().config if run is not None else None
-    except TrainwrightError:  # an earlier release's, which does not fit the schema any more
-        return {}
+    config = run.directory.specification().config if run is not None else None
     return flatten(config.model_dump(mode="json")["data"] or {}) if config is not None else {}
 
 

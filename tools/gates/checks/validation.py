@@ -26,10 +26,8 @@ def data_validated(evidence: Evidence, line: CheckLine) -> Outcome:
         return failed("no smoke run of this configuration", line.text, evidence.start(RunKind.SMOKE))
     found = run.part(Validation)
     if not found:
-        if run.is_complete and run.part(FixedRows).validation is not None:
-            return failed("the smoke run's verdicts are gone", line.text, evidence.start(RunKind.SMOKE))
         if run.is_complete:
-            return not_applicable("an earlier version validated no data", line.text)
+            return failed("the smoke run's verdicts are gone", line.text, evidence.start(RunKind.SMOKE))
         return failed("the smoke run ended before it validated the data", line.text, run.next_call())
     return _verdicts(evidence, line, run, found)
 

@@ -70,7 +70,7 @@ def start_ablation(
 def _reference(evidence: Evidence) -> tuple[dict[str, Any], bool]:
     """Return the values that levels are compared with, and whether the optimization gate settled them."""
     values, settled = latest_config(evidence.session, evidence.name).values, None
-    if evidence.has_valid_config and phase_status_of(evidence).phase is Phase.FINALIZATION:
+    if phase_status_of(evidence).phase is Phase.FINALIZATION:
         settled = evidence.final_values
     chosen = values if settled is None else settled
     return {name: value for name, value in chosen.items() if name != "search"}, settled is not None
@@ -90,9 +90,7 @@ def _existing(evidence: Evidence, asked: AblationSearch, base: dict[str, Any], k
     if named is not None:
         return named
     for study in studies:
-        is_of_base = (
-            study.base_config_digest == digest or study.base_values == base
-        )  # an earlier schema's digest differs
+        is_of_base = study.base_config_digest == digest
         same = study.search == asked.recorded() and is_of_base and study.state != "failed"
         if same and (key is None or study.idempotency_key is None) and depends_on_present(evidence, study):
             return study

@@ -46,7 +46,7 @@ def project_values(evidence: Evidence, pages: Mapping[str, str]) -> dict[str, An
             ("release", phase_status_of(evidence).finished_text),
             ("data version", str(versions[-1]) if versions else None),
             ("data rows", versions[-1].rows if versions else None),
-            ("configuration", evidence.config_digest if evidence.has_valid_config else None),
+            ("configuration", evidence.config_digest),
         ],
         "gates": _gates(evidence),
         **_comparison(evidence, newest, names),

@@ -40,7 +40,7 @@ Where = Callable[[int], str]
 """Returns a row's place in its file."""
 
 
-def read_targets(cells: Cells, names: Sequence[str], asked: TargetOptions, decimal: str | None = None) -> Targets:
+def read_targets(cells: Cells, names: Sequence[str], asked: TargetOptions) -> Targets:
     """Return the targets of columns and, for classification, the names of classes or labels in order.
 
     Raises:
@@ -53,7 +53,7 @@ def read_targets(cells: Cells, names: Sequence[str], asked: TargetOptions, decim
         column = cells.column(name, "data.args.target" if len(names) == 1 else None)
         texts = StringBuilder()  # where `pa.array` would import pandas, to ask whether the list is of its kind
         texts.append_values(["" if cell is None else str(cell) for cell in column])
-        found.append(TargetColumn(infer_target(name, column[:ROWS], decimal), asked))
+        found.append(TargetColumn(infer_target(name, column[:ROWS]), asked))
         found[-1].add(texts.finish())
     return side_by_side(found, cells.where)
 

@@ -10,6 +10,7 @@ import torch
 
 from trainwright.trainer.base.canonical import number_of
 from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.base.time_units import DAY, SECONDS
 from trainwright.trainer.data.sections import SeriesSection
 from trainwright.trainer.data.series import Series
 from trainwright.trainer.data.split_methods.by_time import are_numbers, instants
@@ -26,8 +27,7 @@ GRAINS = (1.0, 0.1, 0.01, 0.001)
 """What times may be rounded to: of 30 a second in milliseconds, some are 33 apart and some 34."""
 MOST_ROUNDED = 1 / 8
 """Share of a step that they may be rounded to."""
-UNITS = {"day": 86400.0, "hour": 3600.0, "minute": 60.0, "second": 1.0}
-SHORTEST_MONTH = 28 * UNITS["day"]
+SHORTEST_MONTH = 28 * DAY
 SECTION = "data.args.series"
 AS_NUMBERS = (
     "where the rows' order alone is meant, as of trading days, number them in a column and name it as data.split.time"
@@ -136,8 +136,8 @@ class _Ordered:
                 between = np.diff(months).astype(np.float64)
                 least = float(between[same & (between > 0)].min())
                 return between / least, f"{least:g} months" if least > 1 else "month"
-        unit = next((name for name, size in UNITS.items() if usual >= size), "second")
-        count = f"{usual / UNITS[unit]:.4g}"
+        unit = next((name for name in ("day", "hour", "minute") if usual >= SECONDS[name]), "second")
+        count = f"{usual / SECONDS[unit]:.4g}"
         return steps, unit if count == "1" else f"{count} {unit}s"
 
     def _even(self, same: Array) -> tuple[Array, float]:

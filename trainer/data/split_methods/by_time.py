@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.base.time_units import DAY
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.split_methods.rows import (
     MOST_NAMED,
@@ -26,8 +27,6 @@ from trainwright.trainer.data.split_methods.rows import (
 )
 from trainwright.trainer.data.table import transform
 from trainwright.trainer.data.table.infer import infer
-
-SECONDS_A_DAY = 86400.0
 
 
 def by_time(rows: Rows, section: SplitSection) -> Codes:
@@ -174,7 +173,7 @@ def dated(column: str, texts: list[str], day_first: bool | None = None) -> list[
         parts = [transform.encode(text, found.plan()) for text in texts]
     except ValueError:
         return []
-    return [days * SECONDS_A_DAY + (rest[0] if rest else 0.0) for days, *rest in parts]
+    return [days * DAY + (rest[0] if rest else 0.0) for days, *rest in parts]
 
 
 def _instant(text: str) -> float:

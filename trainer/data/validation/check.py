@@ -64,22 +64,26 @@ class Context:
 
     def split(self, name: str) -> pl.LazyFrame:
         """Return the rows of a split with their numbers in the column ROW; none where it is not known."""
-        import numpy as np
         import polars as pl
 
         places = self.splits.get(name)
-        if places is None or not len(places):
-            return self.numbered.filter(pl.lit(value=False))
-        member = np.zeros(int(places.max()) + 1, dtype=bool)
-        member[places] = True
+        return self.numbered.filter(pl.lit(value=False) if places is None or not len(places) else among(places))
 
-        def is_member(rows: pl.Series) -> pl.Series:
-            numbers = rows.to_numpy()
-            inside = numbers < len(member)
-            return pl.Series(inside & member[np.where(inside, numbers, 0)])
 
-        belongs = pl.col(ROW).map_batches(is_member, return_dtype=pl.Boolean, is_elementwise=True)
-        return self.numbered.filter(belongs)
+def among(rows: np.ndarray[Any, Any]) -> pl.Expr:
+    """Return whether a row's number in the column ROW is one of these (rows,); one is enough."""
+    import numpy as np
+    import polars as pl
+
+    member = np.zeros(int(rows.max()) + 1, dtype=bool)
+    member[rows] = True
+
+    def is_member(numbers: pl.Series) -> pl.Series:
+        values = numbers.to_numpy()
+        inside = values < len(member)
+        return pl.Series(inside & member[np.where(inside, values, 0)])
+
+    return pl.col(ROW).map_batches(is_member, return_dtype=pl.Boolean, is_elementwise=True)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ exporter whose program agrees is taken. What cannot be exported is named with wh
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.trainer.base import seeding
+from trainwright.trainer.base.canonical import sha256_of_file
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, NotFoundError, TrainwrightError
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.checkpoints.store import LoadedCheckpoint, store_of
@@ -238,8 +238,8 @@ class Written:
         return Program(
             form=exporters.form_of(self.exporter),
             path=self.path.relative_to(artifacts).as_posix(),
-            digest=_sha256(self.path),
-            data={path.name: _sha256(path) for path in beside},
+            digest=sha256_of_file(self.path),
+            data={path.name: sha256_of_file(path) for path in beside},
             bytes=sum(path.stat().st_size for path in (self.path, *beside)),
             inputs=self.inputs,
             outputs=self.outputs,
@@ -249,11 +249,6 @@ class Written:
             problem=caveat.message if caveat is not None else None,
             remedy=caveat.remedy if caveat is not None else None,
         )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_program(serving: Serving, rows: Rows, folder: Path, order: Sequence[str], tolerance: float) -> Written:

@@ -222,14 +222,14 @@ def _write_weights(session: Session, checkpoint: LoadedCheckpoint, path: Path) -
     return Safetensors(tensors=len(again), reloaded_identical=same)
 
 
-def _latency_ms(serving: Serving, rows: dict[str, Tensor], repeats: int = 30) -> dict[str, float]:
+def _latency_ms(serving: Serving, rows: dict[str, Tensor]) -> dict[str, float]:
     """Return median milliseconds of a forward pass on the CPU with this process's threads."""
     result = {}
     for size in (1, min(32, len(next(iter(rows.values()))))):
         batch = tuple(value[:size] for value in rows.values())
         times = []
         with torch.no_grad():
-            for _ in range(repeats):
+            for _ in range(30):
                 start = time.perf_counter()
                 serving(*batch)
                 times.append((time.perf_counter() - start) * 1000.0)

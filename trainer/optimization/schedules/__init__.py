@@ -55,14 +55,14 @@ def planned_schedule(
     return [(step + 1, learning_rate * schedule.factor(step)) for step in steps]
 
 
-def plot_schedule(points: list[tuple[int, float]], path: Path, title: str = "Planned learning rate") -> Path:
+def plot_schedule(points: list[tuple[int, float]], path: Path) -> Path:
     """Draw a planned schedule into a file whose suffix names the format (png, svg, pdf); return its path."""
     from matplotlib.figure import Figure  # without pyplot: no global state, no display
 
     figure = Figure(figsize=(7.0, 3.5), layout="constrained")
     axes = figure.subplots()
     axes.plot([step for step, _ in points], [rate for _, rate in points])
-    axes.set(title=title, xlabel="optimizer step", ylabel="learning rate", ylim=(0, None))
+    axes.set(title="Planned learning rate", xlabel="optimizer step", ylabel="learning rate", ylim=(0, None))
     axes.grid(visible=True, alpha=0.3)
     figure.savefig(path)
     return path

@@ -24,8 +24,7 @@ from trainwright.trainer.run.histograms import (
     Histogram,
 )
 from trainwright.trainer.run.status import EventWriter
-from trainwright.trainer.watch.inspector import Inspector, Look, local, named_parameters
-from trainwright.trainer.watch.inspectors.layer_norms import parameters_of
+from trainwright.trainer.watch.inspector import Inspector, Look, local, named_parameters, parameters_of
 
 MOST_PARAMETERS = 40
 """Of a model with more: spread evenly, matrices first."""

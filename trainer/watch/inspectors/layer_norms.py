@@ -22,7 +22,7 @@ from torch.optim import Optimizer
 
 from trainwright.trainer.engine.observers.observer import StepResult
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.watch.inspector import Inspector, Look, local, named_parameters
+from trainwright.trainer.watch.inspector import Inspector, Look, local, named_parameters, parameters_of
 
 MOST_NAMES = 200
 SAMPLED = 4096
@@ -103,11 +103,6 @@ def begun_near_zero(session: Session) -> frozenset[int]:
     named = [p for p in named_parameters(session).values() if p.is_floating_point()]  # not those of a quantised base
     sizes = zip(named, norms([local(p) for p in named]), strict=True)
     return frozenset(id(p) for p, size in sizes if float(size) < NEAR_ZERO * max(p.numel(), 1) ** 0.5)
-
-
-def parameters_of(optimizer: Optimizer) -> list[nn.Parameter]:
-    """Return all that an optimizer updates."""
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def gradient_norms(parameters: list[nn.Parameter]) -> dict[int, Tensor]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from trainwright.trainer.watch.inspector import local
+from trainwright.trainer.watch.inspector import local, parameters_of
 from trainwright.trainer.watch.silent.tensors import checksums, total
 
 
@@ -147,11 +147,6 @@ class UpdateWatch:
 
     def _named(self, parameters: Sequence[nn.Parameter]) -> set[str]:
         return {self.names[id(p)] for p in parameters if id(p) in self.names}
-
-
-def parameters_of(optimizer: Optimizer) -> list[nn.Parameter]:
-    """Return all that an optimizer updates."""
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def _grads(parameters: Sequence[nn.Parameter]) -> list[Tensor]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trainwright.trainer.data.validation.check import ROW, Context, Family
+from trainwright.trainer.data.validation.check import ROW, Context, Family, among
 from trainwright.trainer.data.validation.report import NotChecked, Verdict
 from trainwright.trainer.data.validation.values import severity_of
 
@@ -107,7 +107,7 @@ def frames_of(context: Context) -> dict[str, pl.DataFrame]:
     total = sum(len(context.splits[name]) for name in names)
     chosen = {name: _drawn(context.splits[name], name, total) for name in names}
     rows = np.sort(np.concatenate(list(chosen.values())))
-    numbered = context.numbered.filter(_among(rows)).rename({ROW: PLACE}).collect(engine="streaming")
+    numbered = context.numbered.filter(among(rows)).rename({ROW: PLACE}).collect(engine="streaming")
     return {
         name: numbered.filter(pl.col(PLACE).is_in(pl.Series(places).cast(pl.Int64).implode()))
         for name, places in chosen.items()
@@ -121,21 +121,6 @@ def _drawn(places: np.ndarray[Any, Any], name: str, total: int) -> np.ndarray[An
     if len(places) <= most:
         return np.asarray(places)
     return np.sort(np.random.default_rng(len(places)).choice(places, most, replace=False))
-
-
-def _among(rows: np.ndarray[Any, Any]) -> pl.Expr:
-    import numpy as np
-    import polars as pl
-
-    member = np.zeros(int(rows[-1]) + 1, dtype=bool)
-    member[rows] = True
-
-    def is_member(numbers: pl.Series) -> pl.Series:
-        values = numbers.to_numpy()
-        inside = values < len(member)
-        return pl.Series(inside & member[np.where(inside, values, 0)])
-
-    return pl.col(ROW).map_batches(is_member, return_dtype=pl.Boolean, is_elementwise=True)
 
 
 def changes_of(context: Context, one: Finding) -> dict[str, Any]:
@@ -178,7 +163,7 @@ def _naming_pairs(context: Context, one: Finding) -> Finding:
     import polars as pl
 
     rows = np.unique(one.pairs)
-    table = context.numbered.filter(_among(rows)).collect(engine="streaming")
+    table = context.numbered.filter(among(rows)).collect(engine="streaming")
     known = {name: kind for name, kind in context.kinds.items() if name not in context.targets}
     names = [name for name, kind in known.items() if kind in {"text", "integer"}]
     counts = context.frame.select(pl.len().alias(ROW), pl.col(names).n_unique()).collect(engine="streaming").row(0)
