@@ -205,7 +205,7 @@ def _beside_source(order: dict[str, Any], splits: dict[str, Any], source: Sealed
     from before, the test figures are nobody's but the export's: they are taken out.
     """
     program = source.part(Program) if source is not None else Program()
-    why = "" if program.path else f"the trained run left no program: {program.problem or 'an earlier version'}"
+    why = "" if program.path else f"the trained run left no program: {program.problem or 'no record of one'}"
     if source is not None and program.path:
         form = libraries_of(str(program.form))
         only = {"libraries": form, "splits": ["test"], "rivals": []}

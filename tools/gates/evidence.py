@@ -214,11 +214,6 @@ class Evidence:
         """That version's digest, computed again from its values. Raises ConfigurationError."""
         return config_digest(self.config)
 
-    @property
-    def config_digests(self) -> set[str]:
-        """That digest, as `searches.py` asks for it."""
-        return {self.config_digest}
-
     @cached_property
     def _rows(self) -> dict[str, Run]:
         return {row.id: row for row in self.session.scalars(select(Run).where(Run.project == self.name))}

@@ -48,7 +48,7 @@ def studies_of(evidence: Records) -> dict[str, dict[str, Any]]:
     for _, body in evidence.entries("study"):
         if body["study_id"] in found:
             found[body["study_id"]] |= body
-        elif body.get("base_config_digest") in evidence.config_digests:
+        elif body.get("base_config_digest") == evidence.config_digest:
             found[body["study_id"]] = dict(body)
     return found
 
@@ -325,7 +325,7 @@ def _ablated(evidence: Records) -> dict[str, Any]:
     own: set[str] = set()
     results: dict[str, Any] = {}
     for _, body in evidence.entries("ablation"):
-        own |= {body["study_id"]} if body.get("base_config_digest") in evidence.config_digests else set()
+        own |= {body["study_id"]} if body.get("base_config_digest") == evidence.config_digest else set()
         results = body["results"] if body.get("results") and body["study_id"] in own else results
     if not any(effect["verdict"] == "better" for effect in results.get("effects", [])):
         return {}

@@ -116,10 +116,10 @@ def test_rows_of_few_times_are_told_as_such() -> None:
     ("record", "is_open"),
     [
         ({"rows": 900}, False),
-        ({"rows": 900, "groups": 4}, True),
-        ({"rows": 900, "groups": 40}, False),
+        ({"rows": 900, "groups": 4, "grouped_by": "times"}, True),
+        ({"rows": 900, "groups": 40, "grouped_by": "times"}, False),
         ({"rows": 900, "own": ["mae"]}, True),
-        ({"rows": 900, "groups": 4, "intervals": {"mae": [1.0, 2.0]}}, False),
+        ({"rows": 900, "groups": 4, "grouped_by": "times", "intervals": {"mae": [1.0, 2.0]}}, False),
     ],
 )
 def test_without_an_interval_few_groups_and_own_functions_show_nothing(

@@ -105,7 +105,7 @@ def test_a_search_that_settled_nothing_goes_on_in_its_own_space(
         goal={"direction": "maximize"},
         reaches_goal=lambda value: value >= 0.85,
         goal_metric="accuracy",
-        config_digests={""},
+        config_digest="",
         facts=SimpleNamespace(started={}, seals={}),
         baseline=SimpleNamespace(row=two_seconds(), best_value=lambda metric: 0.81239),
         call=lambda tool, why, **arguments: NextCall(tool=tool, arguments=arguments, why=why),

@@ -174,7 +174,6 @@ def test_after_a_study_whose_failure_names_a_search_that_search_is_next(more: di
         study=SimpleNamespace(id="study-1", state="failed"),
         spent="",
         config_digest="",
-        config_digests={""},
         entries=lambda _: [(1, body)],
     )
     found = _study_next(evidence)
@@ -213,7 +212,6 @@ def test_a_study_that_met_a_full_disk_gets_room_first_and_goes_on_while_trials_e
         baseline=None,
         workspace=workspace,
         config_digest="",
-        config_digests={""},
         entries=lambda _: entries,
         call=lambda tool, why, **arguments: NextCall(tool=tool, arguments=arguments, why=why),
     )
