@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING
 import psutil
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from parts import Part
     from record import Record
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 MIN_LINE_COVERAGE = 90.0
 GRACE_SECONDS = 30.0
 """How long a part that is interrupted may take to end what its tests have started."""
-WRITE_SECONDS = 15.0
-"""How often results are written while a part runs."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ def play(part: Part, record: Record, outside: Outside) -> None:
         with log.open("wb") as lines:
             for command in outside.commands(part, outcomes):
                 state = "interrupted"
-                state = _ended(command, outside, lines, deadline, lambda: record.write(part))
+                state = _ended(command, outside, lines, deadline)
                 if state == "failed" and command[0] != "make":
                     continue  # without a program its tests are skipped, and say so
                 if state != "passed":
@@ -83,20 +81,21 @@ def play(part: Part, record: Record, outside: Outside) -> None:
         record.end(part, state, said, figures)
 
 
-def _ended(command: list[str], outside: Outside, log: IO[bytes], deadline: float, tell: Callable[[], None]) -> str:
-    """Run a command to its end or to the deadline; return the part's state after it."""
+def _ended(command: list[str], outside: Outside, log: IO[bytes], deadline: float) -> str:
+    """Run a command to its end or to the deadline; return the part's state after it.
+
+    Nothing is written beside the tests meanwhile: warm processes end where a folder changes that they have loaded from.
+    """
     with subprocess.Popen(
         command, cwd=outside.root, env=outside.environment(), stdin=subprocess.DEVNULL, stdout=log,
         stderr=subprocess.STDOUT, start_new_session=True,
     ) as process:  # fmt: skip
         try:
-            while time.monotonic() < deadline:
-                with suppress(subprocess.TimeoutExpired):
-                    return "failed" if process.wait(min(WRITE_SECONDS, deadline - time.monotonic() + 0.1)) else "passed"
-                tell()
+            return "failed" if process.wait(max(deadline - time.monotonic(), 0.1)) else "passed"
+        except subprocess.TimeoutExpired:
+            return "stopped"
         finally:
             _end(process)
-    return "stopped"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
