@@ -13,7 +13,7 @@ from trainwright.tools.dashboard.curves import curves_since
 from trainwright.tools.dashboard.study_page import remembered
 from trainwright.tools.ledger.events import GateDecided
 from trainwright.tools.workspace import Workspace
-from trainwright.tools.workspace.tables import RaisedAlert, Run, Study, Trial
+from trainwright.tools.workspace.tables import RaisedAlert, Run, Study, Trial, now
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError
 from trainwright.trainer.run import RunKind
 
@@ -192,7 +192,7 @@ def test_a_projects_card_shows_its_result_and_neither_a_leaked_best_nor_a_finish
     assert len(shown.alerts) == 1
     figure = {"value": 0.875, "interval": [0.8, 0.94], "rows": 135, "of": "135 rows"}
     end = {"goal": GOAL | {"target": 0.85}, "reached": 0.875, "met": True, "judged": {"validation": figure}}
-    decided = GateDecided(phase="finalization", outcome="passed", ending=end, release={"number": 1})
+    decided = GateDecided(phase="finalization", outcome="passed", ending=end, release={"number": 1}, created_at=now())
     with opened.session() as session:
         ledger.record(session, NAME, decided)
     shown = dashboard.overview(opened)

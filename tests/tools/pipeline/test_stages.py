@@ -213,6 +213,7 @@ def test_verify_derives_planning_with_the_baseline_as_it_stood(at: At) -> None:
     line = next(one for one in load_checklist(Phase.PLANNING).checks if one.id == "planning.bounds_measured")
     with workspace.session() as session:
         now = Evidence(session, workspace, NAME)
+        digest = now.config_digest
         now.__dict__["config"] = parse_config({**now.version.values, "evaluation_gate": gone})
         assert "There is no run" in circumstances(now, Phase.PLANNING)["baseline"]["problem"]
         assert "baseline" not in circumstances(now, Phase.BASELINE)
@@ -220,7 +221,7 @@ def test_verify_derives_planning_with_the_baseline_as_it_stood(at: At) -> None:
         entry: Any = session.get(LedgerEntry, sequence)
         body["circumstances"]["baseline"] = {"name": "gone/final-1", "run_id": "final-1", "program": "blake3:1"}
         past = PastEvidence(session, workspace, entry, body, Inspection())
-        past.__dict__["config"] = now.config
+        past.__dict__ |= {"config": now.config, "config_digest": digest}
         assert bounds_measured(past, line).status == "passed"
 
 

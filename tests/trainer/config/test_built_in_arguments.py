@@ -147,7 +147,8 @@ def test_the_document_names_every_argument_of_every_part(document: str) -> None:
         if line.startswith("| ")
     ]
     for name, section in DOCUMENTED[document].items():
-        own = [" ".join(row[1:]) for row in rows if name in re.split(r"[, ]+", row[0]) and "`text`" not in row[0]]
+        shown = re.sub(r"(pinball|coverage_error)_\d+", r"\1_90", name)  # one quantile stands for all
+        own = [" ".join(row[1:]) for row in rows if shown in re.split(r"[, ]+", row[0]) and "`text`" not in row[0]]
         assert own, name
         for argument in section.model_fields:
             assert re.search(rf"\b{argument}\b", own[0]), f"{document}: {name} does not tell {argument}"

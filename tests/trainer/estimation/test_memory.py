@@ -83,7 +83,8 @@ def test_the_estimate_is_near_the_measured_peak_and_never_below(name: str, root:
     config = parse_config(configured(CASES[name]))
     found = estimate(config, root, root)
     true = measured(config, root)
-    assert true <= found.memory.peak_bytes <= 1.03 * true
+    near = 1.05 if "bf16" in name else 1.03  # what AMX takes for its tiles is bounded more widely
+    assert true <= found.memory.peak_bytes <= near * true
     assert set(found.memory.parts) == set(PARTS)
     assert Estimate.from_dict(json.loads(json.dumps(found.as_dict()))) == found
 
