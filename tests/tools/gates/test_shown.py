@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from trainwright.tools.gates import shown
 from trainwright.tools.gates.exits import worded
 from trainwright.tools.gates.improvement import seeds_interval
 from trainwright.tools.gates.shown import certified_figure, interval_text, is_shown
+from trainwright.trainer.clean_room.intervals import FEWEST_GROUPS
 
 pytestmark = pytest.mark.requirement("GATE-5", "PHASE-6", "PHASE-12")
 AT_LEAST = {"metric": "accuracy", "direction": "maximize", "target": 0.85}
@@ -128,6 +130,7 @@ def test_without_an_interval_few_groups_and_own_functions_show_nothing(
     run: Any = SimpleNamespace(
         is_complete=True, certified=lambda split: {"mae": 1.5}, evaluation=SimpleNamespace(splits={"test": record})
     )
+    assert shown.FEWEST_GROUPS == FEWEST_GROUPS, "as the clean room gives an interval"
     found = certified_figure(run, "test", "mae")
     goal = {"metric": "mae", "direction": "minimize", "target": 2.5}
     assert found.get("is_open", False) is is_open

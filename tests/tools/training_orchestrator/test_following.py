@@ -22,6 +22,7 @@ from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_run
 from trainwright.trainer.base.errors import ConflictError, LimitReachedError, NotFoundError
 from trainwright.trainer.run import ProcessIdentity, RunDirectory, RunState
+from trainwright.trainer.run.artifacts import Program
 from trainwright.trainer.run.digests import run_digests
 
 if TYPE_CHECKING:
@@ -159,6 +160,19 @@ def test_damaged_events_and_metrics_lose_nothing_else(workspace: Workspace, comp
     assert view.failure is not None
     assert view.failure.category == "integrity"
     assert refresh_project(workspace, "digits") == []  # sealed without digests: it is no evidence, and asked for once
+
+
+@pytest.mark.requirement("MON-4", "GATE-6")
+@pytest.mark.parametrize("torn", [b'{"path": "mod', b'{"path": 7}'], ids=["cut off", "of another form"])
+def test_a_torn_record_of_the_program_holds_up_no_other_answer(
+    workspace: Workspace, completed_run: RunDirectory, torn: bytes
+) -> None:
+    completed_run.artifacts.mkdir(exist_ok=True)
+    (completed_run.artifacts / f"{Program.file}.json").write_bytes(torn)
+    assert refresh_run(workspace, completed_run.run_id).state is RunState.COMPLETED
+    assert refresh_project(workspace, "digits") == []
+    with workspace.session() as session:
+        assert get_run(session, completed_run.run_id).sealed
 
 
 @pytest.mark.requirement("MON-4")
