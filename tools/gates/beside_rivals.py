@@ -114,7 +114,11 @@ def evaluated_text(
         reference: the user's, by its name.
     """
     record, (first, others) = _record(evaluated, split), _told_at_length(evaluated, goal, reference, split)
-    found = [_sentence(record, split, one) for rival in first if (one := _beside(record, goal, *rival)) is not None]
+    found = [
+        _sentence(record, split, one) + _by_others(record, goal, one, rival)
+        for name, rival in first
+        if (one := _beside(record, goal, name, rival)) is not None
+    ]
     brief = [one for rival in others if (one := _beside(record, goal, *rival)) is not None]
     found += [f"{one.told.capitalize()}: {one.theirs:.4g}, {WORDS[one.word]}." for one in brief]
     problems = [one for one in record.get("rivals", {}).values() if "problem" in one]
@@ -167,6 +171,17 @@ def _strongest(
     known = {who: scores[name] for who, scores in scored.items() if name in scores}
     best = min if is_minimized(name) else max
     return best(known, key=lambda who: known[who]), name
+
+
+def _by_others(record: dict[str, Any], goal: Mapping[str, Any], one: BesideRival, rival: dict[str, Any]) -> str:
+    """Return what each other metric says of a model and its rival, where it says another thing; '' where none does."""
+    said: dict[Word, list[str]] = {}
+    told = {one.metric, *record.get("own", []), *record.get("episodes", {})}  # of a function nobody said what is better
+    for metric, interval in rival.get("paired", {}).get("intervals", {}).items():
+        if metric in record["metrics"] and metric not in told:
+            said.setdefault(word_of(interval, is_minimized=_is_minimized(goal, metric)), []).append(metric)
+    others = [f"by {' and '.join(metrics)}: {WORDS[word]}" for word, metrics in said.items() if word != one.word]
+    return f" But {', '.join(others)}." if others else ""
 
 
 def _beside(record: dict[str, Any], goal: Mapping[str, Any], name: str, rival: dict[str, Any]) -> BesideRival | None:

@@ -52,12 +52,12 @@ def rows_text(rows: int, size: int) -> str:
 
 
 def counted(record: Mapping[str, Any], metric: str) -> str:
-    """Say on how many rows, and of how many groups or times, or on how many episodes a split's figure is."""
+    """Say on how many rows, and in how many groups or times, or on how many episodes a split's figure is."""
     if (played := record.get("episodes", {}).get(metric)) is not None:
         return f"{played['count']} episodes"
     rows = int(record.get("rows", 0))
     told, groups = rows_text(rows, int(record.get("size", rows))), record.get("groups")
-    return f"{told} of {groups} {record['grouped_by']}" if groups else told
+    return f"{told} in {groups} {record['grouped_by']}" if groups else told
 
 
 def _of_split(found: RunEvaluated, split: str, metric: str | None) -> str:

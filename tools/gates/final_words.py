@@ -55,7 +55,7 @@ def tested_words(evidence: Evidence) -> str:
     figures = {name: _figure(name, tested[name], 0 if groups else rows, intervals.get(name)) for name in first}
     if each := _by_target(metrics_of_targets(evaluated, "test"), evidence.goal_metric):
         figures[evidence.goal_metric] += f", {each}"
-    rows_told = f"{rows} rows of {groups} {record['grouped_by']}" if groups else f"{rows} rows"
+    rows_told = f"{rows} rows in {groups} {record['grouped_by']}" if groups else f"{rows} rows"
     played = record.get("episodes", {})
     own = [name for name in record.get("own", []) if name not in played]
     sides = {

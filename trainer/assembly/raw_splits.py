@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from trainwright.trainer.assembly.target import load_built_in
 from trainwright.trainer.base import seeding
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.assemble import divide, user_parts
+from trainwright.trainer.data.series import Series
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.frameworks.framework import handed_over
 from trainwright.trainer.reproducibility import determinism
@@ -27,6 +28,11 @@ from trainwright.trainer.user_code.guard import user_code
 
 ROWS_AT_A_TIME = 2.0
 """Mean rows of a time, from which on a split by time is of whole times."""
+HORIZONS_OF_A_BLOCK, BLOCKS = 3, 10
+"""Horizons that a block of times spans at most, if as many blocks can be had of a split."""
+
+Groups = dict[str, np.ndarray[Any, np.dtype[np.int64]]]
+"""Number of each sample's group, (samples,), by split."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +43,8 @@ class RawSplits:
     data_seed: int
     batch_size: int | None
     """None where each item is a batch already."""
-    groups: dict[str, np.ndarray[Any, np.dtype[np.int64]]] = field(default_factory=dict)
-    """Number of each sample's group by split, (samples,), where a source's rows are split by groups, or by times."""
+    groups: Groups = field(default_factory=dict)
+    """Where a source's rows are split by groups, or by times."""
     grouped_by: str = "groups"
 
 
@@ -61,8 +67,7 @@ def raw_splits_of(config: TrainingConfig, root: Path, exemptions: Sequence[str] 
     apply_precision(config.training, device)
     seeding.seed_everything(config.seed)
     if config.data is not None:
-        samples, groups = _of_data(config, root)
-        grouped_by = "times" if config.data.split.by == "time" else "groups"
+        samples, groups, grouped_by = _of_data(config, root)
         return RawSplits(samples, context.data_seed, config.loader.batch_size, groups, grouped_by)
     if config.trainer is not None:
         _, samples = handed_over(config, root)
@@ -76,29 +81,44 @@ def raw_splits_of(config: TrainingConfig, root: Path, exemptions: Sequence[str] 
     return RawSplits(samples, context.data_seed, given.get("batch_size", config.loader.batch_size))
 
 
-def _of_data(config: TrainingConfig, root: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the samples of each split, and the groups that they are of."""
+def _of_data(config: TrainingConfig, root: Path) -> tuple[dict[str, Any], Groups, str]:
+    """Return the samples of each split, the groups that they are of, and what these are."""
     section = config.data
     assert section is not None, "called where there is one"  # noqa: S101
     if is_entry(section.use):
         data = call_data(section, root)
         with user_code(f"Reading samples of data `{section.use}`", root):
-            return user_parts(data, section.split)[0], {}
+            return user_parts(data, section.split)[0], {}, "groups"
     found = load_built_in(config, root)
     if isinstance(found, Splits):
-        return found.samples, {}
+        return found.samples, {}, "groups"
     parts = divide(found.samples, section.split, found)
-    keys = found.keys.get(section.split.key or "") if section.split.by in {"group", "time"} else None
     if found.series is not None:
-        keys = found.series.times[found.series.window :]  # of the first row that the window from each row on forecasts
+        return parts, *_blocks(found.series, parts)
+    keys = found.keys.get(section.split.key or "") if section.split.by in {"group", "time"} else None
     if keys is None:
-        return parts, {}
+        return parts, {}, "groups"
     numbers = np.unique(keys.astype(str), return_inverse=True)[1].reshape(-1)
     groups = {name: numbers[np.asarray(part.rows)] for name, part in parts.items() if part.rows is not None}
-    is_by_row = section.split.by == "time" and not any(map(_are_shared, groups.values()))
-    return parts, {} if is_by_row else groups
+    if section.split.by == "group":
+        return parts, groups, "groups"
+    return parts, groups if any(map(_are_shared, groups.values())) else {}, "times"
 
 
 def _are_shared(times: np.ndarray[Any, np.dtype[np.int64]]) -> bool:
     """Return whether so many rows have the time of another that what each time has in store makes rows alike."""
     return len(np.unique(times)) <= len(times) / ROWS_AT_A_TIME
+
+
+def _blocks(series: Series, parts: Mapping[str, Any]) -> tuple[Groups, str]:
+    """Return for each split's windows the number of their block of consecutive times, (windows,), and what that is.
+
+    Windows whose horizons overlap err alike, and so do neighbours: drawn one by one they claim to know far more than
+    they do. Whole blocks are drawn instead, each longer than a horizon (Künsch 1989).
+    """
+    # A window is at the time of the first row that it forecasts.
+    times = {name: series.times[np.asarray(part.rows) + series.window] for name, part in parts.items()}
+    places = {name: np.unique(of, return_inverse=True)[1].reshape(-1) for name, of in times.items()}
+    fewest = min(int(of.max()) + 1 for name, of in places.items() if name != "train" or len(places) == 1)
+    length = max(series.horizon, min(HORIZONS_OF_A_BLOCK * series.horizon, fewest // BLOCKS))
+    return {name: of // length for name, of in places.items()}, "times" if length == 1 else f"blocks of {length} times"

@@ -1,11 +1,13 @@
 """Two programs on the same rows: what a paired test needs, row by row, and intervals of the metrics' differences.
 
 Classes give the table of McNemar's test (1947), losses the moments of the paired t-test; other metrics an interval of
-the difference, by resampling the rows of both together (Efron 1979).
+the difference, by resampling the rows of both together (Efron 1979). Where rows are alike in groups there is no table,
+which holds for independent rows alone, and the moments are of the groups (Liang & Zeger 1986).
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,23 +22,36 @@ from .rows import Array
 def report_paired(first: Comparison, second: Comparison, of: Resampling) -> dict[str, Any]:
     """Return what differs between two comparisons on the same rows, first minus second.
 
-    `classes`: rows that both, only one, or none predict rightly. `loss`: {mean, deviation, rows} of the differences.
-    `intervals`: 95 %, by metric. Each only where it can be computed.
+    `classes`: rows that both, only one, or none predict rightly. `loss`: {mean, deviation, rows} of the differences,
+    `rows` being how many units, rows or groups, are drawn. `intervals`: 95 %, by metric. Each only where it can be
+    computed.
     """
     rows = of.rows
     found: dict[str, Any] = {"rows": rows, "intervals": {}}
     right = [_right(one, rows) for one in (first, second)]
-    if right[0] is not None and right[1] is not None:
+    if right[0] is not None and right[1] is not None and of.groups is None:
         found["classes"] = _table(right[0], right[1])
     losses = [_losses(one, rows) for one in (first, second)]
-    if losses[0] is not None and losses[1] is not None and rows > 1:
-        difference = losses[0] - losses[1]
-        found["loss"] = {"mean": float(difference.mean()), "deviation": float(difference.std(ddof=1)), "rows": rows}
+    if losses[0] is not None and losses[1] is not None:
+        found |= moments_of(losses[0] - losses[1], of)
     for name in first.metrics:
         ends = _interval(name, first, second, of)
         if ends is not None:
             found["intervals"][name] = list(ends)
     return found
+
+
+def moments_of(difference: Array, of: Resampling) -> dict[str, Any]:
+    """Return {loss: {mean, deviation, rows}} of differences, (rows,); empty where there are too few units."""
+    units = of.units()
+    count, mean = len(units), float(difference.mean())
+    if count < max(of.fewest, 2):
+        return {}
+    deviations = difference - mean
+    sums = deviations if of.groups is None else np.array([deviations[one].sum() for one in units])
+    scale = count / len(difference)  # 1 of rows; of groups, the deviation of a mean of as many equal ones
+    deviation = scale * math.sqrt(float((sums**2).sum()) / (count - 1))
+    return {"loss": {"mean": mean, "deviation": deviation, "rows": count}}
 
 
 def _right(compared: Comparison, rows: int) -> Array | None:

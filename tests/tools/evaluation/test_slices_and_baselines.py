@@ -20,6 +20,8 @@ from trainwright.tools.evaluation.slices import slice_orders
 from trainwright.tools.reports.slices import _rows_text
 from trainwright.tools.verification.evaluations import figures_again
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.clean_room.intervals import Resampling
+from trainwright.trainer.clean_room.paired import moments_of
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.data.assemble import from_loaded
 from trainwright.trainer.data.sections import SplitSection
@@ -192,6 +194,20 @@ def test_paired_tests_are_those_of_scipy() -> None:
     assert found["loss"]["p_value"] == pytest.approx(test.pvalue, rel=1e-5)
     assert found["loss"]["interval"] == pytest.approx(list(test.confidence_interval()), rel=1e-5)
     assert found["intervals"] == {"f1": [-0.2, 0.1]}
+
+
+def test_rows_in_groups_are_compared_by_whole_groups() -> None:
+    draws = np.random.default_rng(0)
+    of_groups = draws.normal(0.1, size=20)
+    losses = np.repeat(of_groups, 30)
+    moments = moments_of(losses, Resampling(600, groups=np.repeat(np.arange(20), 30)))["loss"]
+    assert moments["rows"] == 20
+    assert moments["deviation"] == pytest.approx(of_groups.std(ddof=1))
+    rows = moments_of(losses, Resampling(600))["loss"]
+    assert rows["deviation"] == pytest.approx(losses.std(ddof=1))
+    assert moments_of(losses, Resampling(600, groups=np.repeat(np.arange(3), 200))) == {}, "too few groups"
+    found = [statistics_of({"rows": 600, "loss": one})["loss"]["interval"] for one in (moments, rows)]
+    assert np.ptp(found[0]) > 4 * np.ptp(found[1])
 
 
 def test_programs_that_never_differ_are_no_better_than_each_other() -> None:

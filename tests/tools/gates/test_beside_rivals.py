@@ -58,6 +58,15 @@ def test_the_strongest_rival_and_the_reference_have_a_clause_each_with_the_verdi
     assert evaluated_text(found, GOAL, OWN).endswith("The value 4 rows before: 6, the model is better.")
 
 
+@pytest.mark.requirement("GATE-6")
+def test_a_metric_that_says_another_thing_of_a_rival_is_told_and_own_ones_have_no_better_side() -> None:
+    ends = {"mae": [-2.0, -1.0], "rmse": [-0.5, 0.5], "mse": [-1.0, 2.0], "r2": [0.1, 0.2], "mine": [1.0, 2.0]}
+    seasonal = {"told": "the value 24 rows before", "metrics": {"mae": 6.0}, "paired": {"intervals": ends}}
+    record = {"rows": 230, "metrics": dict.fromkeys(ends, 4.7), "rivals": {"seasonal": seasonal}, "own": ["mine"]}
+    told = evaluated_text(RunEvaluated(run_id="baseline-1", splits={"validation": record}), GOAL, None)
+    assert told.endswith(": the model is better. But by rmse and mse: not told apart.")
+
+
 @pytest.mark.requirement("PHASE-4")
 @pytest.mark.parametrize(
     ("rivals", "name"),

@@ -89,8 +89,8 @@ def end(reached: float, goal: dict[str, Any] = AT_LEAST, **more: Any) -> dict[st
             "would show it",
         ),
         (
-            end(1.0, validation={"value": 1.0, "rows": 400, "of": "400 rows of 4 times", "is_open": True}),
-            "Goal not shown: 1 of 0.85 (validation accuracy, higher is better; on 400 rows of 4 times)",
+            end(1.0, validation={"value": 1.0, "rows": 400, "of": "400 rows in 4 times", "is_open": True}),
+            "Goal not shown: 1 of 0.85 (validation accuracy, higher is better; on 400 rows in 4 times)",
         ),
         (end(0.9), "Goal reached: 0.9 of 0.85 (validation accuracy, higher is better)"),  # of an earlier version
     ],
@@ -111,7 +111,7 @@ def test_rows_of_few_times_are_told_as_such() -> None:
     run: Any = SimpleNamespace(
         is_complete=True, certified=lambda split: {"mae": 3.6}, evaluation=SimpleNamespace(splits={"test": record})
     )
-    assert interval_text(certified_figure(run, "test", "mae")) == "95 % interval 2.9 to 4.4 on 230 rows of 5 times"
+    assert interval_text(certified_figure(run, "test", "mae")) == "95 % interval 2.9 to 4.4 on 230 rows in 5 times"
 
 
 @pytest.mark.parametrize(
