@@ -362,13 +362,23 @@ def _own_space(evidence: Records) -> dict[str, Any]:
     }
 
 
+def study_in_words(state: str, confirmation: dict[str, Any]) -> str:
+    """Return a study's state, and what its repetitions over seeds found where there are some."""
+    if "improvement_mean" not in confirmation:
+        return state
+    low, high = confirmation["improvement_low"], confirmation["improvement_high"]
+    word = "validated" if confirmation.get("validated") else "not validated"
+    return (
+        f"{state}, gain {confirmation['improvement_mean']:+.4g} ({100 * confirmation['confidence']:.4g} % interval "
+        f"{low:+.4g} to {high:+.4g} over {len(confirmation['seeds'])} seeds, baseline's spread "
+        f"{confirmation['baseline_spread']:.4g}), {word}"
+    )
+
+
 def _told(name: str, body: dict[str, Any]) -> str:
-    found, failure = body.get("confirmation") or {}, body.get("failure") or {}
-    if "improvement_mean" in found:
-        gain = f"{found['improvement_mean']:+.4g}, baseline's spread {found['baseline_spread']:.4g}"
-        return f"{name} {body['state']}, gain {gain}, {'validated' if found.get('validated') else 'not validated'}"
-    cause = f": {failure['message']}"[:MOST_CHARACTERS] if failure.get("message") else ""
-    return f"{name} {body['state']}{cause}"
+    failure, told = body.get("failure") or {}, study_in_words(body["state"], body.get("confirmation") or {})
+    cause = f": {failure['message']}"[:MOST_CHARACTERS] if failure.get("message") and told == body["state"] else ""
+    return f"{name} {told}{cause}"
 
 
 def _left(evidence: Records, search: SearchSection) -> str:

@@ -20,6 +20,8 @@ from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.final_words import final_words
 from trainwright.tools.gates.folds import FOLD, open_fold
+from trainwright.tools.gates.searches import study_in_words
+from trainwright.tools.gates.since_release import no_better
 from trainwright.tools.hyperparameter_tuner import start_study, study_status
 from trainwright.tools.ledger import Look
 from trainwright.tools.projects.diagnosis import diagnose
@@ -212,7 +214,8 @@ def _search(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
 
 def _study(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
     view = study_status(way.workspace, arguments["study_id"], way.seconds_left, should_stop=way.should_stop)
-    way.note(f"{view.study_id}: {view.state}, {view.trials_done}/{view.trials_total} trials")
+    found = study_in_words(view.state, view.confirmation or {})
+    way.note(f"{view.study_id}: {found}, {view.trials_done}/{view.trials_total} trials")
     if not view.is_ended:
         way.ended = "wait"
     elif view.state != "completed":
@@ -243,8 +246,12 @@ def _diagnose(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
 def _export(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
     """Export, which looks at the test rows, once all folds of a configuration that has some have run.
 
-    A fold for which a limit leaves nothing is not waited for.
+    A fold for which a limit leaves nothing is not waited for. A model that is no better than the release before is
+    left to whoever decides.
     """
+    if _is_doubtful(way):
+        way.ended = "decision"
+        return _status(way.workspace, way.project).next
     while (found := _open_fold(way)) is not None:
         fold, run_id = found
         if way.is_over:
@@ -263,6 +270,13 @@ def _export(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
         if way.ended is not None:
             return _status(way.workspace, way.project).next
     return _start(way, arguments, RunKind.EXPORT)
+
+
+def _is_doubtful(way: _Way) -> bool:
+    """Return whether the final model is no better than the release before, and has not looked at the test rows."""
+    with way.workspace.snapshot() as session:
+        evidence = Evidence(session, way.workspace, way.project, inspection=Look())
+        return evidence.export is None and bool(no_better(evidence))
 
 
 def _open_fold(way: _Way) -> tuple[int, str | None] | None:

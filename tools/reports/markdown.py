@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates.since_release import before
 from trainwright.tools.owner import meaning, requests_of
 
 if TYPE_CHECKING:
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
 
     from trainwright.tools.gates.decide import GateReport
     from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run.evidence import Resolved
 
@@ -59,20 +59,10 @@ def granted(session: Session, workspace: Workspace, project: str) -> list[tuple[
 
 def reference_line(evidence: Evidence, value: float | None) -> str:
     """Return how a validation value of the goal's metric compares with the release before; empty for the first one."""
-    release = evidence.reference
-    if release is None:
+    found = before(evidence)
+    if found is None:
         return ""
-    runs = release.decision["rested_on"].get("runs", [])
-    final = evidence.run(runs[0]) if runs else None
-    before = final.best_value(evidence.goal_metric) if final is not None else None
-    if value is None or before is None:
-        return f"Before it: {release}, whose value of {evidence.goal_metric} cannot be compared."
-    since = f"({value - before:+.6g} since)" if _on_same_rows(evidence, final) else "on other rows: no comparison"
-    return f"Before it: {release} with validation {evidence.goal_metric} {before:.6g} {since}."
-
-
-def _on_same_rows(evidence: Evidence, run: RunEvidence | None) -> bool:
-    """Whether a run was validated on the rows of the present plan."""
-    both = [one.data.splits.get("validation") for one in (run, evidence.smoke) if one is not None]
-    prints = {one.fingerprint for one in both if one is not None}
-    return len(both) == 2 and len(prints) == 1
+    if value is None or found.value is None:
+        return f"Before it: {found.release}, whose value of {evidence.goal_metric} cannot be compared."
+    since = f"({value - found.value:+.6g} since)" if found.is_on_same_rows else "on other rows: no comparison"
+    return f"Before it: {found.release} with validation {evidence.goal_metric} {found.value:.6g} {since}."

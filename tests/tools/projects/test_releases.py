@@ -6,11 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.worlds.records import Script
+from tests.worlds.scripted import scripted
 
 from trainwright.server.errors import with_call
 from trainwright.tools import projects
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.releases import BEGUN
+from trainwright.tools.gates.since_release import before
 from trainwright.tools.ledger import append
+from trainwright.tools.projects.advancing import advance
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
@@ -121,6 +126,27 @@ def test_the_next_release_takes_what_exists_for_the_same_digests_and_keeps_the_f
         f"project {NAME}: artifact releases/1/final_model.intoto.json was removed",
         f"project {NAME}: releases/1/note.txt was added by hand",
     }
+
+
+@pytest.mark.requirement("PHASE-11", "GATE-7")
+def test_a_model_no_better_than_the_release_before_looks_at_no_test_row_unasked(at: At) -> None:
+    workspace = at("finished")
+    projects.configure(workspace, NAME, changes={"optimizer.learning_rate": 0.03}, begin_release=True)
+    with workspace.session() as session:
+        found = before(Evidence(session, workspace, NAME))
+    assert found is not None
+    assert found.value is not None
+    worse = {"loss": 0.3, "accuracy": found.value - 0.05}
+    with scripted(Script(curve=lambda *_: worse)):
+        answer = advance(workspace, NAME)
+        while answer.next is not None and answer.next.tool == "advance":
+            answer = advance(workspace, NAME)
+    assert answer.ended == "decision", answer
+    assert answer.next is not None
+    assert answer.next.tool == "export_model"
+    assert f"is no better than {found.release} on the same validation rows" in answer.next.why
+    assert not [step for step in answer.steps if step.startswith("export")]
+    assert advance(workspace, NAME).next == answer.next, "it is asked until somebody decides"
 
 
 @pytest.mark.requirement("PHASE-11", "GATE-3", "GATE-5")

@@ -11,6 +11,7 @@ from trainwright.tools.gates.finals import accepted_result, is_reused, overlay_o
 from trainwright.tools.gates.memory import after_a_difference, compared, others_that_differed
 from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed_if, passed_with_exemption
 from trainwright.tools.gates.shown import FEWEST_EPISODES, certified_figure, is_beyond
+from trainwright.tools.gates.since_release import no_better
 from trainwright.tools.owner.grants import operations
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.run import RunKind
@@ -242,5 +243,9 @@ def _without_onnx(evidence: Evidence) -> NextCall:
 
 
 def _export_again(evidence: Evidence) -> NextCall:
-    again = "" if evidence.export is None else ": another look at it, which every report will tell"
-    return evidence.call("export_model", f"export the best checkpoint and evaluate the test split{again}")
+    if evidence.export is None:
+        doubt = no_better(evidence)
+        why = f"{doubt}. Work on before it; or all the same: " if doubt else ""
+        return evidence.call("export_model", f"{why}export the best checkpoint and evaluate the test split")
+    why = "export the best checkpoint and evaluate the test split: another look at it, which every report will tell"
+    return evidence.call("export_model", why)

@@ -1,0 +1,57 @@
+"""The release before the one under way: what it reached on validation, and whether the new model is any better."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from trainwright.tools.gates.shown import gain
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.records import RunRecords
+    from trainwright.tools.gates.releases import Release
+
+
+class Before(NamedTuple):
+    """What the release before reached."""
+
+    release: Release
+    final: RunRecords | None
+    value: float | None
+    """The goal's metric of its final run on validation; None where the metric is another now."""
+    is_on_same_rows: bool
+    """Whether the present plan validates on its rows."""
+
+
+def before(evidence: Evidence) -> Before | None:
+    """Return what the release before reached; None for a project's first one."""
+    release = evidence.reference
+    if release is None:
+        return None
+    runs = release.decision["rested_on"].get("runs", [])
+    final = evidence.run(runs[0]) if runs else None
+    value = final.best_value(evidence.goal_metric) if final is not None else None
+    return Before(release, final, value, _on_same_rows(evidence, final))
+
+
+def no_better(evidence: Evidence) -> str:
+    """Say that the final run is no better on validation than the release before; '' where it is, or none compares."""
+    found, final = before(evidence), evidence.final
+    if found is None or final is None or found.value is None or not found.is_on_same_rows:
+        return ""
+    value = final.best_value(evidence.goal_metric)
+    if value is None or (found.final is not None and final.id == found.final.id):
+        return ""
+    if gain(evidence.goal, value) > gain(evidence.goal, found.value):
+        return ""
+    return (
+        f"{final.id} is no better than {found.release} on the same validation rows ({evidence.goal_metric} {value:.6g} "
+        f"and {found.value:.6g}): a look at the test rows may not be worth it"
+    )
+
+
+def _on_same_rows(evidence: Evidence, run: RunRecords | None) -> bool:
+    """Return whether a run was validated on the rows of the present plan."""
+    both = [one.data.splits.get("validation") for one in (run, evidence.smoke) if one is not None]
+    prints = {one.fingerprint for one in both if one is not None}
+    return len(both) == 2 and len(prints) == 1
