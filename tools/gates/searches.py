@@ -110,9 +110,8 @@ def first_search(evidence: Records) -> NextCall:
 def next_search(evidence: Records, found: dict[str, Any]) -> NextCall:
     """Name the call after an improvement that was not validated.
 
-    A best that reaches the goal with every seed becomes the configuration. Where it lies near an end of its range,
-    that range is moved. Else more seeds for a gain above the noise, or
-    more trials, once; then the agent's or the owner's exit. Never more trials than the limits leave.
+    A best that reaches the goal with every seed becomes the configuration; of one near an end of its range, the range
+    is moved. Else more seeds for a gain above the noise, or more trials, once; then an exit. Never beyond the limits.
 
     Args:
         found: the comparison over seeds (`improvement.compare`).
