@@ -60,7 +60,10 @@ PARTS = (
         30, debian=BROWSER,
     ),
     Part("gpu", "the lane of a GPU, rehearsed on the CPU", "gpu REHEARSE=1 MINUTES=30", 40, counts=False),
-    Part("clean-room", "figures of honest projects, computed apart, are those of training", "clean-room", 40, counts=False),
+    Part(
+        "clean-room", "figures of honest projects, computed apart, are those of training", "clean-room", 40,
+        counts=False,
+    ),
     Part("extras", "every optional extra resolves beside the rest", "extras", 20),
     Part("lowest", "quick tests and contracts on the lowest versions", "lowest", 60, counts=False),
     Part(
