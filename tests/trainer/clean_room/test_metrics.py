@@ -211,8 +211,10 @@ def test_equal_pictures_are_similar_and_what_is_none_is_refused() -> None:
     for name, shape, why in (("psnr", (4, 5), "it is of pictures"), ("ssim", (4, 8, 8), "smaller than a window of 11")):
         with pytest.raises(ValueError, match=why):
             metrics.compute(name, np.zeros(shape), np.zeros(shape))
-    told = "values run from 0 to 255, and it is of those from 0 to 1"
-    assert metrics.problem_of("psnr", np.zeros((1, 2, 2)), np.array([[[0.0, 255.0], [1.0, 2.0]]])) == told
+    for name in ("psnr", "ssim"):
+        with pytest.raises(ValueError, match=r"of values from 0 to 1, and the targets' run from 0 to 255"):
+            metrics.compute(name, equal, np.where(equal == equal.max(), 255.0, equal - equal.min()))
+        assert np.isnan(metrics.compute(name, np.where(equal > 0.99, np.nan, equal), equal))  # no picture is left out
 
 
 def test_coverage_is_held_to_the_quantile() -> None:
