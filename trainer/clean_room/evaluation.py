@@ -17,7 +17,7 @@ import numpy as np
 
 from . import losses, metrics
 from .alone import Alone
-from .comparison import Comparison
+from .comparison import Comparison, report_interval
 from .intervals import bootstrap
 from .paired import report_paired
 from .programs import Program, open_program
@@ -181,14 +181,12 @@ def _report_loss(compared: list[Comparison], answer: dict[str, Any], split: Spli
     def mean(rows: Array) -> float:
         return sum(each.weight * each.mean_loss(rows) for each in compared)
 
-    answer["metrics"]["loss"] = mean(everything)
-    between = bootstrap(mean, split.rows * len(compared), split.resampling)
-    if between is not None:
-        answer["intervals"]["loss"] = list(between)
-    for name in follows:
-        answer["metrics"][name] = metrics.OF_LOSS[name](answer["metrics"]["loss"], split.bytes_per_target)
-        if between is not None:
-            answer["intervals"][name] = [metrics.OF_LOSS[name](end, split.bytes_per_target) for end in between]
+    loss, values = mean(everything), split.rows * len(compared)
+    between = bootstrap(mean, values, split.resampling)
+    for name, of_loss in (("loss", lambda value, _: value), *((name, metrics.OF_LOSS[name]) for name in follows)):
+        answer["metrics"][name] = of_loss(loss, split.bytes_per_target)
+        ends = between and tuple(of_loss(end, split.bytes_per_target) for end in between)
+        report_interval(name, ends, values, split.resampling, answer)
 
 
 def _leave_out_what_is_not_finite(answer: dict[str, Any]) -> None:
