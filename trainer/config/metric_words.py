@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trainwright.trainer.metrics.built_in import BUILT_IN, LEVELS
+from trainwright.trainer.clean_room.names import LEVELS
+from trainwright.trainer.metrics.built_in import BUILT_IN
 
 CLASS_METRICS = ("accuracy", "balanced_accuracy", "f1", "auc", "matthews_correlation")
 NUMBER_METRICS = ("mae", "rmse", "mape", "r2")
