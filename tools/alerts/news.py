@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy import select
+
 from trainwright.tools.alerts.life import Life, count_unseen, life_of, mark_seen, rows_of, unseen, unseen_of
 from trainwright.tools.workspace.tables import RaisedAlert
 from trainwright.trainer.base.text import cut
@@ -74,3 +76,10 @@ def _sentence(row: RaisedAlert) -> str:
         return f"{row.id}: cleared, raised at step {row.step}{times}"
     back = " after an earlier configuration had fixed it" if row.is_back else ""
     return f"{row.id}: recurring{back}{times}"
+
+
+def changes_after(workspace: Workspace, revision: int) -> list[RaisedAlert]:
+    """Return the alerts that changed after a revision, in order of their changes."""
+    query = select(RaisedAlert).where(RaisedAlert.revision > revision).order_by(RaisedAlert.revision)
+    with workspace.snapshot() as session:
+        return list(session.scalars(query))

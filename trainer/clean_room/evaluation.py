@@ -183,9 +183,10 @@ def _report_loss(compared: list[Comparison], answer: dict[str, Any], split: Spli
 
     loss, values = mean(everything), split.rows * len(compared)
     between = bootstrap(mean, values, split.resampling)
-    for name, of_loss in (("loss", lambda value, _: value), *((name, metrics.OF_LOSS[name]) for name in follows)):
+    for name in ("loss", *follows):
+        of_loss = metrics.OF_LOSS.get(name, lambda value, _: value)
         answer["metrics"][name] = of_loss(loss, split.bytes_per_target)
-        ends = between and tuple(of_loss(end, split.bytes_per_target) for end in between)
+        ends = between and (of_loss(between[0], split.bytes_per_target), of_loss(between[1], split.bytes_per_target))
         report_interval(name, ends, values, split.resampling, answer)
 
 
