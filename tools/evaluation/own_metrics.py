@@ -100,16 +100,18 @@ def run_apart(
         folder: a temporary one.
         seconds: that it may take.
     """
-    named = copied(run, use, folder)
-    if "problem" in named:
-        return named
     try:
+        named = copied(run, use, folder)
+        if "problem" in named:
+            return named
         command, place = ["-P", "-m", worker], str(Path(named["file"]).parent)
         ended = isolated(command, order | named, str(folder), cwd=place, seconds=seconds)
         answer: dict[str, Any] = json.loads(ended.stdout)
     except subprocess.TimeoutExpired:
         return {"problem": f"your function took more than {seconds:g} s apart from training"}
-    except (OSError, ValueError):
+    except OSError as error:
+        return {"problem": f"your function's files cannot be read, or no process started: {error.strerror}"}
+    except ValueError:
         return {"problem": "your function ended its process apart from training"}
     if problem := answer.get("problem"):
         return {

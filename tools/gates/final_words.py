@@ -11,7 +11,7 @@ from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.next_call import SHARES
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.test_set_access import project_accesses
-from trainwright.trainer.metrics.built_in import WORST
+from trainwright.trainer.clean_room.names import WORST
 from trainwright.trainer.prediction.assembly import use_of
 from trainwright.trainer.run.results import ROWS
 

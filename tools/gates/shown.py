@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 MOST_TIMES = 1000.0
 """As many rows as it would take to show a goal are told up to so many times those that there are."""
 TWO_DIGITS = 2
-FEWEST_GROUPS = 5
-"""Fewer groups, or times, say nothing of others: the clean room gives no interval over them."""
 FEWEST_EPISODES = 30
 """From which a mean says something where all gave the same, or where it differs from another by chance."""
 
@@ -35,8 +33,8 @@ def certified_figure(run: RunRecords | None, split: str, metric: str) -> dict[st
         found |= {"rows": played["count"], "unit": "episodes"}
     if interval := record.get("intervals", {}).get(metric):
         return found | {"interval": [float(end) for end in interval]}
-    is_own = metric in record.get("own", []) and played is None
-    return found | ({"is_open": True} if is_own or 0 < record.get("groups", 0) < FEWEST_GROUPS else {})
+    says_nothing = metric in {*record.get("open", []), *record.get("own", [])} and played is None
+    return found | ({"is_open": True} if says_nothing else {})
 
 
 def over_seeds(evidence: Records, side: str) -> dict[str, Any]:
@@ -67,8 +65,8 @@ def gain(goal: dict[str, Any], value: float) -> float:
 def is_shown(goal: dict[str, Any], figure: dict[str, Any]) -> bool:
     """Return whether a figure meets the goal at the worse end of its interval; one without an interval by itself.
 
-    Of few episodes that all gave the same nothing is known of the others, nor of other groups by fewer than five; and
-    a function of the user's, whose interval may be left out by its time, shows nothing without one.
+    Of few episodes that all gave the same nothing is known of the others, nor of other rows where the clean room says
+    so; and a function of the user's, whose interval may be left out by its time, shows nothing without one.
     """
     return not (_are_few(figure) or figure.get("is_open")) and all(
         meets(goal, end) for end in figure.get("interval", [figure.get("value")])

@@ -15,6 +15,7 @@ from trainwright.tools.ledger import record
 from trainwright.tools.ledger.events import GoalChanged
 from trainwright.trainer.base.errors import ConfigurationError, near
 from trainwright.trainer.catalog.names import BUILT_IN
+from trainwright.trainer.clean_room.names import WORST
 from trainwright.trainer.config import MergedConfig, merge_changes
 from trainwright.trainer.config.cross_rules import without_the_trainers
 from trainwright.trainer.config.goal import (
@@ -30,7 +31,6 @@ from trainwright.trainer.config.goal_words import any_of, spoken_goals
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.metrics import BUILT_IN as METRICS
 from trainwright.trainer.metrics import near_metrics
-from trainwright.trainer.metrics.built_in import WORST
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:

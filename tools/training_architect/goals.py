@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.training_architect.facts import OF_VOCABULARY
 from trainwright.tools.training_architect.two_classes import class_beside, turned_round
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.clean_room.names import LEVELS, WORST
 from trainwright.trainer.config.goal import MAXIMIZE, MEASURED, MINIMIZE, corrected_metric, goal_problem
 from trainwright.trainer.config.goal_words import Wanted, spoken_goals
 from trainwright.trainer.config.metric_words import CLASS_METRICS, IN_UNITS, NUMBER_METRICS
 from trainwright.trainer.metrics import BUILT_IN
-from trainwright.trainer.metrics.built_in import LEVELS, MASKS, OF_CLASS_1, PER_CLASS, WORST
+from trainwright.trainer.metrics.built_in import MASKS, OF_CLASS_1, PER_CLASS
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.request import PlanRequest

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.training_architect.columns import MOST_SHOWN
 from trainwright.tools.training_architect.goals import kind_of_sentence
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.clean_room.names import WORST
 from trainwright.trainer.metrics import BUILT_IN as METRICS
-from trainwright.trainer.metrics.built_in import WORST
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.goals import GoalReading

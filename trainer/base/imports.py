@@ -17,13 +17,14 @@ def imported_files(path: Path, root: Path) -> list[Path]:
         packages = [one / "__init__.py" for one in file.parents if one != root and one.is_relative_to(root)]
         places = [base.joinpath(*name.split(".")) for base, name in named]
         wanted = [*packages, *(one for place in places for one in (place.with_suffix(".py"), place / "__init__.py"))]
-        found += [one for one in dict.fromkeys(wanted) if one.is_file() and one not in found]
+        own = [one for one in dict.fromkeys(wanted) if one.is_relative_to(root) and one.is_file()]
+        found += [one for one in own if one not in found]
     return found
 
 
 def _bases(file: Path, root: Path, level: int, name: str) -> list[tuple[Path, str]]:
     """Return the folders in which a name may be, of which each dot before it, `level` of them, names one."""
-    return [(base, name) for base in ([file.parents[level - 1]] if level else [root, file.parent])]
+    return [(base, name) for base in (file.parents[level - 1 : level] if level else [root, file.parent])]
 
 
 def _imported(path: Path) -> list[tuple[int, str]]:
@@ -31,7 +32,7 @@ def _imported(path: Path) -> list[tuple[int, str]]:
     names: list[tuple[int, str]] = []
     try:
         nodes = list(ast.walk(ast.parse(path.read_bytes())))
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two of what is nested too deeply
         return []
     for node in nodes:
         if isinstance(node, ast.Import):

@@ -9,6 +9,8 @@ folder also works alone: a final model carries a copy of it.
     ranks       those of order: areas, rank correlation
     probabilities  those of how likely the classes are said to be
     numbers     those of numbers
+    images      those of pictures
+    names       parts of metrics' names
     losses      the built-in losses in numpy, as sums and counts of every row
     rows        the rows that planning fixed: files checked by SHA-256, memory-mapped
     programs    ONNX and torch.export programs: bytes checked by SHA-256, then run on the CPU

@@ -167,8 +167,17 @@ class Comparison:
             between: tuple[float, float] | None = wilson(found, rows)
         else:
             between = bootstrap(lambda at: float(value(kept.at(at), targets.at(at))), kept.values.size, of)
-        if between is not None:
-            answer["intervals"][prefix + name] = list(between)
+        report_interval(prefix + name, between, kept.values.size, of, answer)
+
+
+def report_interval(
+    name: str, between: tuple[float, float] | None, values: int, of: Resampling, answer: dict[str, Any]
+) -> None:
+    """Put a number's interval into the answer; or its name among those of which the rows say nothing for others."""
+    if between is not None:
+        answer["intervals"][name] = list(between)
+    elif not of.is_too_much(values):
+        answer.setdefault("open", []).append(name)
 
 
 def _require_counted(targets: Array) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from . import losses, metrics
 from .alone import Alone
-from .comparison import Comparison
+from .comparison import Comparison, report_interval
 from .intervals import bootstrap
 from .paired import report_paired
 from .programs import Program, open_program
@@ -181,14 +181,17 @@ def _report_loss(compared: list[Comparison], answer: dict[str, Any], split: Spli
     def mean(rows: Array) -> float:
         return sum(each.weight * each.mean_loss(rows) for each in compared)
 
-    answer["metrics"]["loss"] = mean(everything)
-    between = bootstrap(mean, split.rows * len(compared), split.resampling)
-    if between is not None:
-        answer["intervals"]["loss"] = list(between)
-    for name in follows:
-        answer["metrics"][name] = metrics.OF_LOSS[name](answer["metrics"]["loss"], split.bytes_per_target)
-        if between is not None:
-            answer["intervals"][name] = [metrics.OF_LOSS[name](end, split.bytes_per_target) for end in between]
+    loss, values = mean(everything), split.rows * len(compared)
+    between = bootstrap(mean, values, split.resampling)
+    for name in ("loss", *follows):
+        of_loss = metrics.OF_LOSS.get(name, _itself)
+        answer["metrics"][name] = of_loss(loss, split.bytes_per_target)
+        ends = between and (of_loss(between[0], split.bytes_per_target), of_loss(between[1], split.bytes_per_target))
+        report_interval(name, ends, values, split.resampling, answer)
+
+
+def _itself(mean_loss: float, bytes_per_target: float) -> float:  # noqa: ARG001 - the form of these metrics
+    return mean_loss
 
 
 def _leave_out_what_is_not_finite(answer: dict[str, Any]) -> None:

@@ -18,17 +18,25 @@ WINDOW, DEVIATION = 11, 1.5
 LUMINANCE, CONTRAST = 0.01**2, 0.03**2
 """Of which SSIM keeps the divisors away from 0."""
 LEAST_DIMENSIONS = 3
+ROUNDING = 1e-5
+"""By which values may lie outside of 0 to 1."""
 
 
 def psnr(outputs: Array, targets: Array) -> Array:
-    """Return the peak signal-to-noise ratio of each picture in decibels, (samples,). Raises ValueError: no pictures."""
+    """Return the peak signal-to-noise ratio of each picture in decibels, (samples,); NaN of one with a NaN.
+
+    Raises ValueError where targets are no pictures of 0 to 1.
+    """
     ours, theirs = _pictures(outputs, targets)
-    square = np.square(ours - theirs).reshape(len(ours), -1).mean(1)
+    square = np.square(ours - theirs).mean(tuple(range(1, ours.ndim)))
     return np.asarray(-10.0 * np.log10(np.maximum(square, 10.0 ** (-EQUAL_DECIBELS / 10))))
 
 
 def ssim(outputs: Array, targets: Array) -> Array:
-    """Return the structural similarity of each picture, (samples,). Raises ValueError: none, or smaller than WINDOW."""
+    """Return the structural similarity of each picture, (samples,); NaN of one with a NaN.
+
+    Raises ValueError where targets are no pictures of 0 to 1, or smaller than WINDOW.
+    """
     ours, theirs = _pictures(outputs, targets)
     if min(ours.shape[-2:]) < WINDOW:
         raise ValueError(f"pictures of {ours.shape[-2]} x {ours.shape[-1]} are smaller than a window of {WINDOW}")
@@ -37,21 +45,18 @@ def ssim(outputs: Array, targets: Array) -> Array:
     joint = _blurred(ours * theirs) - mean * other
     found = (2 * mean * other + LUMINANCE) * (2 * joint + CONTRAST)
     found /= (mean**2 + other**2 + LUMINANCE) * (variances + CONTRAST)
-    return np.asarray(found.reshape(len(found), -1).mean(1))
+    return np.asarray(found.mean(tuple(range(1, found.ndim))))
 
 
 OF_IMAGES: dict[str, Callable[[Array, Array], Array]] = {"psnr": psnr, "ssim": ssim}
 
 
-def problem_of(targets: Array) -> str:
-    """Return why these metrics say nothing about targets; empty where they do."""
-    low, high = (float(end) for end in (targets.min(), targets.max())) if targets.size else (0.0, 0.0)
-    return "" if 0.0 <= low <= high <= 1.0 else f"values run from {low:g} to {high:g}, and it is of those from 0 to 1"
-
-
 def _pictures(outputs: Array, targets: Array) -> tuple[Array, Array]:
     if targets.ndim < LEAST_DIMENSIONS:
         raise ValueError("it is of pictures: targets (samples, height, width) or (samples, channels, height, width)")
+    low, high = (float(targets.min()), float(targets.max())) if targets.size else (0.0, 1.0)
+    if not -ROUNDING <= low <= high <= 1.0 + ROUNDING:
+        raise ValueError(f"it is of values from 0 to 1, and the targets' run from {low:g} to {high:g}")
     return outputs.reshape(targets.shape).astype(float), targets.astype(float)
 
 

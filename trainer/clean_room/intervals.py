@@ -11,7 +11,10 @@ import numpy as np
 from .counts import Array
 
 RESAMPLES = 200
-FEWEST_GROUPS = 5
+FEWEST_UNITS, FEWEST_ALIKE = 5, 30
+"""Rows, or groups, below which nothing is said of others: of any, and of those whose resamples all give the same."""
+MOST_UNDEFINED = 0.1
+"""Share of resamples without a value, beyond which too few rows decide it: the two of a rare class, say."""
 MOST_VALUES, QUICK_VALUES = 1 << 30, 1 << 27
 """Values gone through for one interval at most, of a sample and of all rows; beyond it none is given."""
 Z = 1.959963984540054
@@ -28,10 +31,9 @@ class Resampling:
     groups: Array | None = None
     """Number of each row's group, (rows,)."""
 
-    @property
-    def fewest(self) -> int:
-        """Units below which nothing is said."""
-        return 2 if self.groups is None else FEWEST_GROUPS
+    def is_too_much(self, values: int) -> bool:
+        """Return whether a number from so many values is not computed again and again, however much is known of it."""
+        return values * RESAMPLES > (MOST_VALUES if self.is_sample else QUICK_VALUES)
 
     def units(self) -> range | list[Array]:
         """Return what is drawn: row numbers, or the rows of each group."""
@@ -52,13 +54,15 @@ def wilson(share: float, count: int) -> tuple[float, float]:
 def bootstrap(value: Callable[[Array], float], values: int, of: Resampling) -> tuple[float, float] | None:
     """Return the percentiles of a number over resamples of the rows, drawn by a fixed seed (Efron 1979).
 
+    None where the rows say nothing of others: a percentile of few is too narrow, and of equal ones no interval at all.
+
     Args:
         value: the number from the indices of a resample, (rows,).
         values: how many values one computation goes through.
         of: the rows.
     """
     units = of.units()
-    if values * RESAMPLES > (MOST_VALUES if of.is_sample else QUICK_VALUES) or len(units) < of.fewest:
+    if of.is_too_much(values) or len(units) < FEWEST_UNITS:
         return None
     draws = np.random.default_rng(0)
 
@@ -68,7 +72,7 @@ def bootstrap(value: Callable[[Array], float], values: int, of: Resampling) -> t
 
     found = np.array([value(resample()) for _ in range(RESAMPLES)])
     found = found[np.isfinite(found)]
-    if len(found) < RESAMPLES // 2:
+    if len(found) < (1.0 - MOST_UNDEFINED) * RESAMPLES or (len(units) < FEWEST_ALIKE and not np.ptp(found)):
         return None
     low, high = np.percentile(found, [2.5, 97.5])
     return float(low), float(high)

@@ -45,6 +45,10 @@ def _images(kept: Array, targets: Array) -> Array:  # noqa: ARG001 - the form of
     return found
 
 
+def _all(kept: Array, targets: Array) -> Array:  # noqa: ARG001 - the form of these steps
+    return kept
+
+
 def _mean_of(counted: Step, kept: Array, targets: Array) -> float:
     return counts.Mean.of(counted(kept, targets)).value
 
@@ -58,7 +62,7 @@ OF_MEANS: dict[str, tuple[Step, Step]] = {
     "ndcg_at_10": (partial(probabilities.discounted_gains, 10), _targets),
     "dice_per_image": (partial(counts.by_image, "dice"), _images),
     "iou_per_image": (partial(counts.by_image, "foreground_iou"), _images),
-    **{name: (of_image, _images) for name, of_image in images.OF_IMAGES.items()},
+    **{name: (of_image, _all) for name, of_image in images.OF_IMAGES.items()},
 }
 """What a metric keeps of outputs and targets, and the numbers among it whose mean it is."""
 OF_OUTPUTS: dict[str, tuple[Step, Step]] = {
@@ -104,8 +108,6 @@ def problem_of(name: str, kept: Array, targets: Array, names: Sequence[str] = ()
     """
     if name in numbers.NAMES:
         return numbers.problem_of(name, numbers.Sums.of(kept, targets, {name}))
-    if name in images.OF_IMAGES:
-        return images.problem_of(targets)
     labels = name in UNDEFINED_OF_ONE and has_labels(kept, targets)
     for number, column in enumerate(np.moveaxis(targets, 1, 0) if labels else [targets]):
         wanted = column[column != IGNORED]

@@ -17,15 +17,12 @@ from typing import Any
 import numpy as np
 
 from .counts import mean
+from .names import LEVELS, WORST
 from .ranks import concordance, spearman
 
 Array = np.ndarray[Any, Any]
 EPSILON = np.finfo(np.float64).eps
 """By which a share of a target of 0 is taken, as in scikit-learn."""
-WORST = "worst_"
-"""Begin of a metric that is the worst output's."""
-LEVELS = (5, 10, 25, 50, 75, 90, 95)
-"""Percent of the targets that are to lie below a predicted quantile."""
 NONE = partial(np.zeros, 0)
 
 

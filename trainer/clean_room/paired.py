@@ -15,7 +15,7 @@ import numpy as np
 from . import metrics
 from .comparison import Comparison, Kept
 from .counts import classes
-from .intervals import Resampling, bootstrap
+from .intervals import FEWEST_UNITS, Resampling, bootstrap
 from .rows import Array
 
 
@@ -45,7 +45,7 @@ def moments_of(difference: Array, of: Resampling) -> dict[str, Any]:
     """Return {loss: {mean, deviation, rows}} of differences, (rows,); empty where there are too few units."""
     units = of.units()
     count, mean = len(units), float(difference.mean())
-    if count < max(of.fewest, 2):
+    if count < (2 if of.groups is None else FEWEST_UNITS):
         return {}
     deviations = difference - mean
     sums = deviations if of.groups is None else np.array([deviations[one].sum() for one in units])

@@ -14,8 +14,8 @@ import numpy as np
 
 from . import metrics
 from .comparison import Comparison, Kept
+from .names import WORST
 from .numbers import NAMES as NUMBERS
-from .numbers import WORST
 from .rows import Array, Split
 
 MOST_GROUPS = 50

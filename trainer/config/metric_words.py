@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trainwright.trainer.metrics.built_in import BUILT_IN, LEVELS
+from trainwright.trainer.clean_room.names import LEVELS
+from trainwright.trainer.metrics.built_in import BUILT_IN
 
 CLASS_METRICS = ("accuracy", "balanced_accuracy", "f1", "auc", "matthews_correlation")
 NUMBER_METRICS = ("mae", "rmse", "mape", "r2")
@@ -56,7 +57,17 @@ _PLAYED = (
     '"episodes": 100}] of create_project'
 )
 _DICE = r"dice(?:[- ](?:score|coefficient|koeffizient|index))?"
-_PINBALL, _LEVEL = r"(?:pinball|quantile) loss", r"(?:[- %]*(?:percentile|quantile))?"
+_PINBALL, _QUANTILE = r"(?:pinball|quantile) loss", r" ?%?[- ]*(?:percentile|quantile)"
+
+
+def _pinball(level: int) -> Word:
+    """Return the word for the pinball loss of a quantile in percent: `p90`, `90th percentile`, `0.9`."""
+    share = rf"0?[.,]{f'{level:02}'.removesuffix('0')}0?"
+    at = rf"(?<![\d.,])(?:{share}|[pq]?{level}(?:th)?)(?![.,]?\d)"
+    behind = rf"{_PINBALL} (?:(?:at|for|on) (?:the )?{at}(?:{_QUANTILE}| ?%)?|of (?:the )?{at}{_QUANTILE})"
+    return Word("pinball loss", rf"{at}(?:{_QUANTILE}| ?%)?[- ]{_PINBALL}|{behind}|pinball {level}", f"pinball_{level}")
+
+
 WORDS = (
     Word("balanced accuracy", r"bal(?:anced)?[-_ ]acc(?:uracy)?|(?:aus)?balancierte[nr]? (?:genauigkeit|accuracy)"
          r"|unweighted average recall", "balanced_accuracy"),
@@ -130,8 +141,7 @@ WORDS = (
     Word("MAPE", r"mape\b|mean absolute percentage error|mean percentage error|percentage error"
          r"|mittlere[rn]? (?:absolute[rn]? )?prozentuale[rn]? (?:abweichung|fehler)", "mape"),
     Word("MASE", r"mase\b|mean absolute scaled error", near=("mae", "mape")),
-    *(Word("pinball loss", rf"[pq]?{level}(?:th)?{_LEVEL}[- ]{_PINBALL}|{_PINBALL} (?:at|of|for|on) (?:the )?"
-           rf"(?:[pq]|0\.)?{level}(?:th)?{_LEVEL}", f"pinball_{level}") for level in LEVELS),
+    *map(_pinball, LEVELS),
     Word("pinball loss", _PINBALL, near=("pinball_90", "pinball_10", "pinball_50"),
          open="is of one quantile, and the sentence names none beside it"),
     Word("median absolute error", r"median absolute error|medae\b|median error", "median_absolute_error"),

@@ -21,8 +21,8 @@ import torch
 from trainwright.trainer.clean_room.intervals import RESAMPLES, Resampling, bootstrap
 from trainwright.trainer.jobs.apart import function_of, main
 
-INTERVAL_SECONDS = 20.0
-"""Most that an interval may take."""
+INTERVAL_SECONDS = 60.0
+"""Most that all intervals may take together, about, of the 120 s that the process has."""
 Values = dict[str, float]
 
 
@@ -39,11 +39,13 @@ def answered(order: Mapping[str, Any]) -> dict[str, Any]:
         numbers = partial(_numbers, order["name"], compute, targets)
         began = time.monotonic()
         values[split] = numbers(outputs)
-        seconds = (time.monotonic() - began) * len(values[split])
-        of = Resampling(len(targets), groups=_groups(folder)) if seconds * RESAMPLES < INTERVAL_SECONDS else None
+        others = sorted(folder.glob("rival_*.npy"))
+        calls = RESAMPLES * len(values[split]) * (1 + 2 * len(others)) * len(order["splits"])
+        is_quick = (time.monotonic() - began) * calls < INTERVAL_SECONDS
+        of = Resampling(len(targets), groups=_groups(folder)) if is_quick else None
         intervals[split] = _intervals(numbers, of, outputs)
         rivals[split] = {}
-        for path in folder.glob("rival_*.npy"):
+        for path in others:
             with suppress(Exception):  # the function may be of a model's outputs alone
                 other = _tensor(path)
                 beside = {"values": numbers(other), "intervals": _intervals(numbers, of, outputs, other)}
@@ -72,15 +74,22 @@ def _numbers(
 def _intervals(
     numbers: Callable[..., Values], of: Resampling | None, outputs: Any, other: Any = None
 ) -> dict[str, list[float]]:
-    """Return the interval of each number, or of its difference from that of other outputs; none without `of`."""
+    """Return the interval of each number, or of its difference from that of other outputs; none without `of`.
+
+    Nor of a number that the function gives for all rows alone, and not for rows that are drawn anew.
+    """
+    found: dict[str, list[float]] = {}
     if of is None:
-        return {}
+        return found
 
     def value(one: str, at: Any) -> float:
         return numbers(outputs, at)[one] - (0.0 if other is None else numbers(other, at)[one])
 
-    found = {one: bootstrap(partial(value, one), of.rows, of) for one in numbers(outputs)}
-    return {one: list(between) for one, between in found.items() if between is not None}
+    for one in numbers(outputs):
+        with suppress(Exception):
+            between = bootstrap(partial(value, one), of.rows, of)
+            found |= {} if between is None else {one: list(between)}
+    return found
 
 
 if __name__ == "__main__":

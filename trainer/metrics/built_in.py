@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.base.errors import folded
+from trainwright.trainer.clean_room.names import LEVELS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -108,13 +109,9 @@ SHORTEST, SLIP = 6, 0.85
 """Characters from which a metric's name can be misspelt, and difflib's ratio from which it is."""
 CLASSES, NUMBERS, LANGUAGE = ("classification", "binary"), ("regression",), ("language_model",)
 SHARE, CORRELATION, POSITIVE = (0.0, 1.0), (-1.0, 1.0), (0.0, math.inf)
-LEVELS = (5, 10, 25, 50, 75, 90, 95)
-"""Percents of the quantiles that have metrics, as the clean room has them."""
 OF_CLASS_1 = ("f1_binary", "precision_binary", "recall_binary", "specificity", "f2_binary", "f05_binary")
 """Metrics of class number 1 of two."""
 PER_CLASS = ("f1", "precision", "recall")
-WORST = "worst_"
-"""Begin of a metric that is the worst of several targets', as the clean room computes it."""
 MASKS = ("dice", "foreground_iou", "dice_per_image", "iou_per_image")
 """Metrics of masks without their background, class 0."""
 BUILT_IN: dict[str, Metric] = {

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from trainwright.trainer.clean_room import counts, metrics, numbers
 from trainwright.trainer.clean_room.intervals import Resampling, bootstrap, wilson
+from trainwright.trainer.clean_room.names import LEVELS
 from trainwright.trainer.metrics import BUILT_IN
 
 pytestmark = pytest.mark.requirement("GATE-6")
@@ -211,8 +212,10 @@ def test_equal_pictures_are_similar_and_what_is_none_is_refused() -> None:
     for name, shape, why in (("psnr", (4, 5), "it is of pictures"), ("ssim", (4, 8, 8), "smaller than a window of 11")):
         with pytest.raises(ValueError, match=why):
             metrics.compute(name, np.zeros(shape), np.zeros(shape))
-    told = "values run from 0 to 255, and it is of those from 0 to 1"
-    assert metrics.problem_of("psnr", np.zeros((1, 2, 2)), np.array([[[0.0, 255.0], [1.0, 2.0]]])) == told
+    for name in ("psnr", "ssim"):
+        with pytest.raises(ValueError, match=r"of values from 0 to 1, and the targets' run from 0 to 255"):
+            metrics.compute(name, equal, np.where(equal == equal.max(), 255.0, equal - equal.min()))
+        assert np.isnan(metrics.compute(name, np.stack([equal[0] * np.nan, equal[1]]), equal))  # it is not left out
 
 
 def test_coverage_is_held_to_the_quantile() -> None:
@@ -259,7 +262,7 @@ def test_metrics_of_numbers_are_scikit_learns_mean_over_the_outputs(
     }  # fmt: skip
     wanted = {name: score(*both) for name, score in scored.items()}
     assert {name: metrics.compute(name, outputs, targets) for name in scored} == pytest.approx(wanted, rel=1e-7)
-    pinball = {f"pinball_{level}": known.mean_pinball_loss(*both, alpha=level / 100) for level in numbers.LEVELS}
+    pinball = {f"pinball_{level}": known.mean_pinball_loss(*both, alpha=level / 100) for level in LEVELS}
     found = {name: metrics.compute(name, outputs, targets) for name in pinball}
     assert found == pytest.approx(pinball, rel=1e-7)
     worst = {"worst_r2": min(known.r2_score(*both, multioutput="raw_values"))}
@@ -269,7 +272,7 @@ def test_metrics_of_numbers_are_scikit_learns_mean_over_the_outputs(
     found = {name: metrics.compute(name, of_size[1], of_size[0]) for name in ("rmsle", "smape")}
     apart = np.abs(of_size[1] - of_size[0]) / ((of_size[1] + of_size[0]) / 2)
     assert found == pytest.approx({"rmsle": known.root_mean_squared_log_error(*of_size), "smape": apart.mean()})
-    covered = {f"coverage_error_{level}" for level in numbers.LEVELS}
+    covered = {f"coverage_error_{level}" for level in LEVELS}
     assert {*scored, *found, *worst, *pinball, *covered, "pearson", "spearman", "concordance"} == set(numbers.NAMES)
 
 

@@ -37,3 +37,13 @@ def test_what_is_no_python_is_found_and_ends_there(tmp_path: Path) -> None:
     (tmp_path / "umlaut.py").write_bytes("name = 'ä'\n".encode("latin-1"))
     found = imported_files(tmp_path / "metric.py", tmp_path)
     assert [path.name for path in found] == ["metric.py", "legacy.py", "umlaut.py"]
+
+
+def test_dots_do_not_lead_out_of_the_root_nor_past_the_first_folder(tmp_path: Path) -> None:
+    (tmp_path / "outside.py").write_text("x = 1\n")
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "deep.py").write_text(f"x = {'-' * 200_000}1\n")
+    named = f"import deep\nfrom ..outside import x\nfrom .. import outside\nfrom {'.' * 40} import y\n"
+    (root / "metric.py").write_text(named)
+    assert [path.name for path in imported_files(root / "metric.py", root)] == ["metric.py", "deep.py"]

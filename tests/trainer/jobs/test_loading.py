@@ -77,6 +77,9 @@ def test_source_is_shipped_with_what_it_imports_and_no_more_than_a_megabyte(root
     (root / "unused.py").write_text(f"DATA = '{'x' * (1 << 20)}'\n")
     with pytest.raises(ConfigurationError, match="more than the 1,048,576 of source"):
         ship_source(root / "unused.py", root, tmp_path / "n")
+    (root / "unused.py").write_bytes("# -*- coding: latin-1 -*-\nname = 'ä'\n".encode("latin-1"))
+    with pytest.raises(ConfigurationError, match="unused.py goes with the model, and is no UTF-8: byte 34 is 0xe4"):
+        ship_source(root / "unused.py", root, tmp_path / "n")
 
 
 @pytest.mark.parametrize("module", [module.__name__ for module in NETWORKS])

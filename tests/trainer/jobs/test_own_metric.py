@@ -19,6 +19,11 @@ def apart(outputs, targets):
 
 def two(outputs, targets):
     return {"apart": apart(outputs, targets), "square": ((outputs - targets) ** 2).mean()}
+
+
+def whole(outputs, targets):
+    assert len(outputs.unique()) == 8, "of all times alone"
+    return apart(outputs, targets)
 """
 
 
@@ -57,3 +62,19 @@ def test_each_of_several_numbers_has_an_interval_and_so_has_its_difference_from_
     beside = found["rivals"]["test"]["rival_0.npy"]
     assert beside["values"] == {"apart": 0.0, "square": 0.0}
     assert beside["intervals"]["square"] == found["intervals"]["test"]["square"], "of differences from a perfect one"
+
+
+def test_a_function_of_all_rows_alone_keeps_its_figures_without_intervals(order: dict[str, Any]) -> None:
+    found = answered(order | {"callable": "whole"})  # a resample of groups may have any number of rows
+    assert found["values"]["test"].keys() == {"apart"}
+    assert found["intervals"] == {"test": {}}
+
+
+def test_what_rivals_take_too_counts_before_an_interval_is_begun(order: dict[str, Any], tmp_path: Path) -> None:
+    slow = "import time\n\n\ndef slow(outputs, targets):\n    time.sleep(0.07)\n    return 1.0\n"  # 14 s an interval
+    (tmp_path / "slow.py").write_text(slow)
+    for number in range(3):
+        np.save(tmp_path / f"rival_{number}.npy", np.zeros(400, dtype=np.float32))
+    found = answered(order | {"callable": "slow", "file": str(tmp_path / "slow.py")})
+    assert found["intervals"] == {"test": {}}
+    assert len(found["rivals"]["test"]) == 3

@@ -18,7 +18,7 @@ from trainwright.tools.gates.outcomes import (
     passed_with_exemption,
 )
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.metrics.built_in import WORST
+from trainwright.trainer.clean_room.names import WORST
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.artifacts import FixedRows
 

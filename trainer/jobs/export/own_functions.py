@@ -39,11 +39,12 @@ def ship_source(path: Path, code_root: Path, folder: Path) -> str:
     """Copy a file, and those below the code root that it imports; return its path below the folder.
 
     Raises:
-        ConfigurationError: a file holds a secret, or they are too large.
+        ConfigurationError: a file holds a secret or is no UTF-8, or they are too large.
     """
     root = code_root.resolve()
-    texts = {f"{CODE}/{file.relative_to(root).as_posix()}": file.read_text(encoding="utf-8")
-             for file in imported_files(path.resolve(), root)}  # fmt: skip
+    texts = {
+        f"{CODE}/{file.relative_to(root).as_posix()}": _text(file) for file in imported_files(path.resolve(), root)
+    }
     if (size := sum(len(text.encode()) for text in texts.values())) > MOST_BYTES:
         raise ConfigurationError(
             f"{path.name} and the files that it imports take {size:,} bytes, more than the {MOST_BYTES:,} of source.",
@@ -51,3 +52,13 @@ def ship_source(path: Path, code_root: Path, folder: Path) -> str:
         )
     write_generated(folder, texts)
     return f"{CODE}/{path.resolve().relative_to(root).as_posix()}"
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(
+            f"{file.name} goes with the model, and is no UTF-8: byte {error.start} is {error.object[error.start]:#x}.",
+            remedy="Save it as UTF-8, without another encoding in its first lines, or do not import it.",
+        ) from error
