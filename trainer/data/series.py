@@ -7,7 +7,7 @@ before, as it will when the model serves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,8 @@ class Series:
     """Time between two rows, in words."""
     period: int | None = None
     """Rows after which the series is alike, where that is said."""
+    names: dict[int, str] = field(default_factory=dict)
+    """Text of each group by its number, where there are several."""
 
     def samples(self) -> TensorSamples:
         """Return windows (rows, window, inputs) and horizons (rows, horizon * targets), one from every row on.

@@ -51,7 +51,8 @@ def series_of(reading: Reading, section: SeriesSection, found: Matrix, keys: dic
     names, groups = np.array([0]), np.zeros(len(times), dtype=np.int64)
     if section.group is not None:
         names, groups = numbered(reading.values(section.group))
-    stable = np.array([number_of(str(name)) for name in names.tolist()])
+    texts = list(map(str, names.tolist()))
+    stable = np.array(list(map(number_of, texts)))
     order = np.lexsort((times, groups))
     rows = _Ordered(reading, section, time, key[order], times[order], groups[order], order)
     breaks, every = rows.breaks()
@@ -71,6 +72,7 @@ def series_of(reading: Reading, section: SeriesSection, found: Matrix, keys: dic
         section.horizon,
         every,
         section.period,
+        dict(zip(stable.tolist(), texts, strict=True)) if section.group is not None else {},
     )
 
 
