@@ -97,7 +97,7 @@ def _described(session: Session, series: Series) -> Forecasts:
         targets=series.targets.shape[1],
         time=str(data.split.time),
         is_dated=series.times.dtype.kind == "M",
-        every=series.every,
+        every=str(series.every),
         quantile=loss.args.get("quantile") if is_of_quantile else None,
     )
 
