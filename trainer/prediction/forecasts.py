@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -40,8 +41,9 @@ def forecast_of(sample: Sample, steps: list[list[float]], schema: dict[str, Any]
     options, moments = schema["series"], sample.details["moments"]
     times: list[dict[str, Any]] = [{}] * len(steps)
     if moments is not None:
-        after = times_after(moments, options["every"], len(steps), sample.details["like"])
-        times = [{options["time"]: one} for one in after]
+        with suppress(OverflowError, ValueError):  # behind the year 9999
+            after = times_after(moments, options["every"], len(steps), sample.details["like"])
+            times = [{options["time"]: one} for one in after]
     rows = zip(times, steps, strict=True)
     return {
         "forecast": [
