@@ -6,7 +6,7 @@ Times of dates are drawn as they are, in the series' own clock.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.figures.recorded import predicted
 from trainwright.tools.figures.style import BLACK, BLUE, ORANGE, SMALL, cut, label, new_figure, plain, save
@@ -111,13 +111,14 @@ def _title(found: Predicted, told: Forecasts, place: int) -> str:
 
 def _in_time(panel: Axes, told: Forecasts) -> None:
     """Write a few times below a panel, the shortest way that tells them."""
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib import dates
     from matplotlib.ticker import MaxNLocator
 
     if told.is_dated:
-        locator = AutoDateLocator(minticks=2, maxticks=4)
+        untyped: Any = dates
+        locator = untyped.AutoDateLocator(minticks=2, maxticks=4)
         panel.xaxis.set_major_locator(locator)
-        panel.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+        panel.xaxis.set_major_formatter(untyped.ConciseDateFormatter(locator))
         panel.xaxis.get_offset_text().set_fontsize(SMALL)
     else:
         panel.xaxis.set_major_locator(MaxNLocator(4))

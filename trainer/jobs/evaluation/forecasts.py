@@ -91,14 +91,13 @@ def _described(session: Session, series: Series) -> Forecasts:
     """Return what the forecasts are of."""
     data, loss = session.config.data, session.config.loss
     assert data is not None, "a series is of a table"  # noqa: S101
-    is_of_quantile = isinstance(loss, Entry) and loss.use == "quantile"
     return Forecasts(
         target=next(iter(targets_of(data.args)), "the target"),
         targets=series.targets.shape[1],
         time=str(data.split.time),
         is_dated=series.times.dtype.kind == "M",
         every=str(series.every),
-        quantile=loss.args.get("quantile") if is_of_quantile else None,
+        quantile=loss.args.get("quantile") if isinstance(loss, Entry) and loss.use == "quantile" else None,
     )
 
 

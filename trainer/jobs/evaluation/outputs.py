@@ -98,8 +98,10 @@ def places_of(samples: Any) -> Array:
 
 
 def _some(samples: Any, places: Array | None) -> Any:
-    if places is None and len(places := places_of(samples)) == len(samples):
-        return samples
+    if places is None:
+        places = places_of(samples)
+        if len(places) == len(samples):
+            return samples
     return samples.subset(places.tolist()) if isinstance(samples, TensorSamples) else Subset(samples, places.tolist())
 
 
