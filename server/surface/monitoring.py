@@ -70,8 +70,8 @@ def plot_metrics(
     ] = None,
     study_id: str | None = None,
 ) -> CallToolResult:
-    """See runs: a picture in the answer, and its path. Predictions are of validation rows at the best epoch;
-    range_test and batch_size are a probe's. Of a study (study_id): history to pareto."""
+    """See runs: a picture in the answer, and its path. Predictions: validation rows at the best epoch;
+    range_test, batch_size: a probe's. Of a study (study_id): history to pareto."""
     from trainwright.tools import projects
 
     workspace = workspace_of(context)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from trainwright.tools.figures.calibration import calibration
 from trainwright.tools.figures.curves import comparison, learning_curves
 from trainwright.tools.figures.evaluated import confusion, importance, worst_samples
+from trainwright.tools.figures.forecasts import forecasts
 from trainwright.tools.figures.gradients import gradient_flow, update_ratios
 from trainwright.tools.figures.machine import batch_size, learning_rate, range_test, utilisation
 from trainwright.tools.figures.ranks import precision_recall, roc
@@ -31,6 +32,7 @@ DRAWN: dict[str, Callable[[list[RunRecord], Path], Path]] = {
     "calibration": calibration,
     "importance": importance,
     "worst_samples": worst_samples,
+    "forecasts": forecasts,
     "range_test": range_test,
     "batch_size": batch_size,
 }

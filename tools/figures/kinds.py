@@ -6,7 +6,7 @@ from typing import Literal, TypeGuard, get_args
 
 Kind = Literal[
     "curves", "gradient_flow", "update_ratios", "learning_rate", "utilisation", "confusion", "roc",
-    "precision_recall", "calibration", "worst_samples", "range_test", "batch_size",
+    "precision_recall", "calibration", "worst_samples", "forecasts", "range_test", "batch_size",
 ]  # fmt: skip
 StudyKind = Literal["history", "slices", "importance", "parallel", "contour", "intermediate", "pareto"]
 STUDY_KINDS: tuple[StudyKind, ...] = get_args(StudyKind)

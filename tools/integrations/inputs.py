@@ -1,4 +1,4 @@
-"""Inputs of a released model: the columns of a table, a picture, a text, a prompt, or numbers as they are.
+"""Inputs of a released model: columns of a table, last rows of a series, a picture, text, prompt, or bare numbers.
 
 What training did with them must lie in `final_model/` (schema.json, predict.py, tokenizer.json, or inside the
 program); where it does not, nothing is generated.
@@ -44,9 +44,17 @@ class Inputs(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    kind: Literal["table", "picture", "text", "prompt", "array"]
+    kind: Literal["table", "series", "picture", "text", "prompt", "array"]
     fields: list[Field] = []
-    """Of a table."""
+    """Of a table, and of each row of a series."""
+    window: int | None = None
+    """Rows that are seen of a series."""
+    time: str | None = None
+    """Its column of times."""
+    group: str | None = None
+    """Its column of what is measured."""
+    every: dict[str, Any] | None = None
+    """Time between two of its rows: length and unit, and in words."""
     size: list[int] = []
     """Height and width of a picture, in pixels."""
     channels: int = 3
@@ -80,16 +88,16 @@ def inputs_of(model: FinalModel, *, as_samples: bool) -> Inputs:
         pictures = schema["pictures"]
         return Inputs(kind="picture", size=pictures["size"], channels=pictures["channels"], statistics=_bright(model))
     if schema.get("kind") == "table":
-        return _table(model)
+        return Inputs(kind="table", **_columns(model))
     if schema.get("kind") == "series":
-        raise ConfigurationError(
-            f"The model of {model.project} forecasts from the last rows of a series; the templates give it one row.",
-            remedy="`python predict.py rows.csv` in final_model/ prints the forecast.",
-        )
+        options = schema["series"]
+        named = {name: options[name] for name in ("window", "time", "group", "every")}
+        return Inputs(kind="series", **_columns(model), **named)
     return _array(model)
 
 
-def _table(model: FinalModel) -> Inputs:
+def _columns(model: FinalModel) -> dict[str, Any]:
+    """Return the fields of a row and what is known of its numbers."""
     columns = model.schema["columns"]
     fields = [
         Field(
@@ -110,7 +118,7 @@ def _table(model: FinalModel) -> Inputs:
     elif all(column["width"] == 1 for column in columns) and len(fitted.get("mean") or []) == len(columns):
         pairs = zip(columns, fitted["mean"], fitted["scale"], strict=True)
         known = {column["name"]: {"mean": mean, "scale": scale} for column, mean, scale in pairs}
-    return Inputs(kind="table", fields=fields, statistics=known)
+    return {"fields": fields, "statistics": known}
 
 
 def _measured(column: dict[str, Any]) -> dict[str, float]:

@@ -8,16 +8,19 @@ kind of input becomes `rows.py` beside that folder, and of `tasks/regression.py`
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.integrations.signature import DIGITS
 from trainwright.trainer.base.text import one_line
+from trainwright.trainer.base.time_units import DAY
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+    from trainwright.tools.integrations.inputs import Inputs
     from trainwright.tools.integrations.signature import Signature
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "skills" / "integration-helpers" / "templates"
@@ -56,6 +59,8 @@ def example_row(signature: Signature) -> Any:
     inputs = signature.inputs
     if inputs.kind == "table":
         return {field.name: _example(field) for field in inputs.fields}
+    if inputs.kind == "series":
+        return {"past": _past(inputs)}
     if inputs.kind == "picture":
         return {"picture": "BASE64 of a PNG or JPEG file"}
     if inputs.kind == "prompt":
@@ -79,11 +84,33 @@ def _example(field: Any) -> Any:
     if field.kind == "category":
         return next(iter(field.choices), "")
     if field.kind == "date":
-        day = {"year-month-day": "2026-01-31", "day.month.year": "31.01.2026", "day/month/year": "31/01/2026"}
-        return day.get(field.format, "01/31/2026") + (" 12:00" if field.has_time else "")
+        return _written(datetime(2026, 1, 31, 12, tzinfo=UTC), field.format, has_time=field.has_time)
     if field.kind == "number":
         return field.median or 0
     return True if field.kind == "boolean" else "some words"
+
+
+def _past(inputs: Inputs) -> list[dict[str, Any]]:
+    """Return as many rows of a series as the model sees, a step apart."""
+    every, row = inputs.every or {}, {field.name: _example(field) for field in inputs.fields}
+    length, dated = every["length"], next((field for field in inputs.fields if field.name == inputs.time), None)
+    has_time = dated.has_time if dated is not None else every["unit"] == "second" and length % DAY != 0
+    found = []
+    for place in range(inputs.window or 0):
+        if every["unit"] == "number":
+            time: Any = place * length
+        else:
+            month = round(place * length) if every["unit"] == "month" else 0
+            day = datetime(2026 + month // 12, month % 12 + 1, 1, tzinfo=UTC)
+            later = day + timedelta(seconds=place * length * (every["unit"] == "second"))
+            time = _written(later, dated.format if dated is not None else None, has_time=has_time)
+        found.append({str(inputs.time): None, **row, str(inputs.time): time})  # which stands first
+    return found
+
+
+def _written(moment: datetime, form: str | None, *, has_time: bool) -> str:
+    day = {None: "%Y-%m-%d", "year-month-day": "%Y-%m-%d", "day.month.year": "%d.%m.%Y", "day/month/year": "%d/%m/%Y"}
+    return moment.strftime(day.get(form, "%m/%d/%Y") + (" %H:%M" if has_time else ""))
 
 
 def _zeros(shape: list[int]) -> Any:

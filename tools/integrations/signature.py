@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MOST_PROMPTS = 16
 DIGITS = 12
 """Of a digest that names a release or its file."""
-Task = Literal["classification", "regression", "generation"]
+Task = Literal["classification", "regression", "forecast", "generation"]
 
 
 class Release(BaseModel):
@@ -54,7 +54,7 @@ class Signature(BaseModel):
     numbers: int
     """Numbers that are predicted together; 0 where none are."""
     names: list[str] = []
-    """Of these numbers by their place; empty where the data gave none."""
+    """Of these numbers by their place; empty where the data gave none. Of a forecast its targets."""
     inputs: Inputs
     most_rows: int | None
     """Rows of a request where each takes many runs of the program; None: as many as the service's settings say."""
@@ -99,7 +99,7 @@ def signature_of(model: FinalModel, *, classes: Sequence[str] | None, as_samples
         target=_target(model, task, numbers),
         classes=names,
         numbers=numbers,
-        names=(model.resolved.get("target_names") or []) if numbers > 1 else [],
+        names=_names(model, task, numbers),
         inputs=inputs,
         most_rows=MOST_PROMPTS if task == "generation" else None,
         metrics=test.get("metrics") or {},
@@ -118,6 +118,12 @@ def _target(model: FinalModel, task: Task, numbers: int) -> str:
     return str(given or ("class" if task == "classification" else "a number" if numbers == 1 else f"{numbers} numbers"))
 
 
+def _names(model: FinalModel, task: Task, numbers: int) -> list[str]:
+    if task == "forecast":
+        return list(model.schema["targets"])
+    return (model.resolved.get("target_names") or []) if numbers > 1 else []
+
+
 def _answers(model: FinalModel, inputs: Inputs, classes: Sequence[str] | None) -> tuple[Task, list[str], int]:
     """Return the task, its classes and how many numbers it gives, by the program's first output.
 
@@ -128,6 +134,8 @@ def _answers(model: FinalModel, inputs: Inputs, classes: Sequence[str] | None) -
         if len(shape) != 3 or shape[1] is not None:
             raise _no_form(model, shape, [], "of texts of any length the next token's score at each place is needed")
         return "generation", [], 0
+    if inputs.kind == "series":
+        return "forecast", [], model.schema["series"]["horizon"] * len(model.schema["targets"])
     width = 1 if len(shape) == 1 else shape[-1] if len(shape) == 2 else None
     names = list(model.resolved.get("class_names") or [])
     task = _task(model)

@@ -7,14 +7,15 @@ before, as it will when the model serves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.base.time_units import SECONDS
 from trainwright.trainer.data.fingerprint import SplitRecord, record_rows
 from trainwright.trainer.data.preprocessing import Preprocessing
 from trainwright.trainer.data.sections import SplitSection
@@ -23,6 +24,23 @@ from trainwright.trainer.data.split_methods.rows import NAMES, Rows
 from trainwright.trainer.data.tensors import PREPARED_AT_ONCE, Prepare, TensorSamples
 
 Array = np.ndarray[Any, Any]
+
+
+class Step(NamedTuple):
+    """Time from one row to the next; in words as text."""
+
+    length: float
+    unit: Literal["number", "second", "month"]
+    """A number is of a column of numbers, and has no unit."""
+
+    def __str__(self) -> str:
+        if self.unit == "number":
+            return f"{self.length:.4g}"
+        if self.unit == "month":
+            return f"{self.length:g} months" if self.length > 1 else "month"
+        unit = next((name for name in ("day", "hour", "minute") if self.length >= SECONDS[name]), "second")
+        count = f"{self.length / SECONDS[unit]:.4g}"
+        return unit if count == "1" else f"{count} {unit}s"
 
 
 @dataclass(frozen=True)
@@ -45,10 +63,14 @@ class Series:
     """First row of each window, (windows,)."""
     window: int
     horizon: int
-    every: str
-    """Time between two rows, in words."""
+    every: Step
+    """Time between two rows."""
     period: int | None = None
     """Rows after which the series is alike, where that is said."""
+    names: dict[int, str] = field(default_factory=dict)
+    """Text of each group by its number, where there are several."""
+    dates: dict[str, Any] | None = None
+    """How the column's dates are written; None: as ISO 8601 has them, or there are numbers."""
 
     def samples(self) -> TensorSamples:
         """Return windows (rows, window, inputs) and horizons (rows, horizon * targets), one from every row on.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +30,8 @@ class Part(NamedTuple):
     """Packages beside numpy."""
     example: str = ""
     """An argument, for the lines of use."""
+    gives: str = ""
+    """An answer, for the docstring of `predict`."""
 
 
 INPUTS = {
@@ -47,19 +50,71 @@ INPUTS = {
     "array": Part("ArrayRows", (f"{HERE}.arrays",), example="samples.npy"),
 }
 ANSWERS = {
-    "classes": Part("ClassAnswers", (f"{HERE}.classes",)),
-    "labels": Part("LabelAnswers", (f"{HERE}.labels",)),
-    "numbers": Part("NumberAnswers", (f"{HERE}.numbers",)),
-    "forecast": Part("ForecastAnswers", (f"{HERE}.forecasts",)),
-    "written": Part("WrittenAnswers", (f"{HERE}.prompts",)),
-    "rewritten": Part("RewrittenAnswers", (f"{HERE}.prompts", f"{HERE}.sequences")),
-    "tags": Part("TagAnswers", (f"{HERE}.words",)),
-    "span": Part("SpanAnswers", (f"{HERE}.questions",)),
-    "choice": Part("ChoiceAnswers", (f"{HERE}.choices",)),
-    "filled": Part("FilledAnswers", (f"{HERE}.masked",)),
-    "own": Part("OwnAnswers", (f"{HERE}.own",)),
-    "mask": Part("MaskAnswers", (f"{HERE}.masks",), "pillow"),
+    "classes": Part(
+        "ClassAnswers",
+        (f"{HERE}.classes",),
+        gives="the likeliest class: {'label', 'probability', 'scores': {class: probability}}",
+    ),
+    "labels": Part(
+        "LabelAnswers",
+        (f"{HERE}.labels",),
+        gives="the labels that hold: {'labels': [...], 'probabilities': {label: probability}}",
+    ),
+    "numbers": Part(
+        "NumberAnswers",
+        (f"{HERE}.numbers",),
+        gives="{'value': number}, or {'values': {name: number}} of several, in the targets' units",
+    ),
+    "forecast": Part(
+        "ForecastAnswers",
+        (f"{HERE}.forecasts",),
+        gives="{'forecast': [{'step', time, target: number}, ...]}, a dict for each step of the horizon",
+    ),
+    "written": Part(
+        "WrittenAnswers", (f"{HERE}.prompts",), gives="{'text', 'tokens', 'ended'}: what comes after the prompt"
+    ),
+    "rewritten": Part(
+        "RewrittenAnswers", (f"{HERE}.prompts", f"{HERE}.sequences"), gives="{'text', 'tokens', 'ended'}"
+    ),
+    "tags": Part("TagAnswers", (f"{HERE}.words",), gives="{'words': [{'word', 'tag', 'probability'}], 'entities'}"),
+    "span": Part(
+        "SpanAnswers",
+        (f"{HERE}.questions",),
+        gives="{'answer', 'probability', 'from', 'to'}, characters of the context",
+    ),
+    "choice": Part(
+        "ChoiceAnswers",
+        (f"{HERE}.choices",),
+        gives="{'choice', 'number', 'probability', 'probabilities'}, numbers from 0",
+    ),
+    "filled": Part(
+        "FilledAnswers",
+        (f"{HERE}.masked",),
+        gives="{'text', 'words'}, of each mark the likeliest with their probabilities",
+    ),
+    "own": Part("OwnAnswers", (f"{HERE}.own",), gives="as the model's own `present` gives it"),
+    "mask": Part(
+        "MaskAnswers", (f"{HERE}.masks",), "pillow", gives="{'mask': file of the PNG, 'shares': {class: share}}"
+    ),
 }
+
+PYTHON = '''
+def predict(*inputs: Any, **options: Any) -> list[dict[str, Any]]:
+    """Return the answers to some inputs, in order.
+
+    Args:
+        inputs: as on the command line: {takes}.
+            A row may be a dict and rows a list of dicts, by column (frame.to_dict("records")); an array may be NumPy's.
+        options: those of `python predict.py --help` that have a default.
+
+    Returns: of each `{{"input": what names it, "answer": ..., "notes": what a reader should know}}`. The answer:
+        {gives}.
+
+    Raises WrongInputError, with what was wrong as its text and what to do as its `remedy`.
+    """
+    return predictions({rows}, {answers}, inputs, options)
+'''.strip()
+"""The function of predict.py for those who import it."""
 
 
 def use_of(given: str) -> str:
@@ -80,9 +135,15 @@ def assembled(given: str, answer: str, about: str) -> str:
     texts = [_source(name) for name in dict.fromkeys(names)]
     trees = [ast.parse(text) for text in texts]
     bodies = "\n\n\n".join(_body(*one) for one in zip(texts, trees, strict=True))
+    function = PYTHON.format(
+        rows=rows.kind,
+        answers=answers.kind,
+        gives=answers.gives,
+        takes=getattr(import_module(rows.modules[-1]), rows.kind).takes,
+    )
     tail = f'    sys.exit(main({rows.kind}, {answers.kind}, __doc__ or "", sys.argv[1:]))'
     head = f'"""{about}"""\n\nfrom __future__ import annotations\n\n{_imports(trees)}'
-    return f'{head}\n\n{bodies}\n\n\nif __name__ == "__main__":\n{tail}\n'
+    return f'{head}\n\n{bodies}\n\n\n{function}\n\n\nif __name__ == "__main__":\n{tail}\n'
 
 
 def loading(kind: str, how: dict[str, Any], about: str) -> str:

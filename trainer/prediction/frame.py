@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -196,27 +197,73 @@ def parser_of(rows: type[Rows], answers: type[Answers], about: str) -> argparse.
     return parser
 
 
-def main(rows: type[Rows], answers: type[Answers], about: str, arguments: Sequence[str]) -> int:
-    """Print the answers; return the exit status: 0, or 2 where an input is not what the model takes."""
-    given = parser_of(rows, answers, about).parse_args(arguments)
+@cache
+def opened_program(path: Path, names: tuple[str, ...]) -> Program:
+    """Return the program of a file, which is read once."""
+    return Program(path, names)
+
+
+def answered(
+    rows: type[Rows], answers: type[Answers], given: Sequence[str], options: Mapping[str, Any]
+) -> Iterator[tuple[Batch, list[dict[str, Any]], Array, Answers]]:
+    """Yield inputs with their answers, the program's outputs, and what worded them. Raises WrongInputError."""
     folder = Path(__file__).resolve().parent
     schema = json.loads((folder / SCHEMA).read_text(encoding="utf-8"))
-    held = tempfile.TemporaryDirectory(prefix="predict-")
+    try:
+        program = opened_program(folder / schema["program"]["file"], tuple(schema["program"]["inputs"]))
+        answer, is_nothing = answers(schema, folder, options), True
+        for batch in rows(schema, folder).batches(given):
+            is_nothing = False
+            yield batch, *answer(program, batch), answer
+    except ImportError as problem:
+        raise WrongInputError(
+            f"{problem}. predict.py needs {schema['needs']}.", f"pip install {schema['needs']}"
+        ) from None
+    if is_nothing:
+        raise WrongInputError("There is nothing to predict.", rows.takes)
+
+
+def predictions(
+    rows: type[Rows], answers: type[Answers], given: Sequence[Any], options: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Return `{"input", "answer", "notes"}` for inputs as `predict` takes them. Raises WrongInputError."""
+    known = {name: default for name, _, default, _ in answers.options}
+    if unknown := options.keys() - known.keys():
+        raise TypeError(f"there is no option {sorted(unknown)[0]!r}; there are: {', '.join(known) or 'none'}")
+    with tempfile.TemporaryDirectory(prefix="predict-") as place:
+        arguments = [_argument(one, Path(place) / f"{number}.npy") for number, one in enumerate(given)]
+        return [
+            {"input": sample.place, "answer": answer, "notes": sample.notes}
+            for batch, found, *_ in answered(rows, answers, arguments, known | dict(options))
+            for sample, answer in zip(batch[0], found, strict=True)
+        ]
+
+
+def _argument(one: Any, place: Path) -> str:
+    """Return what is given from Python as an argument of the command line: rows as JSON, an array as a file."""
+    if isinstance(one, str | os.PathLike):
+        return os.fspath(one)
+    if isinstance(one, np.ndarray):
+        np.save(place, one)
+        return str(place)
+    return json.dumps(one, default=lambda value: value.item() if isinstance(value, np.generic) else str(value))
+
+
+def main(rows: type[Rows], answers: type[Answers], about: str, arguments: Sequence[str]) -> int:
+    """Print the answers; return the exit status: 0, or 2 where an input is not what the model takes."""
+    given, kept = parser_of(rows, answers, about).parse_args(arguments), list[tuple[Inputs, Array]]()
+    printer, held = Printer(as_json=given.json), tempfile.TemporaryDirectory(prefix="predict-")
     try:
         inputs = [read_stdin(rows.stdin, Path(held.name)) if one == "-" else one for one in given.input]
-        program = Program(folder / schema["program"]["file"], schema["program"]["inputs"])
-        answer, printer = answers(schema, folder, vars(given)), Printer(as_json=given.json)
-        kept = [_answered(program, answer, printer, batch) for batch in rows(schema, folder).batches(inputs)]
-        if not kept:
-            raise WrongInputError("There is nothing to predict.", rows.takes)
+        for batch, found, outputs, answer in answered(rows, answers, inputs, vars(given)):
+            for sample, one in zip(batch[0], found, strict=True):
+                printer.show(sample, one, answer.flat(one))
+            kept.append((batch[1], outputs))
         for path, values in ((given.outputs, [one for _, one in kept]), (given.inputs, [one for one, _ in kept])):
             if path is not None:
                 _write(path, values)
     except WrongInputError as problem:
         sys.stderr.write(f"{problem}\n{problem.remedy}\n")
-        return WRONG_INPUT
-    except ImportError as problem:
-        sys.stderr.write(f"{problem}. predict.py needs {schema['needs']}.\npip install {schema['needs']}\n")
         return WRONG_INPUT
     finally:
         held.cleanup()
@@ -245,13 +292,6 @@ def read_stdin(ending: str, folder: Path) -> str:
     path = folder / f"stdin{ending}"
     path.write_bytes(content)
     return str(path)
-
-
-def _answered(program: Program, answers: Answers, printer: Printer, batch: Batch) -> tuple[Inputs, Array]:
-    found, outputs = answers(program, batch)
-    for sample, answer in zip(batch[0], found, strict=True):
-        printer.show(sample, answer, answers.flat(answer))
-    return batch[1], outputs
 
 
 def _write(path: Path, values: Iterable[Any]) -> None:
@@ -290,9 +330,9 @@ class Printer:
             one = {"input": sample.place, "answer": answer, **({"notes": sample.notes} if sample.notes else {})}
             sys.stdout.write(json.dumps(one, ensure_ascii=False, allow_nan=False, default=str) + "\n")
             return
-        for line in lines:
+        for place, line in enumerate(lines):
             cells = {**sample.place, **line}
-            cells["note_of_prediction" if "note" in cells else "note"] = "; ".join(sample.notes)
+            cells["note_of_prediction" if "note" in cells else "note"] = "" if place else "; ".join(sample.notes)
             if self.table is None:
                 self.table = csv.DictWriter(sys.stdout, list(cells), restval="", extrasaction="ignore")
                 self.table.writeheader()

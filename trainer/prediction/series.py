@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from datetime import datetime
+from calendar import monthrange
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
-from trainwright.trainer.data.table.transform import Row, encode_rows
-from trainwright.trainer.prediction.frame import Batch, Sample, WrongInputError
+from trainwright.trainer.data.table.transform import Row, encode, encode_rows
+from trainwright.trainer.prediction.frame import Batch, Sample
 from trainwright.trainer.prediction.tables import guarded, odd_values, read_any
+
+UNEVEN = 1 / 8
+"""Share of a step from which on a row is not where the steps of training would have it."""
 
 
 class SeriesRows:
     """The last rows of each series, the oldest first."""
 
-    takes: ClassVar[str] = "files of rows in order of time (CSV, .jsonl): the last ones of each series are read"
+    takes: ClassVar[str] = (
+        "files of rows (CSV, .jsonl, .json), or a list of rows as JSON: the last ones of a series are read"
+    )
     stdin: ClassVar[str] = ".csv"
 
     def __init__(self, schema: dict[str, Any], folder: Path) -> None:  # noqa: ARG002 - as of the others
@@ -24,71 +30,154 @@ class SeriesRows:
 
     def batches(self, given: Sequence[str]) -> Iterator[Batch]:
         """Yield the last window of each series, (1, rows, inputs). Raises WrongInputError."""
-        window, group, time = (self.options[key] for key in ("window", "group", "time"))
+        group = self.options["group"]
         for argument in given:
             series: dict[str, list[Row]] = {}
             with guarded(argument, self.schema):
                 for row in read_any(argument, self.schema):
                     series.setdefault(str(row.get(group)), []).append(row)
             for name, rows in series.items():
-                if len(rows) < window:
-                    raise WrongInputError(
-                        f"{argument[:60]}: {name if group else 'the series'} has {len(rows)} rows; the model sees "
-                        f"the last {window}.", "Give that many rows.",
-                    )  # fmt: skip
-                last = _in_order(rows, time)[-window:]
                 with guarded(argument, self.schema):
-                    inputs = encode_rows(last, self.schema)
-                odd = (
-                    odd_values(row, one, self.schema["columns"]) for row, one in zip(last, inputs.tolist(), strict=True)
-                )
-                place = ({"file": argument} if len(given) > 1 else {}) | ({group: name} if group else {})
-                sample = Sample(
-                    place, [note for notes in odd for note in notes], {"times": [row.get(time) for row in last]}
-                )
+                    sample, inputs = window_of(rows, self.schema, name if group else "the series")
+                sample.place |= ({"file": argument} if len(given) > 1 else {}) | ({group: name} if group else {})
                 yield [sample], {"input": inputs[None]}
 
 
-def _in_order(rows: list[Row], time: str) -> list[Row]:
-    """Return rows in order of their times; as they stand where these are no plain numbers or ISO dates."""
-    keys: list[Any] = [moment_of(row.get(time)) for row in rows]
-    if None in keys or len({type(key) for key in keys}) > 1:
-        return rows
-    return [rows[place] for place in sorted(range(len(rows)), key=keys.__getitem__)]
+def window_of(rows: Sequence[Row], schema: dict[str, Any], name: str) -> tuple[Sample, Any]:
+    """Return what is known of a series beside its numbers, and its last rows as the model sees them, (window, inputs).
+
+    Args:
+        rows: dicts by column, in any order of time.
+        name: of the series, for messages.
+
+    Raises ValueError for fewer rows than the model sees, a time that is none, or a cell of another kind.
+    """
+    options = schema["series"]
+    window = options["window"]
+    if len(rows) < window:
+        raise ValueError(f"{name} has {len(rows)} rows; the model sees the last {window}, so give that many")
+    (last, moments), notes = last_in_time(rows, options), list[str]()
+    if moments is None:
+        notes.append(f"{options['time']}: no row has this column, so rows count as they stand, the oldest first")
+    else:
+        notes += odd_steps([row.get(options["time"]) for row in last], moments, options)
+    inputs = encode_rows(last, schema)
+    odd = (odd_values(row, one, schema["columns"]) for row, one in zip(last, inputs.tolist(), strict=True))
+    details = {"moments": moments, "like": str(last[-1].get(options["time"])).strip()}
+    return Sample({}, notes + said_once(odd, window), details), inputs
 
 
-def moment_of(cell: Any) -> Any:
-    """Return a time as a number, or an ISO date as a moment; None for another."""
+def last_in_time(rows: Sequence[Row], options: dict[str, Any]) -> tuple[list[Row], list[Any] | None]:
+    """Return the last rows in order of time, and their moments; as they stand, and None, where no row has a time.
+
+    Raises ValueError for a row whose time is none.
+    """
+    time, window = options["time"], options["window"]
+    if not any(time in row for row in rows):
+        return list(rows[-window:]), None
+    moments = [moment_of(row.get(time), options) for row in rows]
+    if None in moments:
+        place = moments.index(None)
+        kind = "number" if options["every"]["unit"] == "number" else "date"
+        raise ValueError(
+            f"row {place + 1}, column {time!r}: {rows[place].get(time)!r} is no {kind} as training read them"
+        )
+    order = sorted(range(len(rows)), key=moments.__getitem__)[-window:]
+    return [rows[place] for place in order], [moments[place] for place in order]
+
+
+def moment_of(cell: Any, options: dict[str, Any]) -> Any:
+    """Return a time as a number, or a date as a moment, of UTC where its offset is known; None for another."""
     text = str(cell).strip()
+    if options["every"]["unit"] == "number":
+        try:
+            return float(text)
+        except ValueError:
+            return None
     try:
-        return float(text)
+        found = datetime.fromisoformat(text)
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found
     except ValueError:
         pass
     try:
-        return datetime.fromisoformat(text)
-    except ValueError:
+        days, *rest = encode(text, options["dates"])
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=days, seconds=sum(rest))
+    except (TypeError, ValueError, OverflowError):  # without a form of training's, or of another
         return None
 
 
-def times_after(times: Sequence[Any], count: int) -> list[Any]:
-    """Return the times of the rows that follow, each a step or a number of months on; None where they are uneven."""
-    known, nothing = [moment_of(one) for one in times], [None] * count
-    if len(known) < 2 or None in known:
-        return nothing
-    last, apart = known[-1], {b - a for a, b in pairwise(known)}
-    if len(set(known)) < len(known):
-        return nothing
-    if len(apart) == 1:
-        later = [last + (n + 1) * next(iter(apart)) for n in range(count)]
-    elif isinstance(last, float) or {one.day for one in known} != {1}:
-        return nothing
-    else:
-        months = [one.year * 12 + one.month - 1 for one in known]
-        if len(each := {b - a for a, b in pairwise(months)}) > 1:
-            return nothing
-        places = [months[-1] + (n + 1) * next(iter(each)) for n in range(count)]
-        later = [last.replace(year=place // 12, month=place % 12 + 1) for place in places]
-    if isinstance(last, float):
-        return later
-    is_day = len(str(times[-1]).strip()) <= len("2026-01-31")
-    return [one.date().isoformat() if is_day else one.isoformat(sep=" ") for one in later]
+def steps_between(moments: Sequence[Any], every: dict[str, Any]) -> list[float]:
+    """Return how many of the steps of training lie between moments, one fewer than these."""
+    length, unit = every["length"], every["unit"]
+    if unit == "month":
+        return [((b.year - a.year) * 12 + b.month - a.month) / length for a, b in pairwise(moments)]
+    apart = (b - a for a, b in pairwise(moments))
+    return [(one if unit == "number" else one.total_seconds()) / length for one in apart]
+
+
+def odd_steps(cells: Sequence[Any], moments: Sequence[Any], options: dict[str, Any]) -> list[str]:
+    """Return a note for times that come twice, one for missing and one for uneven ones: training had none of these.
+
+    Args:
+        cells: times as they were given, in order.
+        moments: the same as moments.
+    """
+    every, time, steps = options["every"]["words"], options["time"], steps_between(moments, options["every"])
+    whole = [round(one) for one in steps]
+    twice = [place for place, count in enumerate(whole) if count == 0]
+    gaps = [place for place, count in enumerate(whole) if count > 1]
+    uneven = [place for place, one in enumerate(steps) if whole[place] and abs(one - whole[place]) > UNEVEN]
+    missing, rule = sum(whole[place] - 1 for place in gaps), f"training had a row every {every}"
+    last, found = f"of the last {len(cells)} rows", list[str]()
+    if twice:
+        at = cells[twice[0]]
+        found.append(f"{time}: {len(twice)} {last} have the time of another, first {at}; {rule}: keep one of each time")
+    if gaps:
+        at = cells[gaps[0]]
+        found.append(
+            f"{time}: {missing} rows are missing among the last {len(cells)}, first after {at}; {rule}: fill them in"
+        )
+    if uneven:
+        at = cells[uneven[0]]
+        found.append(f"{time}: {len(uneven)} {last} are no whole step later, first after {at}; {rule}: resample them")
+    return found
+
+
+def said_once(notes: Iterable[Sequence[str]], rows: int) -> list[str]:
+    """Return the first note on each column among those of each row, with how many more rows it is true of."""
+    found: dict[str, list[str]] = {}
+    for note in (note for of_row in notes for note in of_row):
+        found.setdefault(note.partition(":")[0], []).append(note)
+    return [f"{first} (and {len(more)} more of {rows} rows)" if more else first for first, *more in found.values()]
+
+
+def times_after(moments: Sequence[Any], every: dict[str, Any], count: int, like: str) -> list[Any]:
+    """Return the times of the rows that follow, each a step on; of months on the same day, or on their last one.
+
+    Args:
+        moments: of the rows that are seen.
+        like: the last one as it was given: of a day alone, or with an offset.
+    """
+    last, length, unit, ahead = moments[-1], every["length"], every["unit"], range(1, count + 1)
+    if unit == "number":
+        return [last + place * length for place in ahead]
+    if unit == "second":
+        return [_as_given(last + timedelta(seconds=place * length), like) for place in ahead]
+    at_the_end = all(one.day == monthrange(one.year, one.month)[1] for one in moments)
+    found = []
+    for place in ahead:
+        year, month = divmod(last.year * 12 + last.month - 1 + round(place * length), 12)
+        end = monthrange(year, month + 1)[1]
+        day = end if at_the_end else min(last.day, end)
+        found.append(_as_given(last.replace(year=year, month=month + 1, day=day), like))
+    return found
+
+
+def _as_given(moment: datetime, like: str) -> str:
+    if ":" not in like:
+        return moment.date().isoformat()
+    try:
+        is_offset = datetime.fromisoformat(like).tzinfo is not None
+    except ValueError:
+        is_offset = False
+    return (moment if is_offset else moment.replace(tzinfo=None)).isoformat(sep=" ")

@@ -9,6 +9,14 @@ prediction     in the form of `target`; absent where a row has a class for each 
 probability    (rows, classes) or (rows, labels), where there is room for them
 loss           of the row alone, (rows,)
 worst_images   of the worst rows, where inputs are images: (images, height, width, 1 or 3) of uint8
+
+And of some windows of a series, those of `Evaluation.forecasts` in order, the first target alone, in its own unit:
+
+window_times     of the rows before the horizon and of the horizon, (windows, past + horizon): seconds since 1970, or
+                 numbers of a column of numbers
+window_values    what was measured then, (windows, past + horizon)
+window_forecast  of the model, (windows, horizon)
+window_naive     of the naive forecast, (windows, horizon)
 """
 
 from __future__ import annotations
@@ -33,6 +41,45 @@ class ShownRow(Recorded):
     """Of the predicted class."""
     inputs: dict[str, str | float | bool | None] = {}
     """Cells by column, of a table."""
+
+
+class ShownWindow(Recorded):
+    """One window of a series in the validation split, whose arrays are those of `window_...` at its place."""
+
+    row: int = 0
+    """Place in the validation split."""
+    source_row: int = 0
+    """Place among the rows that the data source read, of the first row that is forecast."""
+    group: str | None = None
+    """Whose series it is, where there are several."""
+    chosen: str = "spread"
+    """Why it is shown: spread evenly in time, or the best, the median, the worst, or among the worst."""
+    score: float = 0.0
+    rank: int = 0
+    """Among the evaluated windows by the score, the best 1."""
+
+
+class Forecasts(Recorded):
+    """Forecasts of some windows of a series beside what was measured, and beside a naive forecast."""
+
+    score: str = ""
+    """What a window is ranked by, smaller is better: the metric that selects, or the loss of a row."""
+    evaluated: int = 0
+    """Windows that were ranked."""
+    target: str = ""
+    """The first one, which is shown."""
+    targets: int = 1
+    time: str = ""
+    """Column of times."""
+    is_dated: bool = False
+    """Whether its times are dates."""
+    every: str = ""
+    """Time between two rows, in words."""
+    naive: str = ""
+    """The naive forecast in words."""
+    quantile: float | None = None
+    """Which the loss asks for; None: the middle."""
+    windows: list[ShownWindow] = []
 
 
 class Importance(Recorded):
@@ -133,6 +180,8 @@ class Evaluation(Part, file="evaluation"):
     """Of each number that is predicted; empty of other kinds, and of under 50 rows."""
     worst: list[ShownRow] = []
     best: list[ShownRow] = []
+    forecasts: Forecasts | None = None
+    """Of windows of a series."""
     importance: PermutationImportance | None = None
     latency_ms: dict[str, float] | None = None
     """Median of a batch by its size, of the model in the training process on its device."""

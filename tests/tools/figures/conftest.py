@@ -50,8 +50,8 @@ def texts():
 def predicted(make_run):
     """`predicted(**arrays)` makes a run that recorded these arrays; `evaluation` has further fields."""
 
-    def make(name="predicted", evaluation=None, **arrays):
-        run = make_run(name).run
+    def make(name="predicted", evaluation=None, data=None, **arrays):
+        run = make_run(name, **({} if data is None else {"data": data})).run
         with (run.artifacts / FILE).open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
         digest = digest_bytes((run.artifacts / FILE).read_bytes())

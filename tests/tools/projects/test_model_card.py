@@ -95,7 +95,7 @@ def test_every_line_of_the_cards_use_runs_in_a_copy_of_the_folder(at: At, tmp_pa
         command = ["bash", "-c", line.replace("python", sys.executable, 1)]
         done = subprocess.run(command, cwd=alone, capture_output=True, text=True, check=False, env=environment)
         assert done.returncode == 0, (line, done.stderr)
-        assert ("load" not in line) == done.stdout.startswith(("{", "row")), done.stdout
+        assert ("load" not in line) == done.stdout.startswith(("{", "[{", "row")), done.stdout
     assert "On 30 held-out rows its outputs were the model's, to 0.0e+00" in use
 
 

@@ -251,7 +251,7 @@ def every_of(times: list[Any], folder: Path, split: dict[str, Any] | None = None
     """Return how far apart rows of these times are taken to be."""
     lines = [f"{time},{place},{place % 12}" for place, time in enumerate(times)]
     (folder / "load.csv").write_text("\n".join(["date,wind,load", *lines]) + "\n")
-    return series_in(build_data(config_of(split=split), folder)).every
+    return str(series_in(build_data(config_of(split=split), folder)).every)
 
 
 @pytest.mark.parametrize(

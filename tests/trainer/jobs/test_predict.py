@@ -6,6 +6,7 @@ import ast
 import csv
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -29,7 +30,6 @@ from trainwright.trainer.jobs.export.proof import answered, beyond_training, wro
 from trainwright.trainer.jobs.export.raw_inputs import raw_inputs_of
 from trainwright.trainer.prediction.assembly import ANSWERS, INPUTS, assembled
 from trainwright.trainer.prediction.prompts import write_on
-from trainwright.trainer.prediction.series import times_after
 
 pytestmark = pytest.mark.requirement("CKPT-5", "PIPE-1")
 
@@ -78,6 +78,13 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run predict.py as whoever has the folder does, away from this project."""
     command = [sys.executable, "-I", "-B", "predict.py", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+
+
+def used(folder: Path, line: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of use in the folder, as a shell does."""
+    settings = {key: value for key, value in os.environ.items() if key != "PYTHONSAFEPATH"}
+    command = ["bash", "-c", line.replace("python", sys.executable, 1)]
+    return subprocess.run(command, cwd=folder, env=settings, capture_output=True, text=True, check=False)
 
 
 def answers(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
@@ -216,38 +223,6 @@ def test_labels_of_arrays_are_those_likelier_than_not(tmp_path: Path) -> None:
     assert "a sample of input has the shape (3,)" in run(folder, "y.npy").stderr
 
 
-def test_the_last_rows_of_each_series_give_its_forecast_with_times(tmp_path: Path) -> None:
-    columns = TableSchema([Column("sold", "number", "as written")], [Column("sold", "number", "the target")]).shipped(
-        {}
-    )
-    schema = {
-        "kind": "series", **columns, "answer": {"kind": "forecast", "target": "sold"},
-        "series": {"window": 2, "horizon": 2, "time": "day", "group": "shop"},
-    }  # fmt: skip
-    folder = released(tmp_path / "m", schema, sums([[0, 1], [1, 1]], shape=["rows", 2, 1]))
-    lines = ["day,shop,sold", "2026-01-02,a,2", "2026-01-01,a,1", "2026-01-03,a,3", "2026-01-02,b,5", "2026-01-03,b,7"]
-    (folder / "rows.csv").write_text("\n".join(lines))
-    done = run(folder, "rows.csv")
-    assert done.stdout.splitlines() == [
-        "shop,step,day,sold,note", "a,1,2026-01-04,3.0,", "a,2,2026-01-05,5.0,", "b,1,2026-01-04,7.0,",
-        "b,2,2026-01-05,12.0,",
-    ]  # fmt: skip
-    (folder / "few.csv").write_text("\n".join(lines[:2]))
-    assert "a has 1 rows; the model sees the last 2" in run(folder, "few.csv").stderr
-
-
-def test_times_go_on_by_their_step_or_by_months() -> None:
-    assert times_after(["1", "3"], 2) == [5.0, 7.0]
-    assert times_after(["2026-01-30 23:00", "2026-01-31 00:00"], 1) == ["2026-01-31 01:00:00"]
-    assert times_after(["2025-10-01", "2025-11-01", "2025-12-01"], 2) == ["2026-01-01", "2026-02-01"]
-    assert (
-        times_after(["1", "2", "4"], 1)
-        == times_after(["yesterday", "today"], 1)
-        == times_after(["1", "1"], 1)
-        == [None]
-    )
-
-
 @pytest.mark.parametrize("given", ["a fine day", "texts.csv", "texts.txt"])
 def test_texts_are_read_as_they_are_or_from_a_file(given: str, tmp_path: Path) -> None:
     text = {"column": "text", "max_length": 6, "padding": 0, "tokenizer": {"name": "bytes"}}
@@ -316,19 +291,16 @@ def test_the_lines_of_use_run_as_they_stand(kind: str, tmp_path: Path) -> None:
     schema = {
         "kind": kind, **COLUMNS, "targets": ["x"], "answer": answer,
         "arrays": {"input": {"shape": [3], "dtype": "float32"}},
-        "series": {"window": 1, "horizon": 1, "time": "since", "group": None},
+        "series": {
+            "window": 1, "horizon": 1, "time": "since", "group": None, "dates": COLUMNS["columns"][2],
+            "every": {"length": 86400.0, "unit": "second", "words": "day"},
+        },
     }  # fmt: skip
     folder = released(tmp_path / "m", schema, sums([[1], [1], [0]], shape=["rows", *([1] * (kind == "series")), 3]))
     for line in use_lines(schema):
-        done = subprocess.run(
-            ["bash", "-c", line.replace("python", sys.executable, 1)],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = used(folder, line)
         assert done.returncode == 0, (line, done.stderr)
-    assert done.stdout
+    assert done.stdout.startswith("[{'input': {")
 
 
 def test_examples_are_medians_which_are_values_that_occur() -> None:
@@ -340,7 +312,9 @@ def test_examples_are_medians_which_are_values_that_occur() -> None:
         (8.05, [7.25, pytest.approx(512.33)]),
     ]
     schema = {"kind": "table", "columns": columns}
-    assert use_lines(schema) == ['python predict.py --json \'{"class": 3.0, "fare": 8.05}\'']
+    command, in_python = use_lines(schema)
+    assert command == 'python predict.py --json \'{"class": 3.0, "fare": 8.05}\''
+    assert "predict({" in in_python
 
 
 def test_values_that_training_never_met_are_counted_by_column(table: Path, tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import torch
 
 from trainwright.trainer.base.canonical import number_of
 from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.base.time_units import DAY, SECONDS
+from trainwright.trainer.base.time_units import DAY
 from trainwright.trainer.data.sections import SeriesSection
-from trainwright.trainer.data.series import Series
-from trainwright.trainer.data.split_methods.by_time import are_numbers, instants
+from trainwright.trainer.data.series import Series, Step
+from trainwright.trainer.data.split_methods.by_time import are_numbers, instants, written_as
 from trainwright.trainer.data.split_methods.rows import numbered
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ def series_of(reading: Reading, section: SeriesSection, found: Matrix, keys: dic
     names, groups = np.array([0]), np.zeros(len(times), dtype=np.int64)
     if section.group is not None:
         names, groups = numbered(reading.values(section.group))
-    stable = np.array([number_of(str(name)) for name in names.tolist()])
+    texts = list(map(str, names.tolist()))
+    stable = np.array(list(map(number_of, texts)))
     order = np.lexsort((times, groups))
     rows = _Ordered(reading, section, time, key[order], times[order], groups[order], order)
     breaks, every = rows.breaks()
@@ -71,6 +72,8 @@ def series_of(reading: Reading, section: SeriesSection, found: Matrix, keys: dic
         section.horizon,
         every,
         section.period,
+        dict(zip(stable.tolist(), texts, strict=True)) if section.group is not None else {},
+        written_as(key, time),
     )
 
 
@@ -102,8 +105,8 @@ class _Ordered:
     groups: Array
     order: Array
 
-    def breaks(self) -> tuple[Array, str]:
-        """Return behind which rows a series ends, (rows - 1,), and the time between two rows in words.
+    def breaks(self) -> tuple[Array, Step]:
+        """Return behind which rows a series ends, (rows - 1,), and the time between two rows.
 
         Raises:
             DataError: two rows of one time, uneven steps, or missing ones that are not to part a series.
@@ -125,20 +128,18 @@ class _Ordered:
             raise self._missing(np.flatnonzero(is_gap), whole, every)
         return ~same | is_gap, every
 
-    def _steps(self, same: Array) -> tuple[Array, str]:
-        """Return how many steps of the usual length lie between rows, (rows - 1,), and that length in words."""
+    def _steps(self, same: Array) -> tuple[Array, Step]:
+        """Return how many steps of the usual length lie between rows, (rows - 1,), and that length."""
         steps, usual = self._even(same)
         if are_numbers(self.key):
-            return steps, f"{usual:.4g}"
+            return steps, Step(usual, "number")
         if usual >= SHORTEST_MONTH:
             months = self._months()
             if months is not None:
                 between = np.diff(months).astype(np.float64)
                 least = float(between[same & (between > 0)].min())
-                return between / least, f"{least:g} months" if least > 1 else "month"
-        unit = next((name for name in ("day", "hour", "minute") if usual >= SECONDS[name]), "second")
-        count = f"{usual / SECONDS[unit]:.4g}"
-        return steps, unit if count == "1" else f"{count} {unit}s"
+                return between / least, Step(least, "month")
+        return steps, Step(usual, "second")
 
     def _even(self, same: Array) -> tuple[Array, float]:
         """Return how many steps lie between rows, (rows - 1,), whole where times are only rounded, and one's length."""
@@ -179,7 +180,7 @@ class _Ordered:
             details={"column": self.time, "count": len(twice)},
         )
 
-    def _uneven(self, uneven: Array, every: str) -> DataError:
+    def _uneven(self, uneven: Array, every: Step) -> DataError:
         many = "Most" if 2 * len(uneven) < len(self.times) else "Few"
         return DataError(
             f"{many} rows are one {every} apart in {self.time!r}, and {len(uneven)} are no whole number of these: "
@@ -188,7 +189,7 @@ class _Ordered:
             details={"column": self.time, "count": len(uneven)},
         )
 
-    def _missing(self, gaps: Array, steps: Array, every: str) -> DataError:
+    def _missing(self, gaps: Array, steps: Array, every: Step) -> DataError:
         count = int((steps[gaps] - 1).sum())
         return DataError(
             f"{count} rows are missing in {self.time!r}, which has one every {every}: first between "

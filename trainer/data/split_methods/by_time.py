@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,9 @@ from trainwright.trainer.data.split_methods.rows import (
 )
 from trainwright.trainer.data.table import transform
 from trainwright.trainer.data.table.infer import infer
+
+MOST_READ = 10_000
+"""Rows that say how dates are written."""
 
 
 def by_time(rows: Rows, section: SplitSection) -> Codes:
@@ -174,6 +178,20 @@ def dated(column: str, texts: list[str], day_first: bool | None = None) -> list[
     except ValueError:
         return []
     return [days * DAY + (rest[0] if rest else 0.0) for days, *rest in parts]
+
+
+def written_as(values: Array, column: str) -> dict[str, Any] | None:
+    """Return how the dates of a column, (rows,), are written, as `transform.encode` takes it; None for ISO or numbers.
+
+    As rows that are evenly spread among them have them. Raises as `dated`.
+    """
+    if values.dtype.kind in "iufbM":
+        return None
+    places = np.linspace(0, len(values) - 1, min(len(values), MOST_READ)).astype(int)
+    texts = np.unique(values[places].astype(str)).tolist()
+    if not np.isnan([_instant(text.strip()) for text in texts]).any():
+        return None
+    return infer(column, texts, named=True, decimal=".").plan()
 
 
 def _instant(text: str) -> float:

@@ -19,6 +19,7 @@ PERIODS = (4, 5, 7, 12, 24, 48, 52, 96, 144, 168, 288, 336, 365, 672, 1008, 1440
 ABOUT = 1.05
 """Times the least error up to which a period is as good: of a season's multiples chance would choose one."""
 USUAL = ("mae", "rmse", "mape", "r2")
+LAST = "the last value"
 
 
 def fit(splits: Splits, config: TrainingConfig) -> list[Fitted]:  # noqa: ARG001 - the form of a rival
@@ -26,13 +27,25 @@ def fit(splits: Splits, config: TrainingConfig) -> list[Fitted]:  # noqa: ARG001
     series = splits.series
     if series is None:
         return []
-    period = series.period or best_period(series, _starts(splits.samples["train"]))
-    last = Fitted("last_value", "the last value", USUAL, lambda one: forecast(series, _starts(one), 1))
+    period, told = season_of(series, _starts(splits.samples["train"]))
+    last = Fitted("last_value", LAST, USUAL, lambda one: forecast(series, _starts(one), 1))
     if period is None:
         return [last]
-    how = "as configured" if series.period is not None else "which errs least on the train rows"
-    told = f"the value {period} rows before ({how})"
     return [Fitted("seasonal", told, USUAL, lambda one: forecast(series, _starts(one), period)), last]
+
+
+def season_of(series: Series, starts: Array) -> tuple[int | None, str]:
+    """Return the rows in a season and its forecast in words; None, and the last value, where there is no season.
+
+    Args:
+        series: rows in order of time.
+        starts: first row of each window of the train split, (windows,).
+    """
+    period = series.period or best_period(series, starts)
+    if period is None:
+        return None, LAST
+    how = "as configured" if series.period is not None else "which errs least on the train rows"
+    return period, f"the value {period} rows before ({how})"
 
 
 def _starts(samples: Any) -> Array:

@@ -76,11 +76,15 @@ def output_of(session: Session) -> Call:
     return call
 
 
-def validation_loader(session: Session) -> BatchLoader:
-    """Return a loader of validation rows in their order, in this process: all, or so many that are evenly spread."""
+def validation_loader(session: Session, places: Array | None = None) -> BatchLoader:
+    """Return a loader of validation rows in their order, in this process.
+
+    Args:
+        places: of the rows in the split, (rows,); None: all, or so many that are evenly spread.
+    """
     loader = make_loader(session.config, session.work, "validation")
     return replace(
-        loader, samples=_some(loader.samples), shuffle=False, num_workers=0, drop_last=False, share=None,
+        loader, samples=_some(loader.samples, places), shuffle=False, num_workers=0, drop_last=False, share=None,
         pin_memory=False, persistent_workers=False, prefetch_factor=None,
     )  # fmt: skip
 
@@ -93,10 +97,11 @@ def places_of(samples: Any) -> Array:
     return np.unique(np.linspace(0, size - 1, MOST_ROWS).round().astype(np.int64))
 
 
-def _some(samples: Any) -> Any:
-    places = places_of(samples)
-    if len(places) == len(samples):
-        return samples
+def _some(samples: Any, places: Array | None) -> Any:
+    if places is None:
+        places = places_of(samples)
+        if len(places) == len(samples):
+            return samples
     return samples.subset(places.tolist()) if isinstance(samples, TensorSamples) else Subset(samples, places.tolist())
 
 

@@ -18,6 +18,7 @@ from trainwright.trainer.checkpoints.store import store_of
 from trainwright.trainer.engine.session import DEPLOYED, Session
 from trainwright.trainer.engine.strategy import Strategy
 from trainwright.trainer.jobs.evaluation import shown
+from trainwright.trainer.jobs.evaluation.forecasts import ScoredWindows, forecasts
 from trainwright.trainer.jobs.evaluation.forms import CLASSES, LABELS, LOSSES, NUMBERS, PLACES
 from trainwright.trainer.jobs.evaluation.importance import latency_ms, permutation_importance
 from trainwright.trainer.jobs.evaluation.outputs import Array, Outputs, output_of, outputs, own_loss, validation_loader
@@ -80,14 +81,16 @@ def _weights(session: Session, *, is_present: bool) -> Iterator[None]:
 
 
 def _figures(session: Session) -> Evaluation:
-    call = output_of(session)
-    found = outputs(session, call)
+    call, splits = output_of(session), session.work.splits
+    scored = ScoredWindows(call, session.config.selection)
+    found = outputs(session, call if splits.series is None else scored)
     worst, best = shown.extremes(found)
-    splits = session.work.splits
-    images = shown.thumbnails(found, worst, splits.samples["validation"])
-    if images is not None:
-        found.arrays["worst_images"] = images
     values: dict[str, Any] = {}
+    if splits.series is not None and found.form == NUMBERS:
+        values["forecasts"], windows = forecasts(session, call, found, scored)
+        found.arrays |= windows
+    elif (images := shown.thumbnails(found, worst, splits.samples["validation"])) is not None:
+        found.arrays["worst_images"] = images
     if found.form in {CLASSES, LABELS} or found.confusion is not None:
         values["class_names"] = splits.class_names
     if found.form == NUMBERS:

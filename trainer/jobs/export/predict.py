@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from trainwright.trainer.base.text import one_line
+from trainwright.trainer.base.time_units import DAY
 from trainwright.trainer.data import rows as row_pieces
 from trainwright.trainer.data.images.samples import ImageSamples
 from trainwright.trainer.data.preprocessing import Table as TablePreprocessing
@@ -89,27 +90,57 @@ def predict_text(schema: Schema) -> str:
 
 
 def use_lines(schema: Schema) -> list[str]:
-    """Return lines that answer a made-up input as they stand, in the folder: middle values, first choices, zeros."""
+    """Return lines that answer a made-up input as they stand, in the folder: middle values, first choices, zeros.
+
+    The last one does it from Python.
+    """
+    before, given = _made_up(schema)
+    words = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    command = f"python {PREDICT} {'' if before else '--json '}{shlex.quote(words)}"
+    return [*before, command, _python(f"from predict import predict; print(predict({_literal(given)}))")]
+
+
+def _literal(given: Any) -> str:
+    """Return code of a value with double quotes, which a shell's single ones hold as they are."""
+    if isinstance(given, dict):
+        return "{" + ", ".join(f"{_literal(name)}: {_literal(value)}" for name, value in given.items()) + "}"
+    if isinstance(given, list):
+        return f"[{', '.join(map(_literal, given))}]"
+    return json.dumps(given, ensure_ascii=False) if isinstance(given, str) else repr(given)
+
+
+def _made_up(schema: Schema) -> tuple[list[str], Any]:
+    """Return the lines that make a file, if one is needed, and what is given."""
     kind = schema["kind"]
     if kind in {"table", "series"}:
         row = {column["name"]: _example(column) for column in schema["columns"]}
-        if kind == "table":
-            return [f"python {PREDICT} --json {shlex.quote(json.dumps(row, ensure_ascii=False))}"]
-        rows = f"[{row!r}] * {schema['series']['window']}"
-        return [_python(f"import json; json.dump({rows}, open('rows.json', 'w'))"), f"python {PREDICT} rows.json"]
+        return ([], row) if kind == "table" else ([_python(_made_up_series(row, schema["series"]))], "rows.json")
     if kind == "picture":
         height, width = schema["pictures"]["size"]
         made = f"from PIL import Image; Image.new('RGB', ({width}, {height}), 'grey').save('grey.png')"
-        return [_python(made), f"python {PREDICT} grey.png"]
+        return [_python(made)], "grey.png"
     if kind == "array":
         arrays = ", ".join(
             f"{name!r}: numpy.zeros({(1, *(size or 2 for size in one['shape']))}, {one['dtype']!r})"
             for name, one in schema["arrays"].items()
         )
-        return [_python(f"import numpy; numpy.savez('samples.npz', **{{{arrays}}})"), f"python {PREDICT} samples.npz"]
-    if (made_up := _row(schema)) is not None:
-        return [f"python {PREDICT} --json {shlex.quote(json.dumps(made_up, ensure_ascii=False))}"]
-    return [f"{use_of(kind)}{' --json' * (kind != 'own')}"]
+        return [_python(f"import numpy; numpy.savez('samples.npz', **{{{arrays}}})")], "samples.npz"
+    return [], _row(schema) or INPUTS[kind].example.strip('"')
+
+
+def _made_up_series(row: Schema, series: Schema) -> str:
+    """Return code that writes rows.json: a row as often as the model sees rows, a step apart."""
+    every, dates = series["every"], series["dates"]
+    if every["unit"] == "number":
+        time, imports = f"n * {every['length']:g}", "json"
+    else:
+        is_day = every["unit"] == "month" or every["length"] % DAY == 0 or (dates is not None and dates["width"] == 1)
+        form = (WRITTEN[dates["format"]] if dates else "%Y-%m-%d") + ("" if is_day else " %H:%M:%S")
+        months = f"datetime.datetime(2020 + n * {every['length']:g} // 12, n * {every['length']:g} % 12 + 1, 1)"
+        later = f"datetime.datetime(2026, 1, 1) + datetime.timedelta(seconds=n * {every['length']!r})"
+        time, imports = f"format({months if every['unit'] == 'month' else later}, {_literal(form)})", "datetime, json"
+    rows = f"[{_literal(row)} | {{{_literal(series['time'])}: {time}}} for n in range({series['window']})]"
+    return f'import {imports}; json.dump({rows}, open("rows.json", "w"))'
 
 
 def _row(schema: Schema) -> Schema | None:
@@ -154,8 +185,12 @@ def _inputs(session: Session, served: Served, first: Inputs, program: Path) -> S
             return {"kind": "table", **found}
         data = session.config.data
         assert data is not None, "a series is of a table"  # noqa: S101
-        options = {"window": series.window, "horizon": series.horizon, "time": data.split.time}
-        return {"kind": "series", **found, "series": {**options, "group": data.args["series"].get("group")}}
+        options = {
+            "window": series.window, "horizon": series.horizon, "time": data.split.time,
+            "group": data.args["series"].get("group"), "every": {**series.every._asdict(), "words": str(series.every)},
+            "dates": series.dates,
+        }  # fmt: skip
+        return {"kind": "series", **found, "series": options}
     if isinstance(train, ImageSamples):
         pictures = train.pictures
         picture: Schema = {"size": list(pictures.size), "channels": pictures.channels, "dtype": "uint8"}

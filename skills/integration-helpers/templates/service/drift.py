@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,22 @@ FAR = 4.0
 ODD = Metric("inputs_odd", "Values that differ from the training data", ["field", "what"])
 SHIFT = Gauge("input_shift", "Mean of a number since the last line, in deviations from that of training", ["field"])
 PREDICTED = Metric("predictions", "Rows predicted", ["label"])
+
+Field = dict[str, Any]
+
+
+def odd(fields: Sequence[Field], statistics: dict[str, Any], values: Sequence[float]) -> list[tuple[Field, str]]:
+    """Return which values of a table's row, one a field, are `missing`, `unseen` or `far`."""
+    found = []
+    for field, value in zip(fields, values, strict=True):
+        known = statistics.get(field["name"])
+        if math.isnan(value):
+            found.append((field, "missing"))
+        elif field["kind"] == "category" and value < 0:
+            found.append((field, "unseen"))
+        elif known is not None and abs(value - known["mean"]) > FAR * (known["scale"] or 1.0):
+            found.append((field, "far"))
+    return found
 
 
 class Drift:
@@ -47,11 +65,20 @@ class Drift:
         count, total = self.sums.get(field, (0, 0.0))
         self.sums[field] = (count + 1, total + deviations)
 
+    def row(self, fields: Sequence[Field], statistics: dict[str, Any], values: Sequence[float]) -> None:
+        """Count a table's row, as `odd` takes it."""
+        for field, what in odd(fields, statistics, values):
+            self.note(field["name"], what)
+        for field, value in zip(fields, values, strict=True):
+            known = statistics.get(field["name"])
+            if known is not None and not math.isnan(value):
+                self.measure(field["name"], (value - known["mean"]) / (known["scale"] or 1.0))
+
     def predicted(self, answers: list[dict[str, Any]]) -> None:
         """Count what was answered; of numbers and texts, only how many."""
         self.rows += len(answers)
         for answer in answers:
-            label = answer.get("label", "text" if "text" in answer else "number")
+            label = answer.get("label", next((kind for kind in ("text", "forecast") if kind in answer), "number"))
             self.labels[label] += 1
             PREDICTED.labels(label).inc()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from drift import FAR, Drift
+from drift import Drift, odd
 from predictor import shipped
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema, create_model
 
@@ -52,32 +52,21 @@ class Rows:
     def notes(self, rows: Sequence[BaseModel], inputs: Inputs) -> list[list[str]]:  # noqa: ARG002 - as of texts
         """Return what a reader of each answer should know: values that training did not meet."""
         return [
-            [f"{field['name']}: not in the training data" for field, what in self._odd(row) if what == "unseen"]
+            [
+                f"{field['name']}: not in the training data"
+                for field, what in odd(self.fields, self.statistics, self._firsts(row))
+                if what == "unseen"
+            ]
             for row in rows
         ]
 
     def count(self, rows: Sequence[BaseModel], inputs: Inputs, drift: Drift) -> None:  # noqa: ARG002 - as of texts
         """Count what differs from the training data; no value is kept."""
         for row in rows:
-            for field, what in self._odd(row):
-                drift.note(field["name"], what)
-            for key, field in zip(self.keys, self.fields, strict=True):
-                known, value = self.statistics.get(field["name"]), row.__dict__[key][0]
-                if known is not None and not math.isnan(value):
-                    drift.measure(field["name"], (value - known["mean"]) / (known["scale"] or 1.0))
+            drift.row(self.fields, self.statistics, self._firsts(row))
 
-    def _odd(self, row: BaseModel) -> list[tuple[dict[str, Any], str]]:
-        found = []
-        for key, field in zip(self.keys, self.fields, strict=True):
-            value = row.__dict__[key][0]
-            known = self.statistics.get(field["name"])
-            if math.isnan(value):
-                found.append((field, "missing"))
-            elif field["kind"] == "category" and value < 0:
-                found.append((field, "unseen"))
-            elif known is not None and abs(value - known["mean"]) > FAR * (known["scale"] or 1.0):
-                found.append((field, "far"))
-        return found
+    def _firsts(self, row: BaseModel) -> list[float]:
+        return [row.__dict__[key][0] for key in self.keys]
 
 
 def _cell(field: dict[str, Any], column: dict[str, Any], encode: Any) -> Any:
