@@ -166,7 +166,7 @@ class SeriesSection(Section):
     gaps: Literal["refuse", "part"] = "refuse"
     """What steps that are missing do: part a series into several, so that no window has one in it."""
     period: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """Rows after which the series is alike, for the seasonal naive reference; left out: found on the train split."""
+    """Rows after which the series is alike, for the seasonal naive reference; left out: that of their spacing."""
 
 
 class PacedSection(Section):

@@ -353,7 +353,7 @@ def test_naive_forecasts_score_what_numpy_says_of_seasons_and_last_values(write:
     config = config_of({"horizon": 30})
     splits = build_data(config, tmp_path)
     seasonal, last = naive_of(splits, config)
-    assert seasonal.told == "the value 24 rows before (which errs least on the train rows)"
+    assert seasonal.told == "the value 24 rows before (a day)"
     load = load.round(6).astype(np.float32)
     ends = np.asarray(splits.samples["validation"].rows) + WINDOW
     truth = np.stack([load[end : end + 30] for end in ends])
@@ -393,7 +393,7 @@ def test_a_baseline_exports_windows_and_says_what_naive_forecasts_score(
     assert naive.rivals[0].metrics["mae"] == 0.0
     assert validation_text(run, "mae", 5.0) == (
         f"mae on the same {naive.validation_rows} validation rows: the model 5, whose epoch was chosen by them; "
-        "the value 12 rows before (which errs least on the train rows) 0."
+        "the value 24 rows before (a day) 0."
     )
     assert run.part(Program).problem is None
     assert run.part(Data).understood["series"].startswith("300 rows, every hour; windows of 12 rows of 2 inputs -> 4")
