@@ -131,6 +131,20 @@ def test_borders_that_leave_no_time_between_them_are_refused(write: WriteTable, 
         build_data(config_of(split={"borders": ["2024-01-11", "2024-01-08"]}), tmp_path)
     with pytest.raises(DataError, match="test has 3 of 300 rows and no window"):
         build_data(config_of(split={"borders": ["2024-01-08", "2024-01-13 09:00"]}), tmp_path)
+    with pytest.raises(DataError, match="test, which ends before the third, would have no time"):
+        build_data(config_of(split={"borders": ["2024-01-08", "2024-01-11", "2024-01-11"]}), tmp_path)
+
+
+def test_a_third_border_ends_the_test_and_what_follows_is_left_out_and_said(write: WriteTable, tmp_path: Path) -> None:
+    write(hourly())
+    splits = build_data(config_of(split={"borders": ["2024-01-06", "2024-01-08", "2024-01-10"]}), tmp_path)
+    assert (hours_of(splits, "test")[1].min(), hours_of(splits, "test")[1].max()) == (7 * 24, 9 * 24 - 1)
+    assert splits.understood["series"].endswith("; 84 rows from 2024-01-10 on are left out")
+    values = values_of(split={"borders": ["2024-01-06", "2024-01-08", "2024-01-10"]})
+    del values["data"]["args"]["series"]
+    rows = build_data(parse_config(values | {"model": {"use": "mlp"}}), tmp_path)
+    assert [len(rows.samples[name]) for name in ("train", "validation", "test")] == [120, 48, 48]
+    assert rows.understood["left_out"] == "84 of 300 rows: from 2024-01-10 on, where the borders end the test"
 
 
 def test_windows_of_groups_do_not_mix_and_share_the_borders(write: WriteTable, tmp_path: Path) -> None:
@@ -293,7 +307,7 @@ def test_what_is_not_even_for_all_that_is_refused(tmp_path: Path, times: list[An
         (MONTHS, ["2007", "2009"], "2026-11-23"),
         (MONTHS, ["03/04/2007", "03/04/2009"], "2026-11-23"),
         ([f"{BEGIN + timedelta(days=place):%d/%m/%Y}" for place in range(ROWS)], ["03/04/2024", 9], "2026-11-23"),
-        (range(ROWS), ["2024-01-08", "2024-01-11"], "Write both as numbers"),
+        (range(ROWS), ["2024-01-08", "2024-01-11"], "Write them as numbers"),
     ],
 )
 def test_borders_of_another_kind_than_the_column_are_refused_with_what_would_fit(
