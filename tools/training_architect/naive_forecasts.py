@@ -1,9 +1,9 @@
-"""Repeating the last value of a series: what it is off by, and the sentences that want a model to be better."""
+"""Naive forecasts of a series: what they reach on validation rows, and the sentences that want a model to be better."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_architect.goals import TARGET, metrics_of
@@ -18,6 +18,8 @@ BETTER += r"|(?:besser|kleiner|genauer) als|schlag\w*|schläg\w*|übertr[ei]ff\w
 FILLED = r"(?:[^\W\d_]+\s+){0,3}?"
 UNIT = r"(?:hour|day|week|month|quarter|year|period|step|row|stunde|tage?|woche|monat|quartal|jahr|periode|schritt)e?s?"
 VALUE = r"(?:value|figure|number|one|observation|level|wert|zahl|beobachtung|stand)(?:e?[sn])?"
+RISING = ("r2",)
+"""Metrics of naive forecasts of which more is better."""
 LAST = r"(?:last|latest|this|previous|current|today|(?:letzte|diese|vorige|heutige|vorherige)[nrms]?)"
 NAIVE = (
     r"(?:(?:repeat|carry|copy|reus|keep|wiederhol|fortschreib|fortzuschreib)\w*"
@@ -29,59 +31,86 @@ BEAT = any_of(rf"{BETTER}\s+{FILLED}{NAIVE}|{NAIVE}\s+{FILLED}(?:schlagen|übert
 """A model that is worth nothing unless it beats the last value: `better than just repeating this year's value`."""
 
 
-def beside_last_value(intent: str, goal: GoalReading, data: dict[str, Any], reading: Reading) -> GoalReading:
-    """Return the goal of a series with what repeating the last value is off by.
+def beside_naive(intent: str, goal: GoalReading, data: dict[str, Any], reading: Reading) -> GoalReading:
+    """Return the goal of a series with what the last value, and that of a season before, reach on validation rows.
 
-    It becomes the target where the sentence wants a model that beats it and no target is named; else the question of
-    the target says it, and a target that it meets is marked.
+    It becomes the target where the sentence wants a model that beats the last value and no target is named; else the
+    question of the target says it, and a target that one of them meets is marked.
     """
-    errors, metric = _errors(data, reading), goal.metric or metrics_of(reading.task)[0]
-    if not errors:
+    known, metric = _known(data, reading), goal.metric or metrics_of(reading.task)[0]
+    if not known:
         return goal
-    told = f"repeating the last value is off by {_worded(errors, goal.metric)} on all rows, {_ahead(reading)}"
-    if goal.target is not None and goal.target >= errors.get(metric, math.inf):
-        return replace(goal, assumed=[*goal.assumed, f"a target of {goal.target:g} asks little: {told}"])
+    if goal.target is not None:
+        little = [one for one in known if one.meets(metric, goal.target)]
+        asks = f"a target of {goal.target:g} asks little: {_told(little, metric, reading)}"
+        return replace(goal, assumed=[*goal.assumed, asks]) if little else goal
     asked = [one for one in goal.questions if one.asks.startswith(TARGET)]
     others = [one for one in goal.questions if one not in asked]
-    if not asked or not errors.get(metric) or not BEAT.search(intent):
-        return replace(goal, questions=[*others, *(_with(one, told) for one in asked)])
-    target = _two_digits_down(errors[metric])
+    error = known[0].errors.get(metric)
+    if not asked or not error or metric in RISING or not BEAT.search(intent):
+        told = _told(known, goal.metric, reading)
+        assumed = [] if goal.questions else [told]
+        return replace(goal, questions=[*others, *(_with(one, told) for one in asked)], assumed=goal.assumed + assumed)
+    target = _two_digits_down(error)
     why = (
-        f"target {target:g}: the sentence wants it better than the last value, which is off by {errors[metric]:.3g} "
-        f"({metric}) on all rows, {_ahead(reading)}; rounded down to two digits. The last value also stands beside the "
-        "figures of every report, as a rival"
+        f"target {target:g}: the sentence wants it better than the last value, rounded down to two digits. "
+        f"{_told(known, metric, reading)}; they also stand beside the figures of every report, as rivals"
     )
     return replace(goal, metric=metric, target=target, questions=others, assumed=[*goal.assumed, why])
 
 
+@dataclass(frozen=True)
+class _Naive:
+    """A naive forecast, and its metrics on validation rows."""
+
+    name: str
+    errors: dict[str, float]
+
+    def meets(self, metric: str, target: float) -> bool:
+        """Return whether it reaches a target itself."""
+        found = self.errors.get(metric)
+        return found is not None and (found >= target if metric in RISING else found <= target)
+
+    def told(self, metric: str | None) -> str:
+        """Return its metric, or all where no metric is chosen, in words."""
+        chosen = [metric] if metric in self.errors else [one for one in self.errors if one != "mse"]
+        return f"{self.name} has {', '.join(f'{one} {self.errors[one]:.3g}' for one in chosen if one)}"
+
+
+def _told(known: list[_Naive], metric: str | None, reading: Reading) -> str:
+    return f"On the validation rows, {_ahead(reading)}, {' and '.join(one.told(metric) for one in known)}"
+
+
 def _with(question: Question, told: str) -> Question:
-    return replace(question, asks=f"{question.asks}. {told[0].upper()}{told[1:]}")
+    return replace(question, asks=f"{question.asks}. {told}")
 
 
-def _errors(data: dict[str, Any], reading: Reading) -> dict[str, float]:
-    """Return what repeating the last value is off by, by metric; of several columns the mean. Empty: not known."""
+def _known(data: dict[str, Any], reading: Reading) -> list[_Naive]:
+    """Return the naive forecasts with their errors, of several columns the mean; the last value first. Empty: none."""
     series, time = reading.series or {}, (reading.split or {}).get("time")
     found = (data.get("times") or {}).get(time) or {}
-    each = [(found.get("last_value") or {}).get(one) for one in reading.targets]
+    each = [(found.get("naive") or {}).get(one) or {} for one in reading.targets]
     horizon = series.get("horizon")
-    if not each or not all(each) or not isinstance(horizon, int) or series.get("group") != found.get("group"):
-        return {}
-    known = [
-        {name: one[horizon - 1] for name, one in errors.items() if horizon <= len(one)} for errors in each if errors
-    ]
-    shared = [name for name in known[0] if all(name in one for one in known)]
+    if not isinstance(horizon, int) or series.get("group") != found.get("group"):
+        return []
+    last = _mean([one.get("last_value") or {} for one in each], horizon)
+    seasons = [one.get("season") or {} for one in each]
+    periods = {one.get("rows") for one in seasons}
+    before = _mean([one.get("errors") or {} for one in seasons], horizon) if len(periods) == 1 else {}
+    named = {"the last value": last, f"the value {next(iter(periods), 0)} rows before": before}
+    return [_Naive(name, errors) for name, errors in named.items() if errors] if last else []
+
+
+def _mean(columns: list[dict[str, list[float]]], horizon: int) -> dict[str, float]:
+    """Return each metric at a horizon, the mean over columns; empty where one of them has none."""
+    known = [{name: one[horizon - 1] for name, one in errors.items() if horizon <= len(one)} for errors in columns]
+    shared = [name for name in known[0] if all(name in one for one in known)] if known else []
     return {name: sum(one[name] for one in known) / len(known) for name in shared}
-
-
-def _worded(errors: dict[str, float], metric: str | None) -> str:
-    if metric in errors:
-        return f"{errors[metric]:.3g} ({metric})"
-    return ", ".join(f"{value:.3g} ({name})" for name, value in errors.items())
 
 
 def _ahead(reading: Reading) -> str:
     horizon = (reading.series or {})["horizon"]
-    return "1 row ahead" if horizon == 1 else f"the mean of 1 to {horizon} rows ahead"
+    return "1 row ahead" if horizon == 1 else f"1 to {horizon} rows ahead"
 
 
 def _two_digits_down(value: float) -> float:
