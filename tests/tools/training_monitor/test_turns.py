@@ -51,11 +51,18 @@ def test_a_best_epoch_within_the_warm_up_is_a_finding_where_all_that_follows_is_
 
 @pytest.mark.requirement("DIAG-7", "DIAG-8")
 def test_the_training_loss_tells_a_rate_that_is_too_high_from_overfitting(make_run):
-    rate = alert_of(begun(make_run, "rate", validation=TURNED), "best_in_warmup").fixes[0]
-    assert (rate.id, rate.changes) == ("lower_learning_rate", {"optimizer.learning_rate": pytest.approx(0.0003)})
-    fixes = alert_of(begun(make_run, "fits", validation=TURNED, trained=FALLING), "best_in_warmup").fixes
-    assert [fix.id for fix in fixes] == ["weight_decay", "dropout", "gentler_rate"]
-    assert "overfits" in fixes[0].text
+    flat = begun(make_run, "rate", validation=TURNED)
+    rate = alert_of(flat, "best_in_warmup")
+    assert rate.consequence_of is None, "and overfitting follows from it"
+    assert alert_of(flat, "overfitting").consequence_of == "best_in_warmup"
+    assert rate.fixes[0].changes == {"optimizer.learning_rate": pytest.approx(0.0003)}
+    falls = begun(
+        make_run, "falls", validation=[1.3, 0.16, 0.17, 0.18, 0.18, 0.18, 0.17, 0.17, 0.18, 0.18], trained=FALLING
+    )
+    assert alert_of(falls, "best_in_warmup") is None
+    overfits = alert_of(falls, "overfitting")
+    assert "The best epoch is 2, within the warm-up; training learned on" in overfits.message
+    assert not any("optimizer.learning_rate" in fix.changes for fix in overfits.fixes)
 
 
 @pytest.mark.requirement("DIAG-6", "DIAG-8")

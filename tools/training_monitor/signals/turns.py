@@ -1,4 +1,4 @@
-"""Where validation turns, as signals: a best epoch within the warm-up, training that goes on, a jagged curve."""
+"""Turns of validation, as signals: a best epoch within the warm-up, training that goes on, a jagged curve."""
 
 from __future__ import annotations
 
