@@ -70,19 +70,19 @@ def forecasts(
     starts = np.asarray(samples["validation"].rows, dtype=np.int64)[found.arrays["row"]]
     ranked = _Ranked(series, found.arrays["row"], starts, scores)
     chosen = ranked.chosen()
-    period, naive = naive_forecasts.season_of(series, np.asarray(samples["train"].rows, dtype=np.int64))
+    season = naive_forecasts.season_before(series, np.asarray(samples["train"].rows, dtype=np.int64))
     record = _described(session, series).model_copy(
         update={
             "score": str(scored.metric) if is_scored else LOSSES[NUMBERS],
             "evaluated": found.rows,
-            "naive": naive,
+            "naive": naive_forecasts.told_of(season) if season else naive_forecasts.LAST,
             "windows": [ranked.shown(why, place) for why, place in chosen],
         }
     )
     places, wide = np.array([place for _, place in chosen]), series.targets.shape[1]
     arrays = {
         "window_forecast": _outputs(session, call, ranked.rows[places])[:, ::wide],
-        "window_naive": naive_forecasts.forecast(series, starts[places], period or 1)[:, ::wide],
+        "window_naive": naive_forecasts.forecast(series, starts[places], season.rows if season else 1)[:, ::wide],
     }
     return record, arrays | _measured(series, starts[places])
 
