@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from trainwright.trainer.base.section import Entry
-from trainwright.trainer.clean_room import numbers
+from trainwright.trainer.clean_room import names, numbers
 from trainwright.trainer.config.schema import SelectionSection
 from trainwright.trainer.data.sections import targets_of
 from trainwright.trainer.data.series import Series
@@ -27,7 +27,7 @@ PAST = 2
 """Horizons before the forecast that are shown, of the window that the model sees."""
 LEAST_PAST = 24
 ERRORS = frozenset(
-    one for one in numbers.NAMES if one not in numbers.OF_VARYING and not one.startswith(("coverage_", numbers.WORST))
+    one for one in numbers.NAMES if one not in numbers.OF_VARYING and not one.startswith(("coverage_", names.WORST))
 )
 """Metrics that mean something of one window alone, where smaller is better."""
 
