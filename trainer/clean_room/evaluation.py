@@ -60,7 +60,9 @@ def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> di
                 each.report(answer, split.resampling)
             report_slices(order, split, compared, answer)
             report_targets(order, compared, answer)
-            if rivals := rivals_beside(order, name, split, compared, lambda: comparisons(order, record, split.ranked)[0]):
+            if rivals := rivals_beside(
+                order, name, split, compared, lambda: comparisons(order, record, split.ranked)[0]
+            ):
                 answer["rivals"] = rivals
         _report_loss(compared, answer, split)
     _leave_out_what_is_not_finite(answer)
@@ -137,9 +139,7 @@ def _run(
     return outputs_of_all, targets_of_all
 
 
-def comparisons(
-    order: Mapping[str, Any], record: Mapping[str, Any], groups: Array | None = None
-) -> list[Comparison]:
+def comparisons(order: Mapping[str, Any], record: Mapping[str, Any], groups: Array | None = None) -> list[Comparison]:
     """Return what an order compares: one output with the targets, or the columns of several tasks, side by side."""
     if order.get("tasks"):
         return _of_tasks(order["tasks"], record.get("target_scaling"))
