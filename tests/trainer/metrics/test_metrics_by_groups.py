@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from trainwright.trainer.assembly.metrics import check_metrics
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.engine.evaluation import evaluate_split, values_of
@@ -50,7 +52,8 @@ def table(folder: Path, queries: int = 40, documents: int = 6) -> dict[str, Any]
 def by_group(session: Any, split: str) -> tuple[np.ndarray[Any, Any], list[np.ndarray[Any, Any]]]:
     """The outputs of a split's rows, and the rows of each query, by the file's own column."""
     samples = session.work.splits.samples[split]
-    queries = [line.split(",")[0] for line in (Path(session.specification.code_root) / "ranked.csv").read_text().splitlines()][1:]
+    lines = (Path(session.specification.code_root) / "ranked.csv").read_text().splitlines()[1:]
+    queries = [line.split(",")[0] for line in lines]
     of = np.array(queries)[samples.rows.numpy()]
     session.model.eval()
     with torch.no_grad():
@@ -105,12 +108,8 @@ def test_data_that_are_not_split_by_group_are_refused_in_words(
         TrainingConfig.model_validate(values | {"data": values["data"] | changes})
 
 
-def test_what_is_no_table_is_refused_before_training(open_session: Any, tmp_path: Path) -> None:
-    values = table(tmp_path)
-    text = "".join(f"{['good', 'bad', 'ok'][row % 3]} text {row},{row % 7},{row % 2}\n" for row in range(70))
-    (tmp_path / "texts.csv").write_text("words,query,y\n" + text)
-    data = {"use": "text_classification", "args": {"path": "texts.csv", "text": "words", "target": "y"}}
-    values |= {"data": data | {"split": {"by": "group", "group": "query"}}, "loss": "cross_entropy"}
-    values |= {"model": {"use": "transformer_classifier"}, "metrics": NAMES}
+def test_what_no_column_divides_by_groups_is_refused_before_training(open_session: Any, tmp_path: Path) -> None:
+    work = open_session(table(tmp_path)).work
+    check_metrics(work)
     with pytest.raises(ConfigurationError, match="not divided by groups of rows of a table"):
-        open_session(values)
+        check_metrics(replace(work, splits=replace(work.splits, groups={})))
