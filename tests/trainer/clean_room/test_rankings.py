@@ -135,6 +135,41 @@ def test_an_interval_draws_whole_groups_and_one_drawn_twice_counts_twice() -> No
         assert high - low == pytest.approx(4 * spread, rel=0.25)
 
 
+def test_the_process_evaluates_program_baseline_and_rival_by_the_groups_that_planning_fixed(room: Any) -> None:
+    """Rows go through the programs in an order drawn by their bytes; a slice of whole groups is of these."""
+    draws = np.random.default_rng(2)
+    of, targets = draws.permutation(np.repeat(np.arange(9), 10)), draws.integers(0, 4, 90)
+    weights = draws.normal(size=(4, 1)).astype(np.float32)
+    inputs = np.concatenate([room.inputs[:, :3], (of < 4).astype(np.float32)[:, None]], axis=1)
+    guessed = draws.normal(size=(90, 1)).astype(np.float32)
+    room.fix(inputs, targets.astype(np.float32)[:, None])
+    room.order["rows"]["record"]["splits"]["validation"]["groups"] = room.array("groups", of)
+    rival = {"outputs": room.array("guessed", guessed), "targets": None}
+    room.order |= {
+        "program": room.program(weights), "beside": room.program(-weights, "other.onnx"), "task": "regression",
+        "loss": {"name": "mse", "args": {}}, "metrics": ["group_ndcg_at_10"],
+        "groups": [{"name": "first", "column": 3}],
+        "rivals": [{"name": "guesses", "folder": str(room.folder), "splits": {"validation": rival}}],
+    }  # fmt: skip
+    found, name = room.validation(), "group_ndcg_at_10"
+    scores = (inputs @ weights)[:, 0]
+    assert found["metrics"][name] == pytest.approx(of_groups(name, scores, targets, of), rel=1e-6)
+    assert found["beside"]["metrics"][name] == pytest.approx(of_groups(name, -scores, targets, of), rel=1e-6)
+    assert found["rivals"]["guesses"]["metrics"][name] == pytest.approx(of_groups(name, guessed, targets, of), rel=1e-6)
+    low, high = found["rivals"]["guesses"]["paired"]["intervals"][name]
+    assert low < found["metrics"][name] - found["rivals"]["guesses"]["metrics"][name] < high
+    part = of < 4
+    first = of_groups(name, scores[part], targets[part], of[part])
+    assert found["slices"]["first=1"]["metrics"][name] == pytest.approx(first, rel=1e-6)
+    split = room.order["rows"]["record"]["splits"]["validation"]
+    split["chosen"] = room.array("chosen", np.arange(0, 180, 2))
+    split["size"] = 180  # a sample of rows parts the groups, and one of whole groups does not
+    assert name in room.validation()["not_computed"]
+    split["whole_groups"] = True
+    room.order["rivals"] = []
+    assert room.validation()["metrics"][name] == pytest.approx(found["metrics"][name])
+
+
 def test_rows_without_groups_have_no_figure_and_the_reason() -> None:
     compared = Comparison("", ["group_mrr", "mae"], None)
     compared.add({"output": np.zeros(4)}, np.array([0.0, 1.0, 0.0, 1.0]))
