@@ -139,7 +139,7 @@ def take_target(
     request: PlanRequest, columns: dict[str, Any], text: str | None, reading: Reading
 ) -> None:  # fmt: skip
     """Take the column that the call or the sentence names as what is predicted, and what is named beside it."""
-    told = _told(request, columns, text)
+    told = told_target(request, columns, text)
     given = targets_of((request.data or {}).get("args") or {})
     reading.target = given[0] if given else told.first
     beside = [one for one in told.several if one != reading.target] if reading.target in told.several else []
@@ -153,7 +153,7 @@ def take_target(
         reading.questions.append(_which(request.intent, told.possible))
 
 
-def _told(request: PlanRequest, columns: dict[str, Any], text: str | None) -> Told:
+def told_target(request: PlanRequest, columns: dict[str, Any], text: str | None) -> Told:
     """Return the column that the sentence names as what is predicted; none where it names none, or several alike.
 
     A column that is only mentioned must fit the metric, and no other may look like what is predicted.
@@ -173,7 +173,7 @@ def _told(request: PlanRequest, columns: dict[str, Any], text: str | None) -> To
         return Told(named.pop())
     parts = [] if begin is None else [(begin, SOURCES.split(intent[begin:])[0], able)]
     for begin, part, possible in [*parts, (0, GIVEN.split(intent)[0], fitting)]:  # a German verb stands last
-        places = {name: found for name in possible if (found := _place_of(name, part)) is not None}
+        places = {name: found for name in possible if (found := place_of_column(name, part)) is not None}
         if not places:
             continue
         first, *heads = _compound(places, part)
@@ -301,7 +301,7 @@ def _labels(able: list[str], columns: dict[str, Any]) -> list[str]:
     return [name for name in able if TARGETS.match(FLAG.sub("", name)) and not (name.lower() == "y" and "x" in columns)]
 
 
-def _place_of(name: str, text: str) -> tuple[int, int, bool] | None:
+def place_of_column(name: str, text: str) -> tuple[int, int, bool] | None:
     """Return where a column is first named in a text, and what orders names there: the longer first, forms last."""
     found = next(_spans_of(name, text), None)
     return None if found is None else (found[0], -found[1], found[2])
@@ -362,7 +362,7 @@ def _which(intent: str, columns: Sequence[str]) -> Question:
 
 def _shown(intent: str, columns: Sequence[str]) -> list[str]:
     """Return the columns that an answer has room for: those that the sentence names, then the first and the last."""
-    named = [name for name in columns if _place_of(name, intent) is not None][:MOST_SHOWN]
+    named = [name for name in columns if place_of_column(name, intent) is not None][:MOST_SHOWN]
     rest = [name for name in columns if name not in named]
     room = MOST_SHOWN - len(named)
     return named + (rest if len(rest) <= room else rest[: room // 2] + rest[len(rest) - (room - room // 2) :])

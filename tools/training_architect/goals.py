@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_architect.facts import OF_VOCABULARY
@@ -15,7 +16,7 @@ from trainwright.trainer.config.goal import MAXIMIZE, MEASURED, MINIMIZE, correc
 from trainwright.trainer.config.goal_words import Wanted, spoken_goals
 from trainwright.trainer.config.metric_words import CLASS_METRICS, IN_UNITS, NUMBER_METRICS
 from trainwright.trainer.metrics import BUILT_IN
-from trainwright.trainer.metrics.built_in import MASKS, OF_CLASS_1, PER_CLASS
+from trainwright.trainer.metrics.built_in import MASKS, OF_CLASS_1, OF_GROUPS, PER_CLASS
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.request import PlanRequest
@@ -52,6 +53,9 @@ WHAT = {
     "psnr": "noise in a picture, in decibels", "ssim": "similarity of pictures as they are seen",
     "explained_variance": "r2 whatever the offset", "pearson": "linear correlation", "spearman": "correlation of ranks",
     "concordance": "share of pairs in the right order", "loss": "the loss itself",
+    "group_mrr": "mean of 1 / the first relevant row's place", "group_map": "mean precision down to each relevant row",
+    **{f"group_ndcg_at_{most}": f"gain of the first {most} by that of the best order" for most in (5, 10)},
+    **{f"group_recall_at_{most}": f"share of the relevant rows among the first {most}" for most in (5, 10)},
     **{f"worst_{name}": f"{name} of the worst of several targets" for name in ("r2", "mape", "mae", "rmse")},
 }  # fmt: skip
 """Metrics in words, for questions."""
@@ -98,9 +102,11 @@ def metrics_of(task: str | None, classes: int | None = None) -> tuple[str, ...]:
     return tuple(one for one in _metrics_of(task) if one == "loss" or BUILT_IN[one].fits(None, classes))
 
 
-def _misfit(metric: str, task: str | None, classes: int | None) -> str:
+def _misfit(metric: str, task: str | None, classes: int | None, *, ranks: bool) -> str:
     """Return what a built-in metric says nothing of; empty where it is measured."""
     known, usual = BUILT_IN.get(metric), _metrics_of(task)
+    if metric in OF_GROUPS and not ranks:
+        return "rows that are not ranked within groups"
     if task is None or metric in ANYWHERE or known is None:
         return ""
     is_of_task = metric in usual or (OF_FORM.get(metric, task) == task != "question_answering")
@@ -132,7 +138,7 @@ def kind_of_sentence(request: PlanRequest) -> str | None:
     """Return `regression` or `classification` where the metric that is wanted is of one kind alone."""
     first = next(iter(spoken_goals(request.intent).named), None) if request.metric is None else _as_word(request.metric)
     named = first.word.metric if first is not None else corrected_metric(request.metric or "")
-    tasks = BUILT_IN[named].tasks if named in BUILT_IN and named not in OF_FORM else ()
+    tasks = BUILT_IN[named].tasks if named in BUILT_IN and named not in {*OF_FORM, *OF_GROUPS} else ()
     return next((kind for kind in ("regression", "classification") if kind in tasks), None)
 
 
@@ -145,18 +151,20 @@ def read_goal(request: PlanRequest, task: str | None, facts: Mapping[str, Any]) 
     Raises:
         ConfigurationError: the call's metric is none.
     """
-    spoken, classes = spoken_goals(request.intent), facts.get("classes")
-    goal, fitting = GoalReading(), metrics_of(task, classes)
-    first = spoken.named[0] if spoken.named else None
+    spoken, classes, ranks = spoken_goals(request.intent), facts.get("classes"), bool(facts.get("ranks"))
+    goal, fitting = GoalReading(), OF_GROUPS if ranks else metrics_of(task, classes)
+    named = [_in_groups(one) if ranks else one for one in spoken.named]
+    misfit = partial(_misfit, task=task, classes=None if ranks else classes, ranks=ranks)
+    first = named[0] if named else None
     meant = first if request.metric is None else _as_word(request.metric)
     if meant is not None:
-        _take_spoken(meant, task, classes, goal)
+        _take_spoken(meant, task, misfit, goal)
     elif request.metric is not None:
         _take_named(request.metric, first, goal)
-    elif (bare := spoken.bare) is not None and not (bare.is_percent and bare.bound == "least" and _is_of_shares(task)):
-        goal.questions.append(_asked(f"{bare.words!r} names no metric.", fitting))
-    if goal.metric is not None and (has := _misfit(goal.metric, task, classes)):
-        near = [one for one in meant.word.near if not _misfit(one, task, classes)] if meant is not None else []
+    else:
+        _take_unnamed(spoken.bare, task, fitting, goal)
+    if goal.metric is not None and (has := misfit(goal.metric)):
+        near = [one for one in meant.word.near if not misfit(one)] if meant is not None else []
         goal.questions.append(_asked(f"{goal.metric} is not measured of {has}.", near or fitting))
         goal.metric = None
     if goal.metric in OF_CLASS_1:
@@ -165,7 +173,7 @@ def read_goal(request: PlanRequest, task: str | None, facts: Mapping[str, Any]) 
         told = f"f1 is the mean of both classes (macro); that of {names[1]!r} alone is f1_binary"
         goal.assumed = [*(one for one in goal.assumed if "(macro)" not in one), told]
     same = first if first is not None and _is_same(first, goal, request.metric) else None
-    others = [one.words for one in spoken.named if one is not same and one.word.metric != goal.metric]
+    others = [one.words for one in named if one is not same and one.word.metric != goal.metric]
     if goal.metric is not None and others:
         goal.assumed.append(f"a goal has one metric: {goal.metric}; {', '.join(others)} is no part of it")
     of_sentence = same or spoken.bare
@@ -228,7 +236,15 @@ def _better(direction: str) -> str:
     return "more" if direction == MAXIMIZE else "less"
 
 
-def _take_spoken(first: Wanted, task: str | None, classes: int | None, goal: GoalReading) -> None:
+def _in_groups(named: Wanted) -> Wanted:
+    """Return a metric that a sentence names as the one of rows in groups, where there is one."""
+    own = next((one for one in (named.word.metric, *named.word.near) if one in OF_GROUPS), None)
+    if own is None:
+        return named if named.word.metric else replace(named, word=replace(named.word, near=OF_GROUPS))
+    return replace(named, word=replace(named.word, metric=own, near=(), note=""))
+
+
+def _take_spoken(first: Wanted, task: str | None, misfit: Callable[[str], str], goal: GoalReading) -> None:
     """Take the sentence's metric where it is measured; else ask."""
     word = first.word
     metric = word.metric
@@ -242,10 +258,19 @@ def _take_spoken(first: Wanted, task: str | None, classes: int | None, goal: Goa
                                      ("mape", metric)))  # fmt: skip
     elif metric is None:
         why = f" {word.note}." * bool(word.note)
-        near = [name for name in word.near if not _misfit(name, task, classes)]
+        near = [name for name in word.near if not misfit(name)]
         goal.questions.append(_asked(f"{word.name} ({first.words!r}) {word.open}.{why}", near))
     else:
         goal.metric = metric
+
+
+def _take_unnamed(bare: Wanted | None, task: str | None, fitting: tuple[str, ...], goal: GoalReading) -> None:
+    """Take the usual metric of a ranking where none is named; ask where a value alone could be of several."""
+    if fitting == OF_GROUPS:
+        goal.metric = fitting[0]
+        goal.assumed.append(f"no metric was named: {goal.metric}, {WHAT[goal.metric]}")
+    elif bare is not None and not (bare.is_percent and bare.bound == "least" and _is_of_shares(task)):
+        goal.questions.append(_asked(f"{bare.words!r} names no metric.", fitting))
 
 
 def _settle_class(request: PlanRequest, first: Wanted | None, facts: Mapping[str, Any], goal: GoalReading) -> None:
@@ -316,7 +341,7 @@ def guessing(metric: str, facts: Mapping[str, Any]) -> float | None:
 def default_target(metric: str, facts: Mapping[str, Any]) -> tuple[float, str] | None:
     """Return the middle between guessing and perfection, with its reason; None of metrics without a perfect end."""
     known = MEASURED.get(metric)
-    if known is None or known[0] != MAXIMIZE or known[2] == math.inf:
+    if known is None or known[0] != MAXIMIZE or known[2] == math.inf or metric in OF_GROUPS:
         return None
     least = guessing(metric, facts)
     target = round((0.5 if least is None else least) * 0.5 + 0.5, 2)

@@ -67,13 +67,11 @@ def read_groups(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
     said = [match for pattern in (*UNSEEN, *APART) for match in pattern.finditer(request.intent)]
     nouns = [word for one in said for word in one["noun"].split() if not ROWS.search(word)]
     others = {one["name"]: one for one in data.get("columns", []) if one["name"] not in {reading.target, reading.text}}
-    rows = min(data.get("rows") or 0, SAMPLE)
-    groups = {name: one for name, one in others.items() if not one.get("is_fraction")
-              and one["different"] >= LEAST_GROUPS and rows >= LEAST_ROWS * one["different"]}  # fmt: skip
+    groups, rows = parted(data, others), min(data.get("rows") or 0, SAMPLE)
     if not nouns:
         reading.assumed += _repeating(groups, rows, reading)
         return
-    named = {name: word for name in others for word in nouns if _is_of(word, name)}
+    named = {name: word for name in others for word in nouns if is_of(word, name)}
     asked = [match["noun"] for match in SPLIT_BY.finditer(request.intent)]
     if times := _times(asked, list(others), list(data.get("times") or {})):
         reading.split = {"by": "time", "time": times[0]}
@@ -86,15 +84,22 @@ def read_groups(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
         return
     reading.assumed += [
         f"rows are not split by {name!r}, of which there are {others[name]['different']} values"
-        for name in others if any(_is_of(word, name) for word in asked)
+        for name in others if any(is_of(word, name) for word in asked)
     ]  # fmt: skip
     sure = [one["noun"] for one in said if one.re in UNSEEN and OF_WHOM.search(request.intent[: one.start()])]
     sure = [one for one in sure if not ROWS.search(one)]
-    if sure and not named and (possible := _possible(groups, data.get("times") or {})):
+    if sure and not named and (possible := possible_groups(groups, data.get("times") or {})):
         asks = f"Which column says whose a row is? The sentence wants {sure[0]} that training has not seen"
         reading.questions.append(
             Question(f"{asks}; {NO_GROUP}: each row is one of them", "group_column", [*possible, NO_GROUP])
         )
+
+
+def parted(data: dict[str, Any], columns: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of several values, each of which has several rows."""
+    rows = min(data.get("rows") or 0, SAMPLE)
+    return {name: one for name, one in columns.items() if not one.get("is_fraction")
+            and one["different"] >= LEAST_GROUPS and rows >= LEAST_ROWS * one["different"]}  # fmt: skip
 
 
 def _repeating(groups: dict[str, dict[str, Any]], rows: int, reading: Reading) -> list[str]:
@@ -111,12 +116,12 @@ def _repeating(groups: dict[str, dict[str, Any]], rows: int, reading: Reading) -
 def _times(asked: list[str], columns: list[str], known: list[str]) -> list[str]:
     """Return the columns in whose order a split is asked for: `split by day`, or by time where one has times."""
     named = [
-        name for name in columns for word in asked if _is_of(word, name) and (name in known or TIME.search(word))
+        name for name in columns for word in asked if is_of(word, name) and (name in known or TIME.search(word))
     ]  # fmt: skip
     return named or [name for name in known if any(map(TIME.search, asked))]
 
 
-def _possible(groups: dict[str, dict[str, Any]], times: dict[str, Any]) -> list[str]:
+def possible_groups(groups: dict[str, dict[str, Any]], times: dict[str, Any]) -> list[str]:
     """Return the columns that could say whose a row is: identifiers, and words of many values."""
     return [
         name for name, one in groups.items() if one["different"] >= LEAST_UNNAMED and name not in times
@@ -124,7 +129,7 @@ def _possible(groups: dict[str, dict[str, Any]], times: dict[str, Any]) -> list[
     ]  # fmt: skip
 
 
-def _is_of(word: str, name: str) -> bool:
+def is_of(word: str, name: str) -> bool:
     """Whether a column has the name of a noun, in singular or plural: `machine_id` of machines."""
     word = word.lower()
     parts = {one.lower() for one in re.findall(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+", name)} - KEY

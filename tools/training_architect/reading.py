@@ -23,6 +23,7 @@ from trainwright.tools.training_architect.goals import (
 from trainwright.tools.training_architect.groups import read_groups
 from trainwright.tools.training_architect.naive_forecasts import beside_naive
 from trainwright.tools.training_architect.places import TABLES
+from trainwright.tools.training_architect.ranking import read_ranking
 from trainwright.tools.training_architect.series import read_series
 from trainwright.tools.training_architect.several import kind_of_several, siblings_told, take_each
 from trainwright.tools.training_architect.two_classes import of_two_classes
@@ -67,6 +68,8 @@ class Reading:
     """Windows over the rows in order of time, as data.args.series has them."""
     split: dict[str, Any] | None = None
     """How rows are split, where the call does not say it."""
+    ranks: bool = False
+    """Whether the order of the rows of a group is what counts."""
     goal: GoalReading = field(default_factory=GoalReading)
     questions: list[Question] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
@@ -95,7 +98,9 @@ def read_task(request: PlanRequest, found: dict[str, Any]) -> Reading:
             Question(f"Which columns hold {FORMS[str(reading.task)]}? See configs/transformers.md", "data")
         )
     elif use in TABLES:
-        _read_table(request, data, reading)
+        require_columns(request, data)
+        if not read_ranking(request, data, reading):
+            _read_table(request, data, reading)
         read_groups(request, data, reading)
     elif reading.task is None:
         _refuse_masks(request, use, data)
@@ -110,7 +115,7 @@ def read_task(request: PlanRequest, found: dict[str, Any]) -> Reading:
 
 def _with_goal(request: PlanRequest, data: dict[str, Any], reading: Reading) -> Reading:
     """Settle the goal as call and sentence name it, with the questions that are open in it."""
-    facts = facts_of_data(data, reading.targets)
+    facts = facts_of_data(data, reading.targets) | ({"ranks": True} if reading.ranks else {})
     if len(reading.targets) < 2:
         labels = ((request.data or {}).get("args") or {}).get("labels") or {}
         facts |= of_two_classes(data, next(iter(reading.targets), None), labels)
@@ -167,7 +172,6 @@ def _task_of(use: str, data: dict[str, Any]) -> str | None:
 def _read_table(request: PlanRequest, data: dict[str, Any], reading: Reading) -> None:
     args = (request.data or {}).get("args") or {}
     columns = {one["name"]: one for one in data.get("columns", [])}
-    require_columns(request, data)
     take_target(request, columns, data.get("text"), reading)
     reading.text = args.get("text")
     if not reading.text and read_series(request, data, reading):

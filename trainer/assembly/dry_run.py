@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -46,7 +47,8 @@ def try_metrics(work: Work, outcome: Outcome, selected: str, added: Iterable[str
         work.metrics, totals.loss, work.splits.samples["train"]
     )
     if gathered is not None:
-        values |= evaluate(work.metrics, *gathered, task=work.task)
+        as_one_group = np.zeros(len(gathered[1]), dtype=np.int64)
+        values |= evaluate(work.metrics, *gathered, task=work.task, groups=as_one_group)
     if selected not in values:
         raise ConfigurationError(
             f"`selection.metric` = {selected!r} is not measured.{near_matches(selected, values)}",

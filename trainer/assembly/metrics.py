@@ -53,6 +53,14 @@ def check_metrics(work: Work) -> None:
                 "Metric bits_per_byte needs to know the bytes behind each token.",
                 remedy="Use perplexity, or data text, whose tokens the engine makes itself.",
             )
+        if metric.of_groups and "validation" not in work.splits.groups:
+            raise ConfigurationError(
+                f"Metric {metric.name} is of the order of rows within each group, and these data are not divided by "
+                "groups of rows of a table.",
+                remedy="Use a table (csv, jsonl, parquet, sql) whose column names each row's group, the query, say: "
+                'data.split: {"by": "group", "group": "query"}.',
+                document="configs/splits.md",
+            )
         names = work.splits.class_names
         if metric.name == "entity_f1" and not is_iob2(names):
             raise ConfigurationError(

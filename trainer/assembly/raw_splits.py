@@ -18,6 +18,7 @@ from trainwright.trainer.base import seeding
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.assemble import divide, user_parts
 from trainwright.trainer.data.series import Series
+from trainwright.trainer.data.split_methods.facts import numbers_of
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.frameworks.framework import handed_over
 from trainwright.trainer.reproducibility import determinism
@@ -98,8 +99,7 @@ def _of_data(config: TrainingConfig, root: Path) -> tuple[dict[str, Any], Groups
     keys = found.keys.get(section.split.key or "") if section.split.by in {"group", "time"} else None
     if keys is None:
         return parts, {}, "groups"
-    numbers = np.unique(keys.astype(str), return_inverse=True)[1].reshape(-1)
-    groups = {name: numbers[np.asarray(part.rows)] for name, part in parts.items() if part.rows is not None}
+    groups = numbers_of(keys, {name: part.rows.numpy() for name, part in parts.items() if part.rows is not None})
     if section.split.by == "group":
         return parts, groups, "groups"
     return parts, groups if any(map(_are_shared, groups.values())) else {}, "times"

@@ -54,12 +54,16 @@ class Comparison:
     """Which columns of the targets, where tasks' stand side by side; None: all."""
     scaling: Mapping[str, Any] | None = None
     """Mean and scale of targets: the loss is of deviations from the mean."""
+    groups: Array | None = None
+    """Number of each row's group, (rows,), in the order of the rows; None: each row is one."""
     without_loss: str | None = None
     """Why there is no loss."""
     kept: dict[Any, list[Array]] = field(default_factory=dict)
     """What metrics keep of each batch, by the function that keeps it."""
     unfit: dict[str, str] = field(default_factory=dict)
     """Why metrics cannot be computed, by name."""
+    whole: dict[str, Kept] = field(default_factory=dict)
+    """The same of all rows, by metric, once it was asked for."""
     targets: list[Array] = field(default_factory=list)
     sums: list[Array] = field(default_factory=list)
     counts: list[Array] = field(default_factory=list)
@@ -125,6 +129,14 @@ class Comparison:
         self.sums.append(sums)
         self.counts.append(counts)
 
+    def kept_for(self, name: str) -> Kept:
+        """Return what a metric keeps of all rows. Raises ValueError where it is by groups, and they have none."""
+        if name not in self.whole:
+            found = Kept(self.kept[metrics.OF_OUTPUTS[name][0]])
+            found.values = metrics.whole(name, found.values, Kept(self.targets).values, self.groups)
+            self.whole[name] = found
+        return self.whole[name]
+
     def mean_loss(self, rows: Array) -> float:
         """Return the mean of the loss's terms over the rows of these indices, (chosen,); NaN where none counts."""
         if len(self.sums) > 1:
@@ -151,9 +163,9 @@ class Comparison:
             answer["metrics"][f"{prefix}loss"] = self.mean_loss(np.arange(sum(map(len, self.targets))))
 
     def _report(self, name: str, targets: Kept, answer: dict[str, Any], prefix: str, of: Resampling) -> None:
-        keep, value = metrics.OF_OUTPUTS[name]
-        kept, rows = Kept(self.kept[keep]), sum(map(len, self.targets))
+        value, rows = metrics.OF_OUTPUTS[name][1], sum(map(len, self.targets))
         try:
+            kept = self.kept_for(name)
             found = float(value(kept.values, targets.values))
         except (ValueError, IndexError) as error:
             answer["not_computed"][prefix + name] = f"outputs and targets do not fit it ({error})"

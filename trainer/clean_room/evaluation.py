@@ -47,7 +47,7 @@ def evaluate(order: Mapping[str, Any]) -> dict[str, Any]:
 def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> dict[str, Any]:
     record = order["rows"]["record"]
     split = _opened(order, name)
-    compared = comparisons(order, record)
+    compared = comparisons(order, record, split.ranked)
     answer: dict[str, Any] = {"metrics": {}, "intervals": {}, "not_computed": {}, "readings": {}}
     if split.target is None and not all(each.target in split.inputs for each in compared):
         answer["not_computed"] = dict.fromkeys([*(order.get("metrics") or []), "loss"], "the rows have no targets")
@@ -60,7 +60,9 @@ def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> di
                 each.report(answer, split.resampling)
             report_slices(order, split, compared, answer)
             report_targets(order, compared, answer)
-            if rivals := rivals_beside(order, name, split, compared, lambda: comparisons(order, record)[0]):
+            if rivals := rivals_beside(
+                order, name, split, compared, lambda: comparisons(order, record, split.ranked)[0]
+            ):
                 answer["rivals"] = rivals
         _report_loss(compared, answer, split)
     _leave_out_what_is_not_finite(answer)
@@ -83,7 +85,7 @@ def _beside(order: Mapping[str, Any], program: Program, name: str) -> dict[str, 
         answer = _evaluate_split({**order, "slices": [], "groups": [], "rivals": [], "keep_outputs": None}, other, name)
         del answer["readings"]
         split = _opened(order, name)
-        both = comparisons(order, record), comparisons(order, record)
+        both = comparisons(order, record, split.ranked), comparisons(order, record, split.ranked)
         if len(both[0]) == 1 and answer["metrics"]:
             with np.errstate(over="ignore", invalid="ignore"):
                 for each, compared in zip((program, other), both, strict=True):
@@ -137,13 +139,13 @@ def _run(
     return outputs_of_all, targets_of_all
 
 
-def comparisons(order: Mapping[str, Any], record: Mapping[str, Any]) -> list[Comparison]:
+def comparisons(order: Mapping[str, Any], record: Mapping[str, Any], groups: Array | None = None) -> list[Comparison]:
     """Return what an order compares: one output with the targets, or the columns of several tasks, side by side."""
     if order.get("tasks"):
         return _of_tasks(order["tasks"], record.get("target_scaling"))
     names, loss = list(order.get("metrics") or []), order.get("loss")
     loss = loss and {**loss, "train_counts": record.get("train_counts")}
-    return [Comparison("", names, loss, order.get("task"), scaling=record.get("target_scaling"))]
+    return [Comparison("", names, loss, order.get("task"), scaling=record.get("target_scaling"), groups=groups)]
 
 
 def _of_tasks(wanted: Mapping[str, Any], scaling: Mapping[str, Any] | None) -> list[Comparison]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import counts, images, numbers, probabilities, ranks, texts
+from . import counts, images, numbers, probabilities, rankings, ranks, texts
 from .counts import IGNORED, Array, classes, has_labels
 from .entities import entity_f1, tags
 from .spans import best_spans, exact_match, span_f1
@@ -76,8 +76,9 @@ OF_OUTPUTS: dict[str, tuple[Step, Step]] = {
     "exact_match": (best_spans, exact_match),
     "span_f1": (best_spans, span_f1),
     **{name: (in_shape, partial(numbers.compute, name)) for name in numbers.NAMES},
+    **dict.fromkeys(rankings.OF_GROUPS, (rankings.scores, rankings.mean_of_groups)),
 }
-"""What a metric keeps of outputs and targets, and its value from what was kept and the targets."""
+"""What a metric keeps of outputs and targets, and its value from what was kept (see `whole`) and the targets."""
 UNDEFINED_OF_ONE = counts.OF_ONE_CLASS | {"auc", "average_precision"}
 """Metrics that one class, or a label that is always there or never, leaves without a value."""
 OF_TWO_CLASSES = UNDEFINED_OF_ONE | {
@@ -90,11 +91,24 @@ OF_TEXTS = frozenset(texts.OF_TEXTS)
 """Metrics of texts that a model writes word by word, which no program of one step does."""
 
 
-def compute(name: str, outputs: Array, targets: Array) -> float:
-    """Return a metric of outputs and targets, first dimension samples. Raises ValueError where they do not fit it."""
+def compute(name: str, outputs: Array, targets: Array, groups: Array | None = None) -> float:
+    """Return a metric of outputs and targets, first dimension samples; `groups`, (samples,), are those of the rows.
+
+    Raises:
+        ValueError: they do not fit it.
+    """
     kept, value = OF_OUTPUTS[name]
     with np.errstate(over="ignore", invalid="ignore"):  # NaN and infinity give a number, or NaN, and no warning
-        return float(value(kept(outputs, targets), targets))
+        return float(value(whole(name, kept(outputs, targets), targets, groups), targets))
+
+
+def whole(name: str, kept: Array, targets: Array, groups: Array | None) -> Array:
+    """Return what was kept of all rows, as the metric's value is computed from it or from some of its rows.
+
+    Raises:
+        ValueError: a metric by groups has none.
+    """
+    return rankings.terms(name, kept, targets, groups) if name in rankings.OF_GROUPS else kept
 
 
 def problem_of(name: str, kept: Array, targets: Array, names: Sequence[str] = ()) -> str:
@@ -108,6 +122,8 @@ def problem_of(name: str, kept: Array, targets: Array, names: Sequence[str] = ()
     """
     if name in numbers.NAMES:
         return numbers.problem_of(name, numbers.Sums.of(kept, targets, {name}))
+    if name in rankings.OF_GROUPS:
+        return rankings.problem_of(targets)
     labels = name in UNDEFINED_OF_ONE and has_labels(kept, targets)
     for number, column in enumerate(np.moveaxis(targets, 1, 0) if labels else [targets]):
         wanted = column[column != IGNORED]

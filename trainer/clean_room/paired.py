@@ -88,14 +88,14 @@ def _interval(name: str, first: Comparison, second: Comparison, of: Resampling) 
     """Return the interval of the difference of a metric of outputs over resamples of the rows."""
     if name not in metrics.OF_OUTPUTS or name in first.unfit or name in second.unfit:
         return None
-    keep, value = metrics.OF_OUTPUTS[name]
-    one, other, targets = Kept(first.kept[keep]), Kept(second.kept[keep]), Kept(first.targets)
+    value, targets = metrics.OF_OUTPUTS[name][1], Kept(first.targets)
 
     def difference(at: Array) -> float:
         wanted = targets.at(at)
         return float(value(one.at(at), wanted)) - float(value(other.at(at), wanted))
 
     try:
+        one, other = first.kept_for(name), second.kept_for(name)
         return bootstrap(difference, one.values.size + other.values.size, of)
     except (ValueError, IndexError):
         return None

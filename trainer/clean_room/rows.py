@@ -78,6 +78,8 @@ class Split:
     """Number of each row's group, (rows,); None: each row is one."""
     grouped_by: str = "groups"
     """What the groups are."""
+    whole_groups: bool = False
+    """Whether groups were kept whole: all of them, or a sample."""
     order: Array | None = None
     """Places of the rows among those that were kept, (rows,), where they are not in their own order."""
 
@@ -96,9 +98,14 @@ class Split:
         return replace(self, inputs=inputs, target=target, groups=groups, order=order)
 
     @property
+    def ranked(self) -> Array | None:
+        """Number of each row's group, (rows,), where a column has it and the groups are whole: what can be ranked."""
+        return self.groups if self.whole_groups and self.grouped_by == "groups" else None
+
+    @property
     def resampling(self) -> Resampling:
-        """How the rows are drawn anew: those of a sample one by one, as the sample was drawn."""
-        return Resampling(self.rows, self.is_sample, None if self.is_sample else self.groups)
+        """How the rows are drawn anew: those of a sample as it was drawn, one by one or in whole groups."""
+        return Resampling(self.rows, self.is_sample, self.groups if self.whole_groups else None)
 
     def batch(self, start: int, most: int) -> tuple[int, dict[str, Array], Array | None]:
         """Return the end of the rows from `start` that have one shape, `most` at most; their inputs and targets."""
@@ -137,7 +144,8 @@ def open_split(folder: Path, record: Mapping[str, Any], split: str) -> Split:
     if groups is not None and groups.shape != (rows,):
         raise RefusalError(f"The groups of the {split} split are not of {rows} rows.", RENEWED)
     is_sample, grouped_by = found.get("chosen") is not None or rows < size, found.get("grouped_by", "groups")
-    return Split(size, rows, is_sample, inputs, target, per_target, groups, grouped_by)
+    whole_groups = not is_sample or bool(found.get("whole_groups"))
+    return Split(size, rows, is_sample, inputs, target, per_target, groups, grouped_by, whole_groups)
 
 
 RENEWED = "Take the rows from a backup, or return to planning and run its smoke run again: it fixes them anew."

@@ -66,9 +66,8 @@ def _value(each: Comparison, name: str, part: Callable[[Kept], Array]) -> float:
     """Return a metric of a part of what was kept; NaN where it has none."""
     if name not in metrics.OF_OUTPUTS or name in each.unfit:
         return math.nan
-    keep, value = metrics.OF_OUTPUTS[name]
     try:
-        return float(value(part(Kept(each.kept[keep])), part(Kept(each.targets))))
+        return float(metrics.OF_OUTPUTS[name][1](part(each.kept_for(name)), part(Kept(each.targets))))
     except (ValueError, IndexError):
         return math.nan
 

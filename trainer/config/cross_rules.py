@@ -8,6 +8,7 @@ from trainwright.trainer.base.section import ImpossibleError, form_of
 from trainwright.trainer.config.distributed import require_divisible
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.losses.built_in import LossSection
+from trainwright.trainer.metrics.built_in import OF_GROUPS
 from trainwright.trainer.objectives.sections import OBJECTIVES
 from trainwright.trainer.optimization.weight_averaging import SwaSection
 from trainwright.trainer.user_code.entries import is_entry
@@ -130,6 +131,25 @@ def _windows_in_time(config: TrainingConfig) -> None:
             "`data.split.drop_copies` leaves rows out, and windows of `data.args.series` overlap by nature",
             {"data.split.drop_copies": False},
         )
+
+
+def _groups_that_are_named(config: TrainingConfig) -> None:
+    """Hold metrics of the order within groups to a split that names these."""
+    named = [one if isinstance(one, str) else one.use for one in (config.selection.metric, *config.metrics)]
+    of_groups = [name for name in named if name in OF_GROUPS]
+    split = config.data.split if config.data is not None and not is_entry(config.data.use) else None
+    if not of_groups or config.trainer is not None or (split is not None and split.by == "group"):
+        return
+    if split is None:
+        raise ImpossibleError(
+            f"metric {of_groups[0]} is of the order of rows within each group, and no column of a table names these: "
+            "set data.use csv, jsonl, parquet or sql, and data.split by group",
+        )
+    raise ImpossibleError(
+        f"metric {of_groups[0]} is of the order of rows within each group, of a query, say, and data.split.by is "
+        f"{split.by}: name the column of the groups",
+        {"data.split": {"by": "group", "group": "COLUMN"}},
+    )
 
 
 def _targets_that_can_be_scaled(config: TrainingConfig) -> None:
@@ -260,6 +280,7 @@ RULES = (
     _schedule_that_the_optimizer_can_follow,
     _losses_that_can_be_measured_again,
     _windows_in_time,
+    _groups_that_are_named,
     _targets_that_can_be_scaled,
     _warmup_that_ends,
     _compiled_the_same_way_twice,

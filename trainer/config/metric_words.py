@@ -56,6 +56,7 @@ _PLAYED = (
     'it is a mean over episodes, which a function of (program, seed) plays: metrics [{"use": "file.py:function", '
     '"episodes": 100}] of create_project'
 )
+_RANKS = ("mrr", "ndcg_at_10", "top_3_accuracy", "top_5_accuracy")
 _DICE = r"dice(?:[- ](?:score|coefficient|koeffizient|index))?"
 _PINBALL, _QUANTILE = r"(?:pinball|quantile) loss", r" ?%?[- ]*(?:percentile|quantile)"
 
@@ -92,7 +93,9 @@ WORDS = (
     Word("F2", r"f[-_ ]?2(?:[-_ ]?score)?\b", "f2_binary", near=("f1",)),
     Word("F0.5", r"f[-_ ]?0[.,]?5(?:[-_ ]?score)?\b", "f05_binary", near=("f1",)),
     Word("F-beta", r"f[-_ ]?beta(?:[-_ ]?score)?\b", near=("f2_binary", "f05_binary", "f1_binary")),
-    Word("mean average precision", r"mean average precision", near=("average_precision",)),
+    Word("mean average precision", r"mean average precision", near=("average_precision", "group_map")),
+    Word("mean average precision", r"MAP\b(?:@\d+)?", near=("average_precision", "group_map"), exact_case=True,
+         needs_number=True),
     Word("average precision", r"average precision", "average_precision"),
     Word("area under the precision-recall curve", r"(?:pr|precision[-/ ]recall)[-_ ]auc|auc[-_ ]?prc?\b|au[-_ ]?prc?\b"
          r"|area under the (?:pr|precision[-/ ]recall)[- ]curve", "average_precision",
@@ -177,15 +180,18 @@ WORDS = (
     Word("character error rate", r"character[- ]error[- ]rate|zeichenfehlerrate", "cer"),
     Word("character error rate", r"CER\b", "cer", exact_case=True, needs_number=True),
     Word("concordance index", r"concordance(?:[- ]index)?|c-index", "concordance"),
-    Word("mean reciprocal rank", r"mrr\b|mean reciprocal rank", "mrr", note="MRR is of the right class among all here"),
-    Word("nDCG@10", r"ndcg[-_ ]?(?:@|at[-_ ]?)?10\b", "ndcg_at_10",
+    Word("mean reciprocal rank", r"mrr\b|mean reciprocal rank", "mrr", near=("group_mrr",),
+         note="MRR is of the right class among all here"),
+    Word("nDCG@10", r"ndcg[-_ ]?(?:@|at[-_ ]?)?10\b", "ndcg_at_10", near=("group_ndcg_at_10",),
          note="nDCG@10 is of the right class among all here: no groups of rows are ranked"),
+    Word("nDCG@5", r"ndcg[-_ ]?(?:@|at[-_ ]?)?5\b", "group_ndcg_at_5", near=_RANKS),
+    Word("nDCG", r"ndcg\b", near=(*_RANKS, "group_ndcg_at_10")),
+    Word("recall@10", r"(?:recall|hits?)[-_ ]?@10\b", "group_recall_at_10", near=_RANKS),
     Word("recall@3", r"(?:recall|hits?)[-_ ]?@3\b", "top_3_accuracy",
          note="recall@3 of one right class is top_3_accuracy"),
-    Word("recall@5", r"(?:recall|hits?)[-_ ]?@5\b", "top_5_accuracy",
+    Word("recall@5", r"(?:recall|hits?)[-_ ]?@5\b", "top_5_accuracy", near=("group_recall_at_5",),
          note="recall@5 of one right class is top_5_accuracy"),
-    Word("ranking metric", r"ndcg\S*|recall@\d+|precision@\d+|hits?@\d+",
-         near=("mrr", "ndcg_at_10", "top_3_accuracy", "top_5_accuracy")),
+    Word("ranking metric", r"ndcg\S*|recall@\d+|precision@\d+|hits?@\d+", near=_RANKS),
     Word("Brier score", r"brier(?:[- ]score)?", "brier"),
     Word("calibration error", r"(?:expected )?calibration error|ece\b", "calibration_error"),
     Word("log loss", r"log[-_ ]?loss", "log_loss"),

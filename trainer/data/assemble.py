@@ -32,7 +32,7 @@ from trainwright.trainer.data.preprocessing import Preprocessing, Unfitted, rest
 from trainwright.trainer.data.sections import LEAVE_COPIES, SplitSection
 from trainwright.trainer.data.sources.source import Loaded
 from trainwright.trainer.data.split_methods.by_time import rows_after_end
-from trainwright.trainer.data.split_methods.facts import facts_of
+from trainwright.trainer.data.split_methods.facts import facts_of, numbers_of
 from trainwright.trainer.data.split_methods.rows import NAMES, Rows, without_keys
 from trainwright.trainer.data.splits import Look, Splits, split_indices, split_rows, split_units
 from trainwright.trainer.data.tensors import KnownSamples, TensorSamples, in_memory
@@ -68,7 +68,9 @@ def from_loaded(
     parts = divide(samples, section, loaded) if found is None else _chosen(samples, found.splits)
     places = _places(parts)
     told = places if series is None else {name: series.target_rows(starts) for name, starts in places.items()}
-    facts = facts_of(section, loaded.keys.get(section.key or ""), told)
+    key = loaded.keys.get(section.key or "")
+    facts = facts_of(section, key, told)
+    held_out = {name: of for name, of in told.items() if name != NAMES[0] and section.by == "group"}
     train = parts["train"] if series is None else series.as_samples(series.rows_of(places["train"]))
     preprocessing = _fitted(unfitted, train, found)
     if preprocessing is not None:
@@ -96,6 +98,7 @@ def from_loaded(
         skipped=loaded.skipped,
         understood=_left_out(samples, parts, section, loaded) if series is None else series.told(parts, section),
         series=series,
+        groups={} if key is None else numbers_of(key, held_out),
         placed_in=loaded.placed_in,
         target_names=loaded.target_names,
     )
@@ -178,6 +181,7 @@ def withhold_test(splits: Splits, *, is_built_in: bool) -> None:
     """
     splits.shared_with_test = shared_rows(splits, "train", "test") | shared_rows(splits, "validation", "test")
     samples = splits.samples.pop("test", None)
+    splits.groups.pop("test", None)
     if not is_built_in:
         return
     if splits.series is not None and samples is not None:

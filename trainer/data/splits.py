@@ -139,6 +139,8 @@ class Splits:
     """What the source took the data for."""
     series: Series | None = None
     """Rows in order of time, where samples are windows of them."""
+    groups: dict[str, Indices] = field(default_factory=dict)
+    """Number of each row's group, (rows of the split,), of validation and test where a column divides by groups."""
     placed_in: str = ""
     """Digest of the files whose rows the samples are by number; empty where they are not."""
     target_names: list[str] | None = None

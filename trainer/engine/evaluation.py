@@ -114,8 +114,10 @@ def measure(session: Session, totals: EpochTotals, loader: BatchLoader) -> dict[
         return values | evaluate_sums(metrics, totals.sums)
     if gathered is None or not session.gathers:
         return values
+    # None of the train split: its scores are of weights that change within a group.
+    groups = session.work.splits.groups.get(seeding.SPLITS[loader.split])
     with seeding.preserved():
-        values |= evaluate(metrics, *gathered, task=session.work.task)
+        values |= evaluate(metrics, *gathered, task=session.work.task, groups=groups)
     if session.specification.kind is RunKind.SMOKE:  # what it finds closes planning
         names = session.work.splits.class_names or ()
         session.problems = problems(metrics, *gathered, task=session.work.task, names=names)

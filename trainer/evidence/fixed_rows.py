@@ -21,6 +21,7 @@ from trainwright.trainer.assembly.raw_splits import RawSplits
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import DataError, UserCodeError
 from trainwright.trainer.base.section import Entry
+from trainwright.trainer.clean_room.intervals import FEWEST_UNITS
 from trainwright.trainer.data import rows
 from trainwright.trainer.data.fingerprint import record_split
 from trainwright.trainer.data.loader import announce_epoch
@@ -133,6 +134,8 @@ class _Split:
 
     def __post_init__(self) -> None:
         self.samples = self.raw.samples[self.name]
+        self.whole_groups = False
+        """Whether the rows that are kept of too many are those of whole groups."""
         self.is_batched = self.raw.batch_size is None
         """Whether each item is a batch already."""
 
@@ -156,8 +159,21 @@ class _Split:
                         remedy="Return single samples with a batch_size, smaller ones, or ask the owner to raise "
                         "evaluation_rows_bytes in settings.yaml.",
                     ) from error
-                generator = np.random.default_rng([self.draw, size, self.name == "test"])
-                chosen = np.sort(generator.choice(size, count, replace=False))
+                chosen = self._drawn(size, count)
+
+    def _drawn(self, size: int, count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Return the sorted places of so many rows at most: of whole groups, where enough of these are so few rows."""
+        generator = np.random.default_rng([self.draw, size, self.name == "test"])
+        groups = self.raw.groups.get(self.name)
+        self.whole_groups = False
+        if groups is not None and self.raw.grouped_by == "groups":
+            sizes = np.bincount(groups)
+            order = generator.permutation(np.flatnonzero(sizes))
+            kept = order[np.cumsum(sizes[order]) <= count]
+            self.whole_groups = len(kept) >= FEWEST_UNITS
+            if self.whole_groups:
+                return np.flatnonzero(np.isin(groups, kept))
+        return np.sort(generator.choice(size, count, replace=False))
 
     def _size(self) -> int:
         if not hasattr(self.samples, "__len__"):
@@ -264,7 +280,7 @@ class _Split:
         if (groups := self.raw.groups.get(self.name)) is not None:
             np.save(self.folder / "groups.npy", (groups if chosen is None else groups[chosen]).astype("<i8"))
             values["groups"] = Array(path=self._place(self.folder / "groups.npy"), digest="", dtype="", shape=[])
-            values["grouped_by"] = self.raw.grouped_by
+            values |= {"grouped_by": self.raw.grouped_by, "whole_groups": self.whole_groups}
         if first.target is not None:
             values["target"] = arrays[-1]
         return FixedSplit(

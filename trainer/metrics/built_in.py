@@ -45,6 +45,8 @@ class Metric:
     """How many classes it compares; None: any number."""
     beyond: int = 0
     """Classes of which it says nothing: so many, or fewer."""
+    of_groups: bool = False
+    """Whether it is of the order of rows within groups: it then is compute(outputs, targets, groups)."""
 
     def fits(self, task: str | None, classes: int | None) -> bool:
         """Return whether it says anything of targets of this kind and of so many classes; None: not known."""
@@ -66,10 +68,10 @@ def predicted_classes(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def _of_outputs(name: str, tasks: tuple[str, ...], bounds: tuple[float, float], **more: Any) -> Metric:
-    def compute(outputs: Tensor, targets: Tensor) -> float:
+    def compute(outputs: Tensor, targets: Tensor, groups: Any = None) -> float:
         from trainwright.trainer.clean_room import metrics
 
-        return metrics.compute(name, array(outputs), array(targets))
+        return metrics.compute(name, array(outputs), array(targets), groups)
 
     def problem(outputs: Tensor, targets: Tensor, names: Sequence[str]) -> str:
         from trainwright.trainer.clean_room import metrics
@@ -109,6 +111,12 @@ SHORTEST, SLIP = 6, 0.85
 """Characters from which a metric's name can be misspelt, and difflib's ratio from which it is."""
 CLASSES, NUMBERS, LANGUAGE = ("classification", "binary"), ("regression",), ("language_model",)
 SHARE, CORRELATION, POSITIVE = (0.0, 1.0), (-1.0, 1.0), (0.0, math.inf)
+OF_GROUPS = (
+    "group_ndcg_at_10", "group_ndcg_at_5", "group_mrr", "group_map", "group_recall_at_10", "group_recall_at_5",
+)  # fmt: skip
+"""Metrics of the order of rows within groups, which a split by group names."""
+ORDERED = ("regression", "binary", "classification")
+"""Kinds of loss by which one score a row is learned."""
 OF_CLASS_1 = ("f1_binary", "precision_binary", "recall_binary", "specificity", "f2_binary", "f05_binary")
 """Metrics of class number 1 of two."""
 PER_CLASS = ("f1", "precision", "recall")
@@ -146,6 +154,7 @@ BUILT_IN: dict[str, Metric] = {
         _of_outputs("explained_variance", NUMBERS, (-math.inf, 1.0)),
         *(_of_outputs(name, NUMBERS, CORRELATION) for name in ("pearson", "spearman")),
         _of_outputs("concordance", NUMBERS, SHARE),
+        *(_of_outputs(name, ORDERED, SHARE, classes=2, of_groups=True) for name in OF_GROUPS),
         *(_of_texts(name, SHARE) for name in ("rouge_1", "rouge_2", "rouge_l", "bleu", "chrf")),
         *(_of_texts(name, POSITIVE, minimize=True) for name in ("wer", "cer")),
         _of_outputs("worst_r2", NUMBERS, (-math.inf, 1.0)),

@@ -95,10 +95,13 @@ def _twice(name: str, place: str, first: str) -> ConfigurationError:
     )
 
 
-def evaluate(metrics: Sequence[Metric], outputs: Any, targets: Any, *, task: str | None = None) -> dict[str, float]:
+def evaluate(
+    metrics: Sequence[Metric], outputs: Any, targets: Any, *, task: str | None = None, groups: Any = None
+) -> dict[str, float]:
     """Return the value of every metric; a user's metric may return several by name.
 
     Under `task` "classification", targets that are probabilities per class count for built-in metrics as the likeliest.
+    Metrics by groups have a value where `groups` are given: the number of each sample's, (samples,), in numpy.
 
     Raises:
         UserCodeError: a user's metric raised or returned no number.
@@ -107,10 +110,10 @@ def evaluate(metrics: Sequence[Metric], outputs: Any, targets: Any, *, task: str
     values: dict[str, float] = {}
     wanted = _wanted(outputs, targets, task)
     for metric in metrics:
-        if not metric.of_outputs:
+        if not metric.of_outputs or (metric.of_groups and groups is None):
             continue
-        given = targets if metric.user_defined else wanted
-        result = _computed(metric, partial(metric.compute, outputs, given), outputs, targets)
+        given = (targets,) if metric.user_defined else (wanted, groups) if metric.of_groups else (wanted,)
+        result = _computed(metric, partial(metric.compute, outputs, *given), outputs, targets)
         parts = result if isinstance(result, Mapping) else {metric.name: result}
         for name, value in parts.items():
             require_free(str(name), metric, values)

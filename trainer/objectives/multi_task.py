@@ -225,8 +225,14 @@ def metrics_of(parts: list[Part], section: MultiTaskSection) -> list[Metric]:
         metrics.append(Metric(f"{part.name}_loss", part.measure))
         for name in section.tasks[part.name].metrics:
             metric = BUILT_IN[name]
-            if not metric.of_outputs or (metric.tasks and part.loss.task not in {None, *metric.tasks}):
-                fitting = [other.name for other in BUILT_IN.values() if part.loss.task in other.tasks]
+            if (
+                not metric.of_outputs
+                or metric.of_groups
+                or (metric.tasks and part.loss.task not in {None, *metric.tasks})
+            ):
+                fitting = [
+                    other.name for other in BUILT_IN.values() if part.loss.task in other.tasks and not other.of_groups
+                ]
                 raise ConfigurationError(
                     f"`objective.tasks.{part.name}.metrics`: {name} does not fit loss {part.loss.name}.",
                     remedy=f"Use one of {', '.join(fitting)}.",

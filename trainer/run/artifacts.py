@@ -45,6 +45,8 @@ class FixedSplit(Recorded):
     target: Array | None = None
     groups: Array | None = None
     """Number of each row's group, (rows,), where rows are split by groups: those of one are not independent."""
+    whole_groups: bool = False
+    """Whether the rows kept are those of whole groups, where not all are kept."""
     grouped_by: str = "groups"
     """What the groups are: `times`, where a split by time has several rows at each."""
     bytes_per_target: float = 1.0

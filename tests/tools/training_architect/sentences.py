@@ -78,6 +78,14 @@ def table(name: str) -> dict[str, Any]:
             name: draw.normal(30, 9, ROWS)
             for name in ("zement_kg", "temperatur_c", "druckfestigkeit_mpa", "ausbreitmass_mm", "erstarrung_h")
         },
+        "ranked.csv": {
+            "query_id": [f"q{row // 8}" for row in range(ROWS)], "match": draw.normal(0, 1, ROWS),
+            "age": draw.normal(9, 2, ROWS), "relevance": draw.integers(0, 4, ROWS),
+        },
+        "hotels.csv": {
+            "srch_id": np.arange(ROWS) // 8, "price": draw.normal(90, 9, ROWS), "stars": draw.integers(1, 6, ROWS),
+            "clicked": draw.integers(0, 2, ROWS),
+        },
         "queues.csv": {"team": draw.choice(["a", "b", "c"], ROWS), "urgency": draw.choice(["u", "v"], ROWS)},
     }  # fmt: skip
     if name == "book.txt":

@@ -32,6 +32,12 @@ def facts_of(section: SplitSection, key: Array | None, splits: Mapping[str, Indi
     return {named: {name: len(np.unique(values[places])) for name, places in filled.items()}}
 
 
+def numbers_of(key: Array, splits: Mapping[str, Indices]) -> dict[str, Indices]:
+    """Return the number of each row's value of a column, (rows of the split,), by split."""
+    numbers = numbered(key)[1]
+    return {name: numbers[places] for name, places in splits.items()}
+
+
 def _ends(values: Array, times: Array) -> list[Any]:
     """Return the first and the last value, as they are in the data."""
     ends = (values[int(times.argmin())], values[int(times.argmax())])

@@ -67,6 +67,15 @@ TEXT: Values = {
 }
 LABELS: Values = {**ROWS, "data": {"use": "drawn:labels"}, "loss": "bce_with_logits"}
 NUMBERS: Values = {**ROWS, "data": {"use": "drawn:values"}, "loss": "mse"}
+RANKED: Values = {
+    "model": {"use": "mlp", "args": MLP_ARGS},
+    "data": {
+        "use": "csv",
+        "args": {"path": "ranked.csv", "target": "gain", "task": "regression"},
+        "split": {"by": "group", "group": "query"},
+    },
+    "loss": "mse",
+}
 SENTENCES: Values = {
     "model": {"use": "transformers", "args": {"config": BERT}},
     "data": {
@@ -93,6 +102,8 @@ def write_files(root: Path) -> None:
     draw, words = random.Random(0), ("red", "blue", "cat", "dog", "runs", "sleeps")
     (root / "words.txt").write_text("\n".join(" ".join(draw.choices(words, k=12)) + "." for _ in range(80)))
     _write_masks(root)
+    ranked = "".join(f"q{row // 4},{draw.gauss(0, 1)},{draw.gauss(0, 1)},{row % 3}\n" for row in range(80))
+    (root / "ranked.csv").write_text("query,a,b,gain\n" + ranked)
     rows = [{"text": " ".join(draw.choices(words, k=5)), "kind": draw.choice("ab")} for _ in range(40)]
     (root / "kinds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     torch.manual_seed(3)
@@ -226,6 +237,8 @@ def _beside(metric: str) -> Values:
     of_cases |= {"span_f1": "question_answering", **dict.fromkeys(OF_TEXTS, "seq2seq")}
     if metric in of_cases:
         return {"case": of_cases[metric]}
+    if METRICS[metric].of_groups:
+        return RANKED
     if METRICS[metric].classes == 2 or METRICS[metric].beyond:
         return {**ROWS, "data": {"use": "digits" if METRICS[metric].beyond else "breast_cancer"}}
     return PIXELS if metric in {"mean_iou", *MASKED} else OF_TASK[METRICS[metric].tasks[0]]
