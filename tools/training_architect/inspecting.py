@@ -17,6 +17,7 @@ import trainwright
 from trainwright.tools.launchers import LAUNCH, jobs
 from trainwright.tools.launchers.environment import inherited_environment
 from trainwright.tools.training_architect.places import TABLES
+from trainwright.tools.training_architect.series import spoken_spans
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.paths import files_under
@@ -31,7 +32,7 @@ LONGEST_SECONDS = 300.0
 MACHINE_SECONDS = 600.0
 """For which what the machine has is taken as it was found."""
 MOST_STAMPED = 10_000
-INSPECTION = 9
+INSPECTION = 10
 """Of what is inspected and how: answers of another number are not taken."""
 
 
@@ -87,7 +88,8 @@ def order_of(request: PlanRequest, root: Path) -> dict[str, Any]:
         args = data["args"]
         is_one = isinstance(args.get("target"), str) and "text" in args
         unknown = data["use"] in TABLES and not is_one
-        data = {**data, "columns_wanted": unknown}
+        spans = spoken_spans(request.intent) if data["use"] in TABLES else None
+        data = {**data, "columns_wanted": unknown, **({"spans": spans} if spans else {})}
     return {
         "code_root": str(root),
         "data": data,

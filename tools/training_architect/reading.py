@@ -21,7 +21,7 @@ from trainwright.tools.training_architect.goals import (
     read_goal,
 )
 from trainwright.tools.training_architect.groups import read_groups
-from trainwright.tools.training_architect.last_value import beside_last_value
+from trainwright.tools.training_architect.naive_forecasts import beside_naive
 from trainwright.tools.training_architect.places import TABLES
 from trainwright.tools.training_architect.series import read_series
 from trainwright.tools.training_architect.several import kind_of_several, siblings_told, take_each
@@ -119,7 +119,7 @@ def _with_goal(request: PlanRequest, data: dict[str, Any], reading: Reading) -> 
         take_each(request.intent, reading.targets, goal)
     if not goal.questions:
         goal = bound_of(goal, facts, task=reading.task, is_asked=request.target is not None)
-    goal = beside_last_value(request.intent, goal, data, reading)
+    goal = beside_naive(request.intent, goal, data, reading)
     reading.goal = goal
     reading.questions += goal.questions
     reading.assumed += goal.assumed

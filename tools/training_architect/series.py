@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.training_architect.goals import Question, kind_of_sentence
 from trainwright.trainer.base import time_units
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.data.spans import borders_of, shares_of
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.reading import Reading
@@ -38,6 +39,9 @@ SPANS = tuple(
     for part in ("train", "valid", "test")
 )
 """How long each split is: `12 months to train, 4 to validate, 4 to test`."""
+ALL_SPANS = rf"\b(\d+)\s*[,/]\s*(\d+)\s*(?:[,/]|,?\s*and|und)\s*(\d+)\s+{UNIT}\b"
+"""The same in the usual order: `split by time, 12, 4, 4 months`."""
+OF_SPLIT = r"\b(?:split|train|border|aufteil|geteilt|teil)\w*"
 OF_ROWS = r"\b(?:who|which|whether|wer|ob|welche\w*|churn\w*|defaults?)\b"
 """Of rows: who cancels in the next 30 days is asked of each customer, and is no step of a series."""
 SERIES = r"\btime[- ]?series\b|\bzeitreihen?\w*\b|\bforecast\w*\b"
@@ -86,7 +90,7 @@ def read_series(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
     reading.series = _window(said, found, data, {**told, **(args.get("series") or {}), **group}, reading)
     reading.series |= args.get("series") or {}
     reading.others = []
-    reading.split = {"by": "time", "time": time, **_shares(request.intent, reading)}
+    reading.split = {"by": "time", "time": time, **_split(request.intent, found, reading)}
     return True
 
 
@@ -117,20 +121,40 @@ def _horizon(intent: str, seen: tuple[int, str] | None) -> tuple[int, str] | Non
     return (int(found[0]["count"] or 1), found[0]["unit"].lower()) if found else None
 
 
-def _shares(intent: str, reading: Reading) -> dict[str, float]:
-    """Return the shares of validation and test where a sentence says how long all three splits are, in one unit."""
+def _split(intent: str, found: dict[str, Any], reading: Reading) -> dict[str, Any]:
+    """Return the borders where a sentence says how long all three splits are, or their shares where they do not fit."""
+    spans = spoken_spans(intent)
+    if spans is None:
+        return {}
+    counts, unit = spans["counts"], spans["unit"]
+    told = f"{', '.join(map(str, counts))} {unit or 'row'}s of training, validation and test"
+    borders = borders_of(found, spans)
+    if borders is None:
+        reading.assumed.append(
+            f"{told} are shares of all rows: data.split.borders [when validation begins, when the test does, when it "
+            "ends] says the times"
+        )
+        return shares_of(spans)
+    left = f", and rows from {borders[2]} on are left out" if len(borders) > len(SPANS) - 1 else ""
+    months = "; of months of 30 days, as papers have them, they are others" if unit == "month" and left else ""
+    reading.assumed.append(
+        f"{told} from the first time on: validation begins at {borders[0]}, the test at {borders[1]}{left} "
+        f"(data.split.borders{months})"
+    )
+    return {"borders": borders}
+
+
+def spoken_spans(intent: str) -> dict[str, Any] | None:
+    """Return how long a sentence wants training, validation and test: counts and their unit, None of rows; or None."""
+    at_once = re.search(ALL_SPANS, intent, re.IGNORECASE)
+    if at_once is not None and re.search(OF_SPLIT, intent, re.IGNORECASE):
+        return {"counts": [int(at_once[place]) for place in (1, 2, 3)], "unit": _english(at_once["unit"])}
     found = [re.search(pattern, intent, re.IGNORECASE) for pattern in SPANS]
     matches = [one for one in found if one is not None]
-    units = {SECONDS.get(unit.lower(), unit) for one in matches if (unit := one["unit"] or one["other"])}
+    units = {_english(unit) for one in matches if (unit := one["unit"] or one["other"])}
     if len(matches) < len(SPANS) or len(units) != 1:
-        return {}
-    spans = [int(one["count"] or one["behind"]) for one in matches]
-    shares = {name: round(span / sum(spans), 4) for name, span in zip(("validation", "test"), spans[1:], strict=True)}
-    reading.assumed.append(
-        f"{', '.join(map(str, spans))} of training, validation and test are shares of all rows: a file of more is cut "
-        "first, or data.split.borders [when validation begins, when the test does] says the dates"
-    )
-    return shares
+        return None
+    return {"counts": [int(one["count"] or one["behind"]) for one in matches], "unit": units.pop()}
 
 
 def _time_column(request: PlanRequest, data: dict[str, Any], targets: list[str]) -> tuple[str | None, dict[str, Any]]:
@@ -242,8 +266,12 @@ def _usual_window(step: float | None, horizon: int, rows: int) -> tuple[int, str
 
 def _counted(count: int, unit: str) -> str:
     """Return `1 year` or `3 rows`, of a unit as a sentence has it: in one of two languages, of one or several."""
-    english = next((name for name, size in SECONDS.items() if size == SECONDS.get(unit)), "")
-    return f"{count} {english or 'row'}{'' if count == 1 else 's'}"
+    return f"{count} {_english(unit) or 'row'}{'' if count == 1 else 's'}"
+
+
+def _english(unit: str) -> str | None:
+    """Return a unit of time in English, of one in either language; None of rows."""
+    return next((name for name, size in time_units.SECONDS.items() if size == SECONDS.get(unit.lower())), None)
 
 
 def _worded(seconds: float) -> str:

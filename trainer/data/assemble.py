@@ -31,6 +31,7 @@ from trainwright.trainer.data.own_samples import holds_none, no_sample, not_a_da
 from trainwright.trainer.data.preprocessing import Preprocessing, Unfitted, restored
 from trainwright.trainer.data.sections import LEAVE_COPIES, SplitSection
 from trainwright.trainer.data.sources.source import Loaded
+from trainwright.trainer.data.split_methods.by_time import rows_after_end
 from trainwright.trainer.data.split_methods.facts import facts_of
 from trainwright.trainer.data.split_methods.rows import NAMES, Rows, without_keys
 from trainwright.trainer.data.splits import Look, Splits, split_indices, split_rows, split_units
@@ -93,21 +94,26 @@ def from_loaded(
         section.describe() | facts,
         look=look,
         skipped=loaded.skipped,
-        understood=_left_out(samples, parts, section) if series is None else series.told(parts),
+        understood=_left_out(samples, parts, section, loaded) if series is None else series.told(parts, section),
         series=series,
         placed_in=loaded.placed_in,
         target_names=loaded.target_names,
     )
 
 
-def _left_out(samples: TensorSamples, parts: Mapping[str, Any], section: SplitSection) -> dict[str, Any]:
-    """Return how many rows were left out as copies, in words, where that was asked for."""
-    left = len(samples) - sum(map(len, parts.values()))
-    return (
-        {"left_out": f"{left} of {len(samples)} rows: copies of rows held out after them, or almost"}
-        if section.drop_copies
-        else {}
+def _left_out(
+    samples: TensorSamples, parts: Mapping[str, Any], section: SplitSection, loaded: Loaded
+) -> dict[str, Any]:
+    """Return how many rows were left out as copies, or since they are after the test, in words."""
+    after = rows_after_end(loaded.keys.get(section.key or ""), section)
+    left = len(samples) - sum(map(len, parts.values())) - after
+    told = [f"{left} of {len(samples)} rows: copies of rows held out after them, or almost"] * section.drop_copies
+    told += (
+        [f"{after} of {len(samples)} rows: from {section.borders[-1]} on, where the borders end the test"]
+        if (after and section.borders)
+        else []
     )
+    return {"left_out": "; ".join(told)} if told else {}
 
 
 def _fitted(unfitted: Unfitted | None, train: TensorSamples, found: Found | None) -> Preprocessing | None:

@@ -53,8 +53,10 @@ class SplitSection(Section):
     """Parts into which everything but the test split is divided; one of them is the validation split."""
     fold: Annotated[int, Field(ge=0, le=99)] = 0
     """Which of them, from 0."""
-    borders: Annotated[list[str | float], Field(min_length=2, max_length=2)] | None = None
-    """Of by time: where validation and test begin, dates or numbers as in the column; they replace the shares."""
+    borders: Annotated[list[str | float], Field(min_length=2, max_length=3)] | None = None
+    """Of by time: where validation and test begin, dates or numbers as in the column; they replace the shares.
+
+    A third is where test ends: rows from it on are left out."""
     drop_copies: bool = False
     """Leave train rows out whose inputs are those of a held-out row, or almost."""
 
@@ -166,7 +168,7 @@ class SeriesSection(Section):
     gaps: Literal["refuse", "part"] = "refuse"
     """What steps that are missing do: part a series into several, so that no window has one in it."""
     period: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """Rows after which the series is alike, for the seasonal naive reference; left out: found on the train split."""
+    """Rows after which the series is alike, for the seasonal naive reference; left out: that of their spacing."""
 
 
 class PacedSection(Section):

@@ -19,6 +19,7 @@ from trainwright.trainer.data.fingerprint import SplitRecord, record_rows
 from trainwright.trainer.data.preprocessing import Preprocessing
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.split_methods import METHODS
+from trainwright.trainer.data.split_methods.by_time import rows_after_end
 from trainwright.trainer.data.split_methods.rows import NAMES, Rows
 from trainwright.trainer.data.tensors import PREPARED_AT_ONCE, Prepare, TensorSamples
 
@@ -129,8 +130,8 @@ class Series:
         if samples.prepare is not None:
             samples.prepare.forget()
 
-    def told(self, parts: dict[str, Any]) -> dict[str, Any]:
-        """Return what the rows were taken for, in words."""
+    def told(self, parts: dict[str, Any], section: SplitSection) -> dict[str, Any]:
+        """Return what the rows were taken for, in words, and how many are left out since they are after the test."""
         several = f", {self.pieces[-1] + 1} series" if self.pieces[-1] else ""
         counts = ", ".join(f"{name} {len(part)}" for name, part in parts.items())
         inputs, targets = (
@@ -138,7 +139,9 @@ class Series:
             for one, name in ((self.inputs, "input"), (self.targets, "target"))
         )
         shape = f"{self.window} rows of {inputs} -> {self.horizon} rows of {targets}"
-        return {"series": f"{len(self.times)} rows, every {self.every}{several}; windows of {shape}: {counts}"}
+        after = rows_after_end(self.times, section)
+        left = f"; {after} rows from {section.borders[-1]} on are left out" if after and section.borders else ""
+        return {"series": f"{len(self.times)} rows, every {self.every}{several}; windows of {shape}: {counts}{left}"}
 
 
 class _PreparedRows(Prepare):

@@ -1,4 +1,4 @@
-"""Columns of times in a table: their steps, whose series the rows are, and how far off repeating the last value is.
+"""Columns of times in a table: their steps, whose series the rows are, and how far off naive forecasts are.
 
 Times are dates, or whole numbers with even steps that are named by what they count or look like years.
 """
@@ -15,9 +15,10 @@ from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.time_units import DAY, HOUR, SECONDS
 from trainwright.trainer.data.split_methods.by_time import instants
 from trainwright.trainer.data.table.infer import infer
+from trainwright.trainer.jobs.naive_errors import naive_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     Array = np.ndarray[Any, Any]
 
@@ -36,8 +37,6 @@ COUNTED = {
 NAMED = re.compile("|".join(COUNTED), re.IGNORECASE)
 YEARS = (1800, 2200)
 """Whole numbers that look like years."""
-LONGEST_HORIZON, MOST_NUMBERS, MOST_ERRORS = 48, 20, 100_000_000
-"""Rows ahead, columns, and differences in all, up to which repeating the last value is computed."""
 
 
 def times_of(
@@ -59,12 +58,17 @@ def times_of(
         steps, groups, possible = _groups(frame, name, rows, [one["name"] for one in whose])
         if steps < (LEAST_OF_SEVERAL if groups else LEAST_TIMES) and name != time:
             continue
-        found[name] = {"step_seconds": step, "steps": steps, "groups": groups, "possible": possible,
-                       "is_series": steps == rows or bool(groups)}  # fmt: skip
         by = None if steps == rows else group or next(iter(groups), None)
+        times = _times(frame, name)
+        found[name] = {"step_seconds": step, "steps": steps, "groups": groups, "possible": possible,
+                       "is_series": steps == rows or bool(groups), "time": name, "group": by}  # fmt: skip
+        if times is None or not len(times):
+            continue
+        is_date = not frame.collect_schema()[name].is_numeric()
+        found[name] |= {"first": float(times.min()), "last": float(times.max()), "is_date": is_date}
         if steps == rows or by:
             targets = args.get("target") or [one["name"] for one in columns]
-            found[name] |= {"group": by, "last_value": last_value(frame, name, by, targets)}
+            found[name]["naive"] = naive_errors(frame, times, found[name], targets, named)
     return found
 
 
@@ -98,6 +102,13 @@ def seconds_of(values: pl.Series) -> Array | None:
         return instants(filled.cast(pl.Datetime("us")).to_numpy(), values.name) if is_date else None
     except DataError:
         return None
+
+
+def _times(frame: pl.LazyFrame, name: str) -> Array | None:
+    """Return a column's seconds since 1970 of dates, or its numbers, (rows,); None where a cell has neither."""
+    column = frame.select(name).collect(engine="streaming").to_series()
+    times = column.cast(pl.Float64).to_numpy() if column.dtype.is_numeric() else seconds_of(column)
+    return None if times is None or len(times) < len(column) or column.null_count() else times
 
 
 def _are_years(values: pl.Series) -> bool:
@@ -137,50 +148,3 @@ def _groups(frame: pl.LazyFrame, time: str, rows: int, whose: list[str]) -> tupl
                      key=lambda one: one[1])  # fmt: skip
     certain = [one for one, count in fitting if rows >= FULL_SHARE * count * steps]
     return steps, certain, [one for one, _ in fitting]
-
-
-def last_value(
-    frame: pl.LazyFrame, time: str, group: str | None, targets: str | Iterable[str]
-) -> dict[str, dict[str, list[float]]]:
-    """Return what repeating the last value is off by, for each column of numbers: by metric, the horizons from 1 on.
-
-    A horizon's figure is the mean over its rows, as metrics of windows are; mape is left out where a value is 0.
-    """
-    schema = frame.collect_schema()
-    names = [name for name in ([targets] if isinstance(targets, str) else targets)
-             if name in schema and schema[name].is_numeric() and name not in {time, group}][:MOST_NUMBERS]  # fmt: skip
-    table = frame.select([time, *([group] if group else []), *names]).collect(engine="streaming")
-    ahead = min(LONGEST_HORIZON, MOST_ERRORS // max(table.height * len(names), 1))
-    times = table[time].cast(pl.Float64).to_numpy() if schema[time].is_numeric() else seconds_of(table[time])
-    if not names or not ahead or times is None or len(times) < table.height:
-        return {}
-    places = np.unique(times, return_inverse=True)[1]
-    series = table[group].rank("dense").fill_null(0).to_numpy() if group else np.zeros(len(places))
-    order = np.lexsort((places, series))
-    return {name: _errors(table[name].cast(pl.Float64).fill_null(np.nan).to_numpy()[order], places[order],
-                          series[order], ahead) for name in names}  # fmt: skip
-
-
-def _errors(values: Array, places: Array, series: Array, ahead: int) -> dict[str, list[float]]:
-    """Return mae, rmse and mape of repeating a value, each of the horizons from 1 to as many as there are rows for.
-
-    Args:
-        values: (rows,), series after series in order of time.
-        places: number of each row's time, (rows,).
-        series: number of each row's series, (rows,).
-        ahead: the longest horizon.
-    """
-    found: list[tuple[float, float, float]] = []
-    for lag in range(1, min(ahead, len(values) - 1) + 1):
-        there = (series[lag:] == series[:-lag]) & (places[lag:] - places[:-lag] == lag)
-        there &= np.isfinite(values[lag:]) & np.isfinite(values[:-lag])
-        if not there.any():
-            break
-        off, true = np.abs(values[lag:] - values[:-lag])[there], np.abs(values[lag:])[there]
-        found.append((off.mean(), np.square(off).mean(), (off / true).mean() if true.all() else np.nan))
-    if not found:
-        return {}
-    mae, mse, mape = (np.cumsum(one) / np.arange(1, len(found) + 1) for one in np.array(found).T)
-    errors = {"mae": mae, "rmse": np.sqrt(mse), "mape": mape}
-    return {name: [float(f"{one:.6g}") for one in figures] for name, figures in errors.items()
-            if np.isfinite(figures).all()}  # fmt: skip

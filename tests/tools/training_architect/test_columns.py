@@ -283,21 +283,25 @@ def test_a_horizon_over_rows_of_even_dates_plans_windows_split_by_time(sentence,
 
 
 @pytest.mark.parametrize(
-    ("spans", "shares"),
+    ("spans", "split", "words"),
     [
-        ("12 months to train, 4 to validate, 4 to test", {"validation": 0.2, "test": 0.2}),
-        ("train on the first 10 days, validate on 4 days and test on the last 2", {"validation": 0.25, "test": 0.125}),
-        ("test on the last 4 days", {}),
-        ("10 days to train, 2 weeks to validate, 4 days to test", {}),
+        ("12 months to train, 4 to validate, 4 to test", {"validation": 0.2, "test": 0.2}, "are shares of all rows"),
+        ("train on the first 10 days, validate on 4 days and test on the last 2",
+         {"borders": ["2024-01-11", "2024-01-15", "2024-01-17"]}, "rows from 2024-01-17 on are left out"),
+        ("split 12, 2, 2 days", {"borders": ["2024-01-13", "2024-01-15", "2024-01-17"]}, "the test at 2024-01-15"),
+        ("split by time, 300/50/50 rows", {"borders": ["2024-01-13T12:00:00", "2024-01-15T14:00:00"]}, "300, 50, 50 r"),
+        ("test on the last 4 days", {}, ""),
+        ("10 days to train, 2 weeks to validate, 4 days to test", {}, ""),
     ],
-)
-def test_how_far_back_and_ahead_and_how_long_each_split_is_are_the_sentences(spans, shares):
+)  # fmt: skip
+def test_how_far_back_and_ahead_and_how_long_each_split_is_are_the_sentences(spans, split, words):
     plan = plan_of(
         f"From the last 30 hours of all columns forecast load of the next 6; {spans}; MAE at most 2", "load.csv"
     )
     assert plan.config["data"]["args"]["series"] == {"window": 30, "horizon": 6}
-    assert plan.config["data"]["split"] == {"by": "time", "time": "date", **shares}
-    assert any("are shares of all rows" in one for one in plan.assumed) is bool(shares)
+    assert plan.config["data"]["split"] == {"by": "time", "time": "date", **split}
+    assert any(words in one for one in plan.assumed)
+    assert any("of training, validation and test" in one for one in plan.assumed) is bool(split)
     assert not any("rows are seen before each horizon" in one for one in plan.assumed)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 import pytest
 from tests.tools.training_architect.sentences import asked, plan_of, table
@@ -160,19 +162,27 @@ def test_a_sentence_that_wants_the_last_value_beaten_has_its_error_as_target(wor
     assert reading.questions == []
     assert (reading.goal.metric, reading.goal.target) == (metric, pytest.approx(target))
     said = [one for one in reading.assumed if "better than the last value" in one]
-    assert [("rounded down" in one, "as a rival" in one) for one in said] == [(True, True)] * (target != 3.0)
+    assert [("rounded down" in one, "as rivals" in one) for one in said] == [(True, True)] * (target != 3.0)
 
 
-def test_the_question_of_a_target_says_what_the_last_value_is_off_by_and_so_does_a_target_that_it_meets():
+def test_the_question_of_a_target_says_what_naive_forecasts_reach_and_so_does_a_target_that_one_meets():
     (question,) = asked(NEXT, "cigar.csv")[1].questions
     assert question.argument == "target"
-    assert (
-        "Repeating the last value is off by 4 (mae), 4 (rmse), 0.0352 (mape) on all rows, 1 row ahead" in question.asks
-    )
+    said = "On the validation rows, 1 row ahead, the last value has mae 4, rmse 4, mape 0.035, r2 0.712"
+    assert said in question.asks
     (two,) = asked("sales of the next 2 years", "cigar.csv")[1].questions
-    assert "off by 2 (mae), 2.83 (rmse)" in two.asks, "the second row is alike"
+    assert "1 to 2 rows ahead, the last value has mae 2, rmse 2," in two.asks, "the second row is alike"
     _, met = asked(f"{NEXT}, MAE of 5", "cigar.csv")
-    assert any("a target of 5 asks little: repeating" in one for one in met.assumed)
+    assert any("a target of 5 asks little: On the validation rows" in one for one in met.assumed)
     (plain,) = asked("co2 of the next 2 steps", "gas.csv")[1].questions
-    assert "off by 0.188 (mae)" in plain.asks, "the mean of 1/8 and 2/8"
-    assert "Repeating" not in asked("predict price", "houses.csv")[1].questions[0].asks
+    assert "the last value has mae 0.188" in plain.asks, "the mean of 1/8 and 2/8"
+    assert "validation rows" not in asked("predict price", "houses.csv")[1].questions[0].asks
+
+
+def test_the_value_of_the_day_before_stands_beside_it_in_the_goals_metric_and_one_that_meets_the_target_is_named():
+    (question,) = asked("forecast load of the next 6 hours, mse", "load.csv")[1].questions
+    assert re.search(
+        r"ahead, the last value has mse [\d.]+ and the value 24 rows before has mse [\d.]+$", question.asks
+    )
+    _, met = asked("forecast load of the next 6 hours, r2 of -3", "load.csv")
+    assert any("asks little" in one and "has r2 -" in one for one in met.assumed)

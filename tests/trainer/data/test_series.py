@@ -131,6 +131,20 @@ def test_borders_that_leave_no_time_between_them_are_refused(write: WriteTable, 
         build_data(config_of(split={"borders": ["2024-01-11", "2024-01-08"]}), tmp_path)
     with pytest.raises(DataError, match="test has 3 of 300 rows and no window"):
         build_data(config_of(split={"borders": ["2024-01-08", "2024-01-13 09:00"]}), tmp_path)
+    with pytest.raises(DataError, match="test, which ends before the third, would have no time"):
+        build_data(config_of(split={"borders": ["2024-01-08", "2024-01-11", "2024-01-11"]}), tmp_path)
+
+
+def test_a_third_border_ends_the_test_and_what_follows_is_left_out_and_said(write: WriteTable, tmp_path: Path) -> None:
+    write(hourly())
+    splits = build_data(config_of(split={"borders": ["2024-01-06", "2024-01-08", "2024-01-10"]}), tmp_path)
+    assert (hours_of(splits, "test")[1].min(), hours_of(splits, "test")[1].max()) == (7 * 24, 9 * 24 - 1)
+    assert splits.understood["series"].endswith("; 84 rows from 2024-01-10 on are left out")
+    values = values_of(split={"borders": ["2024-01-06", "2024-01-08", "2024-01-10"]})
+    del values["data"]["args"]["series"]
+    rows = build_data(parse_config(values | {"model": {"use": "mlp"}}), tmp_path)
+    assert [len(rows.samples[name]) for name in ("train", "validation", "test")] == [120, 48, 48]
+    assert rows.understood["left_out"] == "84 of 300 rows: from 2024-01-10 on, where the borders end the test"
 
 
 def test_windows_of_groups_do_not_mix_and_share_the_borders(write: WriteTable, tmp_path: Path) -> None:
@@ -293,7 +307,7 @@ def test_what_is_not_even_for_all_that_is_refused(tmp_path: Path, times: list[An
         (MONTHS, ["2007", "2009"], "2026-11-23"),
         (MONTHS, ["03/04/2007", "03/04/2009"], "2026-11-23"),
         ([f"{BEGIN + timedelta(days=place):%d/%m/%Y}" for place in range(ROWS)], ["03/04/2024", 9], "2026-11-23"),
-        (range(ROWS), ["2024-01-08", "2024-01-11"], "Write both as numbers"),
+        (range(ROWS), ["2024-01-08", "2024-01-11"], "Write them as numbers"),
     ],
 )
 def test_borders_of_another_kind_than_the_column_are_refused_with_what_would_fit(
@@ -353,7 +367,7 @@ def test_naive_forecasts_score_what_numpy_says_of_seasons_and_last_values(write:
     config = config_of({"horizon": 30})
     splits = build_data(config, tmp_path)
     seasonal, last = naive_of(splits, config)
-    assert seasonal.told == "the value 24 rows before (which errs least on the train rows)"
+    assert seasonal.told == "the value 24 rows before (a day)"
     load = load.round(6).astype(np.float32)
     ends = np.asarray(splits.samples["validation"].rows) + WINDOW
     truth = np.stack([load[end : end + 30] for end in ends])
@@ -393,7 +407,7 @@ def test_a_baseline_exports_windows_and_says_what_naive_forecasts_score(
     assert naive.rivals[0].metrics["mae"] == 0.0
     assert validation_text(run, "mae", 5.0) == (
         f"mae on the same {naive.validation_rows} validation rows: the model 5, whose epoch was chosen by them; "
-        "the value 12 rows before (which errs least on the train rows) 0."
+        "the value 24 rows before (a day) 0."
     )
     assert run.part(Program).problem is None
     assert run.part(Data).understood["series"].startswith("300 rows, every hour; windows of 12 rows of 2 inputs -> 4")

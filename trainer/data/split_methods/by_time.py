@@ -93,6 +93,25 @@ def _from_earlier(times: Array, splits: Codes, section: SplitSection) -> Codes:
 
 def _between(times: Array, key: Array, section: SplitSection) -> Codes:
     """Return the split of each row, (rows,), where the configuration says when validation and test begin."""
+    borders = _borders(key, section)
+    said = section.borders or []
+    if borders[0] >= borders[1]:
+        raise DataError(
+            f"data.split.borders are {said}: validation, which begins at the first, would have no time.",
+            remedy="Name the first time of validation, then the later first time of test.",
+        )
+    if (np.diff(borders[1:]) <= 0).any():
+        raise DataError(
+            f"data.split.borders are {said}: test, which ends before the third, would have no time.",
+            remedy="Name a third time after the second, or leave it out: test then has all rows that follow.",
+        )
+    codes = np.searchsorted(borders, times, side="right").astype(np.int8)
+    codes[codes > TEST] = NOWHERE
+    return codes
+
+
+def _borders(key: Array, section: SplitSection) -> Array:
+    """Return the configured borders as numbers, (2,) or (3,). Raises DataError: of another kind than the column."""
     said, numeric = section.borders or [], are_numbers(key)
     try:
         borders = instants(np.array(said), str(section.time))
@@ -102,18 +121,20 @@ def _between(times: Array, key: Array, section: SplitSection) -> Codes:
         raise DataError(
             f"data.split.borders are {said}, and {section.time!r} has {'numbers' if numeric else 'dates'}, such as "
             f"{str(key[0])[:30]!r}.",
-            remedy="Write both as numbers."
+            remedy="Write them as numbers."
             if numeric
-            else "Write both with the year first, as 2026-11-23 or "
+            else "Write them with the year first, as 2026-11-23 or "
             "2026-11-23T14:05:00, however the column has its dates.",
             details={"column": section.time, "borders": said},
         )
-    if borders[0] >= borders[1]:
-        raise DataError(
-            f"data.split.borders are {said}: validation, which begins at the first, would have no time.",
-            remedy="Name the first time of validation, then the later first time of test.",
-        )
-    return np.searchsorted(borders, times, side="right").astype(np.int8)
+    return borders
+
+
+def rows_after_end(key: Array | None, section: SplitSection) -> int:
+    """Return how many rows of a column of times, (rows,), are left out since the borders end the test before them."""
+    if key is None or section.by != "time" or len(section.borders or ()) <= TEST:
+        return 0
+    return int((instants(key, str(section.time)) >= _borders(key, section)[TEST]).sum())
 
 
 def _cuts(counts: Array, ends: list[float]) -> list[int]:

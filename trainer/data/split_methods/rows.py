@@ -22,7 +22,7 @@ Codes = np.ndarray[Any, np.dtype[np.int8]]
 NAMES = ("train", "validation", "test")
 TRAIN, VALIDATION, TEST = 0, 1, 2
 NOWHERE = -1
-"""Of a row that is in no split: later than what an earlier fold validates on."""
+"""Of a row that is in no split: later than what an earlier fold validates on, or than the end of the test."""
 MOST_NAMED = 5
 WHOLE = re.compile(r"^([+-]?\d+)\.0+$")
 """A whole number that is written with decimals, as some writers do where a cell of the column is empty."""

@@ -19,6 +19,8 @@ from trainwright.trainer.data.validation.families.personal import Personal
 from trainwright.trainer.data.validation.families.pictures import Pictures
 from trainwright.trainer.data.validation.families.ranges import Ranges
 from trainwright.trainer.data.validation.families.running_numbers import RunningNumbers
+from trainwright.trainer.data.validation.families.shifts import Shifts
+from trainwright.trainer.data.validation.families.stuck import Stuck
 from trainwright.trainer.data.validation.families.templates import Templates
 from trainwright.trainer.data.validation.families.texts import Texts
 from trainwright.trainer.data.validation.families.twins import Twins
@@ -31,7 +33,7 @@ CHECKS: dict[str, Family] = {
     for family in (
         *(Schema(), Volume(), Nulls(), MixedTypes(), Ranges(), Categories(), Texts(), Templates()),
         *(Uniqueness(), Constants(), Outliers(), Classes(), Freshness(), Pictures(), Drift()),
-        *(Leaks(), LabelErrors(), Twins(), RunningNumbers(), Personal()),
+        *(Leaks(), LabelErrors(), Twins(), RunningNumbers(), Shifts(), Stuck(), Personal()),
     )
 }
 """A new family is one line above, and a file."""

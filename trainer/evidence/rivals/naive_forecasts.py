@@ -10,14 +10,11 @@ from typing import Any
 import numpy as np
 
 from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.data.seasons import Season, season_of, step_of
 from trainwright.trainer.data.series import Series
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.evidence.rivals.fitted import Array, Fitted
 
-PERIODS = (4, 5, 7, 12, 24, 48, 52, 96, 144, 168, 288, 336, 365, 672, 1008, 1440, 2016)
-"""Rows in a season of usual series: quarters, working days, days, months, and hours to minutes of a day or week."""
-ABOUT = 1.05
-"""Times the least error up to which a period is as good: of a season's multiples chance would choose one."""
 USUAL = ("mae", "rmse", "mape", "r2")
 
 
@@ -26,13 +23,12 @@ def fit(splits: Splits, config: TrainingConfig) -> list[Fitted]:  # noqa: ARG001
     series = splits.series
     if series is None:
         return []
-    period = series.period or best_period(series, _starts(splits.samples["train"]))
+    season = season_before(series, _starts(splits.samples["train"]))
     last = Fitted("last_value", "the last value", USUAL, lambda one: forecast(series, _starts(one), 1))
-    if period is None:
+    if season is None:
         return [last]
-    how = "as configured" if series.period is not None else "which errs least on the train rows"
-    told = f"the value {period} rows before ({how})"
-    return [Fitted("seasonal", told, USUAL, lambda one: forecast(series, _starts(one), period)), last]
+    told = f"the value {season.rows} rows before ({season.why})"
+    return [Fitted("seasonal", told, USUAL, lambda one: forecast(series, _starts(one), season.rows)), last]
 
 
 def _starts(samples: Any) -> Array:
@@ -56,34 +52,16 @@ def forecast(series: Series, starts: Array, period: int) -> Array:
     return found
 
 
-def best_period(series: Series, starts: Array) -> int | None:
-    """Return the usual period whose seasonal forecast errs least on the train rows; None: all seasons are too long.
+def season_before(series: Series, starts: Array) -> Season | None:
+    """Return the season as configured, or as spacing and train rows have it; None: none is known.
 
     Args:
         series: rows in order of time.
         starts: first row of each window of the train split, (windows,).
     """
+    if series.period is not None:
+        return Season(series.period, "as configured")
     ends = series.times[series.target_rows(starts)].max()
-    rows = np.flatnonzero(series.times <= ends)  # with those between the windows: a period counts neighbours
+    rows = np.flatnonzero(series.times <= ends)  # with those between the windows: a season counts neighbours
     values, pieces = series.targets.numpy()[rows].astype(np.float64), series.pieces[rows]
-    errors: dict[int, float] = {}
-    for period in PERIODS:
-        ahead = -(-np.arange(1, series.horizon + 1) // period)
-        seasons, counts = np.unique(ahead, return_counts=True)
-        if 2 * period * int(seasons[-1]) > len(rows):
-            continue
-        each = [_error(values, pieces, period * int(season)) for season in seasons]
-        errors[period] = float(np.average(each, weights=counts))
-    there = {period: error for period, error in errors.items() if np.isfinite(error)}
-    least = min(there.values(), default=np.nan)
-    return next(
-        (period for period, error in there.items() if error <= ABOUT * least), None
-    )  # of like ones the shortest
-
-
-def _error(values: Array, pieces: Array, back: int) -> float:
-    """Return how far values, (rows, targets), are from those so many rows before, in deviations; NaN for none."""
-    same = pieces[back:] == pieces[:-back]
-    if not same.any():
-        return np.nan
-    return float((np.abs(values[back:] - values[:-back])[same] / np.maximum(values.std(axis=0), 1e-12)).mean())
+    return season_of(values, pieces, step_of(series.times[rows], pieces), series.horizon)
