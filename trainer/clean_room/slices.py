@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from . import metrics
 from .comparison import Comparison, Kept
 from .numbers import NAMES as NUMBERS
 from .numbers import WORST
@@ -64,9 +63,9 @@ def _twice(column: int, kept: Kept) -> Array:
 
 def _value(each: Comparison, name: str, part: Callable[[Kept], Array]) -> float:
     """Return a metric of a part of what was kept; NaN where it has none."""
-    if name not in metrics.OF_OUTPUTS or name in each.unfit:
+    if name not in each.steps or name in each.unfit:
         return math.nan
-    keep, value = metrics.OF_OUTPUTS[name]
+    keep, value = each.steps[name]
     try:
         return float(value(part(Kept(each.kept[keep])), part(Kept(each.targets))))
     except (ValueError, IndexError):

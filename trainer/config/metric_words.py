@@ -129,7 +129,7 @@ WORDS = (
     Word("SMAPE", r"s[-_]?mape|symmetric (?:mean )?(?:absolute )?percentage error", "smape"),
     Word("MAPE", r"mape\b|mean absolute percentage error|mean percentage error|percentage error"
          r"|mittlere[rn]? (?:absolute[rn]? )?prozentuale[rn]? (?:abweichung|fehler)", "mape"),
-    Word("MASE", r"mase\b|mean absolute scaled error", near=("mae", "mape")),
+    Word("MASE", r"mase\b|mean absolute scaled error", "mase", near=("mae", "mape")),
     *(Word("pinball loss", rf"[pq]?{level}(?:th)?{_LEVEL}[- ]{_PINBALL}|{_PINBALL} (?:at|of|for|on) (?:the )?"
            rf"(?:[pq]|0\.)?{level}(?:th)?{_LEVEL}", f"pinball_{level}") for level in LEVELS),
     Word("pinball loss", _PINBALL, near=("pinball_90", "pinball_10", "pinball_50"),

@@ -52,19 +52,25 @@ def logits_of(probabilities: Array, classes: Array, count: int) -> Array:
     return logits
 
 
-def scores(config: TrainingConfig, usual: Sequence[str], outputs: Array, targets: Array) -> dict[str, float]:
-    """Return the metrics of the configuration, and usual ones, of outputs and targets, (rows, ...) each."""
+def scores(
+    config: TrainingConfig, usual: Sequence[str], outputs: Array, targets: Array, naive_errors: Sequence[float] = ()
+) -> dict[str, float]:
+    """Return the metrics of the configuration, and usual ones, of outputs and targets, (rows, ...) each.
+
+    Args:
+        naive_errors: of a series, on its train rows (`Splits.naive_errors`).
+    """
     targets = targets.reshape(-1) if is_one_class(targets) else targets
     names = [config.selection.metric, *(one for one in config.metrics if isinstance(one, str)), *usual]
-    wanted = [name for name in dict.fromkeys(names) if name in metrics.OF_OUTPUTS]
-    values = {name: _value(name, outputs, targets) for name in wanted}
+    wanted = [name for name in dict.fromkeys(names) if name in metrics.steps_of(naive_errors)]
+    values = {name: _value(name, outputs, targets, naive_errors) for name in wanted}
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _value(name: str, outputs: Array, targets: Array) -> float | None:
+def _value(name: str, outputs: Array, targets: Array, naive_errors: Sequence[float]) -> float | None:
     """Return a metric; None where it is not of such outputs."""
     try:
-        value = metrics.compute(name, outputs, targets)
+        value = metrics.compute(name, outputs, targets, naive_errors)
     except (ValueError, IndexError):
         return None
     return value if np.isfinite(value) else None
