@@ -98,6 +98,15 @@ def naive_errors(values: Array, pieces: Array, back: int) -> Array:
     return np.asarray(apart.mean(axis=0) if len(apart) else np.full(values.shape[1], np.nan))
 
 
+def naive_scale(values: Array, pieces: Array, season: Season | None) -> Array:
+    """Return what the value one season before is off by, (targets,): what mase divides by.
+
+    Without a season, or where no piece is so long, it is of the value one row before.
+    """
+    found = naive_errors(values, pieces, season.rows) if season is not None else np.array([np.nan])
+    return found if np.isfinite(found).all() else naive_errors(values, pieces, 1)
+
+
 def _apart(values: Array, pieces: Array, back: int) -> float:
     return float((naive_errors(values, pieces, back) / np.maximum(values.std(axis=0), 1e-12)).mean())
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.fingerprint import SplitRecord, record_rows
 from trainwright.trainer.data.preprocessing import Preprocessing
-from trainwright.trainer.data.seasons import Season, naive_errors, season_of, step_of
+from trainwright.trainer.data.seasons import Season, naive_scale, season_of, step_of
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.split_methods import METHODS
 from trainwright.trainer.data.split_methods.by_time import rows_after_end
@@ -119,16 +119,13 @@ class Series:
     def naive_errors(self, starts: Any) -> list[float]:
         """Return what the value one season before is off by on the train rows, of each target: the scale of mase.
 
-        Of several series it is one mean over the rows of all. Without a season, or where no series is so long, it is
-        of the last value.
+        Of several series it is one mean over the rows of all.
 
         Args:
             starts: first row of each window of the train split, (windows,).
         """
-        (values, rows), season = self._up_to(starts), self.season(starts)
-        found = naive_errors(values, self.pieces[rows], season.rows if season is not None else 1)
-        found = found if np.isfinite(found).all() else naive_errors(values, self.pieces[rows], 1)
-        return [float(one) for one in found]
+        values, rows = self._up_to(starts)
+        return [float(one) for one in naive_scale(values, self.pieces[rows], self.season(starts))]
 
     def _up_to(self, starts: Any) -> tuple[Array, Array]:
         """Return targets, (rows, targets), and numbers of the rows up to the last that windows forecast.

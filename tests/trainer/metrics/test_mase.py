@@ -11,18 +11,17 @@ import pytest
 import torch
 
 from trainwright.trainer.assembly.build import build_data
+from trainwright.trainer.assembly.raw_splits import build_raw_splits
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.clean_room.comparison import Comparison
 from trainwright.trainer.clean_room.evaluation import comparisons
 from trainwright.trainer.clean_room.intervals import Resampling
 from trainwright.trainer.config import parse_config
+from trainwright.trainer.evidence.fixed_rows import write_fixed_rows
 from trainwright.trainer.evidence.rivals import rivals_evidence
-from trainwright.trainer.jobs.data_worker import fix_rows
 from trainwright.trainer.metrics import built_in_metric, evaluate
 from trainwright.trainer.metrics.evaluate import evaluate_sums, fold
 from trainwright.trainer.run import RunKind
-from trainwright.trainer.run.artifacts import FixedRows
-from trainwright.trainer.supervision.stop import StopRequest
 
 pytestmark = pytest.mark.requirement("GATE-6")
 ROWS, WINDOW, HORIZON, PERIOD = 300, 6, 3, 5
@@ -93,8 +92,7 @@ def test_worker_and_rival_and_clean_room_give_the_formula_by_the_scale_that_plan
 ) -> None:
     panel(tmp_path / "project")
     run = prepared("", values_of(), kind=RunKind.SMOKE)
-    fix_rows(run, run.specification(), 1, StopRequest(run.stop_reason))
-    record = run.part(FixedRows)
+    record = write_fixed_rows(run, run.specification(), build_raw_splits(run.specification()), 0)
     assert record.naive_errors == pytest.approx(naive_by_hand(), rel=1e-6)
     panel(tmp_path)
     session = open_session(values_of())
