@@ -38,9 +38,9 @@ OF_CONFIGURATIONS = (RunKind.SMOKE, RunKind.BASELINE, RunKind.ABLATION, RunKind.
 WHOLE = frozenset({RunKind.BASELINE, RunKind.FINAL})
 """Kinds of runs that train as long as their configuration says."""
 OF_LEARNING = frozenset({
-    "batch_too_small", "clipping_too_tight", "convergence_stall", "learning_rate_off_curve", "learning_rate_too_high",
-    "learning_rate_too_low", "loss_spike", "rate_decays_early", "regularisation_too_strong", "saturated_units",
-    "too_short", "underfitting", "vanishing_gradients",
+    "batch_too_small", "best_in_warmup", "clipping_too_tight", "convergence_stall", "learning_rate_off_curve",
+    "learning_rate_too_high", "learning_rate_too_low", "loss_spike", "rate_decays_early", "regularisation_too_strong",
+    "saturated_units", "too_short", "underfitting", "vanishing_gradients",
 })  # fmt: skip
 """Warnings of how a run learns. A completed run that meets its goal has learned: they are kept, and told to nobody."""
 EXPECTED = frozenset({RunKind.CURE, RunKind.REPLAY, RunKind.LEAK_PRICE})

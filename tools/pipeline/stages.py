@@ -256,7 +256,7 @@ MAKERS: dict[str, Callable[[Stages], Stage]] = {
 def version_text(evidence: Evidence, stages: Stages) -> str:
     """Return the data version that was ingested: `v2 of 1200 rows`; empty before."""
     found = version_of(evidence.data_versions, stages.fingerprint)
-    return f"{found.name} of {found.rows} rows" if found is not None else ""
+    return f"{found.name} of {found.told}" if found is not None else ""
 
 
 # Documents on a project's stages and data, as resources show them: Markdown, and the files of its pipeline.

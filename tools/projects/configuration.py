@@ -165,7 +165,7 @@ def _changed(workspace: Workspace, project: str, asked: dict[str, Any], *, begin
             project=project,
             version=evidence.version.number,
             digest=evidence.version.digest,
-            changed=_told(changed) | moved,
+            changed=_told(changed, new) | moved,
             under_way=[run.id for run in runs_of(session, project) if not run.sealed] or None if changed else None,
             scope_changed=[str(change) for change in scope_changes(evidence)] or None,
             phase=where.phase.value,
@@ -207,9 +207,11 @@ def _named_by(changes: dict[str, Any] | None) -> set[str]:
     return {name for name in names if isinstance(name, str) and name}
 
 
-def _told(changed: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """Return the changes without those from nothing to nothing: a section that begins brings keys without a value."""
-    return {key: sides for key, sides in changed.items() if sides != [None, None]} or changed
+def _told(changed: dict[str, list[Any]], new: dict[str, Any]) -> dict[str, list[Any]]:
+    """Return the changes without the defaults that a section which begins brings along: a search has 25 keys."""
+    chosen = leaves(parse_config(new).model_dump(mode="json", exclude_defaults=True))
+    told = {key: sides for key, sides in changed.items() if sides != [None, None]}
+    return {key: sides for key, sides in told.items() if sides[0] is not None or key in chosen} or told or changed
 
 
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> dict[str, list[Any]]:

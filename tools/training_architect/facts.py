@@ -14,6 +14,7 @@ FACTS: dict[str, str] = {
     "bound": "whether time or money is stated",
     "family": "transformers, gpt, table, image or other",
     "start": "pretrained or scratch",
+    "from_last": "whether a forecast goes on from the last value, and so begins as good as it",
     "parameters": "weights of the model",
     "metric": "that the goal is in",
     "quantile_loss": "the loss that is least at the quantile that the goal's metric is of",

@@ -163,6 +163,7 @@ def _add_model(plan: Plan, model: dict[str, Any], why: str, found: dict[str, Any
     facts: Facts = {"family": family_of(model, plan.task)}
     is_pretrained = bool({"path", "hub"} & args.keys()) or bool(args.get("pretrained"))
     facts["start"] = "pretrained" if is_pretrained else "scratch"
+    facts["from_last"] = args.get("from_last") is True
     sizes = found if found and "parameters" in found else None
     if args.get("hub"):
         known = plan.book.known.get(args["hub"]) or _sibling(plan, args["hub"])

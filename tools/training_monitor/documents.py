@@ -11,7 +11,7 @@ from trainwright.tools.training_monitor.signals import KNOWN
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import NotFoundError
 from trainwright.trainer.config import TrainingConfig, split_key
-from trainwright.trainer.run.conditions import WORKER_SIGNALS, Severity, Strict, Trigger, Watched
+from trainwright.trainer.run.conditions import WORKER_SIGNALS, Condition, Severity, Strict, Trigger, Watched
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,6 +78,8 @@ class FixRule(Strict):
     """The changes only make sense all at once."""
     take_out: bool = False
     """The keys that the alert names go back to their defaults."""
+    only_if: list[Condition] = Field(default_factory=list)
+    """It is proposed where all of them hold."""
 
     @model_validator(mode="after")
     def _one_kind_of_change(self) -> Self:
@@ -113,10 +115,10 @@ class Diagnostic(Strict):
 
     @model_validator(mode="after")
     def _signals_are_known(self) -> Self:
-        for trigger in self.triggers:
-            for condition in (trigger, *trigger.only_if, *trigger.critical_if, *trigger.info_if):
-                if condition.signal not in KNOWN:
-                    raise ValueError(f"unknown signal {condition.signal!r}; known: {', '.join(sorted(KNOWN))}")
+        of_triggers = [each for one in self.triggers for each in (one, *one.only_if, *one.critical_if, *one.info_if)]
+        for condition in (*of_triggers, *(each for fix in self.fixes for each in fix.only_if)):
+            if condition.signal not in KNOWN:
+                raise ValueError(f"unknown signal {condition.signal!r}; known: {', '.join(sorted(KNOWN))}")
         return self
 
     @property

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from trainwright.tools.training_monitor.data_findings import leaks
 from trainwright.tools.training_monitor.documents import FREE_SECTIONS
+from trainwright.tools.training_monitor.signals import read_signal
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import merge_changes
 
@@ -63,7 +64,8 @@ def compute_fixes(
         measured: the alert's value.
     """
     most = math.inf if diagnostic.id == SWEPT else MOST_AT_ONCE
-    every = [compute_fix(rule, record, keys, measured, most) for rule in diagnostic.fixes]
+    rules = [rule for rule in diagnostic.fixes if _fits(rule, record, diagnostic.id)]
+    every = [compute_fix(rule, record, keys, measured, most) for rule in rules]
     found = [fix for fix in every if fix is not None and not _is_of_no_use(record, fix.changes)]
     if diagnostic.id == DATA_LEAK:
         return [_without_leak(record, fix) if fix.id == WITHOUT_LEAK else fix for fix in found]
@@ -71,6 +73,10 @@ def compute_fixes(
     if known is None:
         return found
     return [known, *(fix for fix in found if fix.changes.keys() != known.changes.keys())]
+
+
+def _fits(rule: FixRule, record: RunRecord, of: str) -> bool:
+    return all(condition.past(read_signal(record, condition.signal, of)) for condition in rule.only_if)
 
 
 def _is_of_no_use(record: RunRecord, changes: dict[str, Any]) -> bool:

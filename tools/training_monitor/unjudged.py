@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from trainwright.tools.training_monitor.guessing import LEAST_ROWS, beside_guessing
 from trainwright.tools.training_monitor.record import GRADIENT_NORM, STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS
 from trainwright.tools.training_monitor.signals.costs import gpu_utilisation
+from trainwright.tools.training_monitor.signals.turns import LEAST_AFTER, LEAST_CURVE
 from trainwright.trainer.run.conditions import FINDINGS
 from trainwright.trainer.run.validation import Validation
 
@@ -23,8 +24,10 @@ COUNTS_EPOCHS = frozenset({"epochs_without_improvement", "epochs_completed"})
 """Signals whose value is a number of epochs."""
 OF_VALIDATION = frozenset({
     "generalisation_gap", "loss_gap", "epochs_without_improvement", "recent_improvement", "gain_over_prior",
-    "errors_beyond_guessing", "rival_ahead",
+    "errors_beyond_guessing", "rival_ahead", "worse_since_warmup", "validation_jaggedness",
 })  # fmt: skip
+EPOCHS = {"recent_improvement": 4, "worse_since_warmup": LEAST_AFTER + 1, "validation_jaggedness": LEAST_CURVE}
+"""Epochs without which a signal says nothing: of the first, three are compared with the one before."""
 OF_GRADIENTS = frozenset({"gradient_norm", "sudden_gradient", "applied_gradient_norm", "first_gradient_norm"})
 OF_STEPS = frozenset({
     "sudden_non_finite", "sudden_jump", "non_finite_second_step", "overshoot", "loss_rebound", "rate_spent_share",
@@ -74,9 +77,7 @@ def epochs_needed(condition: Condition) -> int:
     """Return how many epochs a condition needs before it can hold."""
     if condition.signal in COUNTS_EPOCHS:
         return int(condition.threshold)
-    if condition.signal == "recent_improvement":
-        return 4  # three epochs are compared with the one before
-    return condition.points if condition.signal in BY_EPOCH else 0
+    return EPOCHS.get(condition.signal, condition.points if condition.signal in BY_EPOCH else 0)
 
 
 def _no_validation(record: RunRecord) -> str:

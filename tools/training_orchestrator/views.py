@@ -158,7 +158,7 @@ def _data_version(workspace: Workspace, directory: RunDirectory, project: str) -
     with workspace.snapshot() as session:
         facts = Look().facts(session, workspace, project, None)
     found = version_of(data_versions(workspace, facts, project), fingerprint)
-    return f"{found.name} of {found.rows} rows" if found is not None else None
+    return f"{found.name} of {found.told}" if found is not None else None
 
 
 def next_for(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:

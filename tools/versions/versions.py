@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
 
 SPLITS = ("train", "validation", "test")
+SERIES = "series"
+"""What the data of windows over time are understood as."""
 LATEST = "latest"
 
 
@@ -71,6 +73,11 @@ class DataVersion(BaseModel):
     def rows(self) -> int:
         """Rows of all splits."""
         return sum(split.size for split in self.splits.values())
+
+    @property
+    def told(self) -> str:
+        """How much it is, in words: `1797 rows`, or windows of a series."""
+        return f"{self.rows} {'windows' if SERIES in self.understood else 'rows'}"
 
     def __str__(self) -> str:
         """In words: `v2 (blake3:1f0c…)`."""

@@ -1,4 +1,4 @@
-"""How far off forecasts are that learn nothing, on a table's validation rows: what gives a goal its scale.
+"""Errors of forecasts that learn nothing, on a table's validation rows: they give a goal its scale.
 
 They are those that a baseline is held against (`evidence/rivals/naive_forecasts.py`): the last value, and the value a
 season before. Each horizon's figure is the mean over its rows, as metrics of windows are.

@@ -333,6 +333,20 @@ def test_versions_are_kept_and_a_bad_change_changes_nothing(workspace: Workspace
     assert projects.configure(workspace, "one", changes={"training.gradient_checkpointing": {}}).version == 4
 
 
+def test_a_search_that_begins_is_told_by_what_was_chosen_of_it(workspace: Workspace) -> None:
+    create(workspace)
+    search = {
+        "trials": 4,
+        "space": {"optimizer.learning_rate": {"type": "float", "low": 1e-4, "high": 0.1, "log": True}},
+    }
+    told = projects.configure(workspace, "one", changes={"search": search}).changed
+    rate = "search.space.optimizer.learning_rate"
+    assert told == {
+        f"{rate}.high": [None, 0.1], f"{rate}.log": [None, True], f"{rate}.low": [None, 1e-4],
+        f"{rate}.type": [None, "float"], "search.trials": [None, 4],
+    }  # fmt: skip
+
+
 @pytest.mark.requirement("CONF-4")
 def test_another_template_keeps_the_work_and_changes_how_it_is_trained(workspace: Workspace) -> None:
     create(workspace)

@@ -280,6 +280,7 @@ def test_a_horizon_over_rows_of_even_dates_plans_windows_split_by_time(sentence,
     assert plan.config["data"]["args"]["series"] == series
     assert plan.config["data"]["split"] == {"by": "time", "time": time}
     assert plan.config["model"] == {"use": "dlinear", "args": {"from_last": True}}
+    assert plan.config["optimizer"]["learning_rate"] == 3e-4, "it begins as good as the last value"
     assert plan.config["target_scaling"] == "standardize"
     assert any("rows are seen before each horizon" in one for one in plan.assumed)
 

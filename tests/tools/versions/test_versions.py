@@ -11,7 +11,15 @@ import pytest
 import torch
 
 from trainwright.tools.ledger.events import RunSealed, RunStarted
-from trainwright.tools.versions import card_of, data_versions, diff_text, diff_versions, version_named, version_of
+from trainwright.tools.versions import (
+    DataVersion,
+    card_of,
+    data_versions,
+    diff_text,
+    diff_versions,
+    version_named,
+    version_of,
+)
 from trainwright.tools.versions.diff import quantile_distance, stability_index
 from trainwright.trainer.base.errors import NotFoundError
 from trainwright.trainer.config import config_digest, parse_config
@@ -23,7 +31,7 @@ from trainwright.trainer.evidence.data import column_profile, profile_evidence
 from trainwright.trainer.evidence.split_rows import record_split_rows
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
 from trainwright.trainer.run.digests import run_digests
-from trainwright.trainer.run.evidence import Data
+from trainwright.trainer.run.evidence import Data, Split
 from trainwright.trainer.run.profile import Origin, Profile
 
 pytestmark = pytest.mark.requirement("REPRO-4", "TRACK-1", "PIPE-4")
@@ -111,13 +119,19 @@ def test_a_record_that_was_edited_after_its_seal_is_no_version(project: Any) -> 
 def test_the_card_has_source_rows_columns_licence_digests_and_parent(project: Any) -> None:
     versions = data_versions(project, project, "churn")
     first, second = (card_of(project, project, "churn", versions, version) for version in versions)
-    for line in ("| licence | CC-BY-4.0 (by data.licence) |", "| source | csv |", "| rows | 205 |",
+    for line in ("| licence | CC-BY-4.0 (by data.licence) |", "| source | csv |", "| size | 205 rows |",
                  "| churn.csv | blake3:1 | md5:ab |", "| plan | 0 | basic 100 % |",
                  "| target, as understood | churned: 2 classes |",
                  "| age | number | the first 200 cells are numbers in years |"):  # fmt: skip
         assert line in first, first
     assert "| version | v2, after v1 |" in second
     assert "## From v1 to v2" in second
+
+
+def test_a_series_is_counted_in_windows() -> None:
+    known = {"number": 1, "fingerprint": "f", "parent": None, "run_id": "smoke", "splits": {"train": Split(size=12)}}
+    assert DataVersion.model_validate(known).told == "12 rows"
+    assert DataVersion.model_validate(known | {"understood": {"series": "20 rows"}}).told == "12 windows"
 
 
 def test_the_diff_names_what_shifted_by_how_much(project: Any) -> None:

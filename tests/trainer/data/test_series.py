@@ -104,9 +104,10 @@ def test_rows_are_in_order_of_time_however_the_file_has_them(write: WriteTable, 
     assert sorted(series_in(again).order) == list(range(ROWS))
 
 
-@pytest.mark.parametrize(
-    "split", [{}, {"borders": ["2024-01-08", "2024-01-11 12:00"]}, {"validation": 0.3, "test": 0.3}]
-)
+BORDERS: list[dict[str, Any]] = [{"borders": ["2024-01-08", "2024-01-11 12:00", *end]} for end in ([], ["2024-01-13"])]
+
+
+@pytest.mark.parametrize("split", [{}, *BORDERS, {"validation": 0.3, "test": 0.3}])
 def test_no_hour_that_is_forecast_in_one_split_is_forecast_or_seen_in_an_earlier_one(
     write: WriteTable, tmp_path: Path, split: dict[str, Any]
 ) -> None:
@@ -122,29 +123,15 @@ def test_no_hour_that_is_forecast_in_one_split_is_forecast_or_seen_in_an_earlier
     evidence = data_evidence(splits, tmp_path)
     assert evidence.disjoint
     assert evidence.split is not None
-    assert evidence.split["times"]["test"][1] == "2024-01-13 11:00"
+    is_ended = splits.understood["series"].endswith("; 12 rows from 2024-01-13 on are left out")
+    assert is_ended is (len(split.get("borders", [])) == 3)
+    assert evidence.split["times"]["test"][1] == ("2024-01-12 23:00" if is_ended else "2024-01-13 11:00")
 
 
-def test_borders_that_leave_no_time_between_them_are_refused(write: WriteTable, tmp_path: Path) -> None:
+def test_borders_that_leave_no_window_between_them_are_refused(write: WriteTable, tmp_path: Path) -> None:
     write(hourly())
-    with pytest.raises(DataError, match="validation, which begins at the first, would have no time"):
-        build_data(config_of(split={"borders": ["2024-01-11", "2024-01-08"]}), tmp_path)
     with pytest.raises(DataError, match="test has 3 of 300 rows and no window"):
         build_data(config_of(split={"borders": ["2024-01-08", "2024-01-13 09:00"]}), tmp_path)
-    with pytest.raises(DataError, match="test, which ends before the third, would have no time"):
-        build_data(config_of(split={"borders": ["2024-01-08", "2024-01-11", "2024-01-11"]}), tmp_path)
-
-
-def test_a_third_border_ends_the_test_and_what_follows_is_left_out_and_said(write: WriteTable, tmp_path: Path) -> None:
-    write(hourly())
-    splits = build_data(config_of(split={"borders": ["2024-01-06", "2024-01-08", "2024-01-10"]}), tmp_path)
-    assert (hours_of(splits, "test")[1].min(), hours_of(splits, "test")[1].max()) == (7 * 24, 9 * 24 - 1)
-    assert splits.understood["series"].endswith("; 84 rows from 2024-01-10 on are left out")
-    values = values_of(split={"borders": ["2024-01-06", "2024-01-08", "2024-01-10"]})
-    del values["data"]["args"]["series"]
-    rows = build_data(parse_config(values | {"model": {"use": "mlp"}}), tmp_path)
-    assert [len(rows.samples[name]) for name in ("train", "validation", "test")] == [120, 48, 48]
-    assert rows.understood["left_out"] == "84 of 300 rows: from 2024-01-10 on, where the borders end the test"
 
 
 def test_windows_of_groups_do_not_mix_and_share_the_borders(write: WriteTable, tmp_path: Path) -> None:

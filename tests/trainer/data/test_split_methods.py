@@ -23,6 +23,7 @@ from trainwright.trainer.data.sources.parquet_file import Parquet
 from trainwright.trainer.data.sources.reading import Reading
 from trainwright.trainer.data.sources.source import Loaded
 from trainwright.trainer.data.split_methods import METHODS
+from trainwright.trainer.data.split_methods.by_time import rows_after_end
 from trainwright.trainer.data.split_methods.rows import Rows, numbered
 from trainwright.trainer.data.splits import split_rows
 from trainwright.trainer.data.tensors import TensorSamples
@@ -106,7 +107,22 @@ def test_time_runs_forward_and_ties_are_not_divided(drawn: tuple[list[int], ...]
     assert key[found == 0].max() < key[found == 1].min() <= key[found == 1].max() < key[found == 2].min()
 
 
-@pytest.mark.parametrize("keys", [{}, {"borders": [12, 16]}])
+def test_a_third_border_ends_the_test_and_rows_from_it_on_are_in_no_split() -> None:
+    years = np.arange(20)
+    rows, bounds = Rows(20, None, years), section("time", borders=[10, 12, 16])
+    splits = split_rows(rows, bounds)
+    assert {name: places.tolist() for name, places in splits.items()} == {
+        "train": [*range(10)], "validation": [10, 11], "test": [12, 13, 14, 15],
+    }  # fmt: skip
+    assert rows_after_end(years, bounds) == 4
+    assert rows_after_end(years, section("time", borders=[10, 12])) == 0
+    with pytest.raises(DataError, match="test, which ends before the third, would have no time"):
+        split_rows(rows, section("time", borders=[10, 12, 12]))
+    with pytest.raises(DataError, match="validation, which begins at the first, would have no time"):
+        split_rows(rows, section("time", borders=[12, 10]))
+
+
+@pytest.mark.parametrize("keys", [{}, {"borders": [12, 16]}, {"borders": [12, 16, 20]}])
 def test_folds_by_time_are_earlier_origins_that_never_learn_from_after_what_they_predict(keys: dict[str, Any]) -> None:
     years = np.repeat(np.arange(20), 3)
     shares = {} if keys else {"validation": 0.2, "test": 0.2}

@@ -19,6 +19,7 @@ from trainwright.tools.training_monitor.signals import (
     ranges,
     scores,
     suddenness,
+    turns,
     updates,
 )
 from trainwright.trainer.run.conditions import FINDINGS, Sample, finding_sample
@@ -56,6 +57,10 @@ SIGNALS: dict[str, Callable[[RunRecord], list[Sample]]] = {
         suddenness.sudden_gradient,
         suddenness.non_finite_second_step,
         suddenness.overshoot,
+        turns.worse_since_warmup,
+        turns.learning_since_best,
+        turns.validation_jaggedness,
+        turns.jaggedness_beyond_chance,
         scores.generalisation_gap,
         scores.commonest_class,
         scores.beyond_commonest,
