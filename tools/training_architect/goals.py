@@ -49,6 +49,7 @@ WHAT = {
     **{f"pinball_{level}": f"pinball loss of the {level} % quantile" for level in LEVELS},
     **{f"coverage_error_{level}": f"how far from {level} % the share below it is" for level in LEVELS},
     "mse": "mean squared error", "median_absolute_error": "half of the errors are below it",
+    "mase": "mae by that of repeating the last season, on the train rows",
     "smape": "error as a share of prediction and target", "rmsle": "rmse of the logarithms",
     "psnr": "noise in a picture, in decibels", "ssim": "similarity of pictures as they are seen",
     "explained_variance": "r2 whatever the offset", "pearson": "linear correlation", "spearman": "correlation of ranks",
@@ -64,7 +65,7 @@ NEEDLES = {"mae": 0.02, "rmse": 0.02, "mape": 0.02, "mse": 0.02**2}
 """Shares of what guessing is off by, below which an error is hardly ever reached."""
 OF_WRITING = ("rouge_l", "rouge_1", "rouge_2", "bleu", "chrf", "wer", "cer")
 OF_FORM = {"entity_f1": "token_classification", "span_f1": "question_answering", "exact_match": "question_answering",
-           **dict.fromkeys(("mean_iou", *MASKS), "image_segmentation"),
+           "mase": "series_regression", **dict.fromkeys(("mean_iou", *MASKS), "image_segmentation"),
            **dict.fromkeys(OF_WRITING, "seq2seq")}  # fmt: skip
 """Metrics of targets that one task alone has."""
 ANYWHERE = ("loss", "linear_probe_accuracy", "robust_accuracy")

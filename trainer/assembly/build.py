@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from trainwright.trainer.assembly.dry_run import explained_build
-from trainwright.trainer.assembly.metrics import build_metric, check_metrics, metrics_of_task, name_of
+from trainwright.trainer.assembly.metrics import build_metric, check_metrics, metrics_of_task, name_of, scaled_metrics
 from trainwright.trainer.assembly.model import AS_IT_IS, Building, build_model, files_of_model, place_of_vocabulary
 from trainwright.trainer.assembly.target import load_built_in, require_numbers
 from trainwright.trainer.base import seeding
@@ -106,6 +106,7 @@ def build_work(
     places = [f"`metrics.{number}`" if number < len(metrics) else of_task for number in range(len(work.metrics))]
     require_own_names(zip(places, work.metrics, strict=True))
     check_metrics(work)
+    work.metrics = scaled_metrics(work.metrics, work.splits)
     return work
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from torch import nn
 
 from trainwright.trainer.base.errors import ConfigurationError, near_matches
 from trainwright.trainer.base.section import Entry, EpisodesEntry
+from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.text.token_labels import is_iob2
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.metrics import BUILT_IN, Metric
@@ -34,6 +35,27 @@ def build_metric(metric: str | Entry, code_root: Path) -> Metric:
     name, compute = entry.use.rpartition(":")[2], call or with_arguments(function, entry.args)
     episodes = entry.episodes if isinstance(entry, EpisodesEntry) else 0
     return user_metric(name, compute, code_root, episodes=episodes)
+
+
+def scaled_metrics(metrics: Sequence[Metric], splits: Splits) -> list[Metric]:
+    """Return the metrics, those of a series with what a naive forecast is off by on its train rows.
+
+    Raises:
+        ConfigurationError: the data are no series, or the naive forecast is never off.
+    """
+    of_series = next((one.name for one in metrics if one.of_series), None)
+    if of_series is None:
+        return list(metrics)
+    errors = splits.naive_errors
+    if not errors or 0.0 in errors:
+        why = "the data are no windows of one" if not errors else f"that is 0 for target {errors.index(0.0) + 1}"
+        raise ConfigurationError(
+            f"Metric {of_series} divides by what the value one season before is off by on a series' train rows, and "
+            f"{why}.",
+            remedy="Use mae.",
+            document="configs/metrics.md",
+        )
+    return [one.scaled(errors) if one.of_series else one for one in metrics]
 
 
 def check_metrics(work: Work) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,8 @@ class RawSplits:
     groups: Groups = field(default_factory=dict)
     """Where a source's rows are split by groups, or by times."""
     grouped_by: str = "groups"
+    series: Series | None = None
+    """Rows in order of time, where samples are windows of them."""
 
 
 def build_raw_splits(specification: RunSpecification) -> RawSplits:
@@ -68,8 +71,8 @@ def raw_splits_of(config: TrainingConfig, root: Path, exemptions: Sequence[str] 
     apply_precision(config.training, device)
     seeding.seed_everything(config.seed)
     if config.data is not None:
-        samples, groups, grouped_by = _of_data(config, root)
-        return RawSplits(samples, context.data_seed, config.loader.batch_size, groups, grouped_by)
+        splits = partial(RawSplits, data_seed=context.data_seed, batch_size=config.loader.batch_size)
+        return _of_data(config, root, splits)
     if config.trainer is not None:
         _, samples = handed_over(config, root)
         return RawSplits(samples, TASK_DATA_SEED, config.loader.batch_size)
@@ -82,27 +85,28 @@ def raw_splits_of(config: TrainingConfig, root: Path, exemptions: Sequence[str] 
     return RawSplits(samples, context.data_seed, given.get("batch_size", config.loader.batch_size))
 
 
-def _of_data(config: TrainingConfig, root: Path) -> tuple[dict[str, Any], Groups, str]:
+def _of_data(config: TrainingConfig, root: Path, splits: Callable[..., RawSplits]) -> RawSplits:
     """Return the samples of each split, the groups that they are of, and what these are."""
     section = config.data
     assert section is not None, "called where there is one"  # noqa: S101
     if is_entry(section.use):
         data = call_data(section, root)
         with user_code(f"Reading samples of data `{section.use}`", root):
-            return user_parts(data, section.split)[0], {}, "groups"
+            return splits(user_parts(data, section.split)[0])
     found = load_built_in(config, root)
     if isinstance(found, Splits):
-        return found.samples, {}, "groups"
+        return splits(found.samples)
     parts = divide(found.samples, section.split, found)
     if found.series is not None:
-        return parts, *_blocks(found.series, parts)
+        groups, grouped_by = _blocks(found.series, parts)
+        return splits(parts, groups=groups, grouped_by=grouped_by, series=found.series)
     keys = found.keys.get(section.split.key or "") if section.split.by in {"group", "time"} else None
     if keys is None:
-        return parts, {}, "groups"
+        return splits(parts)
     groups = numbers_of(keys, {name: part.rows.numpy() for name, part in parts.items() if part.rows is not None})
     if section.split.by == "group":
-        return parts, groups, "groups"
-    return parts, groups if any(map(_are_shared, groups.values())) else {}, "times"
+        return splits(parts, groups=groups)
+    return splits(parts, groups=groups if any(map(_are_shared, groups.values())) else {}, grouped_by="times")
 
 
 def _are_shared(times: np.ndarray[Any, np.dtype[np.int64]]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +56,8 @@ class Comparison:
     """Mean and scale of targets: the loss is of deviations from the mean."""
     groups: Array | None = None
     """Number of each row's group, (rows,), in the order of the rows; None: each row is one."""
+    naive_errors: Sequence[float] = ()
+    """Of a series: what the value one season before is off by on the train rows, of each target."""
     without_loss: str | None = None
     """Why there is no loss."""
     kept: dict[Any, list[Array]] = field(default_factory=dict)
@@ -69,7 +71,8 @@ class Comparison:
     counts: list[Array] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Say why there is no loss where the order names none."""
+        """Choose the metrics that can be computed, and say why there is no loss where the order names none."""
+        self.steps = metrics.steps_of(self.naive_errors)
         if self.loss is None:
             self.without_loss = "the loss is none of the built-in ones, or the model computes it itself"
 
@@ -87,7 +90,7 @@ class Comparison:
         targets = targets.argmax(1) if soft else targets
         self.targets.append(targets)
         for name in self.metrics:
-            if name in metrics.OF_OUTPUTS and name not in self.unfit:
+            if name in self.steps and name not in self.unfit:
                 self._keep(name, found, targets)
 
     def _chosen(self, outputs: Mapping[str, Array]) -> Array:
@@ -106,7 +109,7 @@ class Comparison:
         return columns[:, 0].astype(np.int64) if self.kind == "classification" else columns
 
     def _keep(self, name: str, outputs: Array, targets: Array) -> None:
-        keep, _ = metrics.OF_OUTPUTS[name]
+        keep, _ = self.steps[name]
         batches = self.kept.setdefault(keep, [])
         if len(batches) == len(self.targets):  # another metric keeps the same
             return
@@ -132,7 +135,7 @@ class Comparison:
     def kept_for(self, name: str) -> Kept:
         """Return what a metric keeps of all rows. Raises ValueError where it is by groups, and they have none."""
         if name not in self.whole:
-            found = Kept(self.kept[metrics.OF_OUTPUTS[name][0]])
+            found = Kept(self.kept[self.steps[name][0]])
             found.values = metrics.whole(name, found.values, Kept(self.targets).values, self.groups)
             self.whole[name] = found
         return self.whole[name]
@@ -155,7 +158,7 @@ class Comparison:
             _require_counted(targets.values)
         prefix = f"{self.name}_" if self.name else ""
         for name in self.metrics:
-            if name in metrics.OF_OUTPUTS and name not in self.unfit:
+            if name in self.steps and name not in self.unfit:
                 self._report(name, targets, answer, prefix, rows)
             elif name not in metrics.OF_LOSS:
                 answer["not_computed"][prefix + name] = self.unfit.get(name, _why_not(name))
@@ -163,7 +166,7 @@ class Comparison:
             answer["metrics"][f"{prefix}loss"] = self.mean_loss(np.arange(sum(map(len, self.targets))))
 
     def _report(self, name: str, targets: Kept, answer: dict[str, Any], prefix: str, of: Resampling) -> None:
-        value, rows = metrics.OF_OUTPUTS[name][1], sum(map(len, self.targets))
+        value, rows = self.steps[name][1], sum(map(len, self.targets))
         try:
             kept = self.kept_for(name)
             found = float(value(kept.values, targets.values))
@@ -210,4 +213,6 @@ def _before(numbers: Array, scaling: Mapping[str, Any]) -> Array:
 def _why_not(name: str) -> str:
     if name in metrics.OF_TEXTS:
         return "it is of texts that the model writes word by word, and the program gives one step"
+    if name in metrics.OF_SERIES:
+        return "planning fixed no error of the value one season before, by which it divides"
     return "it is none of the built-in metrics"

@@ -145,7 +145,8 @@ def comparisons(order: Mapping[str, Any], record: Mapping[str, Any], groups: Arr
         return _of_tasks(order["tasks"], record.get("target_scaling"))
     names, loss = list(order.get("metrics") or []), order.get("loss")
     loss = loss and {**loss, "train_counts": record.get("train_counts")}
-    return [Comparison("", names, loss, order.get("task"), scaling=record.get("target_scaling"), groups=groups)]
+    scaling, errors = record.get("target_scaling"), record.get("naive_errors") or ()
+    return [Comparison("", names, loss, order.get("task"), scaling=scaling, groups=groups, naive_errors=errors)]
 
 
 def _of_tasks(wanted: Mapping[str, Any], scaling: Mapping[str, Any] | None) -> list[Comparison]:

@@ -91,13 +91,41 @@ OF_TEXTS = frozenset(texts.OF_TEXTS)
 """Metrics of texts that a model writes word by word, which no program of one step does."""
 
 
-def compute(name: str, outputs: Array, targets: Array, groups: Array | None = None) -> float:
-    """Return a metric of outputs and targets, first dimension samples; `groups`, (samples,), are those of the rows.
+OF_SERIES = frozenset({"mase"})
+"""Metrics of forecasts, which need what the value one season before is off by on the train rows."""
+
+
+def means_of_series(naive_errors: Sequence[float]) -> dict[str, tuple[Step, Step]]:
+    """Return OF_SERIES as OF_MEANS has others: by what the naive forecast is off by, of each target; empty: unknown."""
+    return {"mase": (numbers.Scaled(tuple(naive_errors)), _all)} if naive_errors else {}
+
+
+def steps_of(naive_errors: Sequence[float]) -> dict[str, tuple[Step, Step]]:
+    """Return OF_OUTPUTS, and what can be computed of a series (means_of_series)."""
+    of_series = means_of_series(naive_errors).items()
+    return OF_OUTPUTS | {name: (kept, partial(_mean_of, counted)) for name, (kept, counted) in of_series}
+
+
+def compute(
+    name: str,
+    outputs: Array,
+    targets: Array,
+    groups: Array | None = None,
+    naive_errors: Sequence[float] = (),
+) -> float:
+    """Return a metric of outputs and targets, first dimension samples.
+
+    Args:
+        name: the metric.
+        outputs: of a model.
+        targets: what it was to give.
+        groups: number of each row's group, (samples,).
+        naive_errors: of a series, on its train rows, of each target.
 
     Raises:
         ValueError: they do not fit it.
     """
-    kept, value = OF_OUTPUTS[name]
+    kept, value = steps_of(naive_errors)[name]
     with np.errstate(over="ignore", invalid="ignore"):  # NaN and infinity give a number, or NaN, and no warning
         return float(value(whole(name, kept(outputs, targets), targets, groups), targets))
 

@@ -3,7 +3,8 @@
 A `worst_` one takes the worst output's in place of the mean: for a goal that each of several targets is to reach.
 
 Each number of a sample's target is an output. Most follow from sums over the rows, which merge as in Chan, Golub and
-LeVeque 1983 (10.1080/00031305.1983.10483115); smape: Makridakis 1993, of the mean of both sides, so 2 at most.
+LeVeque 1983 (10.1080/00031305.1983.10483115); smape: Makridakis 1993, of the mean of both sides, so 2 at most; mase:
+Hyndman and Koehler 2006 (10.1016/j.ijforecast.2006.03.001).
 """
 
 from __future__ import annotations
@@ -101,6 +102,23 @@ def pinball(guessed: Array, wanted: Array, level: float) -> Array:
     """Return the pinball loss of each number at a quantile (Koenker and Bassett 1978, 10.2307/1913643)."""
     missing = wanted - guessed
     return np.maximum(level * missing, (level - 1.0) * missing)
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Absolute errors of forecasts by those of the value one season before, whose mean is mase: below 1 is better."""
+
+    naive_errors: tuple[float, ...]
+    """Its mean absolute error on the train rows, of each target: one of all series together."""
+
+    def __call__(self, outputs: Array, targets: Array) -> Array:
+        """Return errors of outputs and targets, (rows, horizon * targets). Raises ValueError for other sizes."""
+        guessed, wanted = by_output(outputs, targets)
+        ahead, rest = divmod(wanted.shape[1], len(self.naive_errors))
+        if rest:
+            raise ValueError(f"{wanted.shape[1]} numbers a row are no horizon of {len(self.naive_errors)} targets")
+        with np.errstate(divide="ignore", invalid="ignore"):  # of a series that repeats itself exactly nothing is said
+            return np.asarray(np.abs(guessed - wanted) / np.tile(self.naive_errors, ahead))
 
 
 def _mean_pinball(level: float, guessed: Array, wanted: Array) -> float:

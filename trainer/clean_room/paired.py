@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from . import metrics
 from .comparison import Comparison, Kept
 from .counts import classes
 from .intervals import FEWEST_UNITS, Resampling, bootstrap
@@ -86,9 +85,9 @@ def _losses(compared: Comparison, rows: int) -> Array | None:
 
 def _interval(name: str, first: Comparison, second: Comparison, of: Resampling) -> tuple[float, float] | None:
     """Return the interval of the difference of a metric of outputs over resamples of the rows."""
-    if name not in metrics.OF_OUTPUTS or name in first.unfit or name in second.unfit:
+    if name not in first.steps or name in first.unfit or name in second.unfit:
         return None
-    value, targets = metrics.OF_OUTPUTS[name][1], Kept(first.targets)
+    value, targets = first.steps[name][1], Kept(first.targets)
 
     def difference(at: Array) -> float:
         wanted = targets.at(at)

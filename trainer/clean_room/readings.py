@@ -17,7 +17,7 @@ from .counts import IGNORED, OF_ONE_CLASS, Array, Counts, has_labels, of_classes
 
 Values = dict[str, float]
 Reading = Callable[[Any, Any], Values]
-NO_SHARES = frozenset({"mae", "mse", "rmse", "median_absolute_error", "rmsle", "log_loss", "brier"})
+NO_SHARES = frozenset({"mae", "mse", "rmse", "mase", "median_absolute_error", "rmsle", "log_loss", "brier"})
 """Metrics of which nobody writes a hundredfold for percent."""
 AVERAGES = ("binary", "macro", "weighted", "micro")
 ALIKE = (

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from . import metrics
 from .comparison import Comparison
 from .counts import classes
 from .intervals import bootstrap
@@ -85,7 +84,7 @@ def _reported(
 ) -> dict[str, Any]:
     assert split.target is not None  # noqa: S101
     if one.get("is_of_classes"):
-        unfit = [name for name in other.metrics if metrics.OF_OUTPUTS.get(name, (None,))[0] is not classes]
+        unfit = [name for name in other.metrics if other.steps.get(name, (None,))[0] is not classes]
         other.unfit, other.loss, other.without_loss = dict.fromkeys(unfit, CLASSES_ALONE), None, CLASSES_ALONE
     other.add({"outputs": outputs}, split.target.rows(0, split.rows))
     found = {"metrics": dict(metrics_over([other], np.arange(split.rows)))}

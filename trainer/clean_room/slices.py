@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from . import metrics
 from .comparison import Comparison, Kept
 from .names import WORST
 from .numbers import NAMES as NUMBERS
@@ -64,10 +63,10 @@ def _twice(column: int, kept: Kept) -> Array:
 
 def _value(each: Comparison, name: str, part: Callable[[Kept], Array]) -> float:
     """Return a metric of a part of what was kept; NaN where it has none."""
-    if name not in metrics.OF_OUTPUTS or name in each.unfit:
+    if name not in each.steps or name in each.unfit:
         return math.nan
     try:
-        return float(metrics.OF_OUTPUTS[name][1](part(each.kept_for(name)), part(Kept(each.targets))))
+        return float(each.steps[name][1](part(each.kept_for(name)), part(Kept(each.targets))))
     except (ValueError, IndexError):
         return math.nan
 

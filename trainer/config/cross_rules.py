@@ -8,7 +8,7 @@ from trainwright.trainer.base.section import ImpossibleError, form_of
 from trainwright.trainer.config.distributed import require_divisible
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.losses.built_in import LossSection
-from trainwright.trainer.metrics.built_in import OF_GROUPS
+from trainwright.trainer.metrics.built_in import BUILT_IN, OF_GROUPS
 from trainwright.trainer.objectives.sections import OBJECTIVES
 from trainwright.trainer.optimization.weight_averaging import SwaSection
 from trainwright.trainer.user_code.entries import is_entry
@@ -152,6 +152,22 @@ def _groups_that_are_named(config: TrainingConfig) -> None:
     )
 
 
+def _errors_scaled_by_those_of_a_series(config: TrainingConfig) -> None:
+    """Refuse a metric of forecasts where nothing says what a naive forecast is off by."""
+    data, tasks = config.data, getattr(config.objective, "tasks", {})
+    placed: dict[str, list[Any]] = {f"objective.tasks.{name}.metrics": task.metrics for name, task in tasks.items()}
+    if data is None or is_entry(data.use) or not data.args.get("series"):
+        placed |= {"metrics": config.metrics}
+    for key, metrics in placed.items():
+        for name in (one for one, metric in BUILT_IN.items() if metric.of_series and one in metrics):
+            others = [one for one in metrics if one not in {name, "mae"}]
+            raise ImpossibleError(
+                f"metric {name} divides by what the value one season before is off by on the train rows of a series, "
+                f"and `{key}` is of no windows of one (data.args.series with a window and a horizon): use mae",
+                {key: ["mae", *others]},
+            )
+
+
 def _targets_that_can_be_scaled(config: TrainingConfig) -> None:
     loss = _loss_of(config)
     if config.target_scaling is None:
@@ -281,6 +297,7 @@ RULES = (
     _losses_that_can_be_measured_again,
     _windows_in_time,
     _groups_that_are_named,
+    _errors_scaled_by_those_of_a_series,
     _targets_that_can_be_scaled,
     _warmup_that_ends,
     _compiled_the_same_way_twice,

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Literal
 
 from trainwright.trainer.config.metric_words import IN_UNITS, WORDS, Word, is_share
+from trainwright.trainer.config.naive_words import Beaten, beaten_naive
 
 
 def any_of(alternatives: str, end: str = "") -> re.Pattern[str]:
@@ -121,7 +122,8 @@ class _Number:
 
 def spoken_goals(text: str) -> Spoken:
     """Return the metrics that a sentence names, those with a number first, each in the order of the sentence."""
-    mentions, numbers = _mentions(text), _numbers(text)
+    relative = [place for place in [(beaten_naive(text) or Beaten(None)).number] if place is not None]
+    mentions, numbers = _mentions(text), _numbers(_without(text, relative))
     found: list[Wanted] = []
     taken: set[tuple[int, int]] = set()
     ends = [(0, 0), *(span for _, span in mentions), (len(text), len(text))]
@@ -135,7 +137,7 @@ def spoken_goals(text: str) -> Spoken:
     found.sort(key=lambda one: one.target is None)
     if found and found[0].number is not None and not found[0].doubt:
         found[0] = replace(found[0], doubt=_doubt(text, found[0], [one for one in numbers if one.span not in taken]))
-    kept = [place for one in found for place in (one.span, one.number) if place is not None]
+    kept = [*relative, *(place for one in found for place in (one.span, one.number) if place is not None)]
     return Spoken(tuple(found), None if found else _bare(text, numbers), _without(text, kept))
 
 

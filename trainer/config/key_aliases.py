@@ -204,6 +204,7 @@ NAMES = {
     "rmse": ("root_mean_squared_error",),
     "r2": ("r2_score", "r_squared", "rsquared"),
     "smape": ("symmetric_mean_absolute_percentage_error",),
+    "mase": ("mean_absolute_scaled_error",),
     "rmsle": ("root_mean_squared_log_error",),
     "quantile": ("pinball", "pinball_loss", "quantile_loss"),
     "median_absolute_error": ("medae",),

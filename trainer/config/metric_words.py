@@ -143,7 +143,7 @@ WORDS = (
     Word("SMAPE", r"s[-_]?mape|symmetric (?:mean )?(?:absolute )?percentage error", "smape"),
     Word("MAPE", r"mape\b|mean absolute percentage error|mean percentage error|percentage error"
          r"|mittlere[rn]? (?:absolute[rn]? )?prozentuale[rn]? (?:abweichung|fehler)", "mape"),
-    Word("MASE", r"mase\b|mean absolute scaled error", near=("mae", "mape")),
+    Word("MASE", r"mase\b|mean absolute scaled error", "mase", near=("mae", "mape")),
     *map(_pinball, LEVELS),
     Word("pinball loss", _PINBALL, near=("pinball_90", "pinball_10", "pinball_50"),
          open="is of one quantile, and the sentence names none beside it"),

@@ -88,11 +88,27 @@ def seasonal_error(values: Array, pieces: Array, period: int, horizon: int) -> f
     return float(np.average(each, weights=counts))
 
 
-def _apart(values: Array, pieces: Array, back: int) -> float:
+def naive_errors(values: Array, pieces: Array, back: int) -> Array:
+    """Return the mean distance of values, (rows, targets), from those so many rows before, (targets,).
+
+    The mean is over the rows of all pieces, each within its own; NaN where none reaches so far back.
+    """
     same = pieces[back:] == pieces[:-back]
-    if not same.any():
-        return np.nan
-    return float((np.abs(values[back:] - values[:-back])[same] / np.maximum(values.std(axis=0), 1e-12)).mean())
+    apart = np.abs(values[back:] - values[:-back])[same]
+    return np.asarray(apart.mean(axis=0) if len(apart) else np.full(values.shape[1], np.nan))
+
+
+def naive_scale(values: Array, pieces: Array, season: Season | None) -> Array:
+    """Return what the value one season before is off by, (targets,): what mase divides by.
+
+    Without a season, or where no piece is so long, it is of the value one row before.
+    """
+    found = naive_errors(values, pieces, season.rows) if season is not None else np.array([np.nan])
+    return found if np.isfinite(found).all() else naive_errors(values, pieces, 1)
+
+
+def _apart(values: Array, pieces: Array, back: int) -> float:
+    return float((naive_errors(values, pieces, back) / np.maximum(values.std(axis=0), 1e-12)).mean())
 
 
 def autocorrelation(values: Array, pieces: Array) -> Array:

@@ -18,6 +18,7 @@ from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.time_units import SECONDS
 from trainwright.trainer.data.fingerprint import SplitRecord, record_rows
 from trainwright.trainer.data.preprocessing import Preprocessing
+from trainwright.trainer.data.seasons import Season, naive_scale, season_of, step_of
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.split_methods import METHODS
 from trainwright.trainer.data.split_methods.by_time import rows_after_end
@@ -125,6 +126,36 @@ class Series:
         marks = np.bincount(places, minlength=len(self.times) + 1)
         marks -= np.bincount(places + length, minlength=len(self.times) + 1)
         return np.flatnonzero(np.cumsum(marks[:-1]))
+
+    def season(self, starts: Any) -> Season | None:
+        """Return the season as configured, or as spacing and rows up to these windows' last one have it; None: none.
+
+        Args:
+            starts: first row of each window of the train split, (windows,).
+        """
+        if self.period is not None:
+            return Season(self.period, "as configured")
+        values, rows = self._up_to(starts)
+        return season_of(values, self.pieces[rows], step_of(self.times[rows], self.pieces[rows]), self.horizon)
+
+    def naive_errors(self, starts: Any) -> list[float]:
+        """Return what the value one season before is off by on the train rows, of each target: the scale of mase.
+
+        Of several series it is one mean over the rows of all.
+
+        Args:
+            starts: first row of each window of the train split, (windows,).
+        """
+        values, rows = self._up_to(starts)
+        return [float(one) for one in naive_scale(values, self.pieces[rows], self.season(starts))]
+
+    def _up_to(self, starts: Any) -> tuple[Array, Array]:
+        """Return targets, (rows, targets), and numbers of the rows up to the last that windows forecast.
+
+        Those between the windows are among them: a season counts neighbours.
+        """
+        rows = np.flatnonzero(self.times <= self.times[self.target_rows(starts)].max())
+        return self.targets.numpy()[rows].astype(np.float64), rows
 
     def as_samples(self, rows: Array) -> TensorSamples:
         """Return rows, (chosen,), each with its targets."""

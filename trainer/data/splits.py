@@ -150,3 +150,8 @@ class Splits:
     def feature_groups(self) -> list[int] | None:
         """How many neighbouring columns of an input belong to each feature (a category's values); None: one each."""
         return None if self.preprocessing is None else self.preprocessing.feature_groups
+
+    @property
+    def naive_errors(self) -> tuple[float, ...]:
+        """What the value one season before is off by on the train rows, of each target; empty of data of no series."""
+        return () if self.series is None else tuple(self.series.naive_errors(self.samples["train"].rows))

@@ -81,7 +81,9 @@ def write_fixed_rows(run: RunDirectory, specification: RunSpecification, raw: Ra
         with user_code("Reading the targets of the train split", root):
             by, parts = specification.config.target_scaling, raw.samples
             scaling = measure_targets(parts["train"], raw.data_seed, by, parts.get("validation")).as_dict()
-    return FixedRows(splits=splits, target_scaling=scaling, train_counts=_train_counts(raw, specification))
+    of_series = {} if raw.series is None else {"naive_errors": raw.series.naive_errors(raw.samples["train"].rows)}
+    counts = _train_counts(raw, specification)
+    return FixedRows(splits=splits, target_scaling=scaling, train_counts=counts, **of_series)
 
 
 def first_samples(specification: RunSpecification, raw: RawSplits) -> list[str]:

@@ -14,7 +14,7 @@ import polars as pl
 from pydantic import ValidationError
 
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.data.seasons import season_of
+from trainwright.trainer.data.seasons import naive_scale, season_of
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.spans import borders_of, shares_of
 from trainwright.trainer.data.split_methods import METHODS
@@ -93,19 +93,22 @@ class _Ordered:
 
     def naive(self, values: Array, step_seconds: float | None) -> dict[str, Any]:
         """Return the errors of both naive forecasts of a column, (rows,)."""
-        found: dict[str, Any] = {"last_value": self.errors(values, 1)}
         is_trained = (self.codes == TRAIN) & np.isfinite(values)
-        season = season_of(values[is_trained][:, None], self.series[is_trained], step_seconds, 1)
+        trained = values[is_trained][:, None], self.series[is_trained]
+        season = season_of(*trained, step_seconds, 1)
+        scale = float(naive_scale(*trained, season)[0])
+        found: dict[str, Any] = {"last_value": self.errors(values, 1, scale)}
         if season is not None:
-            found["season"] = {"rows": season.rows, "errors": self.errors(values, season.rows)}
+            found["season"] = {"rows": season.rows, "errors": self.errors(values, season.rows, scale)}
         return found
 
-    def errors(self, values: Array, period: int) -> dict[str, list[float]]:
+    def errors(self, values: Array, period: int, scale: float) -> dict[str, list[float]]:
         """Return the metrics of repeating the last season, each of the horizons from 1 to as many as have rows.
 
         Args:
             values: (rows,).
             period: rows in a season; 1: the last value.
+            scale: what mase divides by.
         """
         found: list[tuple[float, float, float]] = []
         counted = (self.codes == VALIDATION) & np.isfinite(values)
@@ -121,7 +124,7 @@ class _Ordered:
         if not found:
             return {}
         mae, mse, mape = np.array(found).T
-        errors = {"mae": mae, "rmse": np.sqrt(mse), "mse": mse, "mape": mape}
+        errors = {"mae": mae, "rmse": np.sqrt(mse), "mse": mse, "mape": mape, "mase": mae / (scale or np.nan)}
         errors |= {"r2": 1 - mse / (float(values[counted].var()) or np.nan)}
         errors = {name: np.cumsum(figures) / np.arange(1, len(found) + 1) for name, figures in errors.items()}
         return {name: [float(f"{one:.6g}") for one in figures] for name, figures in errors.items()

@@ -10,7 +10,7 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.base.errors import folded
@@ -47,11 +47,25 @@ class Metric:
     """Classes of which it says nothing: so many, or fewer."""
     of_groups: bool = False
     """Whether it is of the order of rows within groups: it then is compute(outputs, targets, groups)."""
+    of_series: bool = False
+    """Whether it is of forecasts of a series, by an error on the train rows; computed once it has that (`scaled`)."""
+    naive_errors: tuple[float, ...] = ()
+    """What the value one season before is off by on the train rows, of each target, for one of a series."""
 
     def fits(self, task: str | None, classes: int | None) -> bool:
         """Return whether it says anything of targets of this kind and of so many classes; None: not known."""
         is_of_task = task is None or not self.tasks or task in self.tasks
         return is_of_task and (classes is None or (self.classes in {None, classes} and classes > self.beyond))
+
+    def scaled(self, naive_errors: tuple[float, ...]) -> Metric:
+        """Return the metric of a series with the error on the train rows that it divides by."""
+
+        def compute(outputs: Tensor, targets: Tensor) -> float:
+            from trainwright.trainer.clean_room import metrics
+
+            return metrics.compute(self.name, array(outputs), array(targets), naive_errors=naive_errors)
+
+        return replace(self, compute=compute, naive_errors=naive_errors)
 
     @property
     def of_outputs(self) -> bool:
@@ -104,7 +118,7 @@ def array(tensor: Tensor) -> Any:
 
 
 def _no_outputs(*_: Any) -> float:
-    raise AssertionError("computed from the mean loss, or from texts")
+    raise AssertionError("computed from the mean loss, from texts, or with the error of a naive forecast")
 
 
 SHORTEST, SLIP = 6, 0.85
@@ -149,6 +163,7 @@ BUILT_IN: dict[str, Metric] = {
         _of_outputs("smape", NUMBERS, (0.0, 2.0), minimize=True),
         *(_of_outputs(f"pinball_{level}", NUMBERS, POSITIVE, minimize=True) for level in LEVELS),
         *(_of_outputs(f"coverage_error_{level}", NUMBERS, SHARE, minimize=True) for level in LEVELS),
+        Metric("mase", _no_outputs, tasks=NUMBERS, bounds=POSITIVE, minimize=True, of_series=True),
         _of_outputs("psnr", NUMBERS, (-math.inf, 100.0)),
         _of_outputs("ssim", NUMBERS, CORRELATION),
         _of_outputs("explained_variance", NUMBERS, (-math.inf, 1.0)),

@@ -25,13 +25,14 @@ def sums_of(metrics: Sequence[Metric], outputs: Any, targets: Any) -> Sums | Non
 
     names = {metric.name for metric in metrics if metric.of_outputs}
     of_classes, of_numbers = names & counts.OF_COUNTS.keys(), names & numbers.OF_SUMS.keys()
-    of_means = names & known.OF_MEANS.keys()
+    means = known.OF_MEANS | known.means_of_series(next((one.naive_errors for one in metrics if one.naive_errors), ()))
+    of_means = names & means.keys()
     if any(metric.user_defined for metric in metrics) or names - of_classes - of_numbers - of_means:
         return None
     ours, wanted = array(outputs), array(targets)
     if counts.has_labels(ours, wanted) and of_classes:
         return None
-    steps = {name: known.OF_MEANS[name] for name in of_means}
+    steps = {name: means[name] for name in of_means}
     found = {name: _columns(counts.Mean.of(part(keep(ours, wanted), wanted))) for name, (keep, part) in steps.items()}
     if of_classes:
         found["classes"] = _columns(counts.Counts.of(counts.classes(ours, wanted), wanted))

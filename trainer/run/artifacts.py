@@ -61,6 +61,8 @@ class FixedRows(Part, file="fixed_rows"):
     remedy: str | None = None
     target_scaling: dict[str, Any] | None = None
     """Mean and scale of the train split's targets, where the loss is computed in deviations from the mean."""
+    naive_errors: list[float] = []
+    """What the value one season before is off by on the train rows of a series, of each target: the scale of mase."""
     train_counts: list[list[float]] = []
     """Train targets of each class, (1, classes), or negatives and positives of each label, (2, labels).
 

@@ -173,7 +173,7 @@ def test_a_value_where_a_function_belongs_is_refused_at_creation(workspace: Work
     [
         ("acuracy", "maximize", "accuracy"),
         ("matthews_corelation", "maximize", "matthews_correlation"),
-        *((metric, "minimize", None) for metric in ("mase", "pinball", "dice_loss", "neg_log_loss")),
+        *((metric, "minimize", None) for metric in ("crps", "pinball", "dice_loss", "neg_log_loss")),
         *((metric, "maximize", None) for metric in ("top_2_accuracy", "top_10_accuracy", "per_class_accuracy")),
     ],
 )

@@ -179,6 +179,8 @@ def test_of_several_columns_those_that_are_not_predicted_are_left_out_and_a_fore
     series = plan_of("forecast load and wind of the next 3 hours, MAE at most 2", "load.csv")
     assert series.config["data"]["args"]["target"] == ["load", "wind"]
     assert series.config["data"]["args"]["series"] == {"window": 24, "horizon": 3}
+    scaled = plan_of("forecast load and wind of the next 3 hours, MASE below 0.9", "load.csv")
+    assert (scaled.goal.metric, scaled.goal.target, scaled.config["metrics"][0]) == ("mase", 0.9, "mase")
 
 
 @pytest.mark.parametrize(

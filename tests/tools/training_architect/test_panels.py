@@ -162,7 +162,7 @@ def test_a_sentence_that_wants_the_last_value_beaten_has_its_error_as_target(wor
     assert reading.questions == []
     assert (reading.goal.metric, reading.goal.target) == (metric, pytest.approx(target))
     said = [one for one in reading.assumed if "better than the last value" in one]
-    assert [("rounded down" in one, "as rivals" in one) for one in said] == [(True, True)] * (target != 3.0)
+    assert [("rounded down to 2" in one, "as rivals" in one) for one in said] == [(True, True)] * (target != 3.0)
 
 
 def test_the_question_of_a_target_says_what_naive_forecasts_reach_and_so_does_a_target_that_one_meets():

@@ -24,7 +24,7 @@ close = {"rel": 1e-9, "abs": 1e-12}
 
 
 def test_every_built_in_metric_is_here() -> None:
-    assert {*metrics.OF_OUTPUTS, *metrics.OF_LOSS, *metrics.OF_TEXTS} == set(BUILT_IN)
+    assert {*metrics.OF_OUTPUTS, *metrics.OF_SERIES, *metrics.OF_LOSS, *metrics.OF_TEXTS} == set(BUILT_IN)
 
 
 def by_average(targets: Any, guessed: Any) -> dict[str, float]:

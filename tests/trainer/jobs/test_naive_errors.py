@@ -54,7 +54,7 @@ def test_they_are_the_figures_of_the_rivals_that_a_baseline_is_held_against(
     found = naive_of(load, split=split)
     assert found["season"]["rows"] == 24
     for name, errors in (("last_value", found["last_value"]), ("seasonal", found["season"]["errors"])):
-        for metric in ("mae", "rmse"):
+        for metric in ("mae", "rmse", "mase"):
             assert errors[metric][23] == pytest.approx(scores[name][metric], rel=0.02), (
                 "but for the last horizon's edge"
             )

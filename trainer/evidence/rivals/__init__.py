@@ -66,7 +66,8 @@ def _record(fitted: Fitted, splits: Splits, config: TrainingConfig, keep_in: Pat
             continue
         outputs, targets = fitted.outputs(samples), targets_of(samples)
         if name == "validation":
-            metrics = scores(config, fitted.usual, outputs, targets, splits.groups.get(name))
+            groups = splits.groups.get(name)
+            metrics = scores(config, fitted.usual, outputs, targets, groups=groups, naive_errors=splits.naive_errors)
         if keep_in is not None and outputs.nbytes <= MOST_BYTES:
             folder = keep_in / FOLDER / fitted.name / name
             shutil.rmtree(folder, ignore_errors=True)

@@ -53,23 +53,37 @@ def logits_of(probabilities: Array, classes: Array, count: int) -> Array:
 
 
 def scores(
-    config: TrainingConfig, usual: Sequence[str], outputs: Array, targets: Array, groups: Array | None = None
+    config: TrainingConfig,
+    usual: Sequence[str],
+    outputs: Array,
+    targets: Array,
+    *,
+    groups: Array | None = None,
+    naive_errors: Sequence[float] = (),
 ) -> dict[str, float]:
     """Return the metrics of the configuration, and usual ones, of outputs and targets, (rows, ...) each.
 
-    `groups` are the numbers of the rows' groups, (rows,), where they have any.
+    Args:
+        config: of the run.
+        usual: names of further metrics.
+        outputs: of the rival.
+        targets: of the rows.
+        groups: numbers of the rows' groups, (rows,), where they have any.
+        naive_errors: of a series, on its train rows (`Splits.naive_errors`).
     """
     targets = targets.reshape(-1) if is_one_class(targets) else targets
     names = [config.selection.metric, *(one for one in config.metrics if isinstance(one, str)), *usual]
-    wanted = [name for name in dict.fromkeys(names) if name in metrics.OF_OUTPUTS]
-    values = {name: _value(name, outputs, targets, groups) for name in wanted}
+    wanted = [name for name in dict.fromkeys(names) if name in metrics.steps_of(naive_errors)]
+    values = {name: _value(name, outputs, targets, groups, naive_errors) for name in wanted}
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _value(name: str, outputs: Array, targets: Array, groups: Array | None) -> float | None:
+def _value(
+    name: str, outputs: Array, targets: Array, groups: Array | None, naive_errors: Sequence[float]
+) -> float | None:
     """Return a metric; None where it is not of such outputs."""
     try:
-        value = metrics.compute(name, outputs, targets, groups)
+        value = metrics.compute(name, outputs, targets, groups, naive_errors)
     except (ValueError, IndexError):
         return None
     return value if np.isfinite(value) else None

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from trainwright.trainer.config import TrainingConfig
-from trainwright.trainer.data.seasons import Season, season_of, step_of
+from trainwright.trainer.data.seasons import Season
 from trainwright.trainer.data.series import Series
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.evidence.rivals.fitted import Array, Fitted
 
-USUAL = ("mae", "rmse", "mape", "r2")
+USUAL = ("mae", "rmse", "mape", "r2", "mase")
 LAST = "the last value"
 
 
@@ -24,7 +24,7 @@ def fit(splits: Splits, config: TrainingConfig) -> list[Fitted]:  # noqa: ARG001
     series = splits.series
     if series is None:
         return []
-    season = season_before(series, _starts(splits.samples["train"]))
+    season = series.season(_starts(splits.samples["train"]))
     last = Fitted("last_value", LAST, USUAL, lambda one: forecast(series, _starts(one), 1))
     if season is None:
         return [last]
@@ -55,18 +55,3 @@ def forecast(series: Series, starts: Array, period: int) -> Array:
     places = np.where(places < begins[:, None], last[:, None], places)
     found: Array = series.targets.numpy()[places].reshape(len(starts), -1)
     return found
-
-
-def season_before(series: Series, starts: Array) -> Season | None:
-    """Return the season as configured, or as spacing and train rows have it; None: none is known.
-
-    Args:
-        series: rows in order of time.
-        starts: first row of each window of the train split, (windows,).
-    """
-    if series.period is not None:
-        return Season(series.period, "as configured")
-    ends = series.times[series.target_rows(starts)].max()
-    rows = np.flatnonzero(series.times <= ends)  # with those between the windows: a season counts neighbours
-    values, pieces = series.targets.numpy()[rows].astype(np.float64), series.pieces[rows]
-    return season_of(values, pieces, step_of(series.times[rows], pieces), series.horizon)

@@ -70,7 +70,7 @@ def forecasts(
     starts = np.asarray(samples["validation"].rows, dtype=np.int64)[found.arrays["row"]]
     ranked = _Ranked(series, found.arrays["row"], starts, scores)
     chosen = ranked.chosen()
-    season = naive_forecasts.season_before(series, np.asarray(samples["train"].rows, dtype=np.int64))
+    season = series.season(np.asarray(samples["train"].rows, dtype=np.int64))
     record = _described(session, series).model_copy(
         update={
             "score": str(scored.metric) if is_scored else LOSSES[NUMBERS],
