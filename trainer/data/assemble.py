@@ -70,7 +70,7 @@ def from_loaded(
     told = places if series is None else {name: series.target_rows(starts) for name, starts in places.items()}
     key = loaded.keys.get(section.key or "")
     facts = facts_of(section, key, told)
-    held_out = {name: of for name, of in told.items() if name != NAMES[0] and section.by == "group"}
+    held_out = {name: of for name, of in told.items() if name != NAMES[0]}
     train = parts["train"] if series is None else series.as_samples(series.rows_of(places["train"]))
     preprocessing = _fitted(unfitted, train, found)
     if preprocessing is not None:
@@ -98,7 +98,7 @@ def from_loaded(
         skipped=loaded.skipped,
         understood=_left_out(samples, parts, section, loaded) if series is None else series.told(parts, section),
         series=series,
-        groups={} if key is None else numbers_of(key, held_out),
+        groups=numbers_of(key, held_out) if key is not None and section.by == "group" else {},
         placed_in=loaded.placed_in,
         target_names=loaded.target_names,
     )
