@@ -80,6 +80,8 @@ class Loaded(Recorded):
     kind: str | None = None
     """How it makes the model; None: there is no load.py."""
     needs: str = ""
+    made_with: dict[str, Any] | None = None
+    """The call of its class or function, with the values that it was given: {__call__, args, options}."""
     problem: str | None = None
     """Why there is none."""
     rows_compared: int = 0
@@ -95,7 +97,10 @@ class Safetensors(Recorded):
 
 
 class Merged(Recorded):
-    """An adapter taken into the weights, compared with base plus adapter; no `passed` where no row could be."""
+    """An adapter taken into the weights, or read by peft, compared with base plus adapter.
+
+    No `passed` where no row could be.
+    """
 
     rows_compared: int = 0
     max_abs_difference: float | None = None
@@ -122,6 +127,11 @@ class AdapterExport(Recorded):
     merged_in: str | None = None
     """File or folder with the merged weights; None: it cannot be merged, or nothing was compared or agreed."""
     merged: Merged | None = None
+    alone: Merged | None = None
+    """What plain peft reads, beside the base from its hub or folder; None where it was not compared.
+
+    It may differ where the run made a frozen layer anew, which is in the merged weights alone.
+    """
 
     @property
     def is_sound(self) -> bool:
