@@ -23,6 +23,7 @@ from trainwright.tools.reports.certified import Reported, best_known, evaluated,
 from trainwright.tools.reports.looked_at import configurations_beside, looked_at_values
 from trainwright.tools.reports.markdown import metric_label, reference_line, shared_values
 from trainwright.tools.reports.slices import slices_values
+from trainwright.tools.reports.variants import variant_lines
 from trainwright.tools.training_monitor.diagnosis import diagnose
 from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.versions import version_of
@@ -137,6 +138,7 @@ def model_card(
         files={name: of for name, of in files.items() if not name.startswith(FOLDERS)},
         adapter=found.adapter,
         onnx=found.onnx,
+        variants=variant_lines(evidence.export.evaluation, evidence.goal),
         skew=found.skew,
         loaded=found.loaded,
         prediction=prediction,

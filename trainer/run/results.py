@@ -59,6 +59,21 @@ class Onnx(Parity):
     shapes: dict[str, list[Any]] = {}
 
 
+class Variant(Recorded):
+    """A smaller file of the ONNX program; without a path, `problem` says why there is none."""
+
+    name: str = ""
+    """fp16 or int8."""
+    path: str | None = None
+    """Below `artifacts/`."""
+    digest: str | None = None
+    """SHA-256."""
+    bytes: int = 0
+    share: float = 0.0
+    """Of the program's bytes."""
+    problem: str | None = None
+
+
 class Skew(Recorded):
     """Raw inputs through the shipped predict.py, compared with what training gave the model."""
 
@@ -151,6 +166,8 @@ class Export(Part, file="export"):
     library: dict[str, Any] | None = None
     adapter: AdapterExport | None = None
     onnx: Onnx | None = None
+    variants: list[Variant] = []
+    """Of the ONNX program; the clean room evaluates them on the validation rows."""
     skew: Skew | None = None
     """Of the folder's predict.py; None: it was not there, or there was no raw input to compare."""
     loaded: Loaded | None = None
