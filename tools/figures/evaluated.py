@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.figures.masks import draw_masks
 from trainwright.tools.figures.recorded import Predicted, no_predictions, predicted
 from trainwright.tools.figures.style import BLUE, GREY, NORMAL, SMALL, VERMILION, cut, label, new_figure, plain, save
 from trainwright.trainer.run.evaluation import Evaluation
@@ -105,6 +106,8 @@ def worst_samples(records: list[RunRecord], path: Path) -> Path:
     """
     (record,) = records
     found = predicted(record, "worst_samples", "evaluated rows", "loss")
+    if "worst_targets" in found.arrays:
+        return draw_masks(found, path)
     if "worst_images" in found.arrays:
         return _pictures(found, path)
     return _table(found, path)

@@ -40,13 +40,14 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.tools.gates.test_set_access import SplitAccess
     from trainwright.tools.reports.final_model import Shipped
+    from trainwright.tools.reports.pictures import Picture
     from trainwright.tools.training_monitor import Alert
     from trainwright.trainer.run.evidence import Data
     from trainwright.trainer.run.results import Export
 
 MOST_ROWS = 30
 MOST_INPUTS = 10
-FOLDERS = ("evaluation/", "rows/")
+FOLDERS = ("evaluation/", "pictures/", "rows/")
 """Below the model's folder, named without their files."""
 UNCERTIFIED = " (reported by the training process)"
 INPUTS = {
@@ -83,6 +84,8 @@ class Checkable(NamedTuple):
     """The evaluation that the folder carries."""
     is_owners_key: bool
     """Whether the owner's key signs the folder, or one made for it."""
+    pictures: list[Picture]
+    """Of validation rows, in the folder."""
 
 
 def model_card(

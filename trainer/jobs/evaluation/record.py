@@ -20,6 +20,7 @@ from trainwright.trainer.engine.strategy import Strategy
 from trainwright.trainer.jobs.evaluation import shown
 from trainwright.trainer.jobs.evaluation.forms import CLASSES, LABELS, LOSSES, NUMBERS, PLACES
 from trainwright.trainer.jobs.evaluation.importance import latency_ms, permutation_importance
+from trainwright.trainer.jobs.evaluation.masks import worst_masks
 from trainwright.trainer.jobs.evaluation.outputs import Array, Outputs, output_of, outputs, own_loss, validation_loader
 from trainwright.trainer.run import RunDirectory, RunKind, write_atomically
 from trainwright.trainer.run.evaluation import FILE, Evaluation, Fifth, Predictions, Ranges
@@ -87,6 +88,8 @@ def _figures(session: Session) -> Evaluation:
     images = shown.thumbnails(found, worst, splits.samples["validation"])
     if images is not None:
         found.arrays["worst_images"] = images
+        if found.form == PLACES:
+            found.arrays |= worst_masks(session, call, found.arrays["row"][worst], images)
     values: dict[str, Any] = {}
     if found.form in {CLASSES, LABELS} or found.confusion is not None:
         values["class_names"] = splits.class_names
