@@ -11,6 +11,8 @@ import pytest
 import torch
 from tests.tools.evaluation.conftest import Evaluated
 
+from trainwright.tools.evaluation.evaluate import order_of
+from trainwright.tools.evaluation.variants import variants_of
 from trainwright.tools.reports.variants import variant_lines
 from trainwright.tools.verification.evaluations import _figures
 from trainwright.trainer.config.schema import DeploymentSection
@@ -18,6 +20,7 @@ from trainwright.trainer.jobs.export.exporters import DYNAMO, data_of
 from trainwright.trainer.jobs.export.inputs import Example
 from trainwright.trainer.jobs.export.program import write_program
 from trainwright.trainer.jobs.export.variants import write_variants
+from trainwright.trainer.run.artifacts import Program
 from trainwright.trainer.run.results import Export, Variant
 
 pytestmark = pytest.mark.requirement("PHASE-6", "CONF-4")
@@ -91,6 +94,10 @@ def test_variants_are_evaluated_apart_on_the_same_validation_rows(evaluated: Eva
     assert {"accuracy", "loss"} == half["paired"]["intervals"].keys()
     figures = _figures(found.splits, {})
     assert figures["validation accuracy of model_fp16.onnx"] == half["metrics"]["accuracy"], "verify compares it too"
+    run, planned = evaluated.sealed()
+    order = order_of(evaluated.run.specification(), run, planned, run.part(Program))
+    again = variants_of(run, {**order, "splits": ["validation", "test"]})  # of which there are no rows here
+    assert again["model_fp16.onnx"]["metrics"] == half["metrics"], "the test rows are never asked for"
     line = variant_lines(found, GOAL)[1]
     assert line.startswith("model_int8.onnx: ")
     assert f"accuracy {variants['model_int8.onnx']['metrics']['accuracy']:.4g} against {evaluated.accuracy:.4g}" in line
