@@ -16,6 +16,7 @@ from trainwright.tools.evaluation.process import code_digest, libraries_of, run_
 from trainwright.tools.evaluation.rivals import add_problems, rivals_of
 from trainwright.tools.evaluation.sealed import Sealed
 from trainwright.tools.evaluation.slices import slice_orders
+from trainwright.tools.evaluation.variants import variants_of
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.section import Entry
@@ -173,6 +174,8 @@ def _evaluated(run: Sealed, others: Others, program: Program, drawn: Drawn) -> d
         if episodes:
             add_episodes(run, asked, answer, Path(folder), drawn)
         add_problems(rivals, answer)
+    if variants := variants_of(run, order):
+        answer["splits"]["validation"]["variants"] = variants
     precision = specification.config.training.precision
     beside = {name: one.pop("beside") for name, one in answer["splits"].items() if "beside" in one}
     found = _compared(run, answer, program, precision)

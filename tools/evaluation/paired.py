@@ -7,13 +7,13 @@ difference over resampled rows. The certified predictions count: nothing that a 
 from __future__ import annotations
 
 import json
-import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.evaluation.evaluate import compared_with, order_of, ordered
 from trainwright.tools.evaluation.process import libraries_of, run_clean_room
 from trainwright.tools.evaluation.sealed import Sealed
+from trainwright.tools.evaluation.statistics import statistics_of
 from trainwright.tools.ledger import ProjectFacts
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunState
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 MOST_PAIRS = 4
 TIMEOUT_SECONDS = 20.0
 """Of one pair: an answer waits for it."""
-DIGITS = 6
 
 
 def paired_tests(workspace: Workspace, project: str, run_ids: Sequence[str]) -> list[dict[str, Any]]:
@@ -85,32 +84,3 @@ def _answered(order: str) -> dict[str, Any]:
     if problem or "paired" not in found:
         return {"not_tested": str(problem or "the model has several tasks")}
     return statistics_of(found["paired"])
-
-
-def statistics_of(paired: dict[str, Any]) -> dict[str, Any]:
-    """Return the tests by what the clean room found, differences being first minus second.
-
-    Returns:
-        `rows`; `classes`, with p of McNemar's test; `loss`, with the 95 % interval and p of the paired t-test; and
-        `intervals`, by metric.
-    """
-    from scipy import stats
-
-    found: dict[str, Any] = {"rows": paired["rows"]}
-    if table := paired.get("classes"):
-        differing = table["only_first"] + table["only_second"]
-        p = float(stats.binomtest(table["only_first"], differing).pvalue) if differing else 1.0
-        found["classes"] = {**table, "test": "McNemar, exact", "p_value": _rounded(p)}
-    if moments := paired.get("loss"):
-        mean, count = moments["mean"], moments["rows"]
-        error = moments["deviation"] / math.sqrt(count)
-        half = float(stats.t.ppf(0.975, count - 1)) * error
-        p = float(2 * stats.t.sf(abs(mean) / error, count - 1)) if error > 0 else 1.0 if mean == 0 else 0.0
-        ends = [_rounded(mean - half), _rounded(mean + half)]
-        found["loss"] = {"difference": _rounded(mean), "interval": ends, "test": "paired t", "p_value": _rounded(p)}
-    intervals = {name: [_rounded(end) for end in ends] for name, ends in paired.get("intervals", {}).items()}
-    return found | ({"intervals": intervals} if intervals else {})
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.{DIGITS}g}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.figures.forecasts import worst_windows
+from trainwright.tools.figures.masks import draw_masks
 from trainwright.tools.figures.recorded import Predicted, no_predictions, predicted
 from trainwright.tools.figures.style import BLUE, GREY, NORMAL, SMALL, VERMILION, cut, label, new_figure, plain, save
 from trainwright.trainer.run.evaluation import Evaluation
@@ -108,6 +109,8 @@ def worst_samples(records: list[RunRecord], path: Path) -> Path:
     found = predicted(record, "worst_samples", "evaluated rows", "loss")
     if found.evaluation.forecasts is not None:
         return worst_windows(found, path)
+    if "worst_targets" in found.arrays:
+        return draw_masks(found, path)
     if "worst_images" in found.arrays:
         return _pictures(found, path)
     return _table(found, path)

@@ -30,6 +30,7 @@ from trainwright.tools.reports.phase_reports import (
     training_config,
     tuning_results,
 )
+from trainwright.tools.reports.pictures import draw_pictures
 from trainwright.tools.versions import card_of, version_of
 from trainwright.trainer.base.errors import IntegrityError, StorageError
 from trainwright.trainer.base.paths import files_among
@@ -72,10 +73,12 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
         (building / REQUIREMENTS).write_text(masked(packages), encoding="utf-8")
         (building / DATA_CARD).write_text(masked(_data_card(evidence)), encoding="utf-8")
         shipped = ship_evaluation(evidence, building)
+        shares = evidence.config.deployment.share_rows
+        pictures = draw_pictures(evidence.final.directory, evidence.name, building, shares_rows=shares)
         key = ModelKey(evidence.workspace.signer)
         key.write_public(building)
         files = {name: ((building / name).stat().st_size, digest) for name, digest in digests_of(building).items()}
-        card = model_card(evidence, report, looks, files, Checkable(shipped, is_owners_key=key.is_owners))
+        card = model_card(evidence, report, looks, files, Checkable(shipped, key.is_owners, pictures))
         (building / CARD).write_text(masked(card), encoding="utf-8")
         key.sign(building)
     except OSError as error:

@@ -23,6 +23,7 @@ from trainwright.tools.reports.certified import Reported, best_known, evaluated,
 from trainwright.tools.reports.looked_at import configurations_beside, looked_at_values
 from trainwright.tools.reports.markdown import metric_label, reference_line, shared_values
 from trainwright.tools.reports.slices import slices_values
+from trainwright.tools.reports.variants import variant_lines
 from trainwright.tools.training_monitor.diagnosis import diagnose
 from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.versions import version_of
@@ -39,13 +40,14 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.tools.gates.test_set_access import SplitAccess
     from trainwright.tools.reports.final_model import Shipped
+    from trainwright.tools.reports.pictures import Picture
     from trainwright.tools.training_monitor import Alert
     from trainwright.trainer.run.evidence import Data
     from trainwright.trainer.run.results import Export
 
 MOST_ROWS = 30
 MOST_INPUTS = 10
-FOLDERS = ("evaluation/", "rows/")
+FOLDERS = ("evaluation/", "pictures/", "rows/")
 """Below the model's folder, named without their files."""
 UNCERTIFIED = " (reported by the training process)"
 INPUTS = {
@@ -82,6 +84,8 @@ class Checkable(NamedTuple):
     """The evaluation that the folder carries."""
     is_owners_key: bool
     """Whether the owner's key signs the folder, or one made for it."""
+    pictures: list[Picture]
+    """Of validation rows, in the folder."""
 
 
 def model_card(
@@ -137,6 +141,7 @@ def model_card(
         files={name: of for name, of in files.items() if not name.startswith(FOLDERS)},
         adapter=found.adapter,
         onnx=found.onnx,
+        variants=variant_lines(evidence.export.evaluation, evidence.goal),
         skew=found.skew,
         loaded=found.loaded,
         prediction=prediction,

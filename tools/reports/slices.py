@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.evaluation.paired import statistics_of
 from trainwright.tools.evaluation.slices import metrics_of_targets
+from trainwright.tools.evaluation.statistics import statistics_of
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.run_evidence import RunEvidence

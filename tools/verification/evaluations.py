@@ -112,7 +112,7 @@ def _figures(splits: dict[str, Any], beside: dict[str, Any]) -> dict[str, float]
         found |= {f"{split} {name}": value for name, value in one.get("metrics", {}).items()}
         for part, its in one.get("slices", {}).items():
             found |= {f"{split} {name} of {part}": value for name, value in its.get("metrics", {}).items()}
-        for rival, its in one.get("rivals", {}).items():
+        for rival, its in (one.get("rivals", {}) | one.get("variants", {})).items():
             found |= {f"{split} {name} of {rival}": value for name, value in its.get("metrics", {}).items()}
         for its in one.get("targets", []):
             found |= {f"{split} {name} of {its['name']}": value for name, value in its["metrics"].items()}

@@ -30,6 +30,7 @@ from trainwright.trainer.metrics import Metric, require_own_names
 from trainwright.trainer.objectives.objective import Work
 from trainwright.trainer.objectives.supervised import describe, measure_targets
 from trainwright.trainer.optimization.optimizers.own import named_optimizers
+from trainwright.trainer.user_code.constructions import remembered
 from trainwright.trainer.user_code.context import TASK_DATA_SEED, Arguments, Context
 from trainwright.trainer.user_code.entries import (
     call_entry,
@@ -242,10 +243,11 @@ def call_task(config: TrainingConfig, code_root: Path, context: Context) -> tupl
     assert config.task is not None, "called for tasks"  # noqa: S101
     what = f"task `{config.task.use}`"
     build = resolve_entry(config.task.use, code_root, key="task.use")
-    with user_code(what, code_root):
+    with user_code(what, code_root), remembered() as keep:
         takes_context = len(inspect.signature(build).parameters) != 1
         arguments = Arguments(copy.deepcopy(config.task.args))
         given = build(arguments, context) if takes_context else build(arguments)
+        keep(given.get("model") if isinstance(given, Mapping) else None)
     _check_keys(given, what)
     return given, arguments
 

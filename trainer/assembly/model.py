@@ -22,6 +22,7 @@ from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.models import MODELS
 from trainwright.trainer.models.arguments import Surroundings
 from trainwright.trainer.objectives.supervised import split_batch
+from trainwright.trainer.user_code.constructions import remembered
 from trainwright.trainer.user_code.entries import call_entry, is_entry, require_network, resolve_entry
 
 # Building of a session's parts: as they are, or (for an estimate) as sizes without memory.
@@ -65,8 +66,9 @@ def build_model(
     if is_entry(entry.use):
         function = resolve_entry(entry.use, code_root, key="model.use")
         args = {**entry.args, **vocabulary_argument(function, entry.args, splits)}
-        with building.model():
+        with building.model(), remembered() as keep:
             model = call_entry(function, args, f"model `{entry.use}`", code_root)
+            keep(model)
     else:
         model = _built_in(entry, splits, loss, config.objective.model_outputs, code_root, building)
     require_network(model, f"model `{entry.use}`")

@@ -74,7 +74,7 @@ class OnnxProgram:
         self.inputs = {given.name: _type_of(given) for given in session.get_inputs()}
         self.names = list(order.get("inputs") or [])
         first = [given.shape[0] if given.shape else None for given in session.get_inputs()]
-        self.batch = next((size for size in first if isinstance(size, int)), None)
+        self.batch = next((size for size in first if isinstance(size, int)), order.get("batch"))
         self.versions = {"onnxruntime": onnxruntime.__version__}
 
     def __call__(self, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -218,12 +218,21 @@ class DeploymentSection(Section):
     )
     onnx_tolerance: PositiveFloat = 1e-4
     """Largest difference between the ONNX file's outputs and the model's, times the largest output where above 1."""
+    variants: list[Literal["fp16", "int8"]] = Field(default_factory=list)
+    """Smaller ONNX files beside the certified one, each with its cost in the metrics on the validation rows."""
     share_rows: bool = False
     """Copy the fixed validation and test rows into the final model's folder, for whoever evaluates it again."""
 
+    @model_validator(mode="after")
+    def _variants_are_of_onnx(self) -> Self:
+        if self.variants and "onnx" not in self.formats:
+            raise ValueError(f"variants {self.variants} are made of model.onnx: add onnx to deployment.formats")
+        return self
+
     def writes_as(self, other: DeploymentSection) -> bool:
         """Return whether an export under the other section writes the same files of the model."""
-        return (set(self.formats), self.onnx_tolerance) == (set(other.formats), other.onnx_tolerance)
+        mine, theirs = ((set(one.formats), set(one.variants), one.onnx_tolerance) for one in (self, other))
+        return mine == theirs
 
 
 class EvaluationGateSection(Section):

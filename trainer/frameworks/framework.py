@@ -42,6 +42,7 @@ from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.data.assemble import from_user, withhold_test
 from trainwright.trainer.frameworks import DOCUMENT, framework_of
 from trainwright.trainer.objectives.objective import Work
+from trainwright.trainer.user_code.constructions import remembered
 from trainwright.trainer.user_code.context import TASK_DATA_SEED
 from trainwright.trainer.user_code.entries import call_entry, resolve_entry
 from trainwright.trainer.user_code.guard import user_code
@@ -267,10 +268,12 @@ def handed_over(config: TrainingConfig, code_root: Path) -> tuple[Framework, dic
     what = f"trainer `{section.use}`"
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL's trainers tell the hub what they train
     function = resolve_entry(section.use, code_root, key="trainer.use")
-    given = call_entry(function, copy.deepcopy(section.args), what, code_root)
-    with user_code(what, code_root):
-        framework, test = framework_of(given, what).take(given)
-        samples = framework.samples()
+    with remembered() as keep:
+        given = call_entry(function, copy.deepcopy(section.args), what, code_root)
+        with user_code(what, code_root):
+            framework, test = framework_of(given, what).take(given)
+            samples = framework.samples()
+            keep(framework.model)
     if test is not None:
         samples["test"] = test
     for name, argument in (("train", "train_dataset"), ("validation", "eval_dataset")):

@@ -41,14 +41,17 @@ class TimmArgs(ModelSection):
             )
         try:
             sizes = {"num_classes": around.outputs, "in_chans": around.shape[0]}
-            model: nn.Module = timm.create_model(self.model, pretrained=self.pretrained, **sizes, **self.options)
+            model: Any = timm.create_model(self.model, pretrained=self.pretrained, **sizes, **self.options)
         except (TypeError, ValueError, RuntimeError, OSError, AssertionError) as error:
             raise ConfigurationError(
                 f"timm cannot build {self.model}: {str(error)[:300]}",
                 remedy="Correct model.args.options; for pretrained a network, or weights in the hub's cache, are "
                 "needed.",
             ) from error
-        return model
+        options = {**sizes, **self.options, "pretrained": False}
+        model.made_with = {"__call__": "timm:create_model", "args": [self.model], "options": options}
+        result: nn.Module = model
+        return result
 
 
 def import_timm() -> Any:

@@ -9,6 +9,8 @@ prediction     in the form of `target`; absent where a row has a class for each 
 probability    (rows, classes) or (rows, labels), where there is room for them
 loss           of the row alone, (rows,)
 worst_images   of the worst rows, where inputs are images: (images, height, width, 1 or 3) of uint8
+worst_targets, worst_predictions
+               classes of these images' pixels where a row is a mask: (images, height, width) of uint8, 255 of none
 
 And of some windows of a series, those of `Evaluation.forecasts` in order, the first target alone, in its own unit:
 

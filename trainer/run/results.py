@@ -59,6 +59,21 @@ class Onnx(Parity):
     shapes: dict[str, list[Any]] = {}
 
 
+class Variant(Recorded):
+    """A smaller file of the ONNX program; without a path, `problem` says why there is none."""
+
+    name: str = ""
+    """fp16 or int8."""
+    path: str | None = None
+    """Below `artifacts/`."""
+    digest: str | None = None
+    """SHA-256."""
+    bytes: int = 0
+    share: float = 0.0
+    """Of the program's bytes."""
+    problem: str | None = None
+
+
 class Skew(Recorded):
     """Raw inputs through the shipped predict.py, compared with what training gave the model."""
 
@@ -80,6 +95,8 @@ class Loaded(Recorded):
     kind: str | None = None
     """How it makes the model; None: there is no load.py."""
     needs: str = ""
+    made_with: dict[str, Any] | None = None
+    """The call of its class or function, with the values that it was given: {__call__, args, options}."""
     problem: str | None = None
     """Why there is none."""
     rows_compared: int = 0
@@ -95,7 +112,10 @@ class Safetensors(Recorded):
 
 
 class Merged(Recorded):
-    """An adapter taken into the weights, compared with base plus adapter; no `passed` where no row could be."""
+    """An adapter taken into the weights, or read by peft, compared with base plus adapter.
+
+    No `passed` where no row could be.
+    """
 
     rows_compared: int = 0
     max_abs_difference: float | None = None
@@ -122,6 +142,11 @@ class AdapterExport(Recorded):
     merged_in: str | None = None
     """File or folder with the merged weights; None: it cannot be merged, or nothing was compared or agreed."""
     merged: Merged | None = None
+    alone: Merged | None = None
+    """What plain peft reads, beside the base from its hub or folder; None where it was not compared.
+
+    It may differ where the run made a frozen layer anew, which is in the merged weights alone.
+    """
 
     @property
     def is_sound(self) -> bool:
@@ -141,6 +166,8 @@ class Export(Part, file="export"):
     library: dict[str, Any] | None = None
     adapter: AdapterExport | None = None
     onnx: Onnx | None = None
+    variants: list[Variant] = []
+    """Of the ONNX program; the clean room evaluates them on the validation rows."""
     skew: Skew | None = None
     """Of the folder's predict.py; None: it was not there, or there was no raw input to compare."""
     loaded: Loaded | None = None

@@ -14,9 +14,9 @@ from tests.tools.evaluation.conftest import Evaluated
 
 from trainwright.tools.evaluation import Others, evaluate_program
 from trainwright.tools.evaluation.baseline import Named, record_beside
-from trainwright.tools.evaluation.paired import statistics_of
 from trainwright.tools.evaluation.sealed import Sealed
 from trainwright.tools.evaluation.slices import slice_orders
+from trainwright.tools.evaluation.statistics import statistics_of
 from trainwright.tools.reports.slices import _rows_text
 from trainwright.tools.verification.evaluations import figures_again
 from trainwright.trainer.base.errors import ConfigurationError

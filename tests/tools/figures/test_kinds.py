@@ -137,6 +137,23 @@ def test_worst_rows_are_a_table_of_cells_or_pictures(predicted, drawn, texts, tm
     assert any(text.startswith("cat → ") and "loss 9" in text for text in texts(drawn[1]))
 
 
+def test_masks_stand_below_their_picture_the_true_one_above_the_predicted(predicted, drawn, texts, tmp_path):
+    worst = [ShownRow(row=n, source_row=40 + n, loss=9.0 - n) for n in range(3)]
+    targets = DRAW.integers(0, 2, (3, 8, 8)).astype(np.uint8)
+    targets[0, :4] = 255
+    guessed = targets.copy()
+    guessed[0, :4], guessed[0, 4:6] = 0, 1 - guessed[0, 4:6]
+    run = predicted("masks", {"worst": worst, "kind": "places", "class_names": ["ground", "road"]}, row=np.arange(3),
+                    loss=np.ones(3), worst_images=np.zeros((3, 8, 8, 3), np.uint8), worst_targets=targets,
+                    worst_predictions=guessed)  # fmt: skip
+    draw("worst_samples", [run], tmp_path / "a.png")
+    assert {"input", "true", "predicted", "source row 40\nloss 9", "50% right", "ground", "road", "counts nowhere"} <= {
+        *texts(drawn[0])}  # fmt: skip
+    shown = [axes.images[0].get_array() for axes in drawn[0].axes]
+    assert (shown[4] == shown[7]).all()
+    assert (shown[3] != shown[6]).any(axis=-1).sum() == 16 + 32, "what counts nowhere has a colour of its own"
+
+
 def test_predictions_that_were_changed_are_refused(predicted, tmp_path):
     arrays, evaluation = classes(2)
     run = predicted(evaluation=evaluation, **arrays)

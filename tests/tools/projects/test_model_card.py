@@ -24,6 +24,7 @@ from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.tools.reports.certified import evaluated, table
 from trainwright.tools.reports.model_card import _rule, open_warnings
+from trainwright.tools.reports.pictures import draw_pictures
 from trainwright.tools.training_monitor import Alert
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
@@ -97,6 +98,26 @@ def test_every_line_of_the_cards_use_runs_in_a_copy_of_the_folder(at: At, tmp_pa
         assert done.returncode == 0, (line, done.stderr)
         assert ("load" not in line) == done.stdout.startswith(("{", "[{", "row")), done.stdout
     assert "On 30 held-out rows its outputs were the model's, to 0.0e+00" in use
+
+
+@pytest.mark.requirement("PHASE-6", "MON-2")
+def test_the_card_has_pictures_of_validation_rows_and_of_rows_themselves_where_they_are_shared(
+    at: At, tmp_path: Path
+) -> None:
+    workspace = at("finished")
+    model = workspace.project_folder(NAME) / "final_model"
+    names = ["pictures/calibration.png", "pictures/confusion.png"]
+    assert sorted(path.relative_to(model).as_posix() for path in model.rglob("*.png")) == names
+    results = (model / "README.md").read_text(encoding="utf-8").partition("## Results")[2].partition("## How")[0]
+    assert [line.partition("](")[2] for line in results.splitlines() if line.startswith("![")] == [
+        f"{name})" for name in names
+    ]
+    with workspace.session() as session:
+        final = Evidence(session, workspace, NAME).final
+        assert final is not None
+        shared = draw_pictures(final.directory, NAME, tmp_path, shares_rows=True)
+    assert [one.path for one in shared] == [*names, "pictures/worst_samples.png"]
+    assert all((tmp_path / one.path).is_file() for one in shared)
 
 
 @pytest.mark.requirement("PIPE-3", "PHASE-6")

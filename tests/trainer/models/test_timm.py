@@ -26,6 +26,8 @@ def test_a_model_by_its_name_takes_the_channels_and_classes_of_the_data(open_ses
     take_steps(session, 2)
     assert session.model.get_classifier().out_features == 10
     assert session.model.eval()(session.train_loader.samples[0][0][None]).shape == (1, 10)
+    options = {"num_classes": 10, "in_chans": 1, "pretrained": False}
+    assert session.model.made_with == {"__call__": "timm:create_model", "args": ["resnet10t"], "options": options}
     with pytest.raises(ConfigurationError, match="is no model of timm"):
         open_session({**VALUES, "model": {"use": "timm", "args": {"model": "resnet10x"}}}, "unknown")
     assert timm

@@ -21,6 +21,7 @@ from trainwright.trainer.jobs.evaluation import shown
 from trainwright.trainer.jobs.evaluation.forecasts import ScoredWindows, forecasts
 from trainwright.trainer.jobs.evaluation.forms import CLASSES, LABELS, LOSSES, NUMBERS, PLACES
 from trainwright.trainer.jobs.evaluation.importance import latency_ms, permutation_importance
+from trainwright.trainer.jobs.evaluation.masks import worst_masks
 from trainwright.trainer.jobs.evaluation.outputs import Array, Outputs, output_of, outputs, own_loss, validation_loader
 from trainwright.trainer.run import RunDirectory, RunKind, write_atomically
 from trainwright.trainer.run.evaluation import FILE, Evaluation, Fifth, Predictions, Ranges
@@ -91,6 +92,8 @@ def _figures(session: Session) -> Evaluation:
         found.arrays |= windows
     elif (images := shown.thumbnails(found, worst, splits.samples["validation"])) is not None:
         found.arrays["worst_images"] = images
+        if found.form == PLACES:
+            found.arrays |= worst_masks(session, call, found.arrays["row"][worst], images)
     if found.form in {CLASSES, LABELS} or found.confusion is not None:
         values["class_names"] = splits.class_names
     if found.form == NUMBERS:

@@ -12,15 +12,17 @@ from torch import Tensor, nn
 
 from trainwright.trainer.base.tensor_files import save_tensors
 from trainwright.trainer.engine.session import Session
+from trainwright.trainer.jobs.export.exporters import quiet
 from trainwright.trainer.jobs.export.inputs import rows_loader
 from trainwright.trainer.jobs.export.library import FOLDER as LIBRARY
 from trainwright.trainer.jobs.export.library import is_wrapped_by_peft
 from trainwright.trainer.jobs.export.parity import difference
 from trainwright.trainer.jobs.export.program import HALF
 from trainwright.trainer.models.adapters.merging import merged
+from trainwright.trainer.models.adapters.prompted import Prompted
 from trainwright.trainer.models.adapters.saved import FILES, adapter_state, write_adapter
 from trainwright.trainer.models.adapters.task_types import is_of_library
-from trainwright.trainer.models.weight_types import is_quantised
+from trainwright.trainer.models.weight_types import held_in, is_quantised, type_of
 from trainwright.trainer.objectives.supervised import plain_output
 from trainwright.trainer.run.results import AdapterExport, Merged
 
@@ -63,6 +65,7 @@ def export_adapter(session: Session, rows: dict[str, Tensor], folder: Path) -> A
         reloaded_identical=same,
         merged_in=_write_merged(model, folder, found, is_compared=bool(rows)),
         merged=found,
+        alone=_alone(session, rows, folder / FOLDER),
     )
 
 
@@ -107,18 +110,47 @@ def _write_merged(model: nn.Module, folder: Path, found: Merged | None, *, is_co
     return MERGED
 
 
+def _alone(session: Session, rows: dict[str, Tensor], folder: Path) -> Merged | None:
+    """Compare with the model what plain transformers and peft read: the base from where it came, and the adapter.
+
+    None where the base has no place of its own, cannot be read there, or is held in a type that rounds by more.
+    """
+    model: Any = session.model
+    args = session.config.model.args if session.config.model is not None else {}
+    (base, revision), is_prompted = _origin(session), isinstance(model, Prompted)
+    plain = model.inner.get_base_model() if is_prompted else model
+    if base is None or not rows or not is_of_library(plain) or plain.dtype in HALF or is_quantised(model):
+        return None
+    from peft import PeftModel
+
+    place = str(session.context.code_root / base) if args.get("path") else base
+    held = held_in(plain.config, type_of(args.get("dtype", "float32")))
+    try:
+        again = type(plain).from_pretrained(
+            place, config=plain.config, revision=revision, local_files_only=True, use_safetensors=True,
+            ignore_mismatched_sizes=True, **held,
+        )  # fmt: skip
+    except OSError:
+        return None
+    with quiet():
+        beside: Any = PeftModel.from_pretrained(again.to(plain.dtype), str(folder))
+    return _compared(session, rows, Prompted(beside, model.virtual) if is_prompted else beside)
+
+
 def _merged(session: Session, rows: dict[str, Tensor]) -> Merged:
     """Compare the merged weights' outputs with those of base plus adapter, on real rows."""
-    if not rows:
-        return Merged()
+    return _compared(session, rows, merged(session.model)) if rows else Merged()
+
+
+def _compared(session: Session, rows: dict[str, Tensor], other: nn.Module) -> Merged:
+    """Compare another model's outputs with those of base plus adapter, on real rows."""
     model, prepare = session.model, session.work.splits.preprocessing
     is_named = isinstance(next(rows_loader(session).batches(0)), Mapping)
     if prepare is not None:
         rows = {name: prepare(value) if place == 0 else value for place, (name, value) in enumerate(rows.items())}
     with torch.no_grad():
         outputs = [
-            plain_output(one(**rows) if is_named else one(*rows.values()))
-            for one in (model.eval(), merged(model).eval())
+            plain_output(one(**rows) if is_named else one(*rows.values())) for one in (model.eval(), other.eval())
         ]
     if not all(isinstance(output, Tensor) for output in outputs):
         return Merged()

@@ -67,7 +67,7 @@ def write(exporter: str, serving: Serving, inputs: Inputs, free: Free, path: Pat
     path.parent.mkdir(parents=True, exist_ok=True)
     with quiet(), torch.no_grad():
         {FAST: _fast, DYNAMO: _dynamo, PROGRAM: _program}[exporter](serving, inputs, free, path)
-    return _loaded_program(path) if exporter == PROGRAM else _loaded_onnx(path)
+    return _loaded_program(path) if exporter == PROGRAM else load_onnx(path)
 
 
 def form_of(exporter: str) -> str:
@@ -142,7 +142,8 @@ def _archive_parts() -> Any:
     return import_module(f"{name}.constants") if find_spec(name) is not None else None
 
 
-def _loaded_onnx(path: Path) -> Call:
+def load_onnx(path: Path) -> Call:
+    """Return how an ONNX file is called. Raises the runtime's errors."""
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(3)

@@ -13,7 +13,9 @@ import torch
 
 from trainwright.trainer.base.errors import IntegrityError
 
-PACKAGES = ("numpy", "onnxruntime", "PIL", "tokenizers", "jinja2", "torch", "safetensors", "transformers", "peft")
+PACKAGES = (
+    "numpy", "onnxruntime", "PIL", "tokenizers", "jinja2", "torch", "safetensors", "transformers", "peft", "timm",
+)  # fmt: skip
 """Whose folders are on its path."""
 TIMEOUT_SECONDS = 600.0
 PYTHON = (sys.executable, "-I", "-B", "-c")

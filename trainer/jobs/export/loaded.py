@@ -16,23 +16,18 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from trainwright.trainer.assembly.output_format import vocabulary_argument
-from trainwright.trainer.base.errors import IntegrityError, TrainwrightError
+from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.export.adapters import TOLERANCE
 from trainwright.trainer.jobs.export.inputs import Inputs
 from trainwright.trainer.jobs.export.isolated import run_alone
-from trainwright.trainer.jobs.export.own_functions import CODE, ship_source
 from trainwright.trainer.jobs.export.parity import difference
 from trainwright.trainer.jobs.export.serving import Serving
-from trainwright.trainer.models.weight_types import is_quantised
-from trainwright.trainer.prediction.assembly import alone, loading
-from trainwright.trainer.run.directory import write_generated
-from trainwright.trainer.run.results import AdapterExport, Loaded
-from trainwright.trainer.user_code.entries import entry_file, is_entry, resolve_entry
+from trainwright.trainer.jobs.export.ways import Way, none, ways
+from trainwright.trainer.prediction.assembly import loading
+from trainwright.trainer.run.results import Loaded
 
-LOAD, NETWORK = "load.py", "built_in_model"
-"""The file, and the module of a built-in model's source."""
+LOAD = "load.py"
 CALLED = """
 import runpy, sys
 import torch
@@ -49,7 +44,6 @@ with torch.no_grad():
     result = model(**dict(zip(names, listed))) if names else model(*listed)
 save_file(dict((str(place), one.contiguous()) for place, one in enumerate(tensors_in(result))), found)
 """
-How = dict[str, Any]
 
 
 def tensors_in(result: Any) -> list[Tensor]:
@@ -68,16 +62,32 @@ def ship_loader(session: Session, serving: Serving, rows: Inputs, folder: Path, 
     Args:
         written: evidence of the library's folder and of the adapter.
     """
+    problems: list[str] = []
     before = set(folder.rglob("*"))
     try:
-        kind, how, needs = _way(session, folder, written)
-        (folder / LOAD).write_text(loading(kind, how, _about(needs)), encoding="utf-8")
-        return _proven(session, serving, rows, folder).model_copy(update={"kind": kind, "needs": needs})
+        for one in ways(session, folder, written):
+            try:
+                return _shipped(one(), session, serving, rows, folder)
+            except TrainwrightError as error:
+                problems.append(error.message)
+                _clear(folder, before)
     except TrainwrightError as error:
-        for path in set(folder.rglob("*")) - before:
-            if path.is_file():
-                path.unlink()
-        return Loaded(problem=error.message)
+        problems.append(error.message)
+    return Loaded(problem=" ".join(dict.fromkeys(problems)))
+
+
+def _shipped(way: Way, session: Session, serving: Serving, rows: Inputs, folder: Path) -> Loaded:
+    (folder / LOAD).write_text(loading(way.kind, way.how, _about(way.needs)), encoding="utf-8")
+    found = _proven(session, serving, rows, folder)
+    return found.model_copy(update={"kind": way.kind, "needs": way.needs, "made_with": way.how.get("model")})
+
+
+def _clear(folder: Path, before: set[Path]) -> None:
+    for path in sorted(set(folder.rglob("*")) - before, reverse=True):
+        if path.is_dir():
+            path.rmdir()
+        else:
+            path.unlink()
 
 
 def _about(needs: str) -> str:
@@ -85,44 +95,6 @@ def _about(needs: str) -> str:
         f"The torch model of this folder: `from load import load; model = load()`. Needs Python 3.11 and {needs}.\n\n"
         "It takes what training gave the model: resolved.json says how inputs are scaled, predict.py does it.\n"
     )
-
-
-def _way(session: Session, folder: Path, written: Mapping[str, Any]) -> tuple[str, How, str]:
-    """Return the function of load.py that makes the model, what it is given, and the packages that it needs.
-
-    Raises:
-        IntegrityError: no source that is in the folder makes the model.
-        ConfigurationError: the user's source cannot be shipped.
-    """
-    model, entry, library = session.model, session.config.model, written["library"]
-    if library is not None:
-        return "from_library", {"name": library["class"], "folder": "transformers"}, "torch transformers"
-    adapter: AdapterExport | None = written["adapter"]
-    weights = "model.safetensors" if adapter is None else adapter.merged_in
-    if weights is None or is_quantised(model):
-        raise _none("an adapter that is not merged, or quantised weights, need the model that they were trained beside")
-    if entry is None:
-        raise _none("a function of yours made the model together with the data: name the model apart, with `model`")
-    if not is_entry(entry.use):
-        made = getattr(model, "made_with", None)
-        if made is None:
-            raise _none(f"{entry.use} is another library's, which makes it anew")
-        write_generated(folder, {f"{CODE}/{NETWORK}.py": alone(type(model).__module__)})
-        how = {"paths": [CODE], "module": NETWORK, "name": type(model).__name__, "weights": weights, **made}
-        return "from_source", how, "torch safetensors"
-    root = session.context.code_root
-    file = entry_file(entry.use, root, key="model.use")
-    place = Path(ship_source(file, root, folder))
-    function = resolve_entry(entry.use, root, key="model.use")
-    options = {**entry.args, **vocabulary_argument(function, entry.args, session.work.splits)}
-    module = ".".join(place.relative_to(CODE).with_suffix("").parts).removesuffix(".__init__")
-    how = {"paths": [place.parent.as_posix(), CODE], "module": module, "name": entry.use.partition(":")[2],
-           "args": [], "options": options, "weights": weights}  # fmt: skip
-    return "from_source", how, "torch safetensors"
-
-
-def _none(why: str) -> IntegrityError:
-    return IntegrityError(why[0].upper() + why[1:] + ".", remedy="predict.py answers without the torch model.")
 
 
 def _proven(session: Session, serving: Serving, rows: Inputs, folder: Path) -> Loaded:
@@ -145,8 +117,8 @@ def _proven(session: Session, serving: Serving, rows: Inputs, folder: Path) -> L
         found = load_file(place / "found.safetensors")
     given = [found[str(number)] for number in range(len(found))]
     if len(given) != len(wanted) or not wanted:
-        raise _none(f"{LOAD} gives {len(given)} tensors, and the model {len(wanted)}")
+        raise none(f"{LOAD} gives {len(given)} tensors, and the model {len(wanted)}")
     worst = max((difference(*pair, "real rows") for pair in zip(given, wanted, strict=True)), key=lambda one: one.ratio)
     if worst.ratio > TOLERANCE:
-        raise _none(f"the model of {LOAD} differs by {worst}")
+        raise none(f"the model of {LOAD} differs by {worst}")
     return Loaded(rows_compared=len(inputs[0]), max_abs_difference=worst.difference, tolerance=TOLERANCE)

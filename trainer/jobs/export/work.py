@@ -28,15 +28,16 @@ from trainwright.trainer.evidence.rivals import rivals_evidence
 from trainwright.trainer.evidence.split_rows import contents_and_inputs
 from trainwright.trainer.frameworks.framework import framework_in
 from trainwright.trainer.jobs.export.adapters import export_adapter
-from trainwright.trainer.jobs.export.exporters import DYNAMO, FAST, PROGRAM, onnx_evidence
+from trainwright.trainer.jobs.export.exporters import DYNAMO, FAST, ONNX, PROGRAM, onnx_evidence
 from trainwright.trainer.jobs.export.library import FOLDER as LIBRARY
 from trainwright.trainer.jobs.export.library import write_library_folder
 from trainwright.trainer.jobs.export.loaded import ship_loader
 from trainwright.trainer.jobs.export.predict import ship_predict
-from trainwright.trainer.jobs.export.program import best_checkpoint, load_deployed, write_program
+from trainwright.trainer.jobs.export.program import FILES, best_checkpoint, load_deployed, write_program
 from trainwright.trainer.jobs.export.proof import prove as prove_answers
 from trainwright.trainer.jobs.export.served import Served, rows_to_call_with, served_of
 from trainwright.trainer.jobs.export.serving import Serving
+from trainwright.trainer.jobs.export.variants import write_variants
 from trainwright.trainer.run import RunDirectory, RunSpecification, RunState, write_atomically, write_report
 from trainwright.trainer.run.artifacts import Program
 from trainwright.trainer.run.evidence import Code, Data, Resolved
@@ -154,6 +155,9 @@ def _write(
         served = served_of(session, rows, are_real=are_real)
         evidence["library"] = write_library_folder(session, rows, folder / LIBRARY)
         evidence["onnx"] = _write_program(session, served, checkpoint, folder)
+        if evidence["onnx"] is not None:
+            wanted, artifacts = config.deployment.variants, session.run.artifacts
+            evidence["variants"] = write_variants(wanted, folder / FILES[ONNX], artifacts, served.rows)
         if (schema := ship_predict(session, served, folder)) is not None:
             evidence["skew"] = prove_answers(session, folder, served, schema)
         evidence["loaded"] = ship_loader(session, served.serving, rows, folder, evidence)
