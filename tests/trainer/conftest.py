@@ -6,6 +6,7 @@ Those whose start matters are started as the orchestrator starts them (`started`
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import itertools
 import os
@@ -84,6 +85,7 @@ def _begin_in_a_fork(run: RunDirectory, before: Callable[[], None] | None = None
     if child == 0:
         code = 70
         try:
+            gc.freeze()  # collections would touch, and so copy, all that the test process holds
             signal.alarm(0)
             log = os.open(run.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             os.dup2(log, 1)
