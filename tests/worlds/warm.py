@@ -114,19 +114,19 @@ def warm() -> Iterator[None]:
     """Let this process's orchestrator, tuner and all that reads data hand their commands to the waiting processes."""
     from trainwright.tools.evaluation import own_metrics
     from trainwright.tools.launchers import LAUNCHERS, jobs
+    from trainwright.tools.verification import step_replay
 
     own: Any = LAUNCHERS["own"]
-    places_of_spawn: list[Any] = [own, jobs]
-    before, of_product, apart = [place.spawn for place in places_of_spawn], own.warm, own_metrics.PYTHON
-    for place in places_of_spawn:
-        place.spawn = spawn
-    own.warm, own_metrics.PYTHON = Nobody(), Apart(apart)
+    seams = [(own, "spawn", spawn), (jobs, "spawn", spawn), (own, "warm", Nobody())]
+    seams += [(module, "PYTHON", Apart(module.PYTHON)) for module in (own_metrics, step_replay)]
+    before = [getattr(place, name) for place, name, _ in seams]
+    for place, name, value in seams:
+        setattr(place, name, value)
     try:
         yield
     finally:
-        own.warm, own_metrics.PYTHON = of_product, apart
-        for place, former in zip(places_of_spawn, before, strict=True):
-            place.spawn = former
+        for (place, name, _), former in zip(seams, before, strict=True):
+            setattr(place, name, former)
 
 
 def spawn(

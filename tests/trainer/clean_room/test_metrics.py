@@ -17,7 +17,7 @@ from trainwright.trainer.clean_room.intervals import Resampling, bootstrap, wils
 from trainwright.trainer.metrics import BUILT_IN
 
 pytestmark = pytest.mark.requirement("GATE-6")
-random = settings(max_examples=60, deadline=None)
+random = settings(max_examples=20, deadline=None)
 seeds = st.integers(0, 2**31)
 close = {"rel": 1e-9, "abs": 1e-12}
 
