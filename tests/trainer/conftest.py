@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from tests.scheduling import polars_has_worked
 from tests.trainer.users import MINE, PARTS
-from tests.worlds.warm import import_for_worker
+from tests.worlds.warm import import_for_worker, proving_by
 
 from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.environment import launch_environment
@@ -94,7 +94,8 @@ def _begin_in_a_fork(run: RunDirectory, before: Callable[[], None] | None = None
             os.environ.update(launch_environment(run.specification().config))
             if before is not None:
                 before()
-            code = worker.main([str(run.path)])
+            with proving_by():
+                code = worker.main([str(run.path)])
         finally:
             exit_now(code)
     return child

@@ -105,7 +105,7 @@ class Apart(tuple[str, ...]):
 
     def __iter__(self) -> Iterator[str]:
         """Return the parts."""
-        place = next((place for name, place in places.items() if json.loads(name)[0] == "worker"), None)
+        place = _waiting_for_workers()
         return super().__iter__() if place is None else iter(_asking(place, MODULE))
 
 
@@ -193,6 +193,10 @@ def _command(role: str, module: str, env: Mapping[str, str] | None) -> list[str]
     if place is None:
         return [sys.executable, "-P", "-m", module]
     return _asking(place, module)
+
+
+def _waiting_for_workers() -> str | None:
+    return next((place for name, place in places.items() if json.loads(name)[0] == "worker"), None)
 
 
 def _asking(place: str, module: str) -> list[str]:
@@ -311,7 +315,7 @@ def _become(role: str, wanted: dict[str, Any], files: list[int], asked: socket.s
         if wanted["module"] == ALONE:
             _be_alone()
         module = sys.argv.pop(1) if wanted["module"] == MODULE else wanted["module"]
-        with warm() if role == "server" else _proving_by(path):
+        with warm() if role == "server" else proving_by(path):
             runpy.run_module(module, run_name="__main__", alter_sys=True)
         code = 0
     except SystemExit as ended:
@@ -327,11 +331,12 @@ def _become(role: str, wanted: dict[str, Any], files: list[int], asked: socket.s
 
 
 @contextmanager
-def _proving_by(path: str) -> Iterator[None]:
-    """Let this fork of a worker's process have what it ships run by a fork of the one that waits."""
+def proving_by(path: str | None = None) -> Iterator[None]:
+    """Let this fork, which trains, have what it ships run by a fork of the process that waits, if one does."""
     from trainwright.trainer.jobs.export import isolated
 
-    isolated.PYTHON = tuple(_asking(path, ALONE))
+    if (place := path or _waiting_for_workers()) is not None:
+        isolated.PYTHON = tuple(_asking(place, ALONE))
     yield
 
 
