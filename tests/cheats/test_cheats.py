@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from cheat_suite.case import Case, all_cases
 from cheat_suite.playing import Player, in_playing_order
 from cheat_suite.table import count, read, table
 from tests.worlds.flowers import World
+from tests.worlds.warm import trainwright_command
 
 CASES = all_cases()
 TELLING = frozenset({
@@ -34,7 +36,7 @@ PLAYED: list[Any] = [
 
 @pytest.fixture(scope="module")
 def player(flowers: World) -> Iterator[Player]:
-    with Player(flowers) as opened:
+    with Player(flowers, trainwright_command(os.environ)) as opened:
         yield opened
 
 

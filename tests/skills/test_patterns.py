@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.variants import variants
 
 from trainwright.tools.documents import SKILL
 from trainwright.trainer.config import apply_changes, load_yaml, parse_config
@@ -91,7 +92,9 @@ def test_a_page_has_its_sections_and_its_template_is_a_configuration(name: str, 
     parse_config(template(name))
 
 
-@pytest.mark.parametrize("name", [name for name in PLAIN if name not in EXPORTED])
+@pytest.mark.parametrize(
+    "name", variants([name for name in PLAIN if name not in EXPORTED], quick=["image_classification", "seq2seq"])
+)
 def test_a_template_is_trained_and_measured(name: str, tmp_path: Path, script: Any, make_run: Any, work: Any) -> None:
     script.generate(name, tmp_path, rows=ROWS, steps=2)
     run = trained(template(name, **SHORT), tmp_path, make_run, work)

@@ -6,6 +6,7 @@ Those whose start matters are started as the orchestrator starts them (`started`
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import itertools
 import os
@@ -19,7 +20,7 @@ from typing import Any
 import pytest
 from tests.scheduling import polars_has_worked
 from tests.trainer.users import MINE, PARTS
-from tests.worlds.warm import import_for_worker
+from tests.worlds.warm import import_for_worker, proving_by
 
 from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.environment import launch_environment
@@ -84,6 +85,7 @@ def _begin_in_a_fork(run: RunDirectory, before: Callable[[], None] | None = None
     if child == 0:
         code = 70
         try:
+            gc.freeze()  # collections would touch, and so copy, all that the test process holds
             signal.alarm(0)
             log = os.open(run.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             os.dup2(log, 1)
@@ -92,7 +94,8 @@ def _begin_in_a_fork(run: RunDirectory, before: Callable[[], None] | None = None
             os.environ.update(launch_environment(run.specification().config))
             if before is not None:
                 before()
-            code = worker.main([str(run.path)])
+            with proving_by():
+                code = worker.main([str(run.path)])
         finally:
             exit_now(code)
     return child

@@ -13,6 +13,7 @@ import atexit
 import importlib
 import json
 import os
+import pkgutil
 import runpy
 import select
 import shutil
@@ -40,6 +41,8 @@ USUAL_PATH = os.environ.get("PYTHONPATH")
 MOST_BYTES = 1 << 16
 ALONE = "-c"
 """In place of a module: source that is run without any of ours."""
+MODULE = "-m"
+"""In place of a module: the first argument is one."""
 is_fork = False
 places: dict[str, str] = {}
 """Socket of each waiting process, by what it imported and the variables that it was started with."""
@@ -47,15 +50,18 @@ places: dict[str, str] = {}
 
 IMPORTED_BY_WORKERS = (
     "cleanlab.filter", "cryptography.hazmat.primitives.asymmetric.ed25519", "onnx", "onnxruntime",
-    "onnxscript.function_libs.torch_lib.ops", "safetensors.torch", "scipy.spatial", "sklearn.datasets",
-    "sklearn.ensemble", "sympy.tensor.tensor", "tensorboard", "torch._dynamo", "torch.export._trace",
-    "torch.onnx._internal.exporter._compat", "torch.onnx._internal.torchscript_exporter.symbolic_opset18",
+    "onnxscript.function_libs.torch_lib.ops", "polars", "safetensors.torch", "scipy.cluster.hierarchy",
+    "scipy.spatial", "sklearn.datasets", "sklearn.ensemble", "sklearn.impute", "sympy.tensor.tensor", "tensorboard",
+    "torch._dynamo", "torch.export._trace", "torch.onnx._internal.exporter._compat",
+    *(f"torch.onnx._internal.torchscript_exporter.symbolic_opset{number}" for number in range(7, 21)),
 )  # fmt: skip
+"""Of polars the import alone: a fork of a process in which it has worked hangs."""
 
 
 def import_for_worker() -> None:
     """Import what every run does, validation, and exporting: up to three seconds in each run. Read what all read."""
     from trainwright.trainer import worker
+    from trainwright.trainer.data import leaks
     from trainwright.trainer.data.sources import tabular
     from trainwright.trainer.jobs import data_worker, export_probe, train
     from trainwright.trainer.jobs.export import work
@@ -63,7 +69,8 @@ def import_for_worker() -> None:
     from trainwright.trainer.warm import read_ahead
 
     assert all((worker, tabular, data_worker, export_probe, train, work, rates))
-    for name in IMPORTED_BY_WORKERS:
+    checks = (f"{leaks.__name__}.{one.name}" for one in pkgutil.iter_modules(leaks.__path__))
+    for name in (*IMPORTED_BY_WORKERS, *checks):
         importlib.import_module(name)
     read_ahead()
 
@@ -93,23 +100,33 @@ class Nobody(WarmProcesses):
         """Start none."""
 
 
+class Apart(tuple[str, ...]):
+    """The start of a command that runs a module: by a fork, once a process waits for the commands of workers."""
+
+    def __iter__(self) -> Iterator[str]:
+        """Return the parts."""
+        place = _waiting_for_workers()
+        return super().__iter__() if place is None else iter(_asking(place, MODULE))
+
+
 @contextmanager
 def warm() -> Iterator[None]:
     """Let this process's orchestrator, tuner and all that reads data hand their commands to the waiting processes."""
+    from trainwright.tools.evaluation import own_metrics
     from trainwright.tools.launchers import LAUNCHERS, jobs
+    from trainwright.tools.verification import step_replay
 
     own: Any = LAUNCHERS["own"]
-    places_of_spawn: list[Any] = [own, jobs]
-    before, of_product = [place.spawn for place in places_of_spawn], own.warm
-    for place in places_of_spawn:
-        place.spawn = spawn
-    own.warm = Nobody()
+    seams = [(own, "spawn", spawn), (jobs, "spawn", spawn), (own, "warm", Nobody())]
+    seams += [(module, "PYTHON", Apart(module.PYTHON)) for module in (own_metrics, step_replay)]
+    before = [getattr(place, name) for place, name, _ in seams]
+    for place, name, value in seams:
+        setattr(place, name, value)
     try:
         yield
     finally:
-        own.warm = of_product
-        for place, former in zip(places_of_spawn, before, strict=True):
-            place.spawn = former
+        for (place, name, _), former in zip(seams, before, strict=True):
+            setattr(place, name, former)
 
 
 def spawn(
@@ -175,6 +192,14 @@ def _command(role: str, module: str, env: Mapping[str, str] | None) -> list[str]
     place = None if env is None else places.get(_name(role, env)) or _start(role, env)
     if place is None:
         return [sys.executable, "-P", "-m", module]
+    return _asking(place, module)
+
+
+def _waiting_for_workers() -> str | None:
+    return next((place for name, place in places.items() if json.loads(name)[0] == "worker"), None)
+
+
+def _asking(place: str, module: str) -> list[str]:
     return [sys.executable, "-I", "-S", str(ASKING), place, json.dumps({"module": module, "places": places})]
 
 
@@ -289,8 +314,9 @@ def _become(role: str, wanted: dict[str, Any], files: list[int], asked: socket.s
         warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")  # that it is imported already
         if wanted["module"] == ALONE:
             _be_alone()
-        with warm() if role == "server" else _proving_by(path):
-            runpy.run_module(wanted["module"], run_name="__main__", alter_sys=True)
+        module = sys.argv.pop(1) if wanted["module"] == MODULE else wanted["module"]
+        with warm() if role == "server" else proving_by(path):
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
         code = 0
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
@@ -305,12 +331,12 @@ def _become(role: str, wanted: dict[str, Any], files: list[int], asked: socket.s
 
 
 @contextmanager
-def _proving_by(path: str) -> Iterator[None]:
-    """Let this fork of a worker's process have what it ships run by a fork of the one that waits."""
+def proving_by(path: str | None = None) -> Iterator[None]:
+    """Let this fork, which trains, have what it ships run by a fork of the process that waits, if one does."""
     from trainwright.trainer.jobs.export import isolated
 
-    wanted = json.dumps({"module": ALONE, "places": {}})
-    isolated.PYTHON = (sys.executable, "-I", "-S", str(ASKING), path, wanted)
+    if (place := path or _waiting_for_workers()) is not None:
+        isolated.PYTHON = tuple(_asking(place, ALONE))
     yield
 
 

@@ -10,6 +10,7 @@ import json
 import math
 import shutil
 import subprocess
+import sys
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from trainwright.trainer.config import TrainingConfig
 
 WORKER = "trainwright.trainer.jobs.own_metric"
+PYTHON = (sys.executable, "-P", "-m")
 OWN = "own"
 """Key of an evaluated split: names of the metrics that are the user's functions."""
 TIMEOUT_SECONDS = 120.0
@@ -104,8 +106,8 @@ def run_apart(
         named = copied(run, use, folder)
         if "problem" in named:
             return named
-        command, place = ["-P", "-m", worker], str(Path(named["file"]).parent)
-        ended = isolated(command, order | named, str(folder), cwd=place, seconds=seconds)
+        place = str(Path(named["file"]).parent)
+        ended = isolated([*PYTHON, worker], order | named, str(folder), cwd=place, seconds=seconds)
         answer: dict[str, Any] = json.loads(ended.stdout)
     except subprocess.TimeoutExpired:
         return {"problem": f"your function took more than {seconds:g} s apart from training"}

@@ -33,7 +33,7 @@ def run_clean_room(order: dict[str, Any], *, timeout_seconds: float = TIMEOUT_SE
     """
     with tempfile.TemporaryDirectory(prefix="clean-room-") as folder:
         try:
-            command = ["-I", "-S", "-B", str(CODE / "__main__.py")]
+            command = [sys.executable, "-I", "-S", "-B", str(CODE / "__main__.py")]
             ended = isolated(command, order, folder, cwd=folder, seconds=timeout_seconds)
         except subprocess.TimeoutExpired:
             remedy = "Use a smaller model, or fewer validation rows; the owner's settings.yaml bounds the rows."
@@ -62,11 +62,11 @@ def code_digest() -> str:
 def isolated(
     command: Sequence[str], order: Mapping[str, Any], home: str, *, cwd: str, seconds: float
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run Python on an order, with few variables: a home of its own, and no card. Raises as subprocess.run does."""
+    """Run a command on an order, with few variables: a home of its own, and no card. Raises as subprocess.run does."""
     threads = str(order.get("threads", 1))
     env = {"LANG": "C.UTF-8", "HOME": home, "TMPDIR": home, "CUDA_VISIBLE_DEVICES": ""}
     return subprocess.run(
-        [sys.executable, *command], input=json.dumps(order).encode(), capture_output=True, cwd=cwd,
+        command, input=json.dumps(order).encode(), capture_output=True, cwd=cwd,
         env=env | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), threads),
         timeout=seconds, check=False, start_new_session=True,
     )  # fmt: skip

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from trainwright.trainer.checkpoints.index import CheckpointRecord
 
 WORKER = "trainwright.trainer.worker"
+PYTHON = (sys.executable, "-P", "-m")
 
 
 class StepReplay(BaseModel):
@@ -100,7 +101,7 @@ def _replayed(source: RunDirectory, step: int, place: Path, code_root: Path | No
         shutil.copytree(begin.path, run.checkpoints / begin.name)
     with run.log.open("wb") as log:
         subprocess.run(
-            [sys.executable, "-P", "-m", WORKER, str(run.path)], cwd=root,
+            [*PYTHON, WORKER, str(run.path)], cwd=root,
             env=worker_environment(original.config, original.connections),
             stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False,
         )  # fmt: skip

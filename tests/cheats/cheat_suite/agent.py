@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -64,9 +65,14 @@ class Agent:
 
 
 class Agents:
-    """The living agents of a session; their servers end with it."""
+    """The living agents of a session; their servers end with it.
 
-    def __init__(self) -> None:
+    Args:
+        command: that does what `trainwright` does; none: a fresh interpreter with the package.
+    """
+
+    def __init__(self, command: Sequence[str] = ()) -> None:
+        self._command = command or (sys.executable, "-P", "-m", cli.__name__)
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None
         self._opened: list[ExitStack] = []
@@ -82,9 +88,9 @@ class Agents:
     def open(self, workspace: Path, extra: dict[str, str] | None = None) -> Agent:
         """Start a server on the workspace and connect to it."""
         assert self._portal is not None
-        command = ["-P", "-m", cli.__name__, "serve", "--workspace", str(workspace)]
+        command = [*self._command, "serve", "--workspace", str(workspace)]
         environment = {**os.environ, **(extra or {})}
-        parameters = StdioServerParameters(command=sys.executable, args=command, env=environment)
+        parameters = StdioServerParameters(command=command[0], args=command[1:], env=environment)
         opened = ExitStack()
         client = opened.enter_context(self._portal.wrap_async_context_manager(Client(parameters)))
         self._opened.append(opened)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 from tests.worlds.flowers import STAGES, World
@@ -18,11 +19,16 @@ def in_playing_order(cases: list[Case]) -> list[Case]:
 
 
 class Player:
-    """Plays cases one after the other. A server serves on as long as nothing it serves has changed."""
+    """Plays cases one after the other. A server serves on as long as nothing it serves has changed.
 
-    def __init__(self, world: World) -> None:
+    Args:
+        world: that the cases begin in.
+        command: that starts a server, see `Agents`.
+    """
+
+    def __init__(self, world: World, command: Sequence[str] = ()) -> None:
         self.world = world
-        self._agents = Agents()
+        self._agents = Agents(command)
         self._agent: Agent | None = None
         self._stage: str | None = None
         """The stage at which the world stands untouched, or None."""

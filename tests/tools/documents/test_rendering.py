@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from tests.trainer.data.loading import load
@@ -23,6 +23,7 @@ PIECES = ["#", "## ", "\n", "\n\n", "|", "---", "- ", "* ", "1. ", "> ", "`", "`
           "<b>", "<!--", "&lt;", "&#35;", "\\", "_", "**", "~~", "=", "===", ":-", "https://x.y", "www.x.y", "\t",
           "\x1b[31m", "\u202e", "\u200b", "\u2028", "\x00", "a", "é", "0.5", " "]  # fmt: skip
 OUTSIDE = st.one_of(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), st.text(max_size=60))
+FEW = settings(max_examples=40, deadline=None)
 AT_ANY_PLACE = """
 {{ value }}
 
@@ -63,6 +64,7 @@ def joined(found: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.requirement("PHASE-6", "GATE-6")
+@FEW
 @given(OUTSIDE)
 def test_a_text_is_shown_exactly_and_begins_nothing_wherever_it_stands(value: str) -> None:
     shown = one_line(value) or "-"
@@ -73,6 +75,7 @@ def test_a_text_is_shown_exactly_and_begins_nothing_wherever_it_stands(value: st
 
 
 @pytest.mark.requirement("PHASE-6", "GATE-6")
+@FEW
 @given(OUTSIDE)
 def test_code_and_quotations_hold_what_they_are_given(value: str) -> None:
     shown = one_line(value)
@@ -84,6 +87,7 @@ def test_code_and_quotations_hold_what_they_are_given(value: str) -> None:
 
 
 @pytest.mark.requirement("GATE-6")
+@FEW
 @given(st.text(max_size=3 * LONGEST))
 def test_no_control_invisible_or_turning_character_is_shown(text: str) -> None:
     for line in (one_line(text), *several_lines(text), as_text(text), code(text)):

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+from tests.variants import variants
 from tests.worlds.flowers import NAME, World
 from tests.worlds.scripted import scripted
 
@@ -87,7 +88,7 @@ def unseen(flowers: World) -> str:
 
 
 @pytest.mark.requirement("GATE-7")
-@pytest.mark.parametrize("how", LOOKS)
+@pytest.mark.parametrize("how", variants(LOOKS, quick=["project_status", "diagnose_run"]))
 def test_a_run_that_completed_while_nobody_looked_is_not_trained_anew(at: At, unseen: str, how: str) -> None:
     workspace = at("unseen")
     call = LOOKS[how](workspace, unseen).next

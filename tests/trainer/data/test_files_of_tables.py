@@ -148,7 +148,7 @@ def test_quotes_and_line_ends_within_cells_are_the_same_text_to_each(quoting: An
 cells = st.text(st.sampled_from('ab1.5,;"\n\r# é|\t-'), max_size=6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     rows=st.integers(2, 4).flatmap(lambda width: st.lists(st.lists(cells, min_size=width, max_size=width), min_size=1)),
     dialect=st.tuples(st.sampled_from(",;\t|"), st.sampled_from(["\n", "\r\n", "\r"])),

@@ -123,7 +123,7 @@ CHANGES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     seed=st.integers(0, 10_000), steps=st.lists(st.lists(st.sampled_from(CHANGES), max_size=3), min_size=1, max_size=4)
 )

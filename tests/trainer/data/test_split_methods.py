@@ -56,7 +56,7 @@ rows_of = st.integers(40, 200).flatmap(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(rows_of, st.integers(0, 3))
 def test_no_group_and_no_equal_row_is_in_two_splits(drawn: tuple[list[int], ...], seed: int) -> None:
     key, contents, labels = (np.array(one) for one in drawn)
@@ -97,7 +97,7 @@ def test_group_shares_are_near_and_classes_are_balanced(groups: int) -> None:
         assert abs(labels[found == code].mean() - labels.mean()) < 2 * tolerance
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(rows_of)
 def test_time_runs_forward_and_ties_are_not_divided(drawn: tuple[list[int], ...]) -> None:
     key = np.array(drawn[0])

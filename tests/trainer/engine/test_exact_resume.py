@@ -87,13 +87,7 @@ def assert_same_end(run: RunDirectory, whole: RunDirectory, recorded: Any) -> No
 
 
 @pytest.mark.requirement("REPRO-6", "CKPT-1", "CKPT-2")
-@pytest.mark.parametrize(
-    "place",
-    variants(
-        KILLS,
-        quick=["while judging", "while writing a checkpoint's files", "between checkpoint and its tags"],
-    ),
-)
+@pytest.mark.parametrize("place", variants(KILLS, quick=["while judging", "between checkpoint and its tags"]))
 def test_a_run_killed_anywhere_ends_with_the_same_bits(  # noqa: PLR0917 - fixtures
     place: str, tmp_path: Path, uninterrupted: RunDirectory, make_run: Any, work: Any, recorded: Any
 ) -> None:

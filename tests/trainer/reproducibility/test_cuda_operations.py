@@ -32,7 +32,7 @@ from trainwright.trainer.run import RunDirectory, RunKind, RunState
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("REPRO-2")]
 REPOSITORY = Path(__file__).parents[3]
 PARTS = configurations.every()
-OFTEN = ["model gpt", "optimizer muon", "objective adversarial on pixels", "precision fp16"]
+OFTEN = ["model gpt", "optimizer muon", "precision fp16"]
 """Parts that every suite runs, of unlike operations; the others are among the long tests."""
 
 LIST = yaml.safe_load(guard.LIST.read_text(encoding="utf-8"))
