@@ -60,7 +60,7 @@ def test_shown_windows_have_their_past_their_truth_and_both_forecasts(recorded: 
     told = found.forecasts
     assert told is not None
     assert (told.target, told.targets, told.time, told.is_dated, told.every) == ("load", 2, "date", True, "hour")
-    assert told.naive.startswith("the value 12 rows before")
+    assert told.naive.startswith("the value 24 rows before")
     assert arrays["window_values"].shape == (len(told.windows), SHOWN + HORIZON)
     assert "worst_images" not in arrays
     call = output_of(session)
@@ -72,7 +72,7 @@ def test_shown_windows_have_their_past_their_truth_and_both_forecasts(recorded: 
         begin = int(samples.rows[one.row]) + WINDOW
         rows = np.arange(begin - SHOWN, begin + HORIZON)
         np.testing.assert_allclose(arrays["window_values"][place], series.targets[rows, 0])
-        np.testing.assert_allclose(arrays["window_naive"][place], series.targets[rows[SHOWN:] - 12, 0])
+        np.testing.assert_allclose(arrays["window_naive"][place], series.targets[rows[SHOWN:] - 24, 0])
         assert arrays["window_times"][place, SHOWN] == series.times[begin].astype("datetime64[s]").astype(float)
         assert one.source_row == series.order[begin]
         assert one.group == ("north" if begin < 240 else "south")
