@@ -50,6 +50,8 @@ class Facts(BaseModel):
 
     about: About = About()
     is_finished: bool = False
+    trial: Option | None = None
+    """Waits for fixes that are being tried, whose result would come too late for a later phase."""
     leak: Option | None = None
     """Takes out a column that gives the target away, at a measured price."""
     closed: list[Option] = []
@@ -83,6 +85,7 @@ def _in_order(facts: Facts) -> Iterator[Option | None]:
     if facts.is_finished:
         return  # a release wants nothing more; old alerts neither
     yield facts.about.broken
+    yield facts.trial
     yield from facts.about.cures  # a sick run is cured before anything is built on it
     yield facts.leak
     yield from facts.cures  # a known cure comes before the gate, and before any search

@@ -26,7 +26,7 @@ from trainwright.tools.gates.searches import (
     search_seconds,
     studies_of,
 )
-from trainwright.tools.gates.trying import options_against
+from trainwright.tools.gates.trying import options_against, waiting_call
 from trainwright.tools.ledger import Inspection, Look
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind
@@ -92,6 +92,9 @@ def facts_of(
     facts: dict[str, Any] = {"about": about(), "is_finished": where.is_finished, "after": after}
     if where.is_finished:
         return Facts(**facts)
+    if (judged := evidence.baseline or evidence.smoke) is not None:
+        waiting = waiting_call(evidence, judged)
+        facts["trial"] = _option(evidence, waiting if waiting is not None and waiting.tool == "run_status" else None)
     if where.phase is not Phase.PLANNING:
         facts["leak"] = _option(evidence, removal(evidence))
     if (

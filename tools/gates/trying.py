@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.answers import NextCall
 from trainwright.tools.gates import cures
 from trainwright.tools.gates.decision import Option
 from trainwright.tools.gates.memory import ignored, in_vain
 
 if TYPE_CHECKING:
-    from trainwright.tools.answers import NextCall
     from trainwright.tools.gates.records import Records, RunRecords
 
 MOST_FIXES = 4
@@ -27,6 +27,19 @@ def can_be_shown(alert_id: str, changes: dict[str, Any]) -> bool:
     if not changes or alert_id in NOT_OF_TRAINING or all(key.startswith(ONLY_LENGTH) for key in changes):
         return False
     return not any(key.startswith(OTHER_ROWS) for key in changes)
+
+
+def waiting_call(evidence: Records, run: RunRecords) -> NextCall | None:
+    """Return the call that waits for the run under way of a trial of fixes; None where no trial is under way."""
+    cure = cures.cure_of(evidence, run.id)
+    if cure is None or cure.state != cures.RUNNING:
+        return None
+    ids = list(cures.runs_of_cure(evidence.facts, cure.cure_id).values())
+    living = [one for run_id in ids if (one := evidence.run(run_id)) is not None and one.sealed is None]
+    why = f"fixes of {cure.alert} are being tried"
+    if not living:
+        return NextCall(tool="diagnose_run", arguments={"project": evidence.name, "run_id": run.id}, why=why)
+    return NextCall(tool="run_status", arguments={"run_id": living[-1].id, "wait_seconds": 50}, why=why)
 
 
 def fixes_to_try(evidence: Records, run: RunRecords, alert: dict[str, Any]) -> list[dict[str, Any]]:

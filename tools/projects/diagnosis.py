@@ -24,10 +24,10 @@ from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import PERMITTED
 from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.gates.searches import studies_under_way
-from trainwright.tools.gates.trying import options_against
+from trainwright.tools.gates.trying import options_against, waiting_call
 from trainwright.tools.ledger import Look, record, seal_differences
 from trainwright.tools.ledger.events import Diagnosed
-from trainwright.tools.projects.diagnosis_answer import DiagnosisAnswer, answer_of, trial_of, waiting_call
+from trainwright.tools.projects.diagnosis_answer import DiagnosisAnswer, answer_of, trial_of
 from trainwright.tools.reports.markdown import granted
 from trainwright.tools.training_monitor import Goal, diagnostics_digests
 from trainwright.tools.training_monitor.glance import glance

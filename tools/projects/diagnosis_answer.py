@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, Field
 
-from trainwright.tools.answers import Answer, NextCall
-from trainwright.tools.gates.cures import CONTROL, RUNNING, cure_of, read_outcome, runs_of_cure
+from trainwright.tools.answers import Answer
+from trainwright.tools.gates.cures import CONTROL, cure_of, read_outcome, runs_of_cure
 from trainwright.tools.gates.figures import beside
 from trainwright.tools.training_monitor.curve_summary import CurveSummary
 from trainwright.tools.training_orchestrator.recorded import failure_of
@@ -246,19 +246,6 @@ def trial_of(evidence: Evidence, run: RunEvidence) -> FixTrial | None:
         results=[_result(one) for one in found],
         failure=f"{failure['message']} {failure['remedy']}" if failure else None,
     )
-
-
-def waiting_call(evidence: Evidence, run: RunEvidence) -> NextCall | None:
-    """Return the call that waits for the trial's run under way; None where no trial is under way."""
-    cure = cure_of(evidence, run.id)
-    if cure is None or cure.state != RUNNING:
-        return None
-    ids = list(runs_of_cure(evidence.facts, cure.cure_id).values())
-    living = [one for run_id in ids if (one := evidence.run(run_id)) is not None and one.sealed is None]
-    why = f"fixes of {cure.alert} are being tried"
-    if not living:
-        return NextCall(tool="diagnose_run", arguments={"project": evidence.name, "run_id": run.id}, why=why)
-    return NextCall(tool="run_status", arguments={"run_id": living[-1].id, "wait_seconds": 50}, why=why)
 
 
 def _result(one: PairOutcome) -> FixResult:

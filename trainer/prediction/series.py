@@ -162,19 +162,20 @@ def times_after(moments: Sequence[Any], every: dict[str, Any], count: int, like:
     if unit == "number":
         return [last + place * length for place in ahead]
     if unit == "second":
-        return [_as_given(last + timedelta(seconds=place * length), like) for place in ahead]
+        is_day = ":" not in like and length % 86400 == 0  # an hour alone, 2026-01-31T05, has no colon either
+        return [_as_given(last + timedelta(seconds=place * length), like, is_day=is_day) for place in ahead]
     at_the_end = all(one.day == monthrange(one.year, one.month)[1] for one in moments)
     found = []
     for place in ahead:
         year, month = divmod(last.year * 12 + last.month - 1 + round(place * length), 12)
         end = monthrange(year, month + 1)[1]
         day = end if at_the_end else min(last.day, end)
-        found.append(_as_given(last.replace(year=year, month=month + 1, day=day), like))
+        found.append(_as_given(last.replace(year=year, month=month + 1, day=day), like, is_day=":" not in like))
     return found
 
 
-def _as_given(moment: datetime, like: str) -> str:
-    if ":" not in like:
+def _as_given(moment: datetime, like: str, *, is_day: bool) -> str:
+    if is_day:
         return moment.date().isoformat()
     try:
         is_offset = datetime.fromisoformat(like).tzinfo is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -98,6 +99,7 @@ def test_a_rate_that_is_too_high_is_named_tried_cured_configured_and_fixed(sick:
     assert again.trial is not None
     assert again.trial.without == begun.trial.without, "one trial, however often it is asked for"
 
+    the_project_waits(sick, launcher)
     answered.set()
     launcher.wait()
     after = projects.diagnose(sick, NAME, smoke)
@@ -134,6 +136,16 @@ def test_a_rate_that_is_too_high_is_named_tried_cured_configured_and_fixed(sick:
     assert CAUSE not in [alert.id for alert in healthy.alerts if alert.severity == "critical"]
     assert healthy.report is not None
     forged_outcomes_are_found(sick)
+
+
+def the_project_waits(workspace: Workspace, launcher: Scripted) -> None:
+    """What comes next for the project waits for the trial's run, too: its result would come too late later."""
+    while len(launcher.started) < 3:
+        time.sleep(0.05)
+    found = projects.project_status(workspace, NAME)
+    assert isinstance(found, projects.ProjectStatus)
+    assert found.next is not None
+    assert (found.next.tool, found.next.why) == ("run_status", f"fixes of {CAUSE} are being tried")
 
 
 def forged_outcomes_are_found(workspace: Workspace) -> None:

@@ -49,6 +49,7 @@ FACTS = st.builds(
     Facts,
     about=ABOUT,
     is_finished=st.booleans(),
+    trial=maybe("run_status"),
     leak=maybe("configure"),
     closed=st.lists(option(TOOLS), max_size=4),
     document=st.just(DOCUMENT),
@@ -82,8 +83,8 @@ def one_call_stands(facts: Facts) -> None:
     every: list[Option] = [
         one
         for one in (
-            facts.about.lost, facts.about.tried, facts.about.broken, *facts.about.cures, facts.leak, *facts.closed,
-            facts.price, *facts.cures, facts.search, facts.gate,
+            facts.about.lost, facts.about.tried, facts.about.broken, facts.trial, *facts.about.cures, facts.leak,
+            *facts.closed, facts.price, *facts.cures, facts.search, facts.gate,
         )
         if one is not None
     ]  # fmt: skip
@@ -118,7 +119,7 @@ def test_a_replay_that_failed_stops_before_the_test_split() -> None:
     assert (call.tool, call.why) == ("read_document", "work on the code (smoke-1 is complete)")
 
 
-URGENCY = ["lost", "tried", "broken", "cure", "leak", "proven", "closed", "document"]
+URGENCY = ["lost", "tried", "broken", "trial", "cure", "leak", "proven", "closed", "document"]
 OPEN = [*URGENCY[:-2], "price", "search", "gate"]
 """What is proposed while a gate is closed, and while it is open: the most urgent first."""
 ABOUT_A_RUN = {"lost": "lost", "tried": "tried", "broken": "broken", "cure": "cures"}

@@ -152,6 +152,7 @@ def test_times_go_on_by_the_step_of_training() -> None:
     moments = [datetime(2026, 1, 30, 23, tzinfo=UTC) + timedelta(hours=place) for place in (0, 1)]
     assert times_after([1.0, 3.0], every(numbers), 2, "3") == [5.0, 7.0]
     assert times_after(moments, every(hour), 1, "2026-01-31 00:00") == ["2026-01-31 01:00:00"]
+    assert times_after(moments, every(hour), 1, "2026-01-31T00") == ["2026-01-31 01:00:00"], "an hour alone"
     assert times_after(moments, every(hour), 1, "2026-01-31 00:00Z") == ["2026-01-31 01:00:00+00:00"]
     first = [datetime(2025, number, 1, tzinfo=UTC) for number in (11, 12)]
     assert times_after(first, every(month), 2, "2025-12-01") == ["2026-01-01", "2026-02-01"]
