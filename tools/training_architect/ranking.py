@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_architect.columns import IDENTIFIER, MOST_SHOWN, place_of_column, told_target
 from trainwright.tools.training_architect.goals import Question
-from trainwright.tools.training_architect.groups import NOUN, is_of, parted, possible_groups
+from trainwright.tools.training_architect.groups import LEAST_UNNAMED, NOUN, is_of, parted, possible_groups
 from trainwright.tools.training_architect.request import NO_GROUP
 from trainwright.trainer.config.goal_words import any_of
 from trainwright.trainer.metrics.built_in import OF_GROUPS
@@ -30,6 +30,8 @@ RANKED = (
 """What a sentence says of rows in whose order alone it is interested, and of what they are."""
 BY = any_of(r"by|after|according to|nach|gemäß")
 LEARNED = any_of(r"learn\w*[- ]to[- ]rank|search results|suchergebnisse\w*")
+VERB, MEASURED = any_of(RANK), any_of(r"mean reciprocal rank|mrr|ndcg\w*")
+"""What a sentence says of rows that are ranked, and how well that is done."""
 QUERY = re.compile(r"^(?:q|query|search|srch|session|request|user|impression)[_ ]?(?:id|no|nr)?$", re.IGNORECASE)
 RELEVANCE = re.compile(r"^(?:rel|relevan\w*|grade|gain|label|score|rating|click(?:s|ed)?|judg\w*)$", re.IGNORECASE)
 """Names of a column that says which rows are ranked together, and of one that says how."""
@@ -45,7 +47,8 @@ def read_ranking(request: PlanRequest, data: dict[str, Any], reading: Reading) -
     given = request.data or {}
     args, split = given.get("args") or {}, given.get("split") or {}
     nouns = [found["noun"] for pattern in RANKED for found in pattern.finditer(request.intent)]
-    is_sure = request.metric in OF_GROUPS or LEARNED.search(request.intent) is not None
+    is_measured = VERB.search(request.intent) is not None and MEASURED.search(request.intent) is not None
+    is_sure = request.metric in OF_GROUPS or is_measured or LEARNED.search(request.intent) is not None
     if not (nouns or is_sure) or split.get("by", "group") != "group" or isinstance(args.get("target"), list):
         return False
     columns = {one["name"]: one for one in data.get("columns", [])}
@@ -56,7 +59,8 @@ def read_ranking(request: PlanRequest, data: dict[str, Any], reading: Reading) -
         reading.assumed.append(f"no column says of which {nouns[0]!r} a row is: rows are not ranked within groups")
     if not (is_sure or (possible and targets)):
         return False
-    if len(possible) != 1 and not (asked := possible or possible_groups(groups, data.get("times") or {})):
+    asked = possible or possible_groups(groups, data.get("times") or {}) or _of_equal_size(groups, data)
+    if len(possible) != 1 and not asked:
         return False
     if len(possible) != 1:
         asks = f"Which column says which rows are ranked together, the query, say? {NO_GROUP}: rows are not ranked"
@@ -86,6 +90,12 @@ def _groups_of(named: str | None, nouns: list[str], groups: Iterable[str]) -> li
     return [name for name in known if any(is_of(noun, name) for noun in nouns)] or [
         name for name in known if QUERY.match(name)
     ]
+
+
+def _of_equal_size(groups: dict[str, dict[str, Any]], data: dict[str, Any]) -> list[str]:
+    """Return the columns whose values could all have as many rows: the ways of each trip, numbered by the trip."""
+    rows = data.get("rows") or 0
+    return [name for name, one in groups.items() if one["different"] >= LEAST_UNNAMED and rows % one["different"] == 0]
 
 
 def _targets_of(request: PlanRequest, data: dict[str, Any], columns: dict[str, Any], groups: list[str]) -> list[str]:

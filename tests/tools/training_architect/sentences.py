@@ -86,6 +86,10 @@ def table(name: str) -> dict[str, Any]:
             "srch_id": np.arange(ROWS) // 8, "price": draw.normal(90, 9, ROWS), "stars": draw.integers(1, 6, ROWS),
             "clicked": draw.integers(0, 2, ROWS),
         },
+        "trips.csv": {
+            "individual": 1 + np.arange(ROWS) // 4, "mode": 1 + np.arange(ROWS) % 4, "cost": draw.normal(90, 9, ROWS),
+            "choice": (np.arange(ROWS) % 4 == 2).astype(int),
+        },
         "queues.csv": {"team": draw.choice(["a", "b", "c"], ROWS), "urgency": draw.choice(["u", "v"], ROWS)},
     }  # fmt: skip
     if name == "book.txt":

@@ -74,6 +74,16 @@ def test_a_table_without_such_a_column_is_asked_for_it_or_said_to_have_none():
     assert request.metric is None
 
 
+def test_a_ranking_that_its_measure_tells_is_asked_for_its_groups_and_planned_once_they_are_given():
+    sentence = "for a new traveller I want the ways ranked by choice, a mean reciprocal rank of 0.8"
+    _, reading = asked(sentence, "trips.csv")
+    assert reading.questions[0].argument == "group_column"
+    assert "individual" in reading.questions[0].choices, "numbered, and each as often"
+    use = {"use": "csv", "args": {"path": "trips.csv"}, "split": {"by": "group", "group": "individual"}}
+    _, reading = asked(sentence, "trips.csv", data=use)
+    assert (reading.questions, reading.ranks, reading.goal.metric) == ([], True, "group_mrr")
+
+
 @pytest.mark.parametrize(
     ("sentence", "data", "task", "metric"),
     [
