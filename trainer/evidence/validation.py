@@ -116,7 +116,9 @@ def context_of(
             )  # fmt: skip
             task = found.task or ("regression" if is_series else _task_of(samples))
             settled = flatten({"data": {"split": section.split.model_dump(mode="json")}})
-            return replace(found, task=task, split_by=section.split.key, settled=settled)
+            key = section.split.key
+            grouped_by = key if section.split.by in {"group", "hash"} else None
+            return replace(found, task=task, split_by=key, grouped_by=grouped_by, settled=settled)
     with user_code("Reading samples to validate them", code_root):
         table = sampled(samples, seed)
     if table is None:

@@ -65,6 +65,9 @@ ANSWERS = {
         (f"{HERE}.numbers",),
         gives="{'value': number}, or {'values': {name: number}} of several, in the targets' units",
     ),
+    "ranks": Part(
+        "RankAnswers", (f"{HERE}.ranks",), gives="{'rank': place in its group, from 1, 'score': number} of each row"
+    ),
     "forecast": Part(
         "ForecastAnswers",
         (f"{HERE}.forecasts",),

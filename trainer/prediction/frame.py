@@ -265,6 +265,8 @@ def main(rows: type[Rows], answers: type[Answers], about: str, arguments: Sequen
     except WrongInputError as problem:
         sys.stderr.write(f"{problem}\n{problem.remedy}\n")
         return WRONG_INPUT
+    except BrokenPipeError:  # `| head` has read enough; what is still buffered goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     finally:
         held.cleanup()
     return 0

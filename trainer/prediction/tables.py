@@ -22,7 +22,7 @@ OF_OTHERS = frozenset({".parquet", ".xlsx", ".xls", ".ods", ".arrow", ".feather"
 
 
 class TableRows:
-    """Rows of a table. Columns that the model does not take name the row among the answers."""
+    """Rows of a table. Columns that the model does not take name the row among the answers; of ranked rows all do."""
 
     takes: ClassVar[str] = "a file of rows (CSV with any delimiter, .jsonl, .json), or one row as JSON"
     stdin: ClassVar[str] = ".csv"
@@ -30,14 +30,16 @@ class TableRows:
     def __init__(self, schema: dict[str, Any], folder: Path) -> None:  # noqa: ARG002 - as of the others
         self.schema, self.columns = schema, schema["columns"]
         self.names = [column["name"] for column in self.columns]
+        self.group = schema.get("answer", {}).get("group")
 
     def batches(self, given: Sequence[str]) -> Iterator[Batch]:
-        """Yield rows. Raises WrongInputError."""
+        """Yield rows; all of an argument at once where they are ranked. Raises WrongInputError."""
+        at_once = None if self.group else AT_ONCE  # the rows of a group may be anywhere
         for argument in given:
             file, first, rows = {"file": argument} if len(given) > 1 else {}, 1, read_any(argument, self.schema)
             while True:
                 with guarded(argument, self.schema):
-                    some, respelled = as_known(islice(rows, AT_ONCE), self.columns)
+                    some, respelled = as_known(islice(rows, at_once), self.columns)
                     inputs = encode_rows(some, self.schema, first)
                 if not some:
                     break
@@ -48,6 +50,8 @@ class TableRows:
                 first += len(some)
 
     def _sample(self, row: Row, place: dict[str, Any]) -> Sample:
+        if self.group:
+            return Sample(place | row, details={"group": row.get(self.group)})
         return Sample(place | {name: cell for name, cell in row.items() if name not in self.names})
 
 

@@ -51,6 +51,7 @@ def find_leaks(
     inputs: Collection[str] | None = None,
     given: bool = False,
     apart: Collection[str] = (),
+    grouped_by: str | None = None,
 ) -> list[Finding]:
     """Return the leaks in frames of rows by split (train, validation, test), the gravest first.
 
@@ -59,6 +60,7 @@ def find_leaks(
         target: the column to predict; without one only what needs none is looked for.
         inputs: columns that the model sees, None: all but the target. Others may still be groups or times.
         apart: columns that are no inputs for what they are: of the split, of other targets.
+        grouped_by: the column whose values each lie in one split: of another one, no split by it may part these.
         given: whether someone divided the rows by files or a column, rather than the engine.
     """
     from trainwright.trainer.data.leaks import siblings
@@ -73,6 +75,8 @@ def find_leaks(
     for name, find in detectors().items():
         table = seen if name in OF_COPIES else single_every if name in OF_ALL_COLUMNS else single
         found += find(table)
+    if grouped_by is not None:
+        found = [one for one in found if one.kind != "group" or single_every.nests(grouped_by, one.column)]
     return sorted(siblings.find(single_every.without(apart), single, _explained(found)), key=_rank)
 
 

@@ -181,6 +181,14 @@ class LeakTable:
         ]
         return replace(self, columns=columns, target=target, split=self.split[places], rows=self.rows[places])
 
+    def nests(self, inner: str, outer: str | None) -> bool:
+        """Return whether each value of one column lies within one of another; a column that is not here does not."""
+        codes = [column.codes for name in (inner, outer) for column in self.columns if column.name == name]
+        if len(codes) < 2:
+            return inner == outer
+        known = np.stack(codes)[:, (codes[0] >= 0) & (codes[1] >= 0)]
+        return len(np.unique(known, axis=1).T) == len(np.unique(known[0]))
+
     def places(self, chosen: Array) -> list[int]:
         """Return the source's places of rows by their places here."""
         return [int(self.rows[row]) for row in chosen]

@@ -48,6 +48,8 @@ class Context:
     """The source's arguments."""
     split_by: str | None = None
     """Column by which rows are split, which is no input unless it is named as one."""
+    grouped_by: str | None = None
+    """The same where rows of one value stay in one split."""
     settled: Mapping[str, Any] = field(default_factory=dict)
     """Values of the configuration's section `data`, by dotted key: no remedy sets what is set already."""
     summaries: frozenset[str] = frozenset()

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from trainwright.trainer.base.text import one_line
 from trainwright.trainer.base.time_units import DAY
+from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data import rows as row_pieces
 from trainwright.trainer.data.images.samples import ImageSamples
 from trainwright.trainer.data.preprocessing import Table as TablePreprocessing
@@ -27,6 +28,7 @@ from trainwright.trainer.jobs.export.parity import part, wanted_of
 from trainwright.trainer.jobs.export.program import FILES, lengths
 from trainwright.trainer.jobs.export.served import Served
 from trainwright.trainer.jobs.export.texts import TOKENIZER, tokenization
+from trainwright.trainer.metrics.built_in import OF_GROUPS
 from trainwright.trainer.prediction.assembly import ANSWERS, INPUTS, PREDICT, assembled, use_of
 
 SCHEMA = "schema.json"
@@ -114,6 +116,8 @@ def _made_up(schema: Schema) -> tuple[list[str], Any]:
     kind = schema["kind"]
     if kind in {"table", "series"}:
         row = {column["name"]: _example(column) for column in schema["columns"]}
+        if (group := schema.get("answer", {}).get("group")) is not None:
+            return [], [row | {group: "1"}, row | {group: "1"}]
         return ([], row) if kind == "table" else ([_python(_made_up_series(row, schema["series"]))], "rows.json")
     if kind == "picture":
         height, width = schema["pictures"]["size"]
@@ -276,6 +280,8 @@ def _answer(session: Session, schema: Schema, output: Tensor) -> Schema:
     found: Schema = {"target": ", ".join(given) or ("class" if names else "value")}
     if kind in OF_KIND:
         return found | {"kind": OF_KIND[kind]} | ({"classes": names} if kind == "words" else {})
+    if kind == "table" and (group := _ranked_within(session.config)) is not None:
+        return found | {"kind": "ranks", "group": group}
     if isinstance(train, ImageSamples) and (coding := train.pictures.coding) is not None:
         codes = {place: code for code, place in sorted(coding.classes.items(), reverse=True)}
         values = [codes[place] for place in range(len(coding.names))]
@@ -290,6 +296,12 @@ def _answer(session: Session, schema: Schema, output: Tensor) -> Schema:
         return found | {"kind": "classes", "classes": names, "are_probabilities": is_shares}
     columns = splits.target_names if width == len(splits.target_names or []) else None
     return found | {"kind": "numbers", "names": columns}
+
+
+def _ranked_within(config: TrainingConfig) -> str | None:
+    """Return the column within whose groups rows are ranked; None where no metric is of their order."""
+    metrics = {config.selection.metric, *(one for one in config.metrics if isinstance(one, str))}
+    return config.data.split.key if config.data is not None and not metrics.isdisjoint(OF_GROUPS) else None
 
 
 def _are_shares(output: Tensor) -> bool:

@@ -141,6 +141,12 @@ def _meant_rows(meaning: Mapping[str, Any], outputs: Tensor, answer: Mapping[str
     return _meant_numbers(meaning, outputs, {"value": told})
 
 
+def _meant_rank(_: Mapping[str, Any], outputs: Tensor, answer: Mapping[str, Any]) -> str:
+    score = outputs[-1:] - outputs[:1] if len(outputs) == 2 else outputs
+    return _meant_numbers(_, score, {"value": answer["score"]})
+
+
 MEANT: dict[str, Callable[[Mapping[str, Any], Tensor, Mapping[str, Any]], str]] = {
     "classes": _meant_class, "labels": _meant_labels, "numbers": _meant_numbers, "forecast": _meant_rows,
+    "ranks": _meant_rank,
 }  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.trainer.data.leaks import groups
+from trainwright.trainer.data.leaks import find_leaks, groups
 from trainwright.trainer.data.leaks.table import SPLITS, LeakTable
 
 rng = np.random.default_rng(1)
@@ -64,3 +64,17 @@ def test_a_target_that_is_one_in_each_group_is_in_common_too():
     assert found("cow", ill) == ["cow"]
     mixed = np.where(np.random.default_rng(5).random(len(OF)) < 0.3, "well", ill)
     assert found("cow", mixed) == [], "its rows have different targets"
+
+
+@pytest.mark.requirement("PIPE-2")
+@pytest.mark.parametrize(("is_within", "names"), [(True, ["cow"]), (False, [])])
+def test_of_rows_that_are_split_by_a_group_another_is_named_only_where_its_split_parts_none_of_the_first(
+    is_within: bool, names: list[str]
+) -> None:
+    rows = np.arange(len(OF))
+    trip = NUMBERS * 10 + rows % 2 if is_within else rows // 2
+    frame = pl.DataFrame({"cow": NUMBERS, "trip": trip, "sex": pl.Series(sex.tolist()), "y": measured})
+    frames = {split: frame.filter(pl.Series(part == place)) for place, split in enumerate(SPLITS)}
+    found = find_leaks(frames, "y", grouped_by="trip")
+    assert [one.column for one in found if one.kind == "group"] == names
+    assert [one.column for one in find_leaks(frames, "y") if one.kind == "group"] == ["cow"]

@@ -48,7 +48,8 @@ class Leaks(Family):
         for target in targets:
             others = [name for name in context.targets if name != target]
             alone = {name: each.drop(others) for name, each in frames.items()}
-            for one in find_leaks(alone, target, inputs=inputs, apart=[context.split_by or ""]):
+            apart, grouped_by = [context.split_by or ""], context.grouped_by
+            for one in find_leaks(alone, target, inputs=inputs, apart=apart, grouped_by=grouped_by):
                 key = (one.kind, one.column, one.message)
                 leaks.setdefault(key, one)
                 told.setdefault(key, []).append(str(target))
