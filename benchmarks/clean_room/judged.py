@@ -12,7 +12,6 @@ from typing import Any
 from honest import honest
 from walk import Walk
 
-from trainwright.tools.answers import NextCall
 from trainwright.tools.ledger import ProjectFacts
 from trainwright.tools.projects import Advance, advance, configure, create_project
 from trainwright.tools.workspace import Workspace
@@ -76,12 +75,8 @@ def _played(workspace: Workspace, walk: Walk, code: Path) -> Found:
     began, found = time.monotonic(), Found(walk.name)
     root = {"code_root": code.name} if walk.files else {}
     create_project(workspace, walk.name, intent="an honest project", goal=walk.goal, config={**root, **walk.config})
-    asked: list[NextCall | None] = []
     while time.monotonic() - began < LONGEST_SECONDS:
-        answer = advance(workspace, walk.name)
-        if answer.ended == "decision" and answer.steps and answer.next not in asked:
-            asked.append(answer.next)  # a rival is better: who goes on has decided
-            continue
+        answer = advance(workspace, walk.name, is_attended=False)
         if changes := _proposed(answer):
             configure(workspace, walk.name, changes=changes, reason="as it was proposed")
         elif answer.ended not in GOING_ON or not answer.steps:

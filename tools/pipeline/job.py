@@ -272,12 +272,7 @@ def _advanced(
             evidence = Evidence(session, workspace, project, inspection=Look())
             return next(each for each in Stages(evidence).all() if each.name == name).state == "done"
 
-    answer = advance(workspace, project, should_stop=is_done, said=note)
-    if answer.ended == "decision" and answer.next is not None and answer.next.tool == "pass_gate":
-        return advance(
-            workspace, project, should_stop=is_done, said=note
-        )  # a rival is better: told, and nobody is here
-    return answer
+    return advance(workspace, project, should_stop=is_done, said=note, is_attended=False)
 
 
 def _stopped(name: str, answer: Advance) -> ConflictError:

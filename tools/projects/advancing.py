@@ -84,6 +84,8 @@ class _Way:
     said: Callable[[str], None]
     known: set[str]
     """Alerts that were open before."""
+    is_attended: bool = True
+    """Whether somebody is there to decide whether a release is worth it."""
     steps: list[str] = field(default_factory=list)
     ended: Ended | None = None
     reason: str | None = None
@@ -110,12 +112,15 @@ def advance(
     *,
     should_stop: Callable[[], bool] = lambda: False,
     said: Callable[[str], None] = lambda _: None,
+    is_attended: bool = True,
 ) -> Advance:
     """Follow the project's `next` until something is to be decided, at the latest when the wait is over (50 s).
 
     Args:
         should_stop: asked before each step and while waiting; started runs continue.
         said: called with each step when it is done.
+        is_attended: whether to stop before a release that a rival outdoes, or that is no better than the one before;
+            a pipeline is told, and goes on.
 
     Raises:
         NotFoundError: no such project.
@@ -123,7 +128,8 @@ def advance(
     """
     status = _status(workspace, project)
     until = time.monotonic() + min(max(wait_seconds, 0.0), LONGEST_SECONDS)
-    way = _Way(workspace, project, until, should_stop, said, known={alert.id for alert in status.alerts})
+    known = {alert.id for alert in status.alerts}
+    way = _Way(workspace, project, until, should_stop, said, known, is_attended)
     call = _followed(way, status.next)
     return _answer(way, call)
 
@@ -238,7 +244,7 @@ def _diagnose(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
     is_open = answer.fit == "outdone" and answer.recommendation == "deploy"
     advice = "whether to release it is yours to decide" if is_open else f"recommendation {answer.recommendation}"
     way.note(f"{answer.run_id} diagnosed: {words}, {advice}; {answer.report}")
-    if is_open:  # it is asked before the release
+    if is_open and way.is_attended:  # it is asked before the release
         way.ended = "decision"
     return answer.next
 
@@ -249,9 +255,11 @@ def _export(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
     A fold for which a limit leaves nothing is not waited for. A model that is no better than the release before is
     left to whoever decides.
     """
-    if _is_doubtful(way):
-        way.ended = "decision"
-        return _status(way.workspace, way.project).next
+    if doubt := _doubt(way):
+        if way.is_attended:
+            way.ended = "decision"
+            return _status(way.workspace, way.project).next
+        way.note(doubt)
     while (found := _open_fold(way)) is not None:
         fold, run_id = found
         if way.is_over:
@@ -272,11 +280,11 @@ def _export(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
     return _start(way, arguments, RunKind.EXPORT)
 
 
-def _is_doubtful(way: _Way) -> bool:
-    """Return whether the final model is no better than the release before, and has not looked at the test rows."""
+def _doubt(way: _Way) -> str:
+    """Return why a final model that has not looked at the test rows is no better than the release before; or ''."""
     with way.workspace.snapshot() as session:
         evidence = Evidence(session, way.workspace, way.project, inspection=Look())
-        return evidence.export is None and bool(no_better(evidence))
+        return no_better(evidence) if evidence.export is None else ""
 
 
 def _open_fold(way: _Way) -> tuple[int, str | None] | None:

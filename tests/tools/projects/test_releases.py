@@ -147,6 +147,11 @@ def test_a_model_no_better_than_the_release_before_looks_at_no_test_row_unasked(
     assert f"is no better than {found.release} on the same validation rows" in answer.next.why
     assert not [step for step in answer.steps if step.startswith("export")]
     assert advance(workspace, NAME).next == answer.next, "it is asked until somebody decides"
+    with scripted(Script(curve=lambda *_: worse)):
+        told = advance(workspace, NAME, is_attended=False)
+    assert any("is no better than release 1" in step for step in told.steps), "a pipeline is told, and goes on"
+    with workspace.session() as session:
+        assert Evidence(session, workspace, NAME).export is not None
 
 
 @pytest.mark.requirement("PHASE-11", "GATE-3", "GATE-5")
