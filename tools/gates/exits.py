@@ -234,6 +234,8 @@ def _held(end: dict[str, Any], value: float | None) -> tuple[str, str]:
         return "reached", f"{beside}: worse than validation beyond chance" if is_contradicted else ""
     rows = [rows_to_show(goal, one) for one in short]
     needed = [one for one in rows if one is not None]
-    is_told = len(needed) == len(rows)  # none where a figure is so near to the goal that no number of rows is told
-    unit = "episodes" if all(one.get("unit") == "episodes" for one in short) else "rows"
+    units = {one.get("unit", "rows") for one in short}
+    # None where a figure is so near to the goal that no number is told.
+    is_told = len(needed) == len(rows) and len(units) == 1
+    unit = units.pop()
     return "not shown", beside + f"; about {max(needed, default=0)} {unit} would show it" * is_told

@@ -22,7 +22,10 @@ FEWEST_EPISODES = 30
 
 
 def certified_figure(run: RunRecords | None, split: str, metric: str) -> dict[str, Any]:
-    """Return {value, interval, rows, of} of a metric that the clean room computed; empty where there is none."""
+    """Return {value, interval, rows, unit, of} of a metric that the clean room computed; empty where there is none.
+
+    `rows` are the units that an interval draws: rows where `unit` is left out, else groups, times or episodes.
+    """
     value = run.certified(split).get(metric) if run is not None and run.is_complete else None
     if run is None or run.evaluation is None or value is None:
         return {}
@@ -31,6 +34,8 @@ def certified_figure(run: RunRecords | None, split: str, metric: str) -> dict[st
     found = {"value": value, "rows": int(record.get("rows", 0)), "of": counted(record, metric)}
     if played is not None:
         found |= {"rows": played["count"], "unit": "episodes"}
+    elif groups := record.get("groups"):
+        found |= {"rows": int(groups), "unit": record["grouped_by"]}
     if interval := record.get("intervals", {}).get(metric):
         return found | {"interval": [float(end) for end in interval]}
     says_nothing = metric in {*record.get("open", []), *record.get("own", [])} and played is None
@@ -91,7 +96,7 @@ def interval_text(figure: dict[str, Any]) -> str:
 
 
 def rows_to_show(goal: dict[str, Any], figure: dict[str, Any]) -> int | None:
-    """Return about how many rows would show a goal that the value alone meets, by the interval's shrinking.
+    """Return about how many rows, or other units, would show a goal that the value alone meets, as intervals shrink.
 
     None where the figure has no rows, or where no number of rows near those there are would.
     """

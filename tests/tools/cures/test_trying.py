@@ -140,7 +140,8 @@ def test_a_rate_that_is_too_high_is_named_tried_cured_configured_and_fixed(sick:
 
 def the_project_waits(workspace: Workspace, launcher: Scripted) -> None:
     """What comes next for the project waits for the trial's run, too: its result would come too late later."""
-    while len(launcher.started) < 3:
+    until = time.monotonic() + 60.0
+    while len(launcher.started) < 3 and time.monotonic() < until:
         time.sleep(0.05)
     found = projects.project_status(workspace, NAME)
     assert isinstance(found, projects.ProjectStatus)

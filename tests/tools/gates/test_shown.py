@@ -52,6 +52,11 @@ def end(reached: float, goal: dict[str, Any] = AT_LEAST, **more: Any) -> dict[st
             "rows); test 0.85304, 95 % interval 0.792 to 0.916 on 179 rows; about 72000 rows would show it",
         ),
         (
+            end(0.9, validation=figure(0.9, 0.80, 1.0, 32) | {"unit": "groups", "of": "128 rows in 32 groups"}),
+            "Goal not shown: 0.9 of 0.85 (validation accuracy, higher is better; 95 % interval 0.8 to 1 on 128 rows in "
+            "32 groups); about 130 groups would show it",
+        ),
+        (
             end(0.984, AT_LEAST | {"target": 0.98}, seeds=seeds(0.979, 0.975, 0.983)),
             "Goal not reached: 0.979 of 0.98 (validation accuracy, higher is better; mean of 4 seeds, 95 % interval "
             "0.975 to 0.983); the run's own 0.984",
@@ -109,7 +114,9 @@ def test_rows_of_few_times_are_told_as_such() -> None:
     run: Any = SimpleNamespace(
         is_complete=True, certified=lambda split: {"mae": 3.6}, evaluation=SimpleNamespace(splits={"test": record})
     )
-    assert interval_text(certified_figure(run, "test", "mae")) == "95 % interval 2.9 to 4.4 on 230 rows in 5 times"
+    found = certified_figure(run, "test", "mae")
+    assert interval_text(found) == "95 % interval 2.9 to 4.4 on 230 rows in 5 times"
+    assert (found["rows"], found["unit"]) == (5, "times"), "by which an interval shrinks"
 
 
 @pytest.mark.parametrize(
