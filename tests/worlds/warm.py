@@ -66,12 +66,13 @@ def import_for_worker() -> None:
     from trainwright.trainer.jobs import data_worker, export_probe, train
     from trainwright.trainer.jobs.export import work
     from trainwright.trainer.jobs.probe import rates
-    from trainwright.trainer.warm import read_ahead
+    from trainwright.trainer.starting.warm import read_ahead
 
     assert all((worker, tabular, data_worker, export_probe, train, work, rates))
     checks = (f"{leaks.__name__}.{one.name}" for one in pkgutil.iter_modules(leaks.__path__))
     for name in (*IMPORTED_BY_WORKERS, *checks):
-        importlib.import_module(name)
+        with suppress(ModuleNotFoundError):  # torch's own are not in every release
+            importlib.import_module(name)
     read_ahead()
 
 
@@ -85,7 +86,9 @@ def _import_for_server() -> None:
     assert all((optuna, app, cli, stdio, cures, hyperparameter_tuner, projects, training_orchestrator, verification))
 
 
-WORKERS = frozenset({"handover", "worker", "jobs.estimate", "jobs.generation", "jobs.inspection", "jobs.validate"})
+WORKERS = frozenset(
+    {"starting.handover", "worker", "jobs.estimate", "jobs.generation", "jobs.inspection", "jobs.validate"}
+)
 """Modules of the engine that are started as processes."""
 IMPORTS = {"worker": import_for_worker, "server": _import_for_server}
 
@@ -100,13 +103,13 @@ class Nobody(WarmProcesses):
         """Start none."""
 
 
-class Apart(tuple[str, ...]):
-    """The start of a command that runs a module: by a fork, once a process waits for the commands of workers."""
+def command_of(runtime: Any, module: str, *arguments: str) -> list[str]:
+    """Return the command that runs a module: by a fork, once a process waits for the commands of workers."""
+    from trainwright.tools.launchers import environment
 
-    def __iter__(self) -> Iterator[str]:
-        """Return the parts."""
-        place = _waiting_for_workers()
-        return super().__iter__() if place is None else iter(_asking(place, MODULE))
+    place = _waiting_for_workers() if runtime is None else None
+    own = environment.command_of(runtime, module, *arguments)
+    return own if place is None else [*_asking(place, MODULE), module, *arguments]
 
 
 @contextmanager
@@ -118,7 +121,7 @@ def warm() -> Iterator[None]:
 
     own: Any = LAUNCHERS["own"]
     seams = [(own, "spawn", spawn), (jobs, "spawn", spawn), (own, "warm", Nobody())]
-    seams += [(module, "PYTHON", Apart(module.PYTHON)) for module in (own_metrics, step_replay)]
+    seams += [(module, "command_of", command_of) for module in (own_metrics, step_replay)]
     before = [getattr(place, name) for place, name, _ in seams]
     for place, name, value in seams:
         setattr(place, name, value)
@@ -138,18 +141,20 @@ def spawn(
     env: Mapping[str, str],
     log: str,
     seed: bytes = b"",
+    asks: bool = True,
     ended: Callable[[int], object] | None = None,
 ) -> Any:
     """Start the command as `local.spawn` does, and record it likewise."""
     from trainwright.tools.launchers import local, write_launch
-    from trainwright.trainer import handover
     from trainwright.trainer.run import ProcessIdentity
+    from trainwright.trainer.starting import handover
 
     _, safe_path, dash_m, module, *arguments = command
     role = _role(module)
     place = (places.get(_name(role, env)) or _start(role, env)) if role else None
     if (safe_path, dash_m) != ("-P", "-m") or place is None:
-        return local.spawn(folder, launch, command, cwd=cwd, env=env, log=log, seed=seed, ended=ended or int)
+        more = {"seed": seed, "asks": asks, "ended": ended or int}
+        return local.spawn(folder, launch, command, cwd=cwd, env=env, log=log, **more)
     wanted = {"module": module, "arguments": arguments, "cwd": str(cwd), "env": dict(env), "places": places}
     ours, theirs = handover.channel()
     with (folder / log).open("ab") as output, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:

@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.data.remote.connections import variables_of
 from trainwright.trainer.run.environment import launch_environment
+from trainwright.trainer.run.runtime import PACKAGE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from trainwright.trainer.config import TrainingConfig
     from trainwright.trainer.data.remote.connections import Connection
+    from trainwright.trainer.run.runtime import Runtime
 
 KEPT_NAMES = frozenset({
     "CONDA_PREFIX", "CURL_CA_BUNDLE", "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "PYTHONPATH",
@@ -32,6 +37,8 @@ KEPT_PREFIXES = (
     "COVERAGE_", "CUDA", "GLOO_", "HF_", "HIP_", "LC_", "NCCL_", "NVIDIA_", "PYTORCH_", "ROCM_", "SSL_CERT_",
     "TORCH", "TRANSFORMERS_", "TRITON_", "XDG_",
 )  # fmt: skip
+SETTLED = ("PYTHON", "LD_", "CUBLAS_", "OMP_", "MKL_", "OPENBLAS_", "PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
+"""Beginnings of variables on which a run's bits or its packages depend: those that the launcher sets."""
 _SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)(API_?)?KEY($|_)", re.IGNORECASE)
 _SECRET_VALUE = re.compile(r"://[^/\s]*@")
 
@@ -44,7 +51,7 @@ def inherited_environment(environment: Mapping[str, str] | None = None) -> dict[
 
 def worker_environment(
     config: TrainingConfig, connections: Mapping[str, Connection] | None = None, gpus: Sequence[Gpu] = (),
-    *, hides_gpus: bool = False,
+    *, hides_gpus: bool = False, runtime: Runtime | None = None,
 ) -> dict[str, str]:  # fmt: skip
     """Return a worker's whole environment: the inherited part, what its data name, what reproducibility demands.
 
@@ -56,7 +63,52 @@ def worker_environment(
     args = {} if config.data is None else config.data.args
     named = variables_of(args, connections or {})
     own = {name: os.environ[name] for name in named if name in os.environ}
-    return inherited_environment() | own | launch_environment(config) | visible(gpus, hides_gpus=hides_gpus)
+    asked = {name: os.environ.get(name, "") for name in (config.environment.variables if config.environment else ())}
+    own |= {name: value for name, value in asked.items() if value and not is_secret(name, value)}
+    return (
+        activated(inherited_environment(), runtime)
+        | own
+        | launch_environment(config)
+        | visible(gpus, hides_gpus=hides_gpus)
+    )
+
+
+def activated(environment: dict[str, str], runtime: Runtime | None) -> dict[str, str]:
+    """Return variables as the script that activates the runtime's environment leaves them; the server's own stay."""
+    if runtime is None:
+        return environment
+    kind = "CONDA_PREFIX" if (Path(runtime.prefix) / "conda-meta").is_dir() else "VIRTUAL_ENV"
+    path = os.pathsep.join([str(Path(runtime.prefix) / "bin"), environment.get("PATH", os.defpath)])
+    kept = {name: value for name, value in environment.items() if name not in {"CONDA_PREFIX", "VIRTUAL_ENV"}}
+    return kept | {kind: runtime.prefix, "PATH": path}
+
+
+def require_given(name: str) -> None:
+    """Check a variable that a configuration wants for its runs. Raises ConfigurationError."""
+    value = os.environ.get(name)
+    if value is None or name.startswith(SETTLED) or is_secret(name, value):
+        why = "is not set in the server's environment" if value is None else "is set by the server itself"
+        why = "looks like a credential, and user code could read it" if value and is_secret(name, value) else why
+        raise ConfigurationError(
+            f"`environment.variables` names {name}, which {why}.",
+            remedy="Start the server with it, or take it out of environment.variables; data's credentials are named in "
+            "data.args (configs/data_elsewhere.md).",
+        )
+
+
+def command_of(runtime: Runtime | None, module: str, *arguments: str) -> list[str]:
+    """Return the command that runs a module of ours: in the project's environment, else in the server's own.
+
+    One in a container takes variables and folder from the process that it is started as.
+    """
+    if runtime is None:
+        return [sys.executable, "-P", "-m", module, *arguments]
+    inside = runtime.command(module, *arguments)
+    if runtime.container is None:
+        return inside
+    linked = [str(one.resolve()) for one in PACKAGE.iterdir() if one.is_symlink()]  # of a checkout
+    named = [one for one in arguments if Path(one).is_absolute()]
+    return runtime.container.command(inside, str(PACKAGE), *linked, runtime.ours, runtime.overlay, *named)
 
 
 def has_credentials(config: TrainingConfig, connections: Mapping[str, Connection] | None = None) -> bool:

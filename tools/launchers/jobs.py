@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 import time
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from trainwright.tools.launchers import LAUNCH, Launch, may_begin, read_launch, write_launch
+from trainwright.tools.launchers.environment import command_of
 from trainwright.tools.launchers.local import spawn
 from trainwright.trainer.base.secrets import without_secrets
 from trainwright.trainer.jobs.answering import ORDER, REPORT
@@ -24,6 +24,8 @@ from trainwright.trainer.run import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from trainwright.trainer.run.runtime import Runtime
 
 LOG = "worker.log"
 LOG_CHARACTERS = 300
@@ -44,17 +46,17 @@ class NoAnswerError(Exception):
 
 def begin(
     folder: Path, module: str, order: Mapping[str, Any], *, cwd: Path, env: Mapping[str, str],
-    ended: Callable[[int], object] = lambda _: None,
+    runtime: Runtime | None = None, ended: Callable[[int], object] = lambda _: None,
 ) -> Launch:  # fmt: skip
-    """Start a process for an order, as `spawn` does."""
+    """Start a process for an order, as `spawn` does, in the project's environment where one is given."""
     write_atomically(folder / ORDER, json.dumps(order).encode())
-    command = [sys.executable, "-P", "-m", module, str(folder)]
+    command = command_of(runtime, module, str(folder))
     return spawn(folder, Launch(), command, cwd=cwd, env=env, log=LOG, ended=ended)
 
 
 def ask(
     folder: Path, module: str, order: Mapping[str, Any], wait_seconds: float, should_stop: Callable[[], bool],
-    *, cwd: Path, env: Mapping[str, str],
+    *, cwd: Path, env: Mapping[str, str], runtime: Runtime | None = None,
 ) -> dict[str, Any] | None:  # fmt: skip
     """Return the answer to an order; None where it takes longer. The process ends with the call, and all of its.
 
@@ -62,7 +64,7 @@ def ask(
         NoAnswerError, OSError: it ended without an answer; it could not be started.
     """
     exited: Future[int] = Future()
-    launch = begin(folder, module, order, cwd=cwd, env=env, ended=exited.set_result)
+    launch = begin(folder, module, order, cwd=cwd, env=env, runtime=runtime, ended=exited.set_result)
     if launch.error is not None:
         raise OSError(launch.error)
     try:
@@ -184,5 +186,5 @@ def ensure(
         if launch is None:
             return None
         write_launch(place.parent, launch)
-    command = [sys.executable, "-P", "-m", module, str(cwd), *arguments]
+    command = command_of(None, module, str(cwd), *arguments)
     return spawn(place.parent, launch, command, cwd=cwd, env=env, log=place.with_suffix(".log").name)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainwright.tools.launchers.environment import has_credentials, worker_environment
+from trainwright.tools.launchers.environment import command_of, has_credentials, worker_environment
 from trainwright.tools.launchers.launcher import Launch, write_launch
 from trainwright.tools.launchers.warm import Fork, Kind, WarmProcesses
-from trainwright.trainer import handover
 from trainwright.trainer.base.errors import NotFoundError
 from trainwright.trainer.base.traces import note_fleeting
 from trainwright.trainer.catalog.first_modules import first_modules
 from trainwright.trainer.run import ProcessIdentity, write_atomically
 from trainwright.trainer.run.rank import processes_of
+from trainwright.trainer.starting import handover
 
 if TYPE_CHECKING:
     import socket
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from trainwright.trainer.run import RunDirectory, RunKey, RunSpecification
 
-WORKER = "trainwright.trainer.handover"
+WORKER = "trainwright.trainer.starting.handover"
 WAIT_SECONDS = 5.0
 """How long a start waits for the worker's request, which takes a tenth of a second, so that it survives this server."""
 UNCLAIMED_SECONDS = 30.0
@@ -42,22 +42,24 @@ def spawn(
     env: Mapping[str, str],
     log: str,
     seed: bytes = b"",
+    asks: bool = True,
     ended: Callable[[int], object] = lambda _: None,
 ) -> Launch:
     """Start a process that outlives this one, and record it in the folder; a failure is recorded, not raised.
 
     The process has a session of its own, and appends what it prints to `folder/log`. Its standard input is empty, or
-    a socket through which it is given `seed` when it requests it. Threads wait for that and for its end, so that it
-    leaves no zombie in a long-lived server; `ended` is told its exit code.
+    a socket through which it is given `seed` when it requests it, or a pipe that holds it where it cannot ask. Threads
+    wait for that and for its end, so that it leaves no zombie in a long-lived server; `ended` is told its exit code.
     """
-    ours, theirs = handover.channel() if seed else (None, None)
+    ours, theirs = handover.channel() if seed and asks else (None, None)
+    given = subprocess.DEVNULL if theirs is None else theirs.fileno()
     try:
         with (folder / log).open("ab") as output:
             child = subprocess.Popen(
                 list(command),
                 cwd=cwd,
                 env=dict(env),
-                stdin=subprocess.DEVNULL if theirs is None else theirs.fileno(),
+                stdin=given if asks else subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -75,6 +77,9 @@ def spawn(
     written = write_launch(folder, launch.model_copy(update={"process": identity}))
     if ours is not None and seed:
         attend(ours, child.pid, seed)
+    if child.stdin is not None:
+        with suppress(OSError), child.stdin as pipe:
+            pipe.write(seed)
     return written
 
 
@@ -110,7 +115,8 @@ def _has_begun(run: RunDirectory, launch: Launch) -> bool:
 def kind_of(specification: RunSpecification, env: Mapping[str, str]) -> Kind:
     """Return which warm process the run may be forked off."""
     config = specification.config
-    return Kind(env, first_modules(config.data, config.model, tensorboard=config.logging.tensorboard))
+    modules = first_modules(config.data, config.model, tensorboard=config.logging.tensorboard)
+    return Kind(env, modules, specification.runtime)
 
 
 class Local:
@@ -128,16 +134,18 @@ class Local:
         specification = run.specification()
         root = Path(specification.code_root)
         env = worker_environment(
-            specification.config, specification.connections, launch.gpus, hides_gpus=launch.hides_gpus
-        )
+            specification.config, specification.connections, launch.gpus, hides_gpus=launch.hides_gpus,
+            runtime=specification.runtime,
+        )  # fmt: skip
         may_be_warm = not has_credentials(specification.config, specification.connections)
         may_be_warm &= processes_of(specification) == 1
         kind = kind_of(specification, env)
         fork = self.warm.fork(kind, run=run.path, cwd=root, log=run.log) if may_be_warm else None
         if fork is not None:
             return _begun(run.path, launch, fork, key.seed)
-        command = [sys.executable, "-P", "-m", WORKER, str(run.path)]
-        written = self.spawn(run.path, launch, command, cwd=root, env=env, log=run.log.name, seed=key.seed)
+        command = command_of(specification.runtime, WORKER, str(run.path))
+        asks = specification.runtime is None or specification.runtime.container is None
+        written = self.spawn(run.path, launch, command, cwd=root, env=env, log=run.log.name, seed=key.seed, asks=asks)
         if may_be_warm and written.error is None:
             self.warm.prepare(kind, lambda: _has_begun(run, written))
         return written

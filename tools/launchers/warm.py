@@ -23,12 +23,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
 
-from trainwright.trainer import handover
+from trainwright.tools.launchers.environment import command_of
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.run import ProcessIdentity
+from trainwright.trainer.starting import handover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from trainwright.trainer.run.runtime import Runtime
 
 ANSWER_SECONDS = 2.0
 """How long a fork is waited for; it takes hundredths of a second."""
@@ -58,6 +61,7 @@ class Kind(NamedTuple):
     env: Mapping[str, str]
     modules: Sequence[str] = ()
     """Of other libraries, which the configured parts need first (trainer/catalog/first_modules.py)."""
+    runtime: Runtime | None = None
 
 
 class Fork(NamedTuple):
@@ -149,6 +153,7 @@ class WarmProcesses:
             sys.platform == "linux"
             and limits is not None
             and limits.most > 0
+            and (kind.runtime is None or kind.runtime.container is None)  # no engine passes a socket on
             and not any(name.startswith(COLD) for name in kind.env)
         )
 
@@ -216,6 +221,7 @@ def _key(kind: Kind) -> str:
         "environment": dict(kind.env),
         "modules": kind.modules,
         "interpreter": [sys.executable, os.path.realpath(sys.executable), sys.version],
+        "runtime": None if kind.runtime is None else kind.runtime.model_dump(),
         "limits": [resource.getrlimit(getattr(resource, name)) for name in names],
         "cores": sorted(os.sched_getaffinity(0)),
         "niceness": os.getpriority(os.PRIO_PROCESS, 0),
@@ -231,7 +237,7 @@ def _started(kind: Kind, limits: WarmLimits) -> _Warm:
     settings = [str(limits.folder), str(limits.most), str(limits.idle_seconds), str(MOST_BYTES)]
     try:
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", handover.__name__, handover.WARM, *settings, *kind.modules],
+            command_of(kind.runtime, handover.__name__, handover.WARM, *settings, *kind.modules),
             cwd="/",
             env=dict(kind.env),
             stdin=theirs.fileno(),

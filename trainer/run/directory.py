@@ -276,19 +276,20 @@ def _lock_within(file: IO[bytes], seconds: float) -> bool:
             return True
 
 
-def write_atomically(path: Path, data: bytes, *, is_passing: bool = False) -> None:
+def write_atomically(path: Path, data: bytes, *, is_passing: bool = False, mode: int = 0o666) -> None:
     """Replace a file so that a reader, or a crash at any instant, sees the old bytes or the new ones.
 
     Args:
         is_passing: whether it is replaced again within a second: what a killed process wrote stays, and after a power
             cut the newest may be missing.
+        mode: who may read it, from its first byte on, as the process's umask allows.
 
     Raises:
         StorageError: the disk is full or the folder cannot be written.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with open(temporary, "wb", opener=partial(os.open, mode=mode)) as file:
             file.write(data)
             file.flush()
             if not is_passing:

@@ -8,6 +8,7 @@ import re
 import site
 import sys
 import sysconfig
+from contextlib import suppress
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -15,10 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from trainwright.trainer.base.canonical import digest_file, digest_json
 from trainwright.trainer.base.errors import ReproducibilityError
+from trainwright.trainer.base.overlay import overlay_folder
 from trainwright.trainer.base.unchanged import while_unchanged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from trainwright.trainer.config import TrainingConfig
 
@@ -86,10 +88,14 @@ def unreleased_packages() -> list[str]:
     return sorted({package.name for package in _packages() if package.is_unreleased})
 
 
-def installed_packages() -> dict[str, str]:
-    """Return every installed distribution's version by its normalised name (PyPA: lower case, hyphens)."""
+def installed_packages(path: Sequence[str] | None = None) -> dict[str, str]:
+    """Return every installed distribution's version by its normalised name (PyPA: lower case, hyphens).
+
+    Args:
+        path: folders to look through; by default those that this process imports from.
+    """
     found: dict[str, str] = {}
-    for package in _packages():
+    for package in _packages(path):
         if package.name:
             found.setdefault(package.name, package.version)
     return dict(sorted(found.items()))
@@ -109,9 +115,18 @@ def imported_packages() -> list[str]:
     return sorted(found)
 
 
-def _packages() -> Iterator[_Package]:
+def packages_of_overlay() -> list[str]:
+    """Return the names of what this process has from its overlay alone, sorted; none in the server's environment."""
+    overlay = overlay_folder()
+    if overlay is None:
+        return []
+    own = installed_packages([place for place in sys.path if Path(place) != overlay])
+    return sorted(installed_packages([str(overlay)]).keys() - own.keys())
+
+
+def _packages(path: Sequence[str] | None = None) -> Iterator[_Package]:
     """Give what is known of each distribution, read once while its files are the same."""
-    for distribution in _distributions():
+    for distribution in _distributions(path):
         place = getattr(distribution, "_path", None)  # no public name leads to the folder of its files
         if place is None:
             yield _read(distribution)
@@ -127,18 +142,37 @@ def _read(distribution: metadata.Distribution) -> _Package:
     return _Package(name, version, frozenset(_modules_of(distribution)), is_unreleased)
 
 
-def _distributions() -> Iterator[metadata.Distribution]:
+def _distributions(path: Sequence[str] | None = None) -> Iterator[metadata.Distribution]:
     """Give what is installed: not the copies that setuptools brings along and shows once anything has imported it.
 
     Its own folder alone is passed over: one of that name elsewhere would hide packages.
     """
     bringing = {Path(place) / "setuptools" / "_vendor" for place in _site_folders()}
-    return iter(metadata.distributions(path=[place for place in sys.path if Path(place) not in bringing]))
+    return iter(metadata.distributions(path=[one for one in path or sys.path if Path(one) not in bringing]))
 
 
 def _site_folders() -> list[str]:
     """Return the folders that this interpreter installs packages into, those of an environment's base included."""
     return [*site.getsitepackages(), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+
+
+HOOKS = ("sitecustomize.py", "usercustomize.py")
+"""Modules that Python imports by itself as it starts."""
+CODE_LINE = re.compile(r"^import[ \t]", re.MULTILINE)
+"""In a .pth file: what Python runs as it starts."""
+
+
+def startup_hooks(path: Sequence[str]) -> dict[str, str]:
+    """Return the files by which an environment runs code of its own before any module of ours, with their digests."""
+    found: dict[str, str] = {}
+    for folder in map(Path, path):
+        with suppress(OSError):  # a folder that may not be read runs nothing
+            named = [folder / name for name in HOOKS if (folder / name).is_file()]
+            lines = [
+                file for file in sorted(folder.glob("*.pth")) if CODE_LINE.search(file.read_text(errors="replace"))
+            ]
+            found |= {str(file): digest_file(file) for file in [*named, *lines]}
+    return found
 
 
 def engine_digest(engine: Path) -> str:

@@ -65,6 +65,12 @@ class Environment(Part, file="environment"):
     packages: dict[str, str] = {}
     """Version by normalised name."""
     packages_digest: str | None = None
+    path: list[str] = []
+    """Where they are looked for; empty: in the server's own environment."""
+    overlay: list[str] = []
+    """Those that the environment lacks, and that the worker found beside it."""
+    hooks: dict[str, str] = {}
+    """Of a project's own environment: files by which it runs code as Python starts, with their digests."""
     unreleased: list[str] = []
     """Distributions that came from a folder or a repository: no index has them."""
     import_tested: dict[str, str] = {}
@@ -75,6 +81,8 @@ class Environment(Part, file="environment"):
     author: str | None = None
     """Whose work it is: the name that git is configured with there, else the user's."""
     container_image: str | None = None
+    image_digest: str | None = None
+    """Of the image that the configuration names; None: it names none."""
     lock_files: dict[str, str] = {}
     command_line: list[str] = []
     fingerprint_basis: dict[str, Any] = {}

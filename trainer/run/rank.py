@@ -97,9 +97,11 @@ def take_launch_environment(module: str, run: RunDirectory) -> None:
     """
     if Placement.of_environment() is None:
         return
-    wanted = launch_environment(run.specification().config)
+    specification = run.specification()
+    wanted, runtime = launch_environment(specification.config), specification.runtime
     if any(os.environ.get(name) != value for name, value in wanted.items()):
-        command = [sys.executable, "-P", "-m", module, str(run.path)]
+        here = [sys.executable, "-P", "-m", module, str(run.path)]
+        command = here if runtime is None else [sys.executable, *runtime.command(module, str(run.path))[1:]]
         os.execve(sys.executable, command, os.environ | wanted)  # noqa: S606 - this very program
 
 

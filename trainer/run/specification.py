@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from trainwright.trainer.config.schema import TrainingConfig
 from trainwright.trainer.data.remote.connections import Connection
 from trainwright.trainer.run.conditions import Watched
+from trainwright.trainer.run.runtime import Runtime
 
 
 class RunKind(StrEnum):
@@ -89,6 +90,8 @@ class RunSpecification(BaseModel):
     """The resolved folder of the user's code and data."""
     linked_roots: list[str] = Field(default_factory=list)
     """Further folders of the owner's `code_roots`, into which links among the data may lead."""
+    runtime: Runtime | None = None
+    """The interpreter of the project's environment; None: the server's own."""
     limits: Limits = Field(default_factory=Limits)
     goal: Goal | None = None
     """The project's goal when the run began; None in a run without a project."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from trainwright.trainer.base import releases
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.objectives.objective import Work
@@ -29,12 +30,25 @@ def share(session: Session) -> None:
 
 
 def divide_model(work: Work, config: TrainingConfig, device: torch.device) -> None:
-    """Divide the model among the processes where the configuration says so, before its optimizer is built."""
+    """Divide the model among the processes where the configuration says so, before its optimizer is built.
+
+    Raises:
+        ConfigurationError: the work, or this release of torch, cannot divide it.
+    """
     group = present()
     if group is not None and config.distributed.strategy == "fsdp2":
+        require_fsdp2()
         from trainwright.trainer.strategies.sharded import shard
 
         shard(work, group, device)
+
+
+def require_fsdp2() -> None:
+    """Refuse a release of torch that has no FSDP2, or can only average gradients. Raises ConfigurationError."""
+    from torch.distributed import fsdp
+
+    if not hasattr(getattr(fsdp, "FSDPModule", None), "set_gradient_divide_factor"):
+        raise releases.needed("distributed.strategy fsdp2", releases.FSDP2, "Set distributed.strategy ddp")
 
 
 def _kind(name: str) -> type[Shared]:

@@ -16,7 +16,6 @@ from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forwar
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
-from trainwright.trainer.base import releases
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.objectives.objective import Work
@@ -28,16 +27,13 @@ def shard(work: Work, group: Group, device: torch.device) -> None:
     """Divide the model's parameters among the processes: the items of each module list by themselves, then the rest.
 
     Raises:
-        ConfigurationError: the task chose parameters for its optimizer that are replaced by their parts here, or this
-            release of torch can only average gradients.
+        ConfigurationError: the task chose parameters for its optimizer that are replaced by their parts here.
     """
     if work.param_groups is not None:
         raise ConfigurationError(
             "The task returns `param_groups`, whose parameters distributed.strategy fsdp2 replaces by their parts.",
             remedy="Divide them by name with optimizer.groups, or set distributed.strategy ddp.",
         )
-    if not hasattr(FSDPModule, "set_gradient_divide_factor"):
-        raise releases.needed("distributed.strategy fsdp2", releases.FSDP2, "Set distributed.strategy ddp")
     model, mesh = work.model, init_device_mesh(device.type, (group.world_size,))
     layers = [layer for each in model.modules() if isinstance(each, nn.ModuleList) for layer in each]
     for module in (*reversed(layers), model):  # an inner list's items come after the item that they are in

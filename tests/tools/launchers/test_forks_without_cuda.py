@@ -85,7 +85,7 @@ def import_all() -> None:
     from trainwright.trainer.data.sources import SOURCES
     from trainwright.trainer.jobs.first_imports import import_first
     from trainwright.trainer.models import MODELS
-    from trainwright.trainer.warm import read_ahead
+    from trainwright.trainer.starting.warm import read_ahead
 
     given = [{"tokenizer": "bpe:280", "config": {"model_type": kind}} for kind in ("bert", "gpt2", "llama", "t5")]
     parts = [*SOURCES.values(), *MODELS.values()]

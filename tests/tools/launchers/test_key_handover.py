@@ -21,7 +21,7 @@ from tests.tools.launchers import starts, thief
 from tests.trainer.start_a_run import make_run
 from tests.variants import variants
 
-from trainwright.trainer import handover
+from trainwright.trainer.starting import handover
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing hides a process's memory")
 LONG = {

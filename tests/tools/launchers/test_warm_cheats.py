@@ -18,8 +18,8 @@ from tests.trainer.start_a_run import make_run
 
 from trainwright.tools.launchers import warm as warm_processes
 from trainwright.tools.launchers.local import Local
-from trainwright.trainer import handover
 from trainwright.trainer.run import RunState
+from trainwright.trainer.starting import handover
 
 pytestmark = [
     pytest.mark.slow,

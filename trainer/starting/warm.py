@@ -1,6 +1,6 @@
 """Warm process: one that has imported what every run imports, and forks a worker for each run that it is given.
 
-`python -P -m trainwright.trainer.handover --warm SLOTS MOST IDLE_SECONDS MOST_BYTES [MODULE ...]`, with the
+`python -P -m trainwright.trainer.starting.handover --warm SLOTS MOST IDLE_SECONDS MOST_BYTES [MODULE ...]`, with the
 environment that the runs are to have, and a socket to the process that started it as standard input: it has no address
 that anyone else could connect to. It holds no user code, no data, no key and no thread; its memory is hidden from its
 birth (`handover`). It ends when that socket does, when nobody asked for long, and when a file that it loaded has

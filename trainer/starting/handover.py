@@ -1,4 +1,4 @@
-"""Hand-over of a run's key to its worker, which starts here: `python -P -m trainwright.trainer.handover RUN_DIR`.
+"""Hand-over of a run's key to its worker, which starts here: `python -P -m …trainer.starting.handover RUN_DIR`.
 
 With `--warm …` instead it waits with all imports made (`warm`), and goes on here in a fork for each run.
 
@@ -14,12 +14,14 @@ import ctypes
 import os
 import signal
 import socket
+import stat
 import struct
 import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
+from trainwright.trainer.base.container import CLIENT
 from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.base.exits import memory_kills, record_exit
 
@@ -61,31 +63,52 @@ def _accompany(child: int, kills: int) -> NoReturn:
         signal.signal(number, lambda received, _frame: os.kill(child, received))
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if len(sys.argv) == 2:  # a run's worker, and not a warm process
-        record_exit(Path(sys.argv[1]), os.getpid(), code, kills_before=kills)
+        record_exit(Path(sys.argv[1]), int(os.environ.get(CLIENT, os.getpid())), code, kills_before=kills)
     os._exit(code if code >= 0 else 128 - code)
 
 
 def request_seed() -> bytes:
     """Request the key's seed through the socket that is the standard input, and leave an empty one in its place.
 
+    A container's engine passes bytes alone: there the seed comes unasked.
+
     Raises:
         ConflictError: nobody answers: the server ended in between.
     """
-    ours, theirs = socket.socketpair()
-    with ours, socket.socket(fileno=os.dup(0)) as asking, suppress(OSError):
-        with theirs:
-            socket.send_fds(asking, [b"?"], [theirs.fileno()])
-        empty = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(empty, 0)
-        os.close(empty)
-        asking.close()
-        received = b"".join(iter(lambda: ours.recv(4096), b""))
-        if received:
-            return received
+    received = b""
+    with suppress(OSError):
+        received = _handed() if stat.S_ISFIFO(os.fstat(0).st_mode) else _asked()
+    if received:
+        return received
     raise ConflictError(
         "The server ended before it handed this worker the run's key, without which nothing it records counts.",
         remedy="resume_training(project, run_id) starts the run again.",
     )
+
+
+def _asked() -> bytes:
+    """Raises OSError."""
+    ours, theirs = socket.socketpair()
+    with ours, socket.socket(fileno=os.dup(0)) as asking:
+        with theirs:
+            socket.send_fds(asking, [b"?"], [theirs.fileno()])
+        _leave_empty()
+        asking.close()
+        return b"".join(iter(lambda: ours.recv(4096), b""))
+
+
+def _handed() -> bytes:
+    """Raises OSError."""
+    with open(0, "rb", closefd=False) as pipe:
+        received = pipe.read()
+    _leave_empty()
+    return received
+
+
+def _leave_empty() -> None:
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
 
 
 def channel() -> tuple[socket.socket, socket.socket]:
@@ -139,7 +162,7 @@ def main() -> NoReturn:
     """Be the worker of a run that was started with a key, or a process that forks such workers."""
     continue_hidden()
     if sys.argv[1:2] == [WARM]:
-        from trainwright.trainer import warm
+        from trainwright.trainer.starting import warm
 
         warm.wait(*sys.argv[2:])
     try:
