@@ -20,7 +20,8 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult, ContentBlock, InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import ValidationError
 
-from trainwright.server.argument_repair import normalized_arguments, repaired_arguments
+from trainwright.server.access import permitted, present_access, require_operating
+from trainwright.server.bounded_wait import patience
 from trainwright.server.context import AppContext
 from trainwright.server.errors import argument_error, refusal, with_call
 from trainwright.server.markdown import facts_of, markdown, rounded
@@ -53,23 +54,39 @@ class StrictTool(Tool):
         Raises:
             MCPError: protocol errors pass through unchanged.
         """
+        app = context.request_context.lifespan_context
+        if isinstance(app, AppContext) and not app.reads_arguments:
+            await anyio.to_thread.run_sync(app.import_arguments)
+        from trainwright.server.argument_repair import normalized_arguments  # loads the configuration's schema
+
         try:
+            if not (self.annotations and self.annotations.read_only_hint):
+                require_operating(self.name)
             normalized, notes = normalized_arguments(self.fn_metadata.arg_model, arguments)
             values = self._checked(normalized)
+            if present_access().projects:
+                values = await anyio.to_thread.run_sync(lambda: permitted(self, values, app.workspace()))
         except Exception as error:  # noqa: BLE001 - a value that breaks the check itself
             return refusal(error)
+        with patience(context, values) as wait:
+            result = await self._answer(normalized, values, context)
+            if isinstance(result, InputRequiredResult):  # the client shows the question to a person and calls again
+                return result
+            shows_run, notes = self.meta is not None, [*notes, *wait.notes]
+            return await anyio.to_thread.run_sync(_completed, context, normalized, result, notes, shows_run)
+
+    async def _answer(self, normalized: dict[str, Any], values: dict[str, Any], context: Context[Any, Any]) -> Any:
+        """Return the result, a failure worded for the agent, or the question to a person. Raises MCPError."""
         direct = {self.context_kwarg: context} if self.context_kwarg else {}
         try:
             answers = await resolve_arguments(self.resolved_params, self.resolver_plans, values, context)
-            if isinstance(answers, InputRequiredResult):  # the client shows the question to a person and calls again
+            if isinstance(answers, InputRequiredResult):
                 return answers
-            result = await self.fn_metadata.call_fn(self.fn, self.is_async, values, direct | answers)
+            return await self.fn_metadata.call_fn(self.fn, self.is_async, values, direct | answers)
         except MCPError:
             raise
         except Exception as error:  # noqa: BLE001 - the one place where failures are worded for the agent
-            result = refusal(with_call(error, self.name, normalized))
-        shows_run = self.meta is not None
-        return await anyio.to_thread.run_sync(_completed, context, normalized, result, notes, shows_run)
+            return refusal(with_call(error, self.name, normalized))
 
     def _checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments as the function takes them. Raises ConfigurationError."""
@@ -77,6 +94,8 @@ class StrictTool(Tool):
         try:
             return self.fn_metadata.validate_arguments(arguments)
         except ValidationError as error:
+            from trainwright.server.argument_repair import repaired_arguments
+
             repaired = repaired_arguments(self.fn_metadata.arg_model, arguments, error)
             raise argument_error(self.name, error, self.parameters, repaired) from error
 
@@ -117,7 +136,7 @@ def _completed(
     if shows_run:
         with suppress(Exception):
             result = with_curves(context, arguments, result)
-    result = noted(result, notes)
+    result = noted(result, [*notes, *_elsewhere(result)])
     app = context.request_context.lifespan_context
     if not isinstance(app, AppContext):
         return result
@@ -127,6 +146,18 @@ def _completed(
     with suppress(Exception):
         result = _named(app, result)
     return result
+
+
+def _elsewhere(result: CallToolResult) -> list[str]:
+    """Return how a final model that the answer names is brought to a client that may be on another machine."""
+    facts = result.structured_content or {}
+    if present_access().token is None or "final_model/" not in str(facts):
+        return []
+    project = facts.get("project") or "PROJECT"
+    return [
+        f"final_model/ lies on the server: `trainwright fetch {project} --url ADDRESS` brings it, as does GET "
+        f"/releases/{project}.tar with the token"
+    ]
 
 
 def _named(app: AppContext, result: CallToolResult) -> CallToolResult:
@@ -237,7 +268,8 @@ def _is_noise(key: str, value: Any) -> bool:
 def with_news(app: AppContext, arguments: Mapping[str, Any], result: CallToolResult) -> CallToolResult:
     """Return the result with the alerts that nobody has seen, in both of its forms; they count as seen then."""
     facts = result.structured_content
-    found, left = app.take_news(_projects({"arguments": arguments, "facts": facts}), list(_shown(facts or {})))
+    about, own = projects_in({"arguments": arguments, "facts": facts}), set(present_access().projects)
+    found, left = app.take_news((about & own or own) if own else about, list(_shown(facts or {})))
     if not found:
         return result
     news = rounded({"news": found, **({"more_news": left} if left else {})})
@@ -246,7 +278,7 @@ def with_news(app: AppContext, arguments: Mapping[str, Any], result: CallToolRes
     return result.model_copy(update={"content": [text, *result.content], "structured_content": with_facts})
 
 
-def _projects(values: Mapping[str, Any]) -> set[str]:
+def projects_in(values: Mapping[str, Any]) -> set[str]:
     """Return the projects that a call and its answer name: by name, by a handle, or by the long id of a run."""
     found = set()
     for key, text in _fields(values):

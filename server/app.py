@@ -31,9 +31,11 @@ from mcp.types import (
 from pydantic import BaseModel, ConfigDict
 
 import trainwright
+from trainwright.server.access import present_access
 from trainwright.server.agent_tool import run_apps
 from trainwright.server.context import AppContext
 from trainwright.server.documents import paths_beginning
+from trainwright.server.http.door import Door
 from trainwright.server.resources import DOCUMENT_TEMPLATE, RUN_TEMPLATE, add_resources
 from trainwright.server.stdio import StdioServer
 from trainwright.server.surface import TOOLS
@@ -48,8 +50,12 @@ Training runs in the background: start calls and run_status wait for it with wai
 digits/baseline-2; detail="full" shows all of an answer. The documents are at read_document(path='SKILL.md')."""
 
 
-def build_server(workspace_path: Path) -> MCPServer[AppContext]:
-    """Return a server over the workspace folder, which is created when the first call needs it."""
+def build_server(workspace_path: Path, *, read_only: bool = False) -> StdioServer:
+    """Return a server over the workspace folder, which is created when the first call needs it.
+
+    Args:
+        read_only: whether every tool that may change something refuses, on whatever transport.
+    """
     app = AppContext(workspace_path)
     updates = Updates(app)
     server = StdioServer(
@@ -61,6 +67,7 @@ def build_server(workspace_path: Path) -> MCPServer[AppContext]:
         lifespan=_lifespan(app, updates),
         subscriptions=updates,
         extensions=[run_apps()],
+        middleware=[Door(app, read_only=read_only)],
         log_level="WARNING",
     )
     updates.serve(server)
@@ -118,11 +125,14 @@ def _names(app: AppContext, argument: str, beginning: str) -> list[str]:
     from trainwright.tools.workspace.handles import run_handles
     from trainwright.tools.workspace.tables import Project
 
+    sees = present_access().sees
     with app.workspace().snapshot() as session:
         if argument == "project":
-            names = list(session.scalars(select(Project.name).order_by(Project.created_at.desc())))
+            names = [
+                name for name in session.scalars(select(Project.name).order_by(Project.created_at.desc())) if sees(name)
+            ]
         elif argument == "run_id":
-            runs = list(reversed(run_handles(session).items()))
+            runs = [(run, name) for run, name in reversed(run_handles(session).items()) if sees(run.partition("/")[0])]
             names = [handle if handle.startswith(beginning) else name for handle, name in runs]
         else:
             return []

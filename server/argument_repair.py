@@ -10,6 +10,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from trainwright.server.bounded_wait import LONGEST_SECONDS
 from trainwright.trainer.base.errors import folded, near, same
 from trainwright.trainer.config.goal import KEYS as GOAL_KEYS
 from trainwright.trainer.config.goal import corrected_goal, nearest_goal
@@ -236,7 +237,7 @@ def _text(name: str, given: str, rule: Any) -> Any:
 
 def _clamped(value: Any) -> Any:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return min(max(value, 0), 50) if is_number else value
+    return min(max(value, 0), LONGEST_SECONDS) if is_number else value
 
 
 def _section(model: type[BaseModel], given: dict[str, Any]) -> dict[str, Any]:

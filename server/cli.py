@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import gc
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 import trainwright
+from trainwright.server.commands.call import call
+from trainwright.server.commands.connect import connect
 from trainwright.server.commands.deploy import deploy
-from trainwright.server.commands.example_run import demo, example
+from trainwright.server.commands.enclose_options import enclose
+from trainwright.server.commands.fetch import fetch
 from trainwright.server.commands.handover import handover
 from trainwright.server.commands.rented import COMMANDS as OF_RENTED
+from trainwright.server.commands.serve import serve, sign_with
+from trainwright.server.commands.tokens import tokens
+from trainwright.server.commands.whole_projects import demo, example
+from trainwright.server.entry import say_and_end
 from trainwright.server.workspace_path import WorkspaceOption, existing_workspace, workspace_path
-from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.base.text import visible_lines
 
 app = typer.Typer(
     help="Train real models with agents, under gates enforced from measured evidence.",
@@ -28,10 +30,14 @@ app = typer.Typer(
 )
 keys = typer.Typer(help="Keys that sign the ledger.", no_args_is_help=True)
 app.add_typer(keys, name="keys")
+app.add_typer(tokens, name="tokens")
+app.command()(serve)
+app.command()(call)
+app.command()(connect)
+app.command()(fetch)
 app.command()(deploy)
 app.command()(demo)
 app.command()(example)
-SIGNING_KEY = "TRAINWRIGHT_SIGNING_KEY"
 Tracker = Literal["mlflow", "wandb", "trackio"]
 Tracking = Literal["tensorboard", "mlflow", "wandb", "trackio"]
 
@@ -40,17 +46,8 @@ def main() -> None:
     """Run the command line; an error is shown with its remedy, never as a traceback."""
     try:
         app()
-    except TrainwrightError as error:
-        _fail(error.message, error.remedy)
-    except Exception as error:  # people read a sentence, not a traceback
-        if os.environ.get("TRAINWRIGHT_DEBUG"):
-            raise
-        _fail(f"{type(error).__name__}: {error}", "Set TRAINWRIGHT_DEBUG=1 to see where it comes from.")
-
-
-def _fail(message: str, remedy: str) -> None:
-    sys.stderr.write(visible_lines(f"Error: {message}\nRemedy: {remedy}\n"))
-    raise SystemExit(1)
+    except Exception as error:  # noqa: BLE001 - people read a sentence, not a traceback
+        say_and_end(error)
 
 
 def _show_version(asked: bool) -> None:
@@ -69,37 +66,21 @@ def _root(
 
 
 @app.command()
-def serve(
-    workspace: WorkspaceOption = None,
-    key: Annotated[
-        Path | None, typer.Option("--key", help="Secret key to sign the ledger with; see `trainwright keys new`")
-    ] = None,
-) -> None:
-    """Serve MCP over stdio: what an agent's client starts."""
-    _sign_with(key)
-    if SIGNING_KEY in os.environ:  # an unusable key must fail here, not at the first call
-        from trainwright.tools.workspace.signing import load_signer
-
-        load_signer(workspace_path(workspace))
-    gc.disable()  # the imports make little garbage: collecting it would take a tenth of the start-up time
-    from trainwright.server.app import build_server
-
-    server = build_server(workspace_path(workspace))
-    gc.freeze()
-    gc.enable()
-    server.run("stdio")
-
-
-@app.command()
 def doctor(
     workspace: WorkspaceOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    project: Annotated[Path | None, typer.Option(help="Folder whose Python environment runs are to work in.")] = None,
 ) -> None:
-    """Show what this machine can do, with a remedy for what it cannot."""
+    """Show what this machine can do, or a project's environment, with a remedy for what it cannot."""
     from trainwright.server.commands.doctor import examine
     from trainwright.server.commands.terminal import Terminal
 
-    findings = examine(workspace_path(workspace))
+    if project is None:
+        findings = examine(workspace_path(workspace))
+    else:
+        from trainwright.server.commands.doctor_project import examine_project
+
+        findings = examine_project(project.expanduser().resolve(), workspace_path(workspace))
     if as_json:
         typer.echo(json.dumps([finding.model_dump() for finding in findings], indent=2))
     else:
@@ -258,7 +239,7 @@ def attest(
     from trainwright.tools.provenance import attest as write
     from trainwright.tools.workspace import Workspace
 
-    _sign_with(key)
+    sign_with(key)
     opened = Workspace.open(existing_workspace(workspace_path(workspace)))
     try:
         done = write(opened, project)
@@ -347,6 +328,7 @@ def pipeline(
 
 
 app.command()(handover)
+app.command()(enclose)
 
 
 @keys.command()
@@ -369,11 +351,6 @@ def approve(
     from trainwright.server.commands.owner import approve as answer
 
     answer(existing_workspace(workspace_path(workspace)), yes=yes or [], deny=deny or [])
-
-
-def _sign_with(key: Path | None) -> None:
-    if key is not None:
-        os.environ[SIGNING_KEY] = str(key.expanduser().resolve())
 
 
 for command in OF_RENTED:

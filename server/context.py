@@ -27,6 +27,9 @@ OPERATIONS = (
 )
 
 
+ARGUMENTS = "trainwright.server.argument_repair"
+
+
 class AppContext:
     """Context that all tool calls share: the workspace, opened at the first call that needs it."""
 
@@ -43,6 +46,10 @@ class AppContext:
         self._opening = threading.Lock()
         self._pages: dict[str, Page] = {}
         """Of trackers that calls have opened, by name."""
+        self.reads_arguments = False
+        """Whether what reads a call's arguments is imported."""
+        self.given_up: dict[str, Any] = {}
+        """Of clients that gave up while they heard progress: `GivenUp` by token and client."""
         self._without_news: int | None = None
         """Version of the database in which every alert had been seen."""
 
@@ -158,9 +165,16 @@ class AppContext:
         self._warm_up.start()
 
     def _import_operations(self) -> None:
+        self.import_arguments()
         with self._lock:  # a call that comes now waits, rather than importing the same modules concurrently
             for name in OPERATIONS:
                 importlib.import_module(name)
+
+    def import_arguments(self) -> None:
+        """Import what reads a call's arguments: before the list of tools is answered it would be waited for."""
+        with self._lock:
+            importlib.import_module(ARGUMENTS)
+            self.reads_arguments = True
 
     def close(self) -> None:
         """Close the workspace's database and the log file."""

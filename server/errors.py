@@ -16,7 +16,6 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, TextContent
 from pydantic import ValidationError
 
-from trainwright.server.argument_repair import with_names, with_values
 from trainwright.server.markdown import call_text, offered
 from trainwright.trainer.base.errors import ConfigurationError, StorageError, TrainwrightError, near
 from trainwright.trainer.base.text import visible_lines
@@ -121,6 +120,8 @@ def with_call(error: Exception, tool: str, arguments: Mapping[str, Any]) -> Exce
     if amend is None and not others:
         return error
     key = error.details.get("key")
+    from trainwright.server.argument_repair import with_names, with_values
+
     renamed = with_names(dict(arguments), others or {}) if key is None else with_values(arguments, key, others or {})
     complete = renamed | (amend or {})
     call = {"tool": tool, "arguments": {name: value for name, value in complete.items() if value is not None}}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.base.text import visible_lines
@@ -181,6 +182,8 @@ AS_SET = frozenset({"next", "changed", "changes", "arguments"})
 WAITING = frozenset({"start_training", "start_tuning", "verify_reproducibility", "export_model", "resume_training"})
 """Tools that can wait for the run or study that they start."""
 WAIT_SECONDS = 50
+PATIENT_SECONDS: ContextVar[int | None] = ContextVar("patient_seconds", default=None)
+"""How long proposed calls wait instead, where the client of this call hears progress."""
 
 
 def facts_of(answer: Answer, *, full: bool = False) -> dict[str, Any]:
@@ -190,10 +193,12 @@ def facts_of(answer: Answer, *, full: bool = False) -> dict[str, Any]:
 
 
 def offered(call: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a proposed call that also waits for the run it starts, for a time that every client allows."""
-    arguments = dict(call.get("arguments") or {})
+    """Return a proposed call that also waits for the run it starts, for a time that the client allows."""
+    arguments, patient = dict(call.get("arguments") or {}), PATIENT_SECONDS.get()
     if call.get("tool") in WAITING:
         arguments.setdefault("wait_seconds", WAIT_SECONDS)
+    if patient is not None and ("wait_seconds" in arguments or call.get("tool") == "advance"):
+        arguments["wait_seconds"] = patient
     return {**call, "arguments": arguments}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 from mcp.server.stdio import stdio_server
@@ -19,13 +19,23 @@ from pydantic import ValidationError
 
 from trainwright.server.names import NamingServer
 
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]')
 _ID = re.compile(r'\s*:\s*(-?\d{1,15}|"(?:[^"\\]|\\.){0,200}")\s*[,}]')
 REMEDY = "Send plain JSON: no lone surrogates, no deep nesting, no integers of thousands of digits."
 
 
 class StdioServer(NamingServer):
-    """A server that answers unparsable requests over stdio too."""
+    """A server that answers unparsable requests over stdio too, and the same object over HTTP."""
+
+    def http_application(self, **options: Any) -> Starlette:
+        """Return the application that serves it over Streamable HTTP; the options are the SDK's, tokens among them.
+
+        They are known only once the port is taken, and the SDK's public method has them from the constructor.
+        """
+        return self._lowlevel_server.streamable_http_app(**options)
 
     async def run_stdio_async(self) -> None:
         """Serve stdin and stdout until the client closes them."""

@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
@@ -19,14 +19,18 @@ import psutil
 from pydantic import BaseModel
 
 from trainwright.tools.gpus import Device, gpus_of
+from trainwright.tools.walls import calls, view
+from trainwright.tools.walls.kernel import landlock_abi
+from trainwright.tools.walls.wall import not_covered
 from trainwright.tools.workspace.settings import Settings
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.known_bad_releases import installed_bad_releases
-from trainwright.trainer.base.releases import LEAST, install, too_old
+from trainwright.trainer.base.releases import BESIDE, ENVIRONMENT, LEAST, install, too_old
 
 GIB = 1024**3
 LEAST_PYTHON = (3, 11)
 LEAST_SQLITE = (3, 37)
+PROBE = (sys.executable, "-P", "-m", "trainwright.server.commands.doctor_probe")
 PROBE_SECONDS = 180
 INSTALL_AGAIN = "Install again into a fresh environment: `make install`."
 
@@ -43,9 +47,9 @@ class Finding(BaseModel):
 def examine(workspace: Path) -> list[Finding]:
     """Return the findings about this machine and the workspace's present or future folder."""
     findings = [_python(), _sqlite(), *examine_releases(), *examine_floors()]
-    findings += _packages()
+    findings += examine_packages()
     findings += examine_gpus(workspace)
-    findings += [_memory(), *examine_folder(workspace), _git()]
+    findings += [_memory(), *examine_folder(workspace), _git(), _walls()]
     return findings
 
 
@@ -101,9 +105,12 @@ def examine_floors(path: list[str] | None = None) -> list[Finding]:
     ]
 
 
-def _packages() -> list[Finding]:
-    """Import everything together in one process, as a worker would, and report versions and devices."""
-    command = [sys.executable, "-P", "-m", "trainwright.server.commands.doctor_probe"]
+def examine_packages(command: Sequence[str] = PROBE) -> list[Finding]:
+    """Import everything together in one process, as a worker would, and report versions and devices.
+
+    Args:
+        command: that starts `doctor_probe`.
+    """
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=PROBE_SECONDS, check=True, stdin=subprocess.DEVNULL
@@ -118,7 +125,7 @@ def _packages() -> list[Finding]:
         last = (getattr(error, "stderr", "") or str(error)).strip().splitlines()[-1:]
         found = f"importing the packages together ended the process: {' '.join(last)[:300]}"
         return [Finding(name="packages", status="fail", found=found, remedy=INSTALL_AGAIN)]
-    return [*_imports(probe), _devices(probe["devices"])]
+    return [*_imports(probe), devices_of(probe["devices"])]
 
 
 def _imports(probe: dict[str, Any]) -> list[Finding]:
@@ -129,7 +136,11 @@ def _imports(probe: dict[str, Any]) -> list[Finding]:
     return findings
 
 
-def _devices(devices: dict[str, Any]) -> Finding:
+def devices_of(devices: dict[str, Any] | None) -> Finding:
+    """Return what torch can compute on, as the probe found it; None: it has no torch."""
+    if devices is None:
+        found = "torch is not installed beside this server, so a run needs an environment of its own"
+        return Finding(name="training", status="warn", found=found, remedy=f"{ENVIRONMENT}; or {BESIDE}.")
     gpus = devices.get("gpus", [])
     broken = [gpu["name"] for gpu in gpus if not gpu["works"]]
     if broken:
@@ -213,6 +224,19 @@ def _write_database(folder: Path) -> str:
         connection.execute("CREATE TABLE t (x)")
         connection.commit()
     return "write-ahead log and file locks work"
+
+
+def _walls() -> Finding:
+    abi = landlock_abi()
+    if not abi:
+        remedy = "Give the server a user or a machine of its own where an agent has a shell: docs/security.md."
+        return Finding(name="walls", status="warn", found="this kernel offers no Landlock", remedy=remedy)
+    missing = view.offered()
+    gaps = not_covered(abi, namespaces=not missing, network=False, filtered=calls.supported())
+    spaces = f"no user namespaces ({missing})" if missing else "user namespaces"
+    found = f"Landlock {abi}, {spaces}: `trainwright enclose` does not cover {'; '.join(gaps)}"
+    remedy = "Linux 6.12 has Landlock 6; have the machine's owner allow user namespaces." if missing or abi < 6 else ""
+    return Finding(name="walls", status="warn" if remedy else "ok", found=found, remedy=remedy)
 
 
 def _git() -> Finding:

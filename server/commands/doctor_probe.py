@@ -9,35 +9,44 @@ import sys
 import time
 from typing import Any
 
-MODULES = {
-    "numpy": "numpy",
+from trainwright.trainer.base.releases import has_torch
+
+TRAINING = {
     "torch": "torch",
     "safetensors": "safetensors.torch",
     "accelerate": "accelerate",
     "transformers": "transformers",
     "peft": "peft",
+    "onnxscript": "onnxscript",
+    "tensorboard": "tensorboard",
+    "pyarrow": "pyarrow.parquet",
+}
+"""Looked at where torch is installed: a server without it trains in the projects' environments."""
+SERVING = {
+    "numpy": "numpy",
     "scikit-learn": "sklearn.model_selection",
     "onnx": "onnx",
-    "onnxscript": "onnxscript",
     "onnxruntime": "onnxruntime",
     "optuna": "optuna",
     "matplotlib": "matplotlib.figure",
-    "tensorboard": "tensorboard",
     "sqlalchemy": "sqlalchemy.orm",
     "mcp": "mcp.server",
     "pillow": "PIL.Image",
-    "pyarrow": "pyarrow.parquet",
 }
 OPTIONAL = {"torchvision": "torchvision", "timm": "timm"}
 """Looked at where they are installed: a torchvision built for another torch breaks transformers too."""
 
 
 def probe() -> dict[str, Any]:
-    """Return {versions, failures, devices, seconds}: what could be imported together, and what torch can use."""
+    """Return {versions, failures, devices, seconds}: what could be imported together, and what torch can use.
+
+    `devices` is None where torch is not installed.
+    """
     started = time.monotonic()
     versions, failures = {}, {}
+    trains = has_torch()
     there = {name: module for name, module in OPTIONAL.items() if importlib.util.find_spec(module) is not None}
-    for distribution, module in (MODULES | there).items():
+    for distribution, module in ((TRAINING | SERVING | there) if trains else SERVING).items():
         try:
             importlib.import_module(module)
             versions[distribution] = importlib.import_module("importlib.metadata").version(distribution)
@@ -46,7 +55,7 @@ def probe() -> dict[str, Any]:
     return {
         "versions": versions,
         "failures": failures,
-        "devices": _devices() if "torch" in versions else {},
+        "devices": (_devices() if "torch" in versions else {}) if trains else None,
         "seconds": round(time.monotonic() - started, 1),
     }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import socket
 import threading
 from typing import TYPE_CHECKING
 
@@ -11,8 +10,8 @@ import uvicorn
 
 from trainwright.server.dashboard.application import build_application
 from trainwright.server.dashboard.guard import HOSTS, Access
+from trainwright.server.listening import listening
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.base.errors import ConflictError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +29,7 @@ class Dashboard:
             ConflictError: the port is taken.
             StorageError, IntegrityError: the workspace cannot be opened.
         """
-        self._socket = _bound(port)
+        self._socket = listening(HOSTS[0], port)
         self.access = Access(self._socket.getsockname()[1], secrets.token_urlsafe(24))
         try:
             self._workspace = Workspace.open(path)
@@ -60,18 +59,3 @@ class Dashboard:
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(STOP_SECONDS)
-
-
-def _bound(port: int) -> socket.socket:
-    listening = socket.socket()
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((HOSTS[0], port))
-        listening.listen(128)  # whoever opens the address before the thread has begun waits
-    except OSError as error:
-        listening.close()
-        raise ConflictError(
-            f"Port {port} of this machine cannot be taken: {error.strerror}.",
-            remedy="Name another one with --port, or none for any that is free.",
-        ) from error
-    return listening

@@ -12,15 +12,15 @@ from mcp.types import CallToolResult
 from pydantic import BaseModel, Field
 
 from trainwright.server.agent_tool import agent_tool, reply
-from trainwright.server.bounded_wait import Progress, waited
+from trainwright.server.bounded_wait import PLAIN_SECONDS, waited
 from trainwright.server.context import workspace_of
+from trainwright.server.progress import Progress
 from trainwright.server.surface.arguments import WaitSeconds
 from trainwright.trainer.base.errors import TrainwrightError
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect import PlanAnswer, PlanRequest
 
-LONGEST_WAIT_SECONDS = 50.0
 PlannedGoal = Literal["fastest", "balanced", "best_quality"]
 
 
@@ -102,7 +102,7 @@ async def plan_training(
     write_files: Annotated[
         bool, Field(description="Also a script that trains outside Trainwright, with what it needs")
     ] = False,
-    wait_seconds: WaitSeconds = LONGEST_WAIT_SECONDS,
+    wait_seconds: WaitSeconds = PLAIN_SECONDS,
     answers: Annotated[ElicitationResult[PlanAnswers], Resolve(open_points)],
 ) -> CallToolResult:
     """Plan before create_project: reads rows, lengths, classes and hardware, and returns one complete configuration

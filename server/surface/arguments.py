@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from trainwright.server.bounded_wait import LONGEST_SECONDS
+
 if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
 
@@ -33,7 +35,7 @@ IdempotencyKey = Annotated[
     ),
     AfterValidator(_not_of_a_study),  # after the length, which pydantic then asks of texts and not of null
 ]
-WaitSeconds = Annotated[float, Field(ge=0, le=50)]
+WaitSeconds = Annotated[float, Field(ge=0, le=LONGEST_SECONDS)]
 Detail = Literal["concise", "full"]
 Template = Literal["baseline", "tuning", "production"]
 Phase = Literal["planning", "baseline", "diagnostics", "optimization", "finalization"]

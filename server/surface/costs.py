@@ -12,14 +12,13 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from trainwright.server.agent_tool import agent_tool, reply
-from trainwright.server.bounded_wait import Progress, waited
+from trainwright.server.bounded_wait import PLAIN_SECONDS, waited
 from trainwright.server.context import workspace_of
+from trainwright.server.progress import Progress
 from trainwright.server.surface.arguments import Project
 
 if TYPE_CHECKING:
     from trainwright.tools.costs import CostAnswer
-
-LONGEST_WAIT_SECONDS = 50.0
 
 
 @agent_tool("tools.costs:CostAnswer", title="Estimate costs", read_only=True)
@@ -51,7 +50,7 @@ async def estimate_cost(
         return costs.estimate_cost(workspace, request, should_stop=should_stop)
 
     told = "counting the work of a step"
-    answer = await waited(context, look, lambda: Progress(time.monotonic() - began, LONGEST_WAIT_SECONDS, told))
+    answer = await waited(context, look, lambda: Progress(time.monotonic() - began, PLAIN_SECONDS, told))
     cheapest = answer.platforms[0]
     low, high = cheapest.total
     where = f"{cheapest.platform} {cheapest.accelerator}"

@@ -14,15 +14,14 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from trainwright.server.agent_tool import agent_tool, reply
-from trainwright.server.bounded_wait import Progress, waited
+from trainwright.server.bounded_wait import PLAIN_SECONDS, waited
 from trainwright.server.context import workspace_of
 from trainwright.server.files import links
+from trainwright.server.progress import Progress
 from trainwright.server.surface.arguments import Project, WaitSeconds
 
 if TYPE_CHECKING:
     from trainwright.tools.data import ValidationAnswer
-
-LONGEST_WAIT_SECONDS = 50.0
 
 
 @agent_tool("tools.data:ValidationAnswer", title="Validate the data", idempotent=True)
@@ -30,7 +29,7 @@ async def validate_data(
     context: Context[Any, Any],
     project: Project,
     suggest: Annotated[bool, Field(description="Also the text of an expectations file")] = False,
-    wait_seconds: WaitSeconds = LONGEST_WAIT_SECONDS,
+    wait_seconds: WaitSeconds = PLAIN_SECONDS,
 ) -> CallToolResult:
     """Check the configured data without training, against data.expectations or the default set: verdicts with rows
     and remedies, the worst first; a page with plots."""

@@ -12,11 +12,13 @@ from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit, Elicitati
 from mcp.types import CallToolResult
 from pydantic import BaseModel, Field
 
+from trainwright.server.access import present_access
 from trainwright.server.agent_tool import agent_tool, reply
-from trainwright.server.bounded_wait import Progress, waited
+from trainwright.server.bounded_wait import PLAIN_SECONDS, waited
 from trainwright.server.context import workspace_of
 from trainwright.server.files import links
 from trainwright.server.markdown import counted
+from trainwright.server.progress import Progress, RunSight, StudySight, sight
 from trainwright.server.surface.arguments import AskOwner, Changes, Detail, Goal, Phase, Project, Template, WaitSeconds
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ def question(
     """
     workspace = workspace_of(context)
     capabilities = context.client_capabilities
-    can_ask = capabilities is not None and capabilities.elicitation is not None
+    can_ask = capabilities is not None and capabilities.elicitation is not None and present_access().may_grant
     if ask_owner is None or WAY not in workspace.settings.approvals or not can_ask:
         return OwnersAnswer()
     from trainwright.tools.owner import meaning
@@ -66,13 +68,14 @@ def take_answer(
 
     if not isinstance(answer, AcceptedElicitation) or answer.data.answer == "leave open":
         return
+    if not present_access().may_grant:  # nobody was asked
+        return
     workspace, by = workspace_of(context), Grantor.here(WAY, asked=False)
     for request in ask_for(workspace, project, ask_owner.model_dump(exclude_none=True), reason):
         decide(workspace, request.id, granted=answer.data.answer == "grant", by=by)
 
 
 MOST_PROJECTS = 20
-LONGEST_WAIT_SECONDS = 50.0
 PLANNING = "phases/01_planning/workflow.md"
 
 
@@ -174,10 +177,11 @@ def project_status(
     from trainwright.tools.answers import NextCall
 
     workspace = workspace_of(context)
-    status = projects.project_status(workspace, project, most=MOST_PROJECTS)
+    own = present_access().projects
+    status = projects.project_status(workspace, project, most=MOST_PROJECTS, only=own or None)
     if isinstance(status, list):
         listed = [item.model_dump(mode="json", exclude_none=True) for item in status]
-        total = projects.count_projects(workspace)
+        total = len(listed) if own else projects.count_projects(workspace)
         begin = NextCall(tool="read_document", arguments={"path": PLANNING}, why="it shows how a project is made")
         left_out = max(0, total - len(listed))
         answer = ProjectsAnswer(projects=listed, total=total, left_out=left_out, next=None if listed else begin)
@@ -222,21 +226,30 @@ def pass_gate(
 
 @agent_tool("tools.projects:Advance", title="Continue until a decision")
 async def advance(
-    context: Context[Any, Any], project: Project, wait_seconds: WaitSeconds = LONGEST_WAIT_SECONDS
+    context: Context[Any, Any], project: Project, wait_seconds: WaitSeconds = PLAIN_SECONDS
 ) -> CallToolResult:
     """Follow the project's `next` calls for you: smoke, baseline, diagnosis, gates, final run, replay, export. Ends
-    at a decision (a search not configured, a change), a failure, refusal or new alert, and when
-    the wait is over; runs continue."""
+    at a decision (a search not configured, a change), a failure, refusal or new alert, or when
+    the wait is over; runs go on."""
     from trainwright.tools import projects
 
     workspace = await anyio.to_thread.run_sync(workspace_of, context)
     began, lines = time.monotonic(), ["beginning"]
+    sights: dict[str, RunSight | StudySight] = {}
 
     def look(should_stop: Callable[[], bool]) -> Advance:
-        return projects.advance(workspace, project, wait_seconds, should_stop=should_stop, said=lines.append)
+        return projects.advance(
+            workspace, project, wait_seconds, should_stop=should_stop, said=lines.append, watching=watch
+        )
+
+    def watch(name: str) -> None:
+        if name not in sights:
+            sights.clear()
+            sights[name] = sight(workspace, name)
 
     def progress() -> Progress:
-        return Progress(time.monotonic() - began, wait_seconds, lines[-1])
+        told = [f"{name}: {look().message}" for name, look in list(sights.items())]
+        return Progress(time.monotonic() - began, wait_seconds, "; ".join([lines[-1], *told]))
 
     answer = await waited(context, look, progress)
     headline = f"Project {project} is in {answer.phase}; ended by {answer.ended}."

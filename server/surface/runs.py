@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -11,8 +12,9 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from trainwright.server.agent_tool import agent_tool, reply
-from trainwright.server.bounded_wait import watched_run
+from trainwright.server.bounded_wait import waited, watched_run
 from trainwright.server.context import workspace_of
+from trainwright.server.progress import Progress
 from trainwright.server.surface.arguments import (
     TO_RESUME,
     Changes,
@@ -79,8 +81,8 @@ async def run_status(
     after_step: Annotated[int | None, Field(ge=0, description="Return as soon as it is past this step")] = None,
     detail: Detail = "concise",
 ) -> CallToolResult:
-    """State, progress, latest metrics and open alerts of a run. With wait_seconds it returns early when the run ends
-    or raises an alert. The run continues when the wait ends or is cancelled."""
+    """State, progress, latest metrics and open alerts of a run. wait_seconds ends when the run ends or raises an
+    alert. The run goes on when the wait ends or is cancelled."""
 
     def find() -> tuple[Workspace, str]:
         workspace = workspace_of(context)
@@ -130,8 +132,10 @@ async def started(
     context: Context[Any, Any], order: Callable[[Workspace], RunView], wait_seconds: float
 ) -> CallToolResult:
     """Start a run, wait for it within bounds, and return the answer about it."""
-    workspace = await anyio.to_thread.run_sync(workspace_of, context)
-    view = await anyio.to_thread.run_sync(order, workspace)
+    workspace, began = await anyio.to_thread.run_sync(workspace_of, context), time.monotonic()
+    view = await waited(  # an environment's first run fetches what a worker lacks there
+        context, lambda _: order(workspace), lambda: Progress(0.0, None, f"starting, {time.monotonic() - began:.0f} s")
+    )
     if wait_seconds and not view.is_ended:
         run_id = view.run_id
         view = await watched_run(context, lambda: (workspace, run_id), wait_seconds)

@@ -58,7 +58,7 @@ async def tuning_status(
     project: Project | None = None,
 ) -> CallToolResult:
     """Trials done, best trial so far, and at the end whether the improvement over the baseline holds on repeated
-    seeds. With wait_seconds it returns early when the study ends."""
+    seeds. With wait_seconds it returns when the study ends."""
     workspace = await anyio.to_thread.run_sync(workspace_of, context)
     study = await anyio.to_thread.run_sync(study_of, workspace, study_id, project)
     return answer_of(await watched_study(context, workspace, study, wait_seconds), full=detail == "full")

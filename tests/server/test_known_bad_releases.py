@@ -39,7 +39,7 @@ def test_an_installed_bad_release_is_named_with_value_rule_and_remedy(installed)
 @pytest.mark.requirement("TRAIN-7")
 def test_the_doctor_looks_through_where_python_imports_from(installed, monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(installed))
-    monkeypatch.setattr(doctor, "_packages", list)  # those import everything for long
+    monkeypatch.setattr(doctor, "examine_packages", list)  # those import everything for long
     answer = CliRunner().invoke(cli.app, ["doctor", "--workspace", str(tmp_path)])
     assert answer.exit_code == 1
     assert "lightning 2.6.3 is installed" in answer.output.replace("\n", " ")

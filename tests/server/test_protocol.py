@@ -9,8 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from trainwright.server import default
+from trainwright.server import cli, default
 from trainwright.server.surface import TOOLS
+from trainwright.trainer.config import schema
 
 pytestmark = pytest.mark.slow
 
@@ -77,10 +78,10 @@ async def test_a_server_makes_its_workspace_when_a_call_needs_it_never_loads_tor
 
 def test_importing_the_whole_server_leaves_the_heavy_libraries_and_the_database_alone():
     """What start-up may load: everything else is imported at the first call that needs it."""
-    code = f"import sys, {default.__name__}; print(*sorted(m for m in sys.modules if '.' not in m))"
+    code = f"import sys, {cli.__name__}, {default.__name__}; print(*sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    assert not loaded & {*HEAVY, "sqlalchemy", "numpy", "matplotlib", "optuna", "sklearn"}
+    assert not loaded & {*HEAVY, "sqlalchemy", "numpy", "matplotlib", "optuna", "sklearn", schema.__name__}
 
 
 @pytest.mark.requirement("MCP-1")

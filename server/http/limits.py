@@ -1,0 +1,98 @@
+"""Limits of each token: requests in a time, requests at once; and an end to what a revoked token has open."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from mcp.types import INTERNAL_ERROR, ErrorData, JSONRPCError
+from starlette.responses import Response
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from trainwright.server.http.tokens import Holder, Tokens
+
+REQUESTS_PER_SECOND = 50.0
+MOST_AT_ONCE = 200
+"""Requests that may come at once after a pause: what the bucket holds."""
+MOST_OPEN = 64
+"""Requests of one token that are being answered, streams among them."""
+LOOK_SECONDS = 1.0
+
+
+class Bucket:
+    """Token bucket of one client: it fills with time, and each request takes one out."""
+
+    def __init__(self) -> None:
+        self._left, self._seen = float(MOST_AT_ONCE), time.monotonic()
+        self.open = 0
+
+    def wait_seconds(self) -> float:
+        """Take one out; return 0, or how long to wait where there is none."""
+        now = time.monotonic()
+        self._left = min(MOST_AT_ONCE, self._left + (now - self._seen) * REQUESTS_PER_SECOND)
+        self._seen = now
+        if self._left < 1:
+            return (1 - self._left) / REQUESTS_PER_SECOND
+        self._left -= 1
+        return 0.0
+
+
+class Limits:
+    """ASGI middleware behind the one that reads the token."""
+
+    def __init__(self, app: ASGIApp, tokens: Tokens) -> None:
+        self._app = app
+        self._tokens = tokens
+        self._buckets: defaultdict[str, Bucket] = defaultdict(Bucket)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it with 429 and the seconds to wait."""
+        holder = getattr(scope.get("user"), "access_token", None)
+        if scope["type"] != "http" or holder is None:
+            await self._app(scope, receive, send)
+            return
+        bucket = self._buckets[holder.token]
+        if bucket.open >= MOST_OPEN:
+            await _refusal(429, f"{MOST_OPEN} requests of this token are open. Close some.", 1)(scope, receive, send)
+        elif wait := bucket.wait_seconds():
+            rule = f"This token has had its {REQUESTS_PER_SECOND:g} requests a second. Wait, and ask again."
+            await _refusal(429, rule, math.ceil(wait))(scope, receive, send)
+        else:
+            bucket.open += 1
+            try:
+                await self._while_it_lives(holder, scope, receive, send)
+            finally:
+                bucket.open -= 1
+
+    async def _while_it_lives(self, holder: Holder, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request; a stream or a wait ends with the token that opened it. Runs go on."""
+        started = False
+
+        async def sent(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._end_with, holder.token, group.cancel_scope)
+            await self._app(scope, receive, sent)
+            group.cancel_scope.cancel()
+        if not started:
+            await _refusal(401, "This token was revoked or has expired.")(scope, receive, send)
+
+    async def _end_with(self, digest: str, request: anyio.CancelScope) -> None:
+        while self._tokens.living(digest) is not None:
+            await anyio.sleep(LOOK_SECONDS)
+        request.cancel()
+
+
+def _refusal(status: int, message: str, retry_seconds: int | None = None) -> Response:
+    """Return an answer that clients of MCP read: the words are in its JSON-RPC error."""
+    error = JSONRPCError(jsonrpc="2.0", id=None, error=ErrorData(code=INTERNAL_ERROR, message=message))
+    headers: dict[str, Any] = {} if retry_seconds is None else {"Retry-After": str(retry_seconds)}
+    return Response(error.model_dump_json(by_alias=True), status, headers, "application/json")
