@@ -17,7 +17,12 @@ from trainwright.tools.gates.beside_rivals import rivals_text
 from trainwright.tools.gates.checks.diagnostics import diagnosis
 from trainwright.tools.gates.exits import ending
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.gates.test_set_access import SplitAccess, accesses_by_others, project_accesses
+from trainwright.tools.gates.test_set_access import (
+    SplitAccess,
+    accesses_by_others,
+    informative,
+    project_accesses,
+)
 from trainwright.tools.provenance.model_signature import ModelKey
 from trainwright.tools.reports.certified import best_known
 from trainwright.tools.reports.model_card import Checkable, model_card, reported_by_export
@@ -108,13 +113,14 @@ def _require_exported(export: RunEvidence, copied: Path) -> None:
 
 
 def test_looks(evidence: Evidence) -> list[SplitAccess]:
-    """Return every evaluation of the final run's test split; none where the data has no such split."""
+    """Return the evaluations of the final run's test split that say something new; none without such a split."""
     assert evidence.final is not None  # noqa: S101 - the gate's checks have shown it
     split = evidence.final.data.test
     if not split.size:
         return []
     seen = evidence.export.test_access if evidence.export else None
-    return project_accesses(evidence) + accesses_by_others(evidence, seen or TestSetAccess(**split.as_dict()))
+    others = accesses_by_others(evidence, seen or TestSetAccess(**split.as_dict()))
+    return informative(evidence, project_accesses(evidence) + others)
 
 
 def _metrics(evidence: Evidence, found: Export, looks: list[SplitAccess]) -> dict[str, object]:
@@ -242,7 +248,7 @@ def _record(order: dict[str, Any], found: RunEvaluated, rows: str) -> dict[str, 
     What a function of the user's gave stands apart: its file is not in the folder, so nobody computes it again there.
     """
     program = {**order["program"], "path": Path(order["program"]["path"]).name}
-    kept = {name: value for name, value in order.items() if name != "libraries"}
+    kept = {name: value for name, value in order.items() if name not in {"libraries", "python"}}
     own = {split: one.get(OWN, []) for split, one in found.splits.items()}
     told = {split: figures(one) for split, one in found.splits.items()}
     return {

@@ -145,6 +145,8 @@ def model_card(
         skew=found.skew,
         loaded=found.loaded,
         prediction=prediction,
+        lacking=[name for name in prediction.get("needs", "").split() if name in final.environment.overlay],
+        environment=str(evidence.config.environment),
         is_raw=prediction.get("kind") not in {None, "array"} or final.data.source in OF_ARRAYS,
         served=json.loads((folder / "resolved.json").read_text(encoding="utf-8")),
         checkable=checkable,

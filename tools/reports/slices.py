@@ -1,4 +1,4 @@
-"""Section of reports on targets, slices and groups of the fixed rows, and the evaluation gate's baseline."""
+"""Section of reports on targets, classes, slices and groups of the fixed rows, and the evaluation gate's baseline."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ def slices_values(run: RunEvidence | None) -> dict[str, Any]:
     return {
         "target_metrics": metrics,
         "target_lines": [[name, split, *(one.get(metric) for metric in metrics)] for split, name, one in of_targets],
+        "class_lines": _class_lines(run),
         "slice_metrics": names,
         "slice_lines": [
             [name, split, one["rows"], *(one["metrics"].get(metric) for metric in names)]
@@ -36,6 +37,20 @@ def slices_values(run: RunEvidence | None) -> dict[str, Any]:
         "beside_test": _test_text(beside),
         "beside_rows": _rows_text(beside),
     }
+
+
+def _class_lines(run: RunEvidence | None) -> list[list[Any]]:
+    """Return (class, split, rows, share of them found, share of right ones among those said to be it)."""
+    found = run.evaluation if run is not None else None
+    if run is None or found is None or found.problem:
+        return []
+    names = dict(enumerate(run.data.class_names or []))
+    return [
+        [names.get(one["class"], one["class"]), split, one["rows"],
+         *(f"{one['found'] / of:.4g}" if of else "" for of in (one["rows"], one["said"]))]
+        for split in SPLITS
+        for one in found.splits.get(split, {}).get("classes", [])
+    ]  # fmt: skip
 
 
 def _beside_lines(certified: Any, beside: dict[str, Any]) -> list[list[Any]]:

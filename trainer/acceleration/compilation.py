@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from trainwright.trainer.base import releases
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.schema import CompileSection
 
@@ -35,7 +36,7 @@ LIMITS = {
     ("accumulated_recompile_limit", "accumulated_cache_size_limit"): max(SIZES * 64, 4096),
     ("fail_on_recompile_limit_hit", "fail_on_cache_limit_hit"): True,
 }
-"""Settings of the compiler, each by its name and by the one that torch 2.6 has for it."""
+"""Settings of the compiler, each by its name and by the one that torch 2.6 has for it; before, it has no last one."""
 
 
 def compile_model(model: nn.Module, section: CompileSection, device: torch.device) -> None:
@@ -46,13 +47,16 @@ def compile_model(model: nn.Module, section: CompileSection, device: torch.devic
     to eager mode, whose bits differ.
 
     Raises:
-        ConfigurationError: this machine has no compiler for the device.
+        ConfigurationError: this machine has no compiler for the device, or torch would return to eager mode unasked.
     """
     require_compiler(device)
     import torch._dynamo as dynamo
 
     for names, limit in LIMITS.items():
-        setattr(dynamo.config, next(name for name in names if hasattr(dynamo.config, name)), limit)
+        known = [name for name in names if hasattr(dynamo.config, name)]
+        if not known:
+            raise releases.needed("training.compile", releases.COMPILED, "Set training.compile null")
+        setattr(dynamo.config, known[0], limit)
     dynamo.config.suppress_errors = False
     model.compile(mode=section.mode, dynamic=section.dynamic)
     if device.type == "cuda" and section.mode in GRAPHED:

@@ -17,7 +17,7 @@ folder also works alone: a final model carries a copy of it.
     archives    a torch.export archive without what could run code when torch loads it
     comparison  what is kept of each batch of outputs and targets, and the metrics that follow
     intervals   95 % intervals of numbers, by resampling the rows
-    slices      the same numbers for rows with a value in a column
+    slices      the same numbers for rows with a value in a column, and counts of each class
     paired      two programs on the same rows: McNemar's table, moments and intervals of their differences
     evaluation  a program over the rows of each split
     shipped     the same for a stranger who holds a final model's folder and perhaps its rows
@@ -28,6 +28,6 @@ tasks, as configured: loss, outputs, target, weight, metrics), `slices` and `gro
 (another program), `threads`, `libraries`.
 
 The answer: `splits` by name with `size`, `rows`, `metrics`, `intervals` (95 %), `not_computed` (name: why),
-`slices` (name: rows, metrics) and `beside` (the other program's metrics, and `paired`);
+`slices` (name: rows, metrics), `classes` and `beside` (the other program's metrics, and `paired`);
 `versions`; `seconds`. Or `problem` and `remedy`, one sentence each.
 """

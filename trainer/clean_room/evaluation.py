@@ -23,7 +23,7 @@ from .paired import report_paired
 from .programs import Program, open_program
 from .rivals import rivals_beside
 from .rows import Array, RefusalError, Split, open_split
-from .slices import report_slices, report_targets
+from .slices import report_classes, report_slices, report_targets
 
 OUTPUT_BYTES = 1 << 25
 """Of outputs at a time, about: a language model's logits of many rows would fill the memory."""
@@ -60,6 +60,7 @@ def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> di
                 each.report(answer, split.resampling)
             report_slices(order, split, compared, answer)
             report_targets(order, compared, answer)
+            report_classes(compared, answer)
             if rivals := rivals_beside(
                 order, name, split, compared, lambda: comparisons(order, record, split.ranked)[0]
             ):

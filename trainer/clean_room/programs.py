@@ -107,7 +107,13 @@ class TorchProgram:
 
         archive = rewritten(path, content)
         os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"  # torch unpickles numbers alone
-        import torch
+        try:
+            import torch
+        except ImportError:
+            raise RefusalError(
+                f"{path.name} is a torch.export program, and the server has no torch.",
+                "Export it as ONNX; or install torch beside the server: pip install 'trainwright[train]'.",
+            ) from None
 
         torch.set_num_threads(threads)
         try:

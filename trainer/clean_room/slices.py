@@ -1,6 +1,6 @@
 """Slices of the fixed rows, with a value, or in a range, in a column of an input or among the targets; and targets.
 
-Of several targets each column by itself has the same metrics.
+Of several targets each column by itself has the same metrics, and of classes each is counted.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .comparison import Comparison, Kept
+from .counts import Counts, classes
 from .names import WORST
 from .numbers import NAMES as NUMBERS
 from .rows import Array, Split
@@ -54,6 +55,24 @@ def report_targets(order: Mapping[str, Any], compared: Sequence[Comparison], ans
         found = {name.removeprefix(WORST): _value(each, name, partial(_twice, column)) for name in wanted}
         kept = {name: value for name, value in found.items() if math.isfinite(value)}
         answer["targets"].append({"name": target, "metrics": kept})
+
+
+def report_classes(compared: Sequence[Comparison], answer: dict[str, Any]) -> None:
+    """Put {class, rows, found, said} of each class into `answer["classes"]`: its rows, and the predicted of it.
+
+    Of rows with one class each, where a metric keeps the predicted ones; of many classes there is none.
+    """
+    each = compared[0]
+    by_class = [name for name in each.metrics if name not in each.unfit and each.steps.get(name, ())[:1] == (classes,)]
+    if len(compared) > 1 or not by_class:
+        return
+    predicted, targets = each.kept_for(by_class[0]).values, Kept(each.targets).values
+    if predicted.ndim != 1 or predicted.shape != targets.shape:
+        return
+    found = Counts.of(predicted, targets)
+    if len(found.names) <= MOST_GROUPS:
+        lines = np.stack([found.names, found.wanted, found.hits, found.predicted], axis=1).tolist()
+        answer["classes"] = [dict(zip(("class", "rows", "found", "said"), one, strict=True)) for one in lines]
 
 
 def _twice(column: int, kept: Kept) -> Array:

@@ -26,14 +26,15 @@ from trainwright.trainer.data.first_look import FirstLook, Found
 from trainwright.trainer.data.images.samples import ImageSamples, picture_parts, picture_splits
 from trainwright.trainer.data.leaks.copies import without_copies
 from trainwright.trainer.data.marks import Known, marks_from, marks_of
-from trainwright.trainer.data.order import Part
+from trainwright.trainer.data.order import Part, without_key
 from trainwright.trainer.data.own_samples import holds_none, no_sample, not_a_data_set, require_sound
 from trainwright.trainer.data.preprocessing import Preprocessing, Unfitted, restored
 from trainwright.trainer.data.sections import LEAVE_COPIES, SplitSection
 from trainwright.trainer.data.sources.source import Loaded
+from trainwright.trainer.data.split_keys import OwnParts, key_off, read_keys
 from trainwright.trainer.data.split_methods.by_time import rows_after_end
 from trainwright.trainer.data.split_methods.facts import facts_of, numbers_of
-from trainwright.trainer.data.split_methods.rows import NAMES, Rows, without_keys
+from trainwright.trainer.data.split_methods.rows import NAMES, Rows
 from trainwright.trainer.data.splits import Look, Splits, split_indices, split_rows, split_units
 from trainwright.trainer.data.tensors import KnownSamples, TensorSamples, in_memory
 from trainwright.trainer.user_code.clock import clock
@@ -161,13 +162,23 @@ def from_user(data: Any, section: SplitSection | None, *, source: str, seed: int
         DataError: not a data set, empty, or with values that are not finite.
         UserCodeError: a fault of the data set (own_samples.py).
     """
-    parts, divided = user_parts(data, section)
+    own = user_parts(data, section)
+    parts, key = own.samples, own.key
     records = {name: record_split(part, seed, name) for name, part in parts.items()}
     for name, record in records.items():
         if record.missing and not collates:
             raise no_sample(record.missing[0], f"the {name} split", parts[name])
         _require_finite(record.non_finite, name)
-    return Splits(parts, records, source, split=section.describe() if divided and section else None)
+    if section is None or not own.divided:
+        return Splits(parts, records, source)
+    held_out = {name: places for name, places in own.places.items() if name != NAMES[0]}
+    return Splits(
+        parts,
+        records,
+        source,
+        split=section.describe() | facts_of(section, key, own.places),
+        groups=numbers_of(key, held_out) if key is not None and section.by == "group" else {},
+    )
 
 
 def withhold_test(splits: Splits, *, is_built_in: bool) -> None:
@@ -211,15 +222,17 @@ def shared_rows(splits: Splits, one: str, other: str) -> set[str]:
     return rows.shared_rows(first, second, MAX_SAMPLES_READ)
 
 
-def user_parts(data: Any, section: SplitSection | None) -> tuple[dict[str, Any], bool]:
-    """Return the samples of each split of user code's data, and whether they were divided here. Raises DataError."""
+def user_parts(data: Any, section: SplitSection | None) -> OwnParts:
+    """Return the samples of each split of user code's data, and what they are split by. Raises DataError."""
     given = dict(data) if isinstance(data, Mapping) else {"train": data}
     parts = {name: _as_samples(given[name], name) for name in NAMES if given.get(name) is not None}
     if "train" not in parts:
         raise DataError(f"The data has no `train` ({', '.join(given) or 'nothing'} given).", remedy="Return `train`.")
-    if section is None or set(parts) != {"train"} or isinstance(parts["train"], IterableDataset):
-        return parts, False
-    return divide(parts["train"], section), True
+    if section is None:
+        return OwnParts(parts, divided=False)
+    if set(parts) != {"train"} or isinstance(parts["train"], IterableDataset):
+        return read_keys(parts, section)
+    return _divide_own(parts["train"], section)
 
 
 def _as_samples(data: Any, name: str) -> Any:
@@ -246,7 +259,7 @@ def divide(samples: Any, section: SplitSection, loaded: Loaded | None = None) ->
     """Return the samples of each split, equal ones in the same; they are chosen, and not copied. Raises DataError.
 
     Args:
-        samples: of a source, or a user's data set.
+        samples: of a source, or a user's arrays.
         section: how to split them.
         loaded: what else a source knows of them: the columns that the split needs.
     """
@@ -254,24 +267,30 @@ def divide(samples: Any, section: SplitSection, loaded: Loaded | None = None) ->
         return dict(picture_parts(samples, section, None if loaded is None else loaded.keys.get(section.key or "")))
     if loaded is not None and loaded.series is not None:
         return _chosen(samples, loaded.series.divided(section))
+    with clock.paused():
+        labels = samples.column(-1).reshape(-1).numpy() if rows.has_labels(samples) else None
+        key = None if loaded is None else loaded.keys.get(section.key or "")
+        known = Known() if loaded is None else Known.of(loaded, len(samples))
+        contents, known_by = partial(_contents, samples, loaded), partial(marks_of, samples, known)
+        found = split_rows(Rows(rows.unit_numbers(samples), labels, key, contents, known_by), section)
+        if section.drop_copies:
+            found = _without_copies(samples, found)
+    return _chosen(samples, found)
+
+
+def _divide_own(samples: Any, section: SplitSection) -> OwnParts:
+    """Return a user's samples divided, the key that they are divided by taken off."""
     if isinstance(samples, TensorSamples):
-        with clock.paused():
-            labels = samples.column(-1).reshape(-1).numpy() if rows.has_labels(samples) else None
-            key = None if loaded is None else loaded.keys.get(section.key or "")
-            known = Known() if loaded is None else Known.of(loaded, len(samples))
-            contents, known_by = partial(_contents, samples, loaded), partial(marks_of, samples, known)
-            found = split_rows(Rows(rows.unit_numbers(samples), labels, key, contents, known_by), section)
-            if section.drop_copies:
-                found = _without_copies(samples, found)
-        return _chosen(samples, found)
-    size = len(samples)
+        return OwnParts(divide(samples, section), divided=True)
+    size, values, name = len(samples), None, None
     if size > MAX_SAMPLES_READ and section.by in {"random", "given"} and section.key is None:
         found = split_units(size, None, section)  # reading every sample twice would cost too much: no copies are found
     else:
-        digests, inputs, labels_read, keys = _read_all(samples, section)
+        digests, inputs, labels_read, values, name = _read_all(samples, section)
         classes = labels_read if len(labels_read) == size else None
-        found = split_indices(digests, classes, section, keys, partial(marks_from, digests, inputs))
-    return {name: Part(samples, places) for name, places in found.items() if len(places)}
+        found = split_indices(digests, classes, section, values, partial(marks_from, digests, inputs))
+    places = {split: of for split, of in found.items() if len(of)}
+    return OwnParts({split: Part(samples, of, name) for split, of in places.items()}, True, values, places)
 
 
 def _without_copies(samples: TensorSamples, found: dict[str, Any]) -> dict[str, Any]:
@@ -303,14 +322,21 @@ def _contents(samples: TensorSamples, loaded: Loaded | None) -> Sequence[str]:
 
 def _read_all(
     samples: Any, section: SplitSection
-) -> tuple[list[str], list[str], list[int], np.ndarray[Any, Any] | None]:
-    """Return digests of samples and of their inputs, the labels of those that have one, and what they are split by."""
-    digests, inputs, labels, keys = [], [], [], []
+) -> tuple[list[str], list[str], list[int], np.ndarray[Any, Any] | None, str | None]:
+    """Return digests of samples and of their inputs, the labels of those that have one, and what they are split by.
+
+    At last the key of that, which is taken off the samples.
+    """
+    digests, inputs, labels, keys, name = [], [], [], [], None
     with seeding.preserved(), clock.each_call_alone():
         for index in range(len(samples)):
             clock.next_call()
             seeding.seed_sample(section.seed, 0, index)
             sample = samples[index]
+            if section.key is not None and sample is not None:
+                value, name = key_off(sample, section)
+                keys.append(value)
+                sample = without_key(sample, name)
             if holds_none(sample):
                 raise no_sample(index, "the data", samples, sample)
             with clock.paused():
@@ -318,17 +344,8 @@ def _read_all(
                 digests.append(content)
                 inputs.append(rest)
                 label = label_of(sample)
-                keys += [] if section.key is None else [_field(sample, section)]
             labels += [] if label is None else [label]
-    return digests, inputs, labels, np.array(keys) if keys else None
-
-
-def _field(sample: Any, section: SplitSection) -> Any:
-    """Return the value by which a sample is split, of samples that are mappings. Raises DataError."""
-    if not isinstance(sample, Mapping) or section.key not in sample:
-        raise without_keys(section)
-    value = sample[section.key]
-    return value.item() if hasattr(value, "item") and getattr(value, "size", 0) != 0 else value
+    return digests, inputs, labels, np.array(keys) if keys else None, name
 
 
 def _require_finite(places: list[int], name: str = "data") -> None:

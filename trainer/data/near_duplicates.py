@@ -179,7 +179,9 @@ class Sketches:
         flat = floating[0] if len(floating) == 1 else np.concatenate([np.empty(0), *floating])
         self.indices.append(index)
         self.numbers.append(_folded(flat))
-        self.exact.append(flat.size.to_bytes(SIZE_BYTES) + (blake3(b"".join(exact)).digest(16) if exact else b""))
+        self.exact.append(
+            flat.size.to_bytes(SIZE_BYTES, "big") + (blake3(b"".join(exact)).digest(16) if exact else b"")
+        )
 
     @classmethod
     def of_rows(cls, samples: TensorSamples, rows: Array) -> Sketches:
@@ -195,10 +197,10 @@ class Sketches:
                 floating.append(values)
             else:
                 held = np.ascontiguousarray(_widened(values)).view(np.uint8)
-                size = np.frombuffer(held.shape[1].to_bytes(SIZE_BYTES), dtype=np.uint8)
+                size = np.frombuffer(held.shape[1].to_bytes(SIZE_BYTES, "big"), dtype=np.uint8)
                 exact += [np.tile(size, (len(rows), 1)), held]
         flat = floating[0] if len(floating) == 1 else np.hstack([np.empty((len(rows), 0)), *floating])
-        begin = flat.shape[1].to_bytes(SIZE_BYTES)
+        begin = flat.shape[1].to_bytes(SIZE_BYTES, "big")
         marks = [begin + blake3(row).digest(16) for row in np.hstack(exact)] if exact else [begin] * len(rows)
         return cls(rows.tolist(), marks, matrix=_folded(flat))
 
@@ -307,4 +309,4 @@ def _parts(value: Any) -> Iterable[Any] | None:
 
 
 def _keep(part: bytes, exact: list[bytes]) -> None:
-    exact += [len(part).to_bytes(SIZE_BYTES), part]
+    exact += [len(part).to_bytes(SIZE_BYTES, "big"), part]

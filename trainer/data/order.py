@@ -97,16 +97,25 @@ class Plan:
 
 
 class Part(Subset[Any]):
-    """A part of a map-style data set, chosen by an array of indices; its samples are indexed by plain integers."""
+    """A part of a map-style data set, chosen by an array of indices; its samples are indexed by plain integers.
 
-    def __init__(self, dataset: Any, indices: np.ndarray[Any, Any]) -> None:
+    They are without a key, where there is one by which they were divided.
+    """
+
+    def __init__(self, dataset: Any, indices: np.ndarray[Any, Any], key: str | None = None) -> None:
         super().__init__(dataset, cast("Sequence[int]", indices))
+        self.key = key
 
     def __getitem__(self, index: Any) -> Any:
-        return self.dataset[int(self.indices[index])]
+        return without_key(self.dataset[int(self.indices[index])], self.key)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         return [self[index] for index in indices]
+
+
+def without_key(sample: Any, key: str | None) -> Any:
+    """Return a sample, a mapping without this key where there is one."""
+    return sample if key is None else {name: value for name, value in sample.items() if name != key}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +36,11 @@ def input_name(number: int, count: int) -> str:
     return "input" if count == 1 else f"input_{number}"
 
 
+def target_key(sample: Mapping[str, Any]) -> str | None:
+    """Return the key of a mapping's target; None where it has none."""
+    return next((name for name in TARGET_KEYS if name in sample), None)
+
+
 def plain_sample(sample: Any) -> PlainSample:
     """Return the arrays of a sample; the last of several positional values is the target.
 
@@ -45,7 +50,7 @@ def plain_sample(sample: Any) -> PlainSample:
     if type(sample) is dict:
         if not all(type(name) is str and 0 < len(name) <= MOST_NAME for name in sample):
             raise _not_plain("Names of a sample's values", "something else than short text", "Use text as keys.")
-        key = next((name for name in TARGET_KEYS if name in sample), None)
+        key = target_key(sample)
         inputs = {name: _plain(value, f"`{name}`") for name, value in sample.items() if name != key}
         return PlainSample(inputs, None if key is None else _plain(sample[key], f"`{key}`"))
     if type(sample) not in (tuple, list):

@@ -13,6 +13,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from trainwright.trainer.base import seeding
+from trainwright.trainer.optimization import norms
+
+library: Any = torch.nn.utils if hasattr(torch.nn.utils, "get_total_norm") else norms
+"""Where the norm of any gradients is: torch 2.6 has it."""
 
 
 def total_norm(gradients: list[Tensor]) -> Tensor:
@@ -24,11 +28,16 @@ def total_norm(gradients: list[Tensor]) -> Tensor:
     if not gradients:
         return torch.zeros(())
     if gradients[0].requires_grad or type(gradients[0]) is not Tensor:
-        return torch.nn.utils.get_total_norm(gradients)
+        return _of_library(gradients)
     try:
         norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
     except (RuntimeError, NotImplementedError):  # several devices, say
-        return torch.nn.utils.get_total_norm(gradients)
+        return _of_library(gradients)
+    return norm
+
+
+def _of_library(gradients: list[Tensor]) -> Tensor:
+    norm: Tensor = library.get_total_norm(gradients)
     return norm
 
 
@@ -40,13 +49,13 @@ def clip_to(parameters: list[nn.Parameter], gradients: list[Tensor], largest: fl
     if norm.is_cpu and norm.item() < 0.999 * largest:
         return
     if not gradients or type(gradients[0]) is not Tensor:  # shards of them, say
-        torch.nn.utils.clip_grads_with_norm_(parameters, largest, norm)
+        library.clip_grads_with_norm_(parameters, largest, norm)
         return
     try:
         with torch.no_grad():
             torch._foreach_mul_(gradients, _coefficient(gradients, largest, norm))
     except (RuntimeError, NotImplementedError):  # several devices: nothing has been multiplied yet
-        torch.nn.utils.clip_grads_with_norm_(parameters, largest, norm)
+        library.clip_grads_with_norm_(parameters, largest, norm)
 
 
 def _coefficient(gradients: list[Tensor], largest: float, norm: Tensor) -> Tensor | float:

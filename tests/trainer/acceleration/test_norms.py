@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from trainwright.trainer.optimization import norms
 from trainwright.trainer.optimization.update import clip_to, total_norm
 
 
@@ -48,3 +49,18 @@ def test_clipping_rounds_as_torch_does_at_any_limit(scale: float) -> None:
 @pytest.mark.requirement("TRAIN-2")
 def test_no_gradients_have_norm_zero() -> None:
     assert total_norm([]) == 0
+
+
+@pytest.mark.parametrize("largest", [0.5, 1000.0])
+def test_an_older_torch_gives_the_norm_and_the_clipping_of_a_newer_one(largest: float) -> None:
+    made = [torch.randn(3, 4), torch.randn(7).half(), torch.randn(2)]
+    ours, torchs = ([torch.nn.Parameter(one.clone()) for one in made] for _ in range(2))
+    for one, other in list(zip(ours, torchs, strict=True))[:2]:  # the last one was not reached
+        one.grad = torch.randn_like(one)
+        other.grad = one.grad.clone()
+    norm = norms.get_total_norm([one.grad for one in ours if one.grad is not None])
+    assert torch.allclose(norm, torch.nn.utils.get_total_norm([one.grad for one in torchs if one.grad is not None]))
+    norms.clip_grads_with_norm_(ours, largest, norm)
+    torch.nn.utils.clip_grads_with_norm_(torchs, largest, norm)
+    assert all(torch.equal(one.grad, other.grad) for one, other in zip(ours[:2], torchs[:2], strict=True))
+    assert ours[2].grad is None

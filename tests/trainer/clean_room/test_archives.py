@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 import torch
 from tests.releases import needs
+from tests.worlds.environments import make_environment, site_of
 
+from trainwright.tools.evaluation.process import place_of, run_clean_room
 from trainwright.trainer.base import releases
 from trainwright.trainer.clean_room.archives import rewritten
 from trainwright.trainer.clean_room.rows import RefusalError
@@ -158,3 +160,19 @@ def test_the_clean_room_evaluates_it(room: Any, archive: Path) -> None:
     assert found["accuracy"] == pytest.approx(float((outputs.argmax(1) == wanted).float().mean()))
     assert found["loss"] == pytest.approx(float(torch.nn.functional.cross_entropy(outputs, wanted)), rel=1e-5)
     assert "torch" in answer["versions"]
+
+
+@pytest.mark.long
+def test_the_torch_of_a_projects_environment_runs_it_where_the_server_has_none(
+    room: Any, archive: Path, tmp_path: Path
+) -> None:
+    python = make_environment(tmp_path / "environment", "torch", "numpy", "onnxruntime")
+    room.order["program"] = room.written("model.pt2", archive.read_bytes()) | {"form": "torch_export"}
+    room.fix(torch.randn(90, 6, 4).numpy(), room.targets)
+    site = str(site_of(tmp_path / "environment"))
+    here = run_clean_room(room.order)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("importlib.util.find_spec", lambda name: None)  # as where nothing of it is installed
+        there = place_of("torch_export", str(python), [site])
+    assert there["python"] == str(python)
+    assert run_clean_room(room.order | there)["splits"] == here["splits"]

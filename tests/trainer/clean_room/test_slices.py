@@ -41,6 +41,19 @@ def test_a_group_has_a_slice_for_each_of_its_values(room: Room) -> None:
     assert {name: one["rows"] for name, one in found.items()} == {"plan=basic": 30, "plan=plus": 30, "plan=2": 30}
 
 
+def test_each_class_is_counted_as_scikit_learn_counts_it_and_labels_are_not(room: Room) -> None:
+    from sklearn.metrics import precision_score, recall_score
+
+    found, predicted = room.validation()["classes"], room.logits.argmax(1)
+    of = {"labels": [0, 1, 2], "average": None, "zero_division": 0}
+    assert [one["rows"] for one in found] == np.bincount(room.targets).tolist()
+    assert [one["found"] / one["rows"] for one in found] == recall_score(room.targets, predicted, **of).tolist()
+    assert [one["found"] / one["said"] for one in found] == precision_score(room.targets, predicted, **of).tolist()
+    room.fix(room.inputs, (room.logits > 0).astype(np.float32))
+    room.order |= {"metrics": ["accuracy"], "loss": {"name": "bce_with_logits", "args": {}}, "task": None}
+    assert "classes" not in room.validation()
+
+
 @pytest.mark.parametrize("kind", ["numbers", "labels"])
 def test_each_of_several_targets_has_the_metrics_of_its_column_and_the_whole_is_their_mean(
     room: Room, kind: str

@@ -63,9 +63,9 @@ def _batches(parts: list[tuple[str | None, Path]]) -> Iterator[Any]:
                 if split is None:
                     yield batch
                     continue
-                others = [name for name in batch.schema.names if name != SPLIT]
-                column = pa.array([split] * batch.num_rows, pa.string())
-                yield batch.select(others).append_column(SPLIT, column)
+                kept = {name: batch.column(name) for name in batch.schema.names if name != SPLIT}
+                kept[SPLIT] = pa.array([split] * batch.num_rows, pa.string())
+                yield pa.RecordBatch.from_arrays(list(kept.values()), names=list(kept))
 
 
 @contextmanager

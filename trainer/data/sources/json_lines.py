@@ -87,7 +87,7 @@ def _parsed(path: Path, header: list[str]) -> Iterator[pa.RecordBatch]:
         name: next((kind for of, kind in _TYPES.items() if met - {type(None)} <= of), None)
         for name, met in kinds.items()
     }
-    if None in types.values() or list(types) != header:
+    if None in types.values() or list(types) != header or not hasattr(arrow, "open_json"):  # pyarrow before 20
         return
     schema = pa.schema([(name, getattr(pa, str(kind))()) for name, kind in types.items()])
     parsing = arrow.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from uuid import uuid4
@@ -96,7 +98,12 @@ def fetch_rows(asked: Query, code_root: Path) -> Path:
 
 
 def _url(asked: Query, code_root: Path) -> tuple[str | URL, str, str]:
-    """Return a database's URL, how messages name it, and how the evidence does."""
+    """Return a database's URL, how messages name it, and how the evidence does. Raises ConfigurationError."""
+    if find_spec("sqlalchemy") is None:
+        raise ConfigurationError(
+            f"data.use sql reads a database by SQLAlchemy, which {sys.executable} does not have.",
+            remedy="Install it there: pip install 'sqlalchemy>=2.0.36,<3'; or write the rows to a file.",
+        )
     if asked.url is not None:
         place = asked.url.partition("://")[2].strip("/")
         return _open_url(asked.url, code_root), place, place

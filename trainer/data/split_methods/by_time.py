@@ -7,12 +7,13 @@ Hyndman & Athanasopoulos, Forecasting: Principles and Practice (time series cros
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any
 
 import numpy as np
 
 from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.base.iso_dates import date_from_iso
 from trainwright.trainer.base.time_units import DAY
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.split_methods.rows import (
@@ -223,7 +224,7 @@ def _instant(text: str) -> float:
     except ValueError:
         pass
     try:
-        found = datetime.fromisoformat(text)
+        found = date_from_iso(text)
     except ValueError:
         return math.nan
     return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()

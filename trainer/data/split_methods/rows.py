@@ -104,7 +104,10 @@ def numbered(key: Array) -> tuple[Array, Indices]:
     if key.dtype.kind not in "UO":
         values, places = np.unique(key, return_inverse=True)
         return values, places.reshape(-1)
-    encoded = pa.array(key.astype(str), type=pa.large_string()).dictionary_encode()
+    texts = key.astype(str)
+    if int(pa.__version__.partition(".")[0]) < 20:  # NumPy's own texts are not read there
+        texts = texts.astype(object)
+    encoded = pa.array(texts, type=pa.large_string()).dictionary_encode()
     plain = [WHOLE.sub(r"\1", text.strip()) for text in encoded.dictionary.to_pylist()]
     values, places = np.unique(np.array(plain, dtype=str), return_inverse=True)
     return values, places.reshape(-1)[encoded.indices.to_numpy(zero_copy_only=False)]

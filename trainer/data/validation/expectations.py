@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import ConfigurationError, near
+from trainwright.trainer.base.iso_dates import date_from_iso
 from trainwright.trainer.base.paths import files_under
 from trainwright.trainer.base.section import Fraction, NonNegativeFloat, NonNegativeInt, PositiveFloat, Section
 from trainwright.trainer.data.validation import yaml_file
@@ -35,7 +36,7 @@ def _dated(value: Any) -> Any:
     if not isinstance(value, str) or value == NOW:
         return value
     with suppress(ValueError):
-        datetime.fromisoformat(value)
+        date_from_iso(value)
         return value
     try:
         number = float(value)

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.base.iso_dates import date_from_iso
 from trainwright.trainer.data.validation.check import Check, Context, Finding
 from trainwright.trainer.data.validation.expectations import DOCUMENT, ColumnExpectations
 from trainwright.trainer.data.validation.report import Severity
@@ -96,7 +97,7 @@ def moment(given: str, key: str) -> datetime:
     from datetime import UTC
 
     try:
-        found = datetime.fromisoformat(given)
+        found = date_from_iso(given)
     except ValueError as error:
         raise ConfigurationError(
             f"`{key}` = {given!r} is no date.",

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from trainwright.trainer.base import releases
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.section import LearningRate, NonNegativeFloat, PositiveFloat, Probability
 from trainwright.trainer.optimization.optimizers.section import Betas, Groups, Optimizer, OptimizerSection
@@ -89,6 +90,7 @@ class Adafactor(OptimizerSection):
     """Second moments stored as rows and columns; the rate is relative to the size of the weights."""
 
     made_by = "torch.optim.Adafactor"
+    since = releases.ADAFACTOR
     name: Literal["adafactor"] = "adafactor"
     learning_rate: LearningRate = 1e-2
     weight_decay: NonNegativeFloat = 0.0

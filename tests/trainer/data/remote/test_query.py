@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -126,6 +127,15 @@ def test_what_the_database_cannot_answer_is_an_error_and_keeps_nothing(
         rows_of(customers, **{**LOCAL, **asked})
     assert caught.value.remedy
     assert not list(own_cache.folder.glob("*/*/manifest.json"))
+
+
+def test_an_environment_without_sqlalchemy_is_told_what_to_install(
+    customers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+    with pytest.raises(ConfigurationError, match="by SQLAlchemy, which .* does not have") as caught:
+        rows_of(customers, **LOCAL, table="customers")
+    assert "pip install 'sqlalchemy" in caught.value.remedy
 
 
 @pytest.mark.requirement("TRAIN-1")
