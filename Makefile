@@ -30,7 +30,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-search bench-session bench-resume bench-engine bench-soak data-faults monitor-faults cheats clean-room predict walks agent-tasks model-test bench-gate-kills bench-study-kills mutations pictures decisions examples format clean bench-tuner secrets-test integrations gpu-kit inputs fuzz
+.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-walls bench-search bench-session bench-resume bench-engine bench-soak data-faults monitor-faults cheats clean-room predict walks agent-tasks model-test bench-gate-kills bench-study-kills mutations pictures decisions examples format clean bench-tuner secrets-test environments integrations gpu-kit inputs fuzz
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -86,7 +86,7 @@ extras: companions  ## Resolve every optional extra, and its lowest versions, be
 	@for extra in $$($(BIN)/python -c 'import tomllib; \
 	  print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"])'); do \
 	  for which in highest lowest-direct; do \
-	    $(COMPANIONS)/uv/bin/uv pip compile --quiet --resolution $$which --extra $$extra --python $(BIN)/python \
+	    $(BIN)/uv pip compile --quiet --resolution $$which --extra $$extra --python $(BIN)/python \
 	      pyproject.toml -o /dev/null && echo "$$extra, $$which: fits" || exit 1; done; done
 
 check: lint types layers companions  ## Style, types, layers and tests, with their budgets and requirements: what CI runs
@@ -113,6 +113,9 @@ bench-patterns: install  ## Every template of skills/training-patterns on genera
 
 bench-start: install  ## Seconds from launch to first step, cold and off a warm process, with their parts (QUICK=1)
 	$(BIN)/python -P benchmarks/start.py $(if $(QUICK),--repetitions 3)
+
+bench-walls: install  ## Milliseconds that the wall adds to a command's start, and its cost while one runs (QUICK=1)
+	$(BIN)/python -P benchmarks/walls.py $(if $(QUICK),--repetitions 5)
 
 bench-search: $(COMPANIONS)/.installed-ray  ## A search of 50 trials beside a bare Optuna script and Ray Tune, in two processes each (QUICK=1, OPTIONS="--trials 20")
 	$(BIN)/python -P benchmarks/search $(if $(QUICK),--tasks digits --trials 6 --repetitions 1) $(OPTIONS)
@@ -147,14 +150,17 @@ examples: install  ## Every example project from a fresh copy through all gates 
 predict: install  ## Final models of every built-in source and task answer raw inputs with the certified values (ONLY=part of a name)
 	$(BIN)/python -P benchmarks/predict $(if $(ONLY),--only '$(ONLY)')
 
-walks: install  ## Honest projects of all kinds, played by `next` and remedies alone, from text and from data (QUICK=1, ONLY=name)
-	$(BIN)/python benchmarks/walks $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
+walks: install  ## Honest projects of all kinds, played by `next` and remedies alone, from text and from data (QUICK=1, ONLY=name, IN=folder of an environment)
+	$(BIN)/python benchmarks/walks $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(IN),--environment $(IN))
 
 agent-tasks: install  ## Other people's work for agents: laid out (OUT=folder), played by `next` (PLAY=), verified from outside (VERIFY=; ONLY=names)
 	$(BIN)/python -P benchmarks/agents $(OUT:%=--out %) $(PLAY:%=--play %) $(VERIFY:%=--verify %) $(if $(ONLY),--only $(ONLY))
 
 clean-room: install  ## Honest projects evaluated apart: their numbers are the training process's, and the cost (QUICK=1, ONLY=name)
 	$(BIN)/python benchmarks/clean_room $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
+
+environments: install  ## Projects in Python environments of their own, 3.10 and torch 2.4 to the newest; 40 GB (ONLY=names, OUT=folder, KEEP=1)
+	$(BIN)/python -P benchmarks/environments $(ONLY:%=--only %) $(OUT:%=--out %) $(if $(KEEP),--keep)
 
 integrations: $(COMPANIONS)/.installed-browser  ## What `trainwright deploy` generates, run: service, form in a browser, policies, clients (QUICK=1)
 	$(BIN)/python -P benchmarks/integrations $(if $(QUICK),--quick)
@@ -208,25 +214,25 @@ $(COMPANIONS)/.installed-rivals: $(COMPANIONS)/.installed
 	@for program in $(RIVALS); do \
 	  folder=$(COMPANIONS)/$${program%%[*}; \
 	  $(PYTHON) -m venv --without-pip $$folder && \
-	  $(COMPANIONS)/uv/bin/uv pip install --quiet --python $$folder/bin/python "$$program" polars pyarrow || exit 1; done
+	  $(BIN)/uv pip install --quiet --python $$folder/bin/python "$$program" polars pyarrow || exit 1; done
 	@touch $@
 
 pages: $(COMPANIONS)/.installed  ## Install MLflow's page, 620 MB, which `trainwright open mlflow` serves
 	@test -x $(COMPANIONS)/mlflow/bin/mlflow || { $(PYTHON) -m venv --without-pip $(COMPANIONS)/mlflow && \
-	  $(COMPANIONS)/uv/bin/uv pip install --quiet --python $(COMPANIONS)/mlflow/bin/python \
+	  $(BIN)/uv pip install --quiet --python $(COMPANIONS)/mlflow/bin/python \
 	  "mlflow==$$(sed -n 's/^mlflow-skinny==//p' constraints.txt)"; }
 
 $(COMPANIONS)/.installed-monitors: $(COMPANIONS)/.installed
 	@for program in $(MONITORS); do \
 	  folder=$(COMPANIONS)/$$program; \
 	  $(PYTHON) -m venv --without-pip $$folder && \
-	  $(COMPANIONS)/uv/bin/uv pip install --quiet --python $$folder/bin/python "$$program" || exit 1; done
+	  $(BIN)/uv pip install --quiet --python $$folder/bin/python "$$program" || exit 1; done
 	@touch $@
 
 # Drives the Chromium on PATH; brings a Node of 165 MB, so it is in an environment of its own.
 $(COMPANIONS)/.installed-browser: $(COMPANIONS)/.installed
 	@$(PYTHON) -m venv --without-pip $(COMPANIONS)/browser && \
-	  $(COMPANIONS)/uv/bin/uv pip install --quiet --python $(COMPANIONS)/browser/bin/python "playwright>=1.65,<2"
+	  $(BIN)/uv pip install --quiet --python $(COMPANIONS)/browser/bin/python "playwright>=1.65,<2"
 	@touch $@
 
 # Ray Tune, which `make bench-search` measures beside us, with torch and Optuna in our versions.
@@ -242,25 +248,24 @@ clouds: $(COMPANIONS)/.installed  ## Install what checks job files of clouds and
 	@for program in modal skypilot kubernetes-validate kubeflow-trainer-api; do \
 	  folder=$(COMPANIONS)/$$program; \
 	  test -x $$folder/bin/python || $(PYTHON) -m venv --without-pip $$folder || exit 1; \
-	  $(COMPANIONS)/uv/bin/uv pip install --quiet --python $$folder/bin/python "$$program" pyyaml || exit 1; done
+	  $(BIN)/uv pip install --quiet --python $$folder/bin/python "$$program" pyyaml || exit 1; done
 
 companions: $(COMPANIONS)/.installed  ## Install the programs that tests run beside us: DVC, Kubeflow's compiler, an S3 server
 
 $(COMPANIONS)/.installed: $(STAMP)
 	@# uv resolves these, each by itself, in seconds; pip takes minutes.
-	@test -x $(COMPANIONS)/uv/bin/uv || { $(PYTHON) -m venv $(COMPANIONS)/uv && $(COMPANIONS)/uv/bin/python -m pip install --quiet uv; }
 	@for program in $(COMPANION_PROGRAMS); do \
 	  folder=$(COMPANIONS)/$${program%%[*}; \
 	  $(PYTHON) -m venv --without-pip $$folder && \
-	  $(COMPANIONS)/uv/bin/uv pip install --quiet --python $$folder/bin/python "$$program" || exit 1; done
+	  $(BIN)/uv pip install --quiet --python $$folder/bin/python "$$program" || exit 1; done
 	@touch $@
 
 $(LOWEST)/.installed: pyproject.toml $(COMPANIONS)/.installed
 	@# The floor's torch is a download of gigabytes from the package index, taken once; TRL needs a newer transformers.
-	$(COMPANIONS)/uv/bin/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
 	@printf '%s\n' $(LOWEST_BESIDE:%='%') > $(LOWEST)/beside.txt
 	@echo "trl; python_version < '3'" > $(LOWEST)/left-out.txt
-	$(COMPANIONS)/uv/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
 	  -c $(LOWEST)/beside.txt --override $(LOWEST)/left-out.txt -e ".[dev]"
 	@touch $@
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from packaging.markers import Environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from uv import find_uv_bin
 
 ROOT = Path(__file__).parents[2]
-UV = ROOT / ".venv" / "companions" / "uv" / "bin" / "uv"
 GLIBC = (2, 28)
 """The oldest C library whose wheels are taken: Debian 10, RHEL 8, Ubuntu 20.04 and newer have it."""
 LANE = (
@@ -98,9 +98,12 @@ def requirements(*, beside: list[str], without: list[str]) -> list[str]:
     if strange:
         raise KitError(f"WITHOUT={strange[0]}: only these may be left out: {', '.join(LANE)}.")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    ranges = {Requirement(line).name: line for line in project["optional-dependencies"]["dev"]}
+    extras = project["optional-dependencies"]
+    ranges = {Requirement(line).name: line for line in extras["dev"]}
     lane = [ranges.get(name, name) for name in LANE if name not in without]
-    return [*project["dependencies"], *lane, *beside]
+    training = [line for name in ("worker", "export", "train") for line in extras[name] if "trainwright" not in line]
+    serving = [line for line in project["dependencies"] if Requirement(line).name != "uv"]  # which needs an index
+    return [*serving, *training, *lane, *beside]
 
 
 def lacking(target: Target, lines: list[str]) -> tuple[dict[str, str], list[str]]:
@@ -150,7 +153,16 @@ def _show(folder: Path, name: str, version: str) -> None:
 def uv_install(target: Target, arguments: list[str]) -> subprocess.CompletedProcess[str]:
     """Run `uv pip install` for the target's Python and C library, wheels only."""
     platform = f"x86_64-manylinux_{GLIBC[0]}_{GLIBC[1]}"
-    command = [str(UV), "pip", "install", "--no-config", "--only-binary", ":all:", "--python-version", target.python]
+    command = [
+        find_uv_bin(),
+        "pip",
+        "install",
+        "--no-config",
+        "--only-binary",
+        ":all:",
+        "--python-version",
+        target.python,
+    ]
     command += ["--python-platform", platform, "--python", str(ROOT / ".venv" / "bin" / "python"), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 

@@ -311,7 +311,7 @@ def _add_checkout(folder: Path, site: Path) -> None:
     info.mkdir()
     files = {
         "METADATA": f"Metadata-Version: 2.1\nName: trainwright\nVersion: {found[1]}\n",
-        "entry_points.txt": "[console_scripts]\ntrainwright = trainwright.server.cli:main\n",
+        "entry_points.txt": "[console_scripts]\ntrainwright = trainwright.server.entry:main\n",
         "direct_url.json": json.dumps({"url": ROOT.as_uri(), "dir_info": {"editable": True}}),
         "top_level.txt": "trainwright\n",
         "INSTALLER": "trainwright-kit\n",
@@ -326,7 +326,7 @@ def _add_checkout(folder: Path, site: Path) -> None:
         '\'\'\'exec\' "$(dirname "$(readlink -f "$0")")/python" -P "$0" "$@"\n'
         "'''\n"
         "import sys\n"
-        "from trainwright.server.cli import main\n"
+        "from trainwright.server.entry import main\n"
         "sys.exit(main())\n",
         encoding="utf-8",
     )

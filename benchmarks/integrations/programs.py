@@ -8,6 +8,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from uv import find_uv_bin
+
 ROOT = Path(__file__).resolve().parents[2]
 COMPANIONS = ROOT / ".venv" / "companions"
 BROWSER = COMPANIONS / "browser" / "bin" / "python"
@@ -23,7 +25,6 @@ REMEDIES = {
     "chromium": "a Chromium on PATH (Debian: chromium fonts-dejavu-core)",
     "playwright": "make integrations installs it into .venv/companions/browser",
     "postgres": "PostgreSQL 15 or newer with pgTAP (Debian: postgresql-15 postgresql-15-pgtap)",
-    "uv": "make companions",
 }
 
 
@@ -86,9 +87,7 @@ def service_python(requirements: Path) -> Path:
     """Return the interpreter of an environment that holds what a lock file names, and nothing else."""
     folder = WORK / f"service-{requirements.parents[1].name}"
     python = folder / "bin" / "python"
-    uv = COMPANIONS / "uv" / "bin" / "uv"
-    if not uv.exists():
-        raise RuntimeError(f"uv is not there: {REMEDIES['uv']}")
+    uv = find_uv_bin()
     WORK.mkdir(parents=True, exist_ok=True)
     if not python.exists():
         run(uv, "venv", "--quiet", "--python", ROOT / ".venv" / "bin" / "python", folder, cwd=WORK)

@@ -64,6 +64,10 @@ PARTS = (
         "clean-room", "figures of honest projects, computed apart, are those of training", "clean-room", 40,
         counts=False,
     ),
+    Part(
+        "environments", "projects in environments of their own, from Python 3.10 and torch 2.4 to the newest",
+        "environments", 120, counts=False,
+    ),
     Part("extras", "every optional extra resolves beside the rest", "extras", 20),
     Part("lowest", "quick tests and contracts on the lowest versions", "lowest", 60, counts=False),
     Part(

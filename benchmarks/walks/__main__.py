@@ -12,10 +12,11 @@ import json
 import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
 
 from agent import FORMS
 from projects import walks
-from walk import Played, Walk
+from walk import ENVIRONMENT, Played, Walk
 from walking import figures, play
 
 
@@ -24,6 +25,9 @@ def main() -> int:
     asked = _arguments()
     if asked.quick:
         os.environ["WALKS_QUICK"] = "1"  # read where files are written, in processes of their own
+    if asked.environment:
+        place = str(Path(asked.environment).absolute())
+        os.environ |= {ENVIRONMENT: place, "VIRTUAL_ENV": place}  # activated, so that the server may use it
     chosen = [walk for walk in _named(asked.only) if walk.is_quick or asked.only or not asked.quick]
     left_out = {walk.name: why for walk in chosen if (why := walk.missing())}
     forms = [asked.form] if asked.form else list(FORMS)
@@ -68,6 +72,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="names, or parts of them, separated by commas")
     parser.add_argument("--form", choices=FORMS, default="", help="one of the two; left out: both")
     parser.add_argument("--quick", action="store_true", help="the short set")
+    parser.add_argument("--environment", default="", help="folder of a Python environment in which the runs work")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--verbose", action="store_true", help="print every call of every walk")
     return parser.parse_args()

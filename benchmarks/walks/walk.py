@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult
 from surroundings import ENDED, World
 
+ENVIRONMENT = "WALKS_ENVIRONMENT"
+"""Variable with the environment in which the runs are to work; without it they work in the server's own."""
 MOST_CALLS = 45
 RUN_ID = re.compile(r"\b[a-z]+-[\w-]*\d{8}-\d{6}-[0-9a-f]{6}\b|/[a-z]+-\d+\b|(?<=seconds: )[\d.]+")
 WAITING = frozenset({"run_status", "tuning_status"})
@@ -128,8 +131,9 @@ class Player:
     async def _go(self) -> None:
         walk, afterwards = self.walk, list(self.walk.afterwards)
         root = {"code_root": self.world.code.name} if walk.files else {}
+        named = {"environment": {"python": place}} if (place := os.environ.get(ENVIRONMENT)) else {}
         told = {"name": walk.name, "intent": f"an honest project: {walk.name}", "goal": walk.goal}
-        call: Call | None = Call("create_project", {**told, "config": {**root, **walk.config}})
+        call: Call | None = Call("create_project", {**told, "config": {**root, **named, **walk.config}})
         while call is not None:
             if self.played.calls >= MOST_CALLS:
                 self.played.why = f"no end after {MOST_CALLS} calls"

@@ -14,3 +14,8 @@ if sys.platform == "win32":
     if os.path.basename(sys.argv[0]).partition(".")[0] == "trainwright":  # noqa: PTH119 - nothing heavy is imported here
         raise SystemExit(_sentence)  # the command: a traceback would say nothing more
     raise ImportError(_sentence)
+
+if sys.version_info < (3, 11):  # noqa: UP036 - the server needs 3.11; a worker runs in the project's environment
+    from trainwright.trainer.base import python310
+
+    python310.add()

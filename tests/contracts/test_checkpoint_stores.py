@@ -261,8 +261,29 @@ def test_a_process_killed_anywhere_leaves_the_old_one_or_the_new_one(opened: Cal
     assert False in seen
 
 
+@pytest.mark.requirement("CKPT-1", "REPRO-6")
+def test_a_process_killed_while_it_deletes_leaves_no_half_of_a_checkpoint(
+    opened: Callable[[], CheckpointStore],
+) -> None:
+    save_step(opened(), 1)
+    seen = set()
+    for place in range(1, 400, 3):
+        save_step(opened(), 2)
+        store = opened()
+        in_a_fork(lambda at=place, of=store: killed(lambda: of.delete(checkpoint_name(2)), at))  # type: ignore[misc]
+        loaded, skipped = newest_whole(opened(), config_digest="this")
+        assert skipped == []
+        assert loaded is not None
+        seen.add(loaded.name)
+    assert seen == {checkpoint_name(1), checkpoint_name(2)}
+
+
 def saved_and_killed(store: CheckpointStore, place: int) -> None:
     """Save, and be killed at a call into the interpreter's libraries, whichever it is."""
+    killed(lambda: save_step(store, 2, seed=21), place)
+
+
+def killed(work: Callable[[], object], place: int) -> None:
     number = 0
 
     def count(frame: Any, event: str, called: Any) -> None:
@@ -272,7 +293,7 @@ def saved_and_killed(store: CheckpointStore, place: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     sys.setprofile(count)
-    save_step(store, 2, seed=21)
+    work()
     sys.setprofile(None)
     os.kill(os.getpid(), signal.SIGKILL)
 

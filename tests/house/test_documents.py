@@ -178,6 +178,7 @@ def _check_trainwright(words):
     command = get_command(app).get_command(None, words[0])
     assert command is not None, f"there is no `trainwright {words[0]}`"
     options = {option for parameter in command.params for option in parameter.opts}
+    words = words[: words.index("--")] if "--" in words else words  # then another program's follow
     unknown = [word for word in words[1:] if word.startswith("-") and word not in options]
     assert not unknown, f"`trainwright {words[0]}` has no {unknown}"
 

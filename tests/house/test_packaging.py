@@ -5,6 +5,8 @@ Linux is tested; a Mac's CPU should do, so far as that can be shown on Linux; Wi
 
 from __future__ import annotations
 
+import ast
+import itertools
 import json
 import os
 import re
@@ -18,12 +20,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from tests.function_text import body_of
+from tests.house.sources import nodes_of, sources
 from tests.only_linux import present
 
 import trainwright
 from trainwright import PLATFORMS
-from trainwright.server import cli
+from trainwright.server import cli, entry
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import parse_config
 
@@ -103,7 +108,7 @@ def test_the_wheel_has_its_command_and_licence(distributions):
     with zipfile.ZipFile(distributions[1]) as wheel:
         names = wheel.namelist()
         entry_points = next(name for name in names if name.endswith("entry_points.txt"))
-        assert f"trainwright = {cli.__name__}:{cli.main.__name__}" in wheel.read(entry_points).decode()
+        assert f"trainwright = {entry.__name__}:{entry.main.__name__}" in wheel.read(entry_points).decode()
         assert any(name.endswith("/licenses/LICENSE") for name in names)
 
 
@@ -164,10 +169,53 @@ def test_constraints_are_plain_pins_that_any_machine_can_use():
 
 def test_every_dependency_is_pinned():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["worker"], *extras["export"], *extras["train"], *extras["dev"]]
     names = {re.split(r"[\[<>=!]", line)[0].lower().replace("_", "-") for line in wanted}
     pinned = {line.split("==")[0].lower().replace("_", "-") for line in (ROOT / "constraints.txt").read_text().split()}
-    assert not names - pinned
+    assert names - pinned == {"trainwright"}
+
+
+DISTRIBUTIONS = {"PIL": "pillow", "pynvml": "nvidia-ml-py", "sklearn": "scikit-learn", "yaml": "pyyaml"}
+"""Packages by the module that they install, where the names differ."""
+FOR_OTHERS = {"onnxscript", "pyopenssl", "pytorch-optimizer"}
+"""Imported by torch's exporter, by model-signing, and by the name that an optimizer is made by."""
+COMES_ALONG = {"jinja2", "pydantic-core", "sqlalchemy", "torch", "typing-extensions"}
+"""Of torch and what it brings, of pydantic, and, for data from databases, of the server or the project."""
+WHERE_WANTED = {
+    "aiohttp", "bitsandbytes", "deepspeed", "fastexcel", "mlflow", "rdkit", "timm", "trackio", "wandb",
+}  # fmt: skip
+"""Asked for by a configuration alone, and refused in words where it is missing."""
+
+
+def extras() -> dict[str, set[str]]:
+    """Return the names of the packages of the core ("") and of each extra."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    groups = {"": project["dependencies"], **project["optional-dependencies"]}
+    return {name: {canonicalize_name(Requirement(line).name) for line in lines} for name, lines in groups.items()}
+
+
+def imported(*places: str) -> set[str]:
+    """Return the names of the packages that the files of these places import, early or late."""
+    found = set[str]()
+    for node in itertools.chain.from_iterable(map(nodes_of, sources(*places))):
+        names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+        found |= {name.partition(".")[0] for name in names if name}
+    found -= {*sys.stdlib_module_names, trainwright.__name__}
+    return {canonicalize_name(DISTRIBUTIONS.get(name, name)) for name in found}
+
+
+def test_the_core_is_what_the_server_imports_and_nothing_that_only_a_worker_does() -> None:
+    found = imported("server", "tools", "trainer/clean_room") - WHERE_WANTED
+    assert extras()[""] - FOR_OTHERS == found - {"torch"}, "which a torch.export program needs in the clean room"
+
+
+def test_the_extras_of_a_worker_are_what_its_engine_imports() -> None:
+    known = extras()
+    named = known["worker"] | known["export"] | known["train"] - {"trainwright"}
+    assert not known["worker"] & known["train"]
+    assert imported("trainer") - WHERE_WANTED - COMES_ALONG == named - FOR_OTHERS - {"torch"}
 
 
 def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:

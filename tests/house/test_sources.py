@@ -29,7 +29,10 @@ MADE_UP = {
 RECORDS = {
     "server/commands/pipeline.py",  # a stage's digests
     "server/generate.py",  # the index of the tools
+    "server/http/tokens.py",  # digests of tokens
     "tools/data/requests.py",  # what was told
+    "tools/environments/containers.py",  # what an image's Python has
+    "tools/environments/overlays.py",  # what an overlay holds
     "tools/estimation/asking.py",  # estimates
     "tools/launchers/jobs.py",  # orders to workers
     "tools/launchers/launcher.py",  # processes, and why a run was stopped

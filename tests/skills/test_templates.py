@@ -113,7 +113,7 @@ def test_the_documents_list_every_key_of_the_schema_with_its_default():
     listed, places = [], {}
     names = (
         "README.md", "adapters.md", "optimizers.md", "schedules.md", "averaging.md", "losses.md", "curriculum.md",
-        "objective_keys.md", "distributed.md", "performance.md", "pipeline.md", "splits.md",
+        "objective_keys.md", "environment.md", "distributed.md", "performance.md", "pipeline.md", "splits.md",
         "own_trainer.md", "monitoring.md", "trackers.md", "searches.md",
     )  # fmt: skip
     for document in names:

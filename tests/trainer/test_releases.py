@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from packaging.requirements import Requirement
 from torch import nn
 
 from trainwright.server.commands.doctor import examine_floors
@@ -21,6 +20,7 @@ from trainwright.trainer.base.releases import LEAST, Newer
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.jobs.export import exporters
 from trainwright.trainer.run import RunState
+from trainwright.trainer.strategies import require_fsdp2
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "platforms.md").read_text(encoding="utf-8")
@@ -32,17 +32,15 @@ pytestmark = pytest.mark.requirement("ENV-2")
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
     """A folder in which torch is installed in a release below the floor, as its metadata says."""
-    folder = tmp_path / "site" / "torch-2.5.1.dist-info"
+    folder = tmp_path / "site" / "torch-2.3.1.dist-info"
     folder.mkdir(parents=True)
-    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.5.1+cu121\n")
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.3.1+cu121\n")
     return folder.parent
 
 
-def test_the_floors_are_those_that_are_installed_against() -> None:
+def test_the_page_names_the_floors() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = {each.name: each.specifier for each in map(Requirement, project["dependencies"])}
     for package, least in LEAST.items():
-        assert f">={least}" in str(wanted[package]).split(",")
         assert f"{package} {least}" in PAGE
     assert project["requires-python"] == ">=3.11"
     assert "Python 3.11" in PAGE
@@ -58,8 +56,8 @@ def test_the_doctor_names_the_release_the_rule_and_what_to_run(old: Path) -> Non
     assert examine_floors() == []
     (finding,) = examine_floors([str(old)])
     assert (finding.name, finding.status) == ("release of torch", "fail")
-    assert finding.found == "torch 2.5.1+cu121 is installed, and Trainwright needs torch 2.6 or newer"
-    assert 'pip install --upgrade "torch>=2.6"' in finding.remedy
+    assert finding.found == "torch 2.3.1+cu121 is installed, and Trainwright needs torch 2.4 or newer"
+    assert 'pip install --upgrade "torch>=2.4"' in finding.remedy
 
 
 @pytest.mark.forks
@@ -72,7 +70,7 @@ def test_a_worker_below_the_floor_fails_in_one_sentence(
     assert work(run) == 1
     status = run.status()
     assert (status.state, status.failure.category) == (RunState.FAILED, "configuration")
-    assert status.failure.message == "torch 2.5.1+cu121 is installed, and Trainwright needs torch 2.6 or newer."
+    assert status.failure.message == "torch 2.3.1+cu121 is installed, and Trainwright needs torch 2.4 or newer."
     assert "pip install --upgrade" in status.failure.remedy
 
 
@@ -98,8 +96,8 @@ def test_a_later_release_that_has_lost_a_part_is_told_from_one_that_is_too_old()
 
 @pytest.mark.parametrize(
     ("installed", "is_old"),
-    [("2.6.0a0+df5bbc09d1.nv24.12", False), ("2.6.0", False), ("2.10.0", False), ("2.5.1+cu121", True),
-     ("2.5.0a0+b465a5843b.nv24.09", True), ("a build of our own", False)],
+    [("2.6.0a0+df5bbc09d1.nv24.12", False), ("2.6.0", False), ("2.10.0", False), ("2.3.1+cu121", True),
+     ("2.3.0a0+6ddf5cf85e.nv24.04", True), ("a build of our own", False)],
 )  # fmt: skip
 def test_a_vendors_build_counts_as_the_release_that_it_is_of(installed: str, is_old: bool, tmp_path: Path) -> None:
     folder = tmp_path / "torch-0.dist-info"
@@ -109,12 +107,14 @@ def test_a_vendors_build_counts_as_the_release_that_it_is_of(installed: str, is_
 
 
 def test_a_divided_model_is_refused_where_torch_only_averages(monkeypatch: pytest.MonkeyPatch) -> None:
-    from trainwright.trainer.strategies import sharded
+    from torch.distributed import fsdp
 
-    monkeypatch.delattr(sharded.FSDPModule, "set_gradient_divide_factor", raising=False)
-    work: Any = SimpleNamespace(param_groups=None, model=nn.Linear(4, 2))
+    monkeypatch.delattr(fsdp.FSDPModule, "set_gradient_divide_factor", raising=False)
     with refused(releases.FSDP2):
-        sharded.shard(work, SimpleNamespace(world_size=2), torch.device("cpu"))  # type: ignore[arg-type]
+        require_fsdp2()
+    monkeypatch.delattr(fsdp, "FSDPModule")  # torch 2.4 and 2.5
+    with refused(releases.FSDP2):
+        require_fsdp2()
 
 
 def test_no_program_is_written_that_only_a_pickle_could_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from trainwright.tools.limits.reservation import how_to_raise
 from trainwright.tools.pipeline.writing import definition_of
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.training_orchestrator.locations import connections
-from trainwright.trainer.base.errors import LimitReachedError
+from trainwright.trainer.base.errors import ConfigurationError, LimitReachedError
 from trainwright.trainer.base.time_units import HOUR
 from trainwright.trainer.data.remote.connections import variables_of
 from trainwright.trainer.run.evidence import Imported
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from trainwright.tools.pipeline import Definition
     from trainwright.tools.workspace import Settings, Workspace
     from trainwright.tools.workspace.settings import ProjectLimits
+    from trainwright.trainer.config import TrainingConfig
     from trainwright.trainer.data.remote.connections import Connection
 
 LEFT = {"wall_clock_seconds": "project_wall_clock_seconds", "gpu_hours": "gpu_hours", "money": "money",
@@ -95,6 +96,7 @@ def job_of(workspace: Workspace, request: CloudRequest, gpu: Gpu) -> Job:
     with workspace.session() as session:
         evidence = Evidence(session, workspace, request.project, inspection=Look())
         config, settings = evidence.config, workspace.settings
+        _require_portable(config, request.project)
         price, price_from = counted_price(
             workspace.path, settings, request.platform, gpu.device.name, spot=request.spot
         )
@@ -178,13 +180,24 @@ def _seconds(request: CloudRequest, limits: ProjectLimits, gpu: Gpu, price: floa
 
 def _requirements(request: CloudRequest, run: RunEvidence | None) -> list[str]:
     """Return Trainwright and the packages that planning's smoke run imported, in its versions."""
-    own = request.requirement or f"{OWN}=={trainwright.__version__}"
+    own = request.requirement or f"{OWN}[train]=={trainwright.__version__}"
     if run is None or not run.is_complete:
         return [own]
     versions, imported = run.environment.packages, run.part(Imported).packages
     apart = {OWN, *run.environment.unreleased}
     return [own, *sorted(f"{name}=={versions[name].partition('+')[0]}" for name in imported
                          if name in versions and name not in apart)]  # fmt: skip
+
+
+def _require_portable(config: TrainingConfig, project: str) -> None:
+    """Refuse a project whose runs work in an environment of this machine. Raises ConfigurationError."""
+    if config.environment is not None and config.environment.named:
+        raise ConfigurationError(
+            f"Runs of {project} work in `environment` {config.environment}, which a rented machine does not have.",
+            remedy=f"configure(project={project!r}, changes={{'environment': null}}, reason='trains elsewhere'): a job "
+            "then installs the packages that a smoke run records into its own Python.",
+            document="configs/environment.md",
+        )
 
 
 def _warnings(

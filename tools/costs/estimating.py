@@ -22,6 +22,7 @@ from trainwright.tools.costs.measured import (
 from trainwright.tools.costs.pricing import CPU, Work, device_of_row, device_of_run, priced, wanted_rows
 from trainwright.tools.costs.scaling import OTHER_CPU_TIMES
 from trainwright.tools.documents import SKILL
+from trainwright.tools.environments import runtime_of
 from trainwright.tools.estimation import estimate
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.ledger import Look
@@ -145,6 +146,7 @@ def counted_work(
     try:
         found = estimate(
             _of_whole_epochs(facts.config), facts.code_root, device_kind=kind,
+            runtime=runtime_of(workspace, facts.config, facts.code_root),
             cache=workspace.path / "cache" / "estimates", timeout_seconds=TRACE_SECONDS, should_stop=should_stop,
         )  # fmt: skip
         facts.parameters = found.memory.parameters

@@ -19,6 +19,7 @@ from uuid import uuid4
 from filelock import FileLock
 
 import trainwright
+from trainwright.tools.environments import runtime_of
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.leak_prices import leak_prices, removal
 from trainwright.tools.launchers import LAUNCH, jobs, read_launch
@@ -135,7 +136,9 @@ def _start(
         "connections": {name: one.model_dump(mode="json") for name, one in known.items()},
         "data_cache": [str(workspace.path / "cache" / "data"), workspace.settings.data_cache_bytes],
     }
-    jobs.begin(request.folder, WORKER, ordered, cwd=root, env=worker_environment(config, known))
+    runtime = runtime_of(workspace, config, root)
+    env = worker_environment(config, known, runtime=runtime)
+    jobs.begin(request.folder, WORKER, ordered, cwd=root, env=env, runtime=runtime)
 
 
 def note_told(request: ValidationRequest, *, suggest: bool) -> None:

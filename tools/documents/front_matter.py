@@ -6,11 +6,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
+import yaml
 from pydantic import BaseModel, ValidationError
 
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError
+from trainwright.trainer.base.plain_yaml import PlainLoader
 from trainwright.trainer.base.traces import note
-from trainwright.trainer.config import load_yaml
 
 SKILL = Path(__file__).resolve().parents[2] / "skills" / "ml-trainer"
 
@@ -58,7 +59,13 @@ def read_document(path: Path, model: type[Model]) -> tuple[Model, str]:
     if not text.startswith(FENCE) or not fence or not fence_end:
         raise ConfigurationError(f"{path.name} has no front matter between two lines of `---`.", remedy=remedy)
     try:
-        return model.model_validate(load_yaml(front, source=path.name)), body
+        values = yaml.load(front, Loader=PlainLoader)  # noqa: S506 - a subclass of SafeLoader
+        return model.model_validate(values), body
+    except yaml.YAMLError as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ConfigurationError(
+            f"The front matter of {path.name} is not valid YAML: {reason}", remedy=remedy
+        ) from error
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.errors())
         raise ConfigurationError(f"The front matter of {path.name} is not valid: {problems}.", remedy=remedy) from error

@@ -28,6 +28,7 @@ from trainwright.trainer.run import write_atomically
 
 if TYPE_CHECKING:
     from trainwright.trainer.config import TrainingConfig
+    from trainwright.trainer.run.runtime import Runtime
 
 WORKER = "trainwright.trainer.jobs.estimate"
 PROBE = "Measure instead: start_training(project, kind='probe') tells peak and time of real steps."
@@ -41,6 +42,7 @@ def estimate(
     code_root: Path,
     *,
     device_kind: Literal["cpu", "cuda"] = "cpu",
+    runtime: Runtime | None = None,
     cache: Path | None = None,
     timeout_seconds: float = 300.0,
     should_stop: Callable[[], bool] = lambda: False,
@@ -50,16 +52,17 @@ def estimate(
     Args:
         code_root: the resolved folder of code and data.
         device_kind: whose kernels and margins hold.
+        runtime: of the project's environment; None: the server's own.
         cache: a folder to keep answers in; None: none is kept.
         should_stop: asked while the process is at work; when it says so, the process is ended.
 
     Raises:
         ConfigurationError: it cannot be traced, or not in time, or was stopped. And the errors of assembling it.
     """
-    kept = cache / f"{_order(config, code_root, device_kind)}.json" if cache is not None else None
+    kept = cache / f"{_order(config, code_root, device_kind, runtime)}.json" if cache is not None else None
     if kept is not None and kept.is_file():
         return Estimate.from_dict(json.loads(kept.read_bytes()))
-    answer = _asked(config, code_root, device_kind, timeout_seconds, should_stop)
+    answer = _asked(config, code_root, device_kind, timeout_seconds, should_stop, runtime=runtime)
     if "failure" in answer:
         raise _error(answer["failure"])
     if kept is not None:
@@ -74,6 +77,8 @@ def _asked(
     device_kind: str,
     timeout_seconds: float,
     should_stop: Callable[[], bool],
+    *,
+    runtime: Runtime | None,
 ) -> dict[str, Any]:
     order = {
         "config": config.model_dump(mode="json", exclude_unset=True),
@@ -81,9 +86,11 @@ def _asked(
         "device_kind": device_kind,
     }
     with tempfile.TemporaryDirectory(prefix="estimate-") as name:
-        folder, env = Path(name), worker_environment(config)
+        folder, env = Path(name), worker_environment(config, runtime=runtime)
         try:
-            found = jobs.ask(folder, WORKER, order, timeout_seconds, should_stop, cwd=code_root, env=env)
+            found = jobs.ask(
+                folder, WORKER, order, timeout_seconds, should_stop, cwd=code_root, env=env, runtime=runtime
+            )
         except jobs.NoAnswerError as end:
             said = jobs.log_end(folder, "It wrote nothing: most often memory ran out while data were read.")
             what = f"The process that estimates ended without an answer (exit code {end.exit_code}). {said}"
@@ -102,8 +109,9 @@ def _error(failure: dict[str, Any]) -> TrainwrightError:
     )
 
 
-def _order(config: TrainingConfig, code_root: Path, device_kind: str) -> str:
+def _order(config: TrainingConfig, code_root: Path, device_kind: str, runtime: Runtime | None) -> str:
     """Return the digest of all that an answer depends on and that is known here: files by names, sizes and times."""
     stamps = [jobs.stamp_of(code_root / name) for name in files_under(code_root, MOST_STAMPED)]
     values = config.model_dump(mode="json", exclude_unset=True)
-    return digest_json([values, str(code_root), stamps, device_kind, trainwright.__version__]).replace(":", "-")
+    worker = None if runtime is None else runtime.model_dump()
+    return digest_json([values, str(code_root), stamps, device_kind, trainwright.__version__, worker]).replace(":", "-")

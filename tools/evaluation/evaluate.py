@@ -12,7 +12,7 @@ from trainwright.tools.evaluation.baseline import Named, named_baseline, record_
 from trainwright.tools.evaluation.comparison import ONLY_THERE, differences_between, meant_by
 from trainwright.tools.evaluation.episodes import Drawn, add_episodes, drawn_before, episode_entries
 from trainwright.tools.evaluation.own_metrics import add_own_metrics, own_entries
-from trainwright.tools.evaluation.process import code_digest, libraries_of, run_clean_room
+from trainwright.tools.evaluation.process import code_digest, libraries_of, place_of, run_clean_room
 from trainwright.tools.evaluation.rivals import add_problems, rivals_of
 from trainwright.tools.evaluation.sealed import Sealed
 from trainwright.tools.evaluation.slices import slice_orders
@@ -25,7 +25,7 @@ from trainwright.trainer.metrics import BUILT_IN
 from trainwright.trainer.objectives.sections import MultiTaskSection
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.artifacts import FixedRows, Program
-from trainwright.trainer.run.evidence import Data, Resolved, Summary
+from trainwright.trainer.run.evidence import Data, Environment, Resolved, Summary
 from trainwright.trainer.run.results import Export
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ def evaluate_program(
 
 def order_of(specification: RunSpecification, run: Sealed, rows: Sealed, program: Program) -> dict[str, Any]:
     """Return the clean room's order: everything but the program comes from the run plan and the fixed rows."""
-    config, record = specification.config, rows.part(FixedRows)
+    config, record, runtime = specification.config, rows.part(FixedRows), specification.runtime
+    python = runtime.python if runtime is not None and runtime.container is None else None
     reported = reported_by(run)
     given = {metric if isinstance(metric, str) else metric.use for metric in config.metrics}
     names = {*given, config.selection.metric, *(name for values in reported.values() for name in values)}
@@ -130,7 +131,7 @@ def order_of(specification: RunSpecification, run: Sealed, rows: Sealed, program
         "targets": rows.part(Data).target_names or [],
         **slice_orders(config, rows.part(Data)),
         "threads": 1,
-        "libraries": libraries_of(str(program.form)),
+        **place_of(str(program.form), python, run.part(Environment).path),
     }
 
 

@@ -10,13 +10,14 @@ import json
 import math
 import shutil
 import subprocess
-import sys
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.evaluation.process import isolated
+from trainwright.tools.launchers.environment import command_of
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.imports import imported_files
+from trainwright.trainer.base.releases import BESIDE, has_torch
 from trainwright.trainer.base.section import Entry, EpisodesEntry
 from trainwright.trainer.metrics.evaluate import is_taken
 from trainwright.trainer.run.evidence import Code
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from trainwright.trainer.config import TrainingConfig
 
 WORKER = "trainwright.trainer.jobs.own_metric"
-PYTHON = (sys.executable, "-P", "-m")
 OWN = "own"
 """Key of an evaluated split: names of the metrics that are the user's functions."""
 TIMEOUT_SECONDS = 120.0
@@ -107,7 +107,8 @@ def run_apart(
         if "problem" in named:
             return named
         place = str(Path(named["file"]).parent)
-        ended = isolated([*PYTHON, worker], order | named, str(folder), cwd=place, seconds=seconds)
+        command = command_of(run.directory.specification().runtime, worker)
+        ended = isolated(command, order | named, str(folder), cwd=place, seconds=seconds)
         answer: dict[str, Any] = json.loads(ended.stdout)
     except subprocess.TimeoutExpired:
         return {"problem": f"your function took more than {seconds:g} s apart from training"}
@@ -130,8 +131,11 @@ def copied(run: Sealed, use: str, folder: Path) -> dict[str, str]:
         use: `file.py:function`.
         folder: a temporary one.
     """
+    specification = run.directory.specification()
+    if specification.runtime is None and not has_torch():
+        return {"problem": f"the server has no torch to run your function with ({BESIDE})"}
     path, _, name = use.rpartition(":")
-    root, known = Path(run.directory.specification().code_root).resolve(), run.part(Code).files
+    root, known = Path(specification.code_root).resolve(), run.part(Code).files
     source, copies = root / path, folder / "code"
     if PurePath(path).as_posix() not in known or not source.is_file():
         return {"problem": f"{path} is not the file that the run imported"}

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from functools import lru_cache
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ def run_clean_room(order: dict[str, Any], *, timeout_seconds: float = TIMEOUT_SE
     """
     with tempfile.TemporaryDirectory(prefix="clean-room-") as folder:
         try:
-            command = [sys.executable, "-I", "-S", "-B", str(CODE / "__main__.py")]
+            command = [order.get("python", sys.executable), "-I", "-S", "-B", str(CODE / "__main__.py")]
             ended = isolated(command, order, folder, cwd=folder, seconds=timeout_seconds)
         except subprocess.TimeoutExpired:
             remedy = "Use a smaller model, or fewer validation rows; the owner's settings.yaml bounds the rows."
@@ -45,9 +46,23 @@ def run_clean_room(order: dict[str, Any], *, timeout_seconds: float = TIMEOUT_SE
     return _read(ended)
 
 
-def libraries_of(form: str) -> list[str]:
-    """Return the folders from which the clean room imports what this form of program needs."""
-    specs = [importlib.util.find_spec(name) for name in (*LIBRARIES, *OF_FORM.get(form, ()))]
+def place_of(form: str, python: str | None, path: list[str]) -> dict[str, Any]:
+    """Return what an order says of the process: folders to import from, and where it is not the server's its `python`.
+
+    Args:
+        form: of the program. What the server lacks for it, torch, is the project's environment's.
+        python: the run's interpreter, where it is not the server's.
+        path: on which that one finds its packages.
+    """
+    needs = OF_FORM.get(form, ())
+    if python is None or all(importlib.util.find_spec(name) is not None for name in needs):
+        return {"libraries": libraries_of(form)}
+    return {"python": python, "libraries": libraries_of(form, path)}
+
+
+def libraries_of(form: str, path: list[str] | None = None) -> list[str]:
+    """Return the folders from which the clean room imports what this form of program needs; by default the server's."""
+    specs = [PathFinder.find_spec(name, path) for name in (*LIBRARIES, *OF_FORM.get(form, ()))]
     folders = [str(Path(spec.origin).resolve().parent.parent) for spec in specs if spec is not None and spec.origin]
     return list(dict.fromkeys(folders))
 

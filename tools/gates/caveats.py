@@ -125,9 +125,27 @@ def _beyond_training(evidence: Evidence) -> str:
     return f"Of {skew.rows_compared} held-out rows some lie beyond what training met: {columns}; so may those to come."
 
 
+def _own_environment(evidence: Evidence) -> str:
+    """Runs worked in an environment that whoever can write the project's folder can change."""
+    environment = evidence.smoke.environment if evidence.smoke is not None else None
+    if environment is None or not environment.path:
+        return ""
+    if environment.image_digest is not None:
+        return (
+            f"Runs worked in the image {environment.container_image}: its digest is recorded, what is in it nobody "
+            "looked into, and the keys of its runs came through a pipe, which other processes of the user can read."
+        )
+    hooks = [PurePath(name).name for name in environment.hooks]
+    starts = f", and Python starts there by running {_named(hooks)}" if hooks else ""
+    return (
+        f"Runs worked in the project's own environment (Python {environment.python}): its packages' versions are "
+        f"recorded, not their content{starts}."
+    )
+
+
 RULES: tuple[Callable[[Evidence], str], ...] = (
     _scores_the_same, _leaks_left, _read_the_rows, _could_hold_rows, _left_out, _beyond_training, _seed_chosen,
-    _began_from,
+    _began_from, _own_environment,
 )  # fmt: skip
 
 

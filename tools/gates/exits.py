@@ -238,4 +238,5 @@ def _held(end: dict[str, Any], value: float | None) -> tuple[str, str]:
     # None where a figure is so near to the goal that no number is told.
     is_told = len(needed) == len(rows) and len(units) == 1
     unit = units.pop()
+    unit = unit if unit == "episodes" else f"held-out {unit}"
     return "not shown", beside + f"; about {max(needed, default=0)} {unit} would show it" * is_told

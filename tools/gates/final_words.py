@@ -10,7 +10,7 @@ from trainwright.tools.gates.caveats import BEFORE_PLANNING, caveats
 from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.next_call import SHARES
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.gates.test_set_access import project_accesses
+from trainwright.tools.gates.test_set_access import informative, project_accesses
 from trainwright.trainer.clean_room.names import WORST
 from trainwright.trainer.prediction.assembly import use_of
 from trainwright.trainer.run.results import ROWS
@@ -69,8 +69,8 @@ def tested_words(evidence: Evidence) -> str:
         "as its process reported": [told for name, told in figures.items() if name not in certified],
     }
     told = "; ".join(f"{by}: {', '.join(each)}" for by, each in sides.items() if each)
-    looks = len(project_accesses(evidence))
-    again = f" The project looked at test rows {looks} times, so the figures lean towards what was chosen." * (
+    looks = len(informative(evidence, project_accesses(evidence)))
+    again = f" The project read test figures of {looks} checkpoints, so they lean towards what was chosen." * (
         looks > 1
     )
     has_rows = (evidence.export.directory.artifacts / "final_model" / ROWS).is_file()

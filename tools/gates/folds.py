@@ -6,6 +6,8 @@ import json
 import statistics
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates.phase_status import phase_status_of
+from trainwright.tools.gates.phases import PERMITTED
 from trainwright.trainer.data.sections import FOLDABLE
 from trainwright.trainer.run import RunKind
 
@@ -89,10 +91,18 @@ def folds_text(evidence: Evidence, config: TrainingConfig, *, with_next: bool = 
         spread = statistics.stdev(values.values())
         found = f"{statistics.fmean(values.values()):.4g} ± {spread:.2g} (mean and deviation; {found})"
     text = f"{len(values)} of {count} folds: validation {metric} {found}."
-    if left and with_next:
-        changes = json.dumps({FOLD: left[0]})
-        text += f" start_training(project={evidence.name!r}, kind='ablation', changes={changes}) adds the next."
-    return text
+    return f"{text} {_on(evidence, config)}".rstrip() if left and with_next else text
+
+
+def _on(evidence: Evidence, config: TrainingConfig) -> str:
+    """Return how the next fold is run: by a call, where the phase permits it and none is under way."""
+    fold, running = open_fold(evidence, config) or (None, None)
+    if running is not None or fold is None:
+        return f"{running} is the next." if running is not None else ""
+    if RunKind.ABLATION not in PERMITTED[phase_status_of(evidence).phase]:
+        return "The others run once the baseline gate has passed."
+    changes = json.dumps({FOLD: fold})
+    return f"start_training(project={evidence.name!r}, kind='ablation', changes={changes}) adds the next."
 
 
 def open_fold(evidence: Evidence, config: TrainingConfig) -> tuple[int, str | None] | None:

@@ -23,6 +23,7 @@ from trainwright.trainer.base.traces import note_fleeting
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.config import SearchSection, config_digest, merge_changes, parse_config
 from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.run.looked_at import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -77,18 +78,31 @@ def failed_alike(evidence: Records, kind: RunKind, config: str, source: str | No
 
 
 def is_unchanged(evidence: Records, run: RunRecords) -> bool:
-    """Whether the code, data and packages are those that a run met; one that failed early may not have listed them."""
-    if evidence.surroundings(run) or exemption_changes(run, operations(evidence.grants)):
+    """Whether the code, data and packages are those that a run met; one that failed may not have listed them all."""
+    if evidence.surroundings(run) or exemption_changes(run, operations(evidence.grants)) or _is_reread(evidence, run):
         return False
-    listed = [run.code.files, run.data.splits]
+    is_listed = all([run.code.files, run.data.splits])
     note_fleeting()  # files' times are read, and none is opened
-    if all(listed):
-        return True
+    root = Path(evidence.project.code_root)
+    found = list(islice(_files(root, evidence.workspace.path.resolve()), MOST_FILES + 1))
+    if len(found) > MOST_FILES:
+        return is_listed
+    if is_listed:  # code that no training imports counts still: a failed export, or a probe of one, may have met it
+        known = {root / name for name in run.code.files}
+        found = [(path, written) for path, written in found if path.suffix == ".py" and path not in known]
     began, ended = run.row.created_at.timestamp(), run.status.heartbeat_at
-    found = list(islice(_files(Path(evidence.project.code_root), evidence.workspace.path.resolve()), MOST_FILES + 1))
     # what it wrote itself while it ran is no change; code that was edited meanwhile is
-    touched = (written > (began if path.suffix == ".py" else max(began, ended)) for path, written in found)
-    return len(found) <= MOST_FILES and not any(touched)
+    return not any(written > (began if path.suffix == ".py" else max(began, ended)) for path, written in found)
+
+
+def _is_reread(evidence: Records, run: RunRecords) -> bool:
+    """Whether a file that the run's code opened has another content now, and not the one that the run left."""
+    root, opened = Path(evidence.project.code_root), run.part(Opened)
+    known = {name: {file.digest, opened.written.get(name)} for name, file in opened.files.items() if file.digest}
+    return any(
+        not (root / name).is_file() or evidence.inspection.digest(root / name) not in digests
+        for name, digests in known.items()
+    )
 
 
 def ignored(evidence: Records, keys: Mapping[str, Any] | list[str]) -> list[str]:

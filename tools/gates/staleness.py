@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.environments import changed_image
 from trainwright.tools.gates.overlay import is_of_export
 from trainwright.tools.ledger import Inspection
 from trainwright.tools.owner.grants import operations
@@ -19,7 +20,7 @@ from trainwright.trainer.config import flatten, parse_config
 from trainwright.trainer.data.validation.changes import changes, loosened
 from trainwright.trainer.data.validation.expectations import read_expectations
 from trainwright.trainer.run import RunKind
-from trainwright.trainer.run.environment import engine_digest, installed_packages
+from trainwright.trainer.run.environment import engine_digest, installed_packages, startup_hooks
 from trainwright.trainer.run.looked_at import Listing, Opened
 from trainwright.trainer.run.validation import Validation
 from trainwright.trainer.user_code.import_record import meaning_of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from trainwright.tools.gates.records import Records, RunRecords
+    from trainwright.trainer.run.evidence import Environment
     from trainwright.trainer.run.looked_at import OpenedFile
 
 # Expectations of a project's data: changes since planning's smoke run, and loosened ones before it.
@@ -92,7 +94,7 @@ def changes_of_surroundings(code_root: str, run: RunRecords, inspection: Inspect
     files = file_changes(root, run, inspection.digest)
     if files and not root.is_dir():
         files = [f"code root: {root} is not there; changes={{'code_root': …}} names the folder where it is now"]
-    packages = _package_changes(run.environment.packages, run.imported, inspection)
+    packages = _package_changes(run.environment, run.imported, inspection)
     return [*files, *packages, *_engine_changes(run.code.engine_digest, inspection)]
 
 
@@ -112,7 +114,7 @@ def changes_without_effect(code_root: str, run: RunRecords, inspection: Inspecti
     ]
     if not run.imported:  # then every package counts
         return written
-    then, now = run.environment.packages, _packages(inspection)
+    then, now = run.environment.packages, _packages(run.environment, inspection)
     others = sorted((then.keys() | now.keys()) - set(run.imported))
     return written + [f"{change} (not imported)" for change in _version_changes(then, now, others)]
 
@@ -217,14 +219,25 @@ def _engine_changes(recorded: str | None, inspection: Inspection) -> list[str]:
     return ["engine: Trainwright's own files changed"]
 
 
-def _packages(inspection: Inspection) -> dict[str, str]:
-    return inspection.once("packages", installed_packages, folders=sys.path)  # a version is part of a folder's name
+def _packages(environment: Environment, inspection: Inspection) -> dict[str, str]:
+    if environment.image_digest is not None:
+        return environment.packages
+    path = tuple(environment.path or sys.path)  # a version is part of a folder's name there
+    return inspection.once(f"packages {path}", partial(installed_packages, path), folders=path)
 
 
-def _package_changes(recorded: dict[str, str], imported: list[str], inspection: Inspection) -> list[str]:
+def _package_changes(environment: Environment, imported: list[str], inspection: Inspection) -> list[str]:
     """Name changed versions of the packages that the run imported; of all, where the imports are unknown."""
-    now = _packages(inspection) if recorded else {}
-    return _version_changes(recorded, now, imported or sorted(recorded.keys() | now.keys()))
+    if environment.image_digest is not None:  # its packages are as they were while it is
+        asked = partial(changed_image, environment.container_image or "", environment.image_digest)
+        image = inspection.once(f"image {environment.container_image}", asked)
+        return [f"environment: {image}"] if image else []
+    recorded = environment.packages
+    now = _packages(environment, inspection) if recorded else {}
+    changed = _version_changes(recorded, now, imported or sorted(recorded.keys() | now.keys()))
+    hooks = startup_hooks(environment.path)
+    others = sorted(name for name in environment.hooks.keys() | hooks if environment.hooks.get(name) != hooks.get(name))
+    return [*changed, *(f"environment: {Path(name).name}, run as Python starts, changed" for name in others)]
 
 
 def _version_changes(then: dict[str, str], now: dict[str, str], of: list[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """Test-set access by the ledger: one evaluation is a measurement, more is a choice.
 
 An export's worker writes `test_look` before it evaluates the test split, so that one that ends afterwards, however it
-ends, counts too. A replay, a smoke run and every other kind fingerprint the split and drop it.
+ends, is an access too. A replay, a smoke run and every other kind fingerprint the split and drop it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from trainwright.tools.ledger import ProjectFacts, entries
 from trainwright.tools.workspace.kept import note_whole_workspace
 from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.run import RunKind
-from trainwright.trainer.run.evidence import Data
+from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.run.evidence import Code, Data
 from trainwright.trainer.run.results import TestSetAccess
 from trainwright.trainer.run.split_rows import PARTS
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 DELETED = "project_deleted"
 TRACES = frozenset({"artifacts/test_look.json", "artifacts/export.json"})
+FIGURES = frozenset({"artifacts/export.json", "artifacts/final_model/metrics.json"})
+"""Files in which an export tells its figures of the test split."""
 
 
 class SplitAccess(NamedTuple):
@@ -46,6 +48,27 @@ class SplitAccess(NamedTuple):
 def project_accesses(evidence: Evidence) -> list[SplitAccess]:
     """Return the project's test-set accesses, to this split or an earlier one, in order of their start."""
     return _looks(evidence.workspace, evidence.name, evidence.facts)
+
+
+def informative(evidence: Evidence, found: list[SplitAccess]) -> list[SplitAccess]:
+    """Return the accesses by which a choice could be made: one of each checkpoint, the latest, that told a figure.
+
+    The figures of a checkpoint are the same each time, so a second export of it offers nothing to choose from.
+    """
+    return list({(look.project, look.of): look for look in found if _may_have_told(evidence, look)}.values())
+
+
+def _may_have_told(evidence: Evidence, look: SplitAccess) -> bool:
+    """Return whether figures could be read: not of a failed export without user code, which could have told them."""
+    facts = evidence.facts if look.project == evidence.name else ProjectFacts(evidence.session, look.project)
+    seal = facts.seals.get(look.run)
+    if seal is None or seal.state != RunState.FAILED or not seal.digests or look.run in facts.evaluations:
+        return True
+    try:
+        code = evidence.workspace.run_directory(look.project, look.run).part(Code)
+    except TrainwrightError:
+        return True
+    return bool(FIGURES & seal.digests.keys() or code.files or not code)
 
 
 def accesses_by_others(evidence: Evidence, split: TestSetAccess) -> list[SplitAccess]:

@@ -19,6 +19,7 @@ from trainwright.tools.hyperparameter_tuner.methods.quasi_random import sequence
 from trainwright.tools.hyperparameter_tuner.start_points import guess_problem, start_points
 from trainwright.trainer.base.canonical import canonical_json
 from trainwright.trainer.base.errors import near
+from trainwright.trainer.base.releases import BESIDE, has_torch
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.config.search import Choices, size_of
 
@@ -112,6 +113,10 @@ def _method(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:
         if search.method != "grid" and not isinstance(range_, Choices) and range_.points is not None:
             text = f"`points` of `{key}` belongs to method grid, and the method is {search.method}; `step` is for all"
             yield Flaw(text, ranges={key: _dumped(search, key, "points")})
+    if search.method == "gaussian_process" and not has_torch():
+        yield Flaw(
+            f"gaussian_process computes with torch, which the server does not have ({BESIDE})", {"method": "tpe"}
+        )
     if search.method == "cma_es" and all(isinstance(range_, Choices) for range_ in search.space.values()):
         yield Flaw("cma_es searches over numbers, and the space has choices alone", {"method": "tpe"})
     if search.warm_start and search.method not in LEARNING:

@@ -29,7 +29,7 @@ from trainwright.tools.hyperparameter_tuner.trials import (
 )
 from trainwright.tools.launchers import read_launch
 from trainwright.tools.training_orchestrator import followed_next
-from trainwright.tools.training_orchestrator.wait import LONGEST_WAIT_SECONDS
+from trainwright.tools.training_orchestrator.wait import pause
 from trainwright.tools.workspace.records import ACTIVE, get_study
 from trainwright.tools.workspace.tables import Run, now
 from trainwright.trainer.base.errors import StorageError
@@ -310,11 +310,12 @@ def study_status(
     *,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> StudyView:
-    """Return the study when it has ended, at the latest after the wait (at most 50 s). Raises NotFoundError.
+    """Return the study when it has ended, at the latest after the wait. Raises NotFoundError.
 
     On a full disk no conductor can be started: the answer then comes at once, with the failure and what makes room.
     """
-    deadline = time.monotonic() + min(max(wait_seconds, 0.0), LONGEST_WAIT_SECONDS)
+    began = time.monotonic()
+    deadline = began + max(wait_seconds, 0.0)
     while True:
         view = view_study(workspace, study_id)
         if view.is_ended:
@@ -325,7 +326,7 @@ def study_status(
             return _without_room(view_study(workspace, study_id, estimate=True), error)
         if should_stop() or time.monotonic() >= deadline:
             return view_study(workspace, study_id, estimate=True)
-        time.sleep(min(POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+        pause(began, deadline, POLL_SECONDS)
 
 
 def _without_room(view: StudyView, error: StorageError) -> StudyView:

@@ -150,7 +150,7 @@ class RunEvaluated(Event):
     """Digest of the clean room's code, and the versions of its libraries."""
     splits: dict[str, Values] = {}
     """By split: size, rows, metrics {name: value}, intervals {name: [low, high]}, not_computed; of several targets
-    [{name, metrics}]."""
+    [{name, metrics}], of classes [{class, rows, found, said}]."""
     reported: dict[str, Values] = {}
     """By split: the same metrics as the training process reported them."""
     differences: list[str] = []

@@ -73,6 +73,7 @@ def pipeline_files(workspace: Workspace, project: str, folder: Path | None = Non
                 remedy=f"start_training(project={project!r}, kind='smoke')",
             )
         definition, environment = definition_of(evidence), run.environment
+        is_portable = not environment.path  # else a container would lack the project's own environment
         data, code = sorted(run.data.files), sorted(run.code.files)
     place = os.path.relpath(workspace.path, root)
     return {
@@ -80,7 +81,7 @@ def pipeline_files(workspace: Workspace, project: str, folder: Path | None = Non
         DVC: HEAD.format(project=project, what="run it with `dvc repro`.")
         + _dumped(_dvc(definition, data, code, place)),
         KUBEFLOW: _kubeflow(project, place),
-        **_container(project, environment),
+        **(_container(project, environment) if is_portable else {}),
     }
 
 

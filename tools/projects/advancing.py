@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from trainwright.tools.training_orchestrator import RunView
     from trainwright.tools.workspace import Workspace
 
-LONGEST_SECONDS = 50.0
+WAIT_SECONDS = 50.0
 MOST_STEPS = 20
 Ended = Literal["finished", "decision", "failure", "refusal", "alert", "wait"]
 FOLLOWED = {
@@ -82,6 +82,7 @@ class _Way:
     until: float
     should_stop: Callable[[], bool]
     said: Callable[[str], None]
+    watching: Callable[[str], None]
     known: set[str]
     """Alerts that were open before."""
     is_attended: bool = True
@@ -108,17 +109,19 @@ class _Way:
 def advance(
     workspace: Workspace,
     project: str,
-    wait_seconds: float = LONGEST_SECONDS,
+    wait_seconds: float = WAIT_SECONDS,
     *,
     should_stop: Callable[[], bool] = lambda: False,
     said: Callable[[str], None] = lambda _: None,
+    watching: Callable[[str], None] = lambda _: None,
     is_attended: bool = True,
 ) -> Advance:
-    """Follow the project's `next` until something is to be decided, at the latest when the wait is over (50 s).
+    """Follow the project's `next` until something is to be decided, at the latest when the wait is over.
 
     Args:
         should_stop: asked before each step and while waiting; started runs continue.
         said: called with each step when it is done.
+        watching: called with the run or study that it waits for.
         is_attended: whether to stop before a release that a rival outdoes, or that is no better than the one before;
             a pipeline is told, and goes on.
 
@@ -127,9 +130,9 @@ def advance(
         TrainwrightError: the first step was refused; nothing was done.
     """
     status = _status(workspace, project)
-    until = time.monotonic() + min(max(wait_seconds, 0.0), LONGEST_SECONDS)
+    until = time.monotonic() + max(wait_seconds, 0.0)
     known = {alert.id for alert in status.alerts}
-    way = _Way(workspace, project, until, should_stop, said, known, is_attended)
+    way = _Way(workspace, project, until, should_stop, said, watching, known, is_attended)
     call = _followed(way, status.next)
     return _answer(way, call)
 
@@ -200,6 +203,7 @@ def _figure(value: bool | float) -> str:
 
 
 def _waited(way: _Way, run_id: str) -> RunView:
+    way.watching(run_id)
     return wait_for_run(way.workspace, run_id, way.seconds_left, should_stop=way.should_stop, known=way.known)
 
 
@@ -219,6 +223,7 @@ def _search(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
 
 
 def _study(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
+    way.watching(arguments["study_id"])
     view = study_status(way.workspace, arguments["study_id"], way.seconds_left, should_stop=way.should_stop)
     found = study_in_words(view.state, view.confirmation or {})
     way.note(f"{view.study_id}: {found}, {view.trials_done}/{view.trials_total} trials")
@@ -323,7 +328,7 @@ def _answer(way: _Way, call: NextCall | None) -> Advance:
     status = _status(way.workspace, way.project)
     ended = way.ended or ("finished" if status.finished else "decision")
     if ended == "wait" or (ended == "alert" and call is not None and _is_followed(call)):
-        arguments = {"project": way.project, "wait_seconds": int(LONGEST_SECONDS)}
+        arguments = {"project": way.project, "wait_seconds": int(WAIT_SECONDS)}
         why = "what was started goes on" if ended == "wait" else f"goes on, where the alert asks for no change: {call}"
         call = NextCall(tool="advance", arguments=arguments, why=why)
     return Advance(

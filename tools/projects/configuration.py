@@ -10,6 +10,7 @@ from sqlalchemy import func, select
 
 from trainwright.tools.answers import Answer
 from trainwright.tools.documents import SKILL
+from trainwright.tools.environments import require_environment
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_of
 from trainwright.tools.gates.phase_status import phase_status_of
@@ -133,6 +134,8 @@ def _changed(workspace: Workspace, project: str, asked: dict[str, Any], *, begin
     with workspace.session() as session:
         row = get_project(session, project)
         old, settled = _settled(session, row, changes, asked, Path(row.code_root))
+        if any(key.partition(".")[0] == "environment" for key in settled.changes):
+            require_environment(workspace, settled.config, Path(row.code_root))
         grants = _grants(workspace, row, asked["ask_owner"] or {})
         present = Evidence(session, workspace, project)
         with of_changes(given):

@@ -6,6 +6,7 @@ import unicodedata
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
+from trainwright.tools.environments import require_environment
 from trainwright.tools.evaluation.episodes import episode_entries
 from trainwright.tools.evaluation.own_metrics import own_entries
 from trainwright.tools.ledger import entries, record
@@ -79,6 +80,7 @@ def create_project(
     needed = limit_grants(beyond) + root_grants(workspace, root)
     require_granted(workspace, name, needed, again=f"create_project(name={name!r}, …)", reason=intent)
     require_files(settled.changes, settled.config, root)  # not before: files outside the roots are not read
+    require_environment(workspace, settled.config, root)
     with workspace.session() as session:
         _require_new(session, name)
         made = ProjectCreated(intent=intent, goal=goal, limits=requested, code_root=str(root), created_at=now())

@@ -45,6 +45,8 @@ from trainwright.trainer.base.traces import one_glance
 from trainwright.trainer.run import RunState
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from sqlalchemy.orm import Session
 
     from trainwright.tools.gates.run_evidence import RunEvidence
@@ -162,16 +164,17 @@ class ProjectStatus(Answer):
 
 
 def project_status(
-    workspace: Workspace, project: str | None = None, *, most: int | None = None
+    workspace: Workspace, project: str | None = None, *, most: int | None = None, only: Collection[str] | None = None
 ) -> ProjectStatus | list[ProjectSummary]:
-    """Return one project's status, or a line for each project, newest first and at most `most`.
+    """Return one project's status, or a line for each project, newest first and at most `most`; of `only` these.
 
     Raises NotFoundError.
     """
     if project is None:
         refresh_workspace(workspace)
         with workspace.session() as session, one_glance():
-            return [_kept_summary(session, workspace, name) for name in _newest_first(session)[:most]]
+            names = [name for name in _newest_first(session) if only is None or name in only]
+            return [_kept_summary(session, workspace, name) for name in names[:most]]
     refresh_project(workspace, project)
     with workspace.session() as session, one_glance():
         return _status(session, workspace, project)

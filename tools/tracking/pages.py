@@ -12,6 +12,7 @@ import sys
 import time
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -102,13 +103,25 @@ def _command(workspace: Workspace, name: str, folder: Path, port: int) -> list[s
     """Return the command that serves a tracker's page of the folder. Raises NotFoundError."""
     where = ["--host", HERE, "--port", str(port)]
     if name == "tensorboard":
+        _require("tensorboard", "tensorboard")
         link_event_files(workspace)
         return [sys.executable, "-m", "tensorboard.main", "--logdir", str(folder / "runs"), *where]
     if name == "mlflow":
         store = ["--backend-store-uri", mlflow_uri(workspace, dict(os.environ))]
         kept = ["--artifacts-destination", str(folder / "artifacts")]
         return [mlflow_program(), "server", *store, *kept, *where, "--workers", "1"]
+    _require("trackio", "trainwright[trackio]")
     return [sys.executable, "-m", "trackio.cli", "show", "--host", HERE]
+
+
+def _require(library: str, package: str) -> None:
+    """Refuse a page whose program is not beside the server. Raises NotFoundError."""
+    if find_spec(library) is None:
+        raise NotFoundError(
+            f"The page of {library} is served by {library}, which {sys.executable} does not have.",
+            remedy=f"pip install '{package}' beside the server, then call again.",
+            document=DOCUMENT,
+        )
 
 
 def link_event_files(workspace: Workspace) -> int:

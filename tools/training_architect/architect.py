@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
+from trainwright.tools.environments import found_environment
 from trainwright.tools.owner import root_grants
 from trainwright.tools.projects import settled_values
 from trainwright.tools.projects.configuration import code_folder
@@ -82,6 +83,7 @@ def plan_training(
     plan = make_plan(
         request, reading, found, device=device, book=load_rulebook(), memory_of=tracer, price=price,
         longest_seconds=workspace.settings.limits.run_wall_clock_seconds,
+        environment=found_environment(workspace, root),
     )  # fmt: skip
     plan.assumed += [tracer.problem] if tracer.problem is not None else []
     if tracer.is_out_of_time and has_read:  # the next call has all its time for this

@@ -14,17 +14,20 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock
 
 import trainwright
+from trainwright.tools.environments import found_environment, no_environment, runtime_in
 from trainwright.tools.launchers import LAUNCH, jobs
-from trainwright.tools.launchers.environment import inherited_environment
+from trainwright.tools.launchers.environment import activated, inherited_environment
 from trainwright.tools.training_architect.places import TABLES
 from trainwright.tools.training_architect.series import spoken_spans
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.paths import files_under
+from trainwright.trainer.base.releases import has_torch
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.request import PlanRequest
     from trainwright.tools.workspace import Workspace
+    from trainwright.trainer.run.runtime import Runtime
 
 WORKER = "trainwright.trainer.jobs.inspection"
 FOLDER = "plans"
@@ -70,15 +73,31 @@ def target_alone(workspace: Workspace, request: PlanRequest, root: Path, wait_se
 
 
 def begun(workspace: Workspace, worker: str, order: dict[str, Any], root: Path) -> Path:
-    """Start a process for an order, unless it was started before; return its folder, in which it answers."""
+    """Start a process for an order, unless it was started before; return its folder, in which it answers.
+
+    Raises:
+        ConfigurationError: the server has no torch, which the process imports, and no environment is found that has it.
+    """
     folder = workspace.path / "cache" / FOLDER / digest_json([worker, order]).partition(":")[2][:32]
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / "request.lock"):
         if not (folder / LAUNCH).exists():
             roots = {"linked_roots": [str(one) for one in workspace.settings.allowed_roots(workspace.path)]}
-            environment = inherited_environment() | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-            jobs.begin(folder, worker, order | roots, cwd=root, env=environment)
+            runtime = _runtime(workspace, root)
+            own = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+            environment = activated(inherited_environment(), runtime) | own
+            jobs.begin(folder, worker, order | roots, cwd=root, env=environment, runtime=runtime)
     return folder
+
+
+def _runtime(workspace: Workspace, root: Path) -> Runtime | None:
+    """Return what a plan's files are read in: the server's own interpreter where it can train, else a found one."""
+    if has_torch():
+        return None
+    found = found_environment(workspace, root)
+    if found is None:
+        raise no_environment(workspace, root)
+    return runtime_in(workspace, found.section, root)
 
 
 def order_of(request: PlanRequest, root: Path) -> dict[str, Any]:

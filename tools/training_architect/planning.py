@@ -32,6 +32,7 @@ from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.metrics.built_in import quantile_of
 
 if TYPE_CHECKING:
+    from trainwright.tools.environments import Found
     from trainwright.tools.training_architect.documents import KnownModel
     from trainwright.tools.training_architect.fitting import MemoryOf
     from trainwright.tools.training_architect.plan import Allowed
@@ -57,8 +58,12 @@ def make_plan(
     memory_of: MemoryOf,
     price: tuple[float, str] | None = None,
     longest_seconds: float = ProjectLimits().run_wall_clock_seconds,
+    environment: Found | None = None,
 ) -> Plan:
     """Return the plan for a task whose columns are known: of the models for it, the first that fits the stated time.
+
+    Args:
+        environment: in which its runs are to work; None: the server's own.
 
     Raises:
         ConfigurationError: no way to train fits into the device's memory, or no epoch into the stated time; the remedy
@@ -72,6 +77,8 @@ def make_plan(
             request, book, device, reading.task, _first_facts(request, reading, found), goal=reading.goal,
             assumed=list(reading.assumed), price=price, longest_seconds=longest_seconds,
         )  # fmt: skip
+        if environment is not None:
+            plan.take("environment", environment.section.named, environment.why, "found beside the code")
         _decide(plan, (model, why), reading, found, memory_of)
         plan.passed_over[:0] = [one.slowness for one in plans]
         plans.append(plan)

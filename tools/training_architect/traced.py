@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.documents import SKILL
+from trainwright.tools.environments import runtime_of
 from trainwright.tools.estimation import estimate
 from trainwright.tools.training_architect.estimates import Estimate, step_seconds
 from trainwright.trainer.base.errors import TrainwrightError
@@ -37,7 +38,8 @@ class Tracer:
     def __init__(
         self, workspace: Workspace, root: Path, device: Device, deadline: float, should_stop: Callable[[], bool]
     ) -> None:
-        self.cache, self.root, self.device = workspace.path / "cache" / "estimates", root, device
+        self.workspace, self.root, self.device = workspace, root, device
+        self.cache = workspace.path / "cache" / "estimates"
         self.deadline, self.should_stop = deadline, should_stop
         self.problem: str | None = None
         self.is_out_of_time = False
@@ -53,8 +55,9 @@ class Tracer:
         try:
             config = parse_config(values)
             found = estimate(
-                config, self.root, device_kind="cuda" if self.device.kind == "cuda" else "cpu",
-                cache=self.cache, timeout_seconds=left, should_stop=self.should_stop,
+                config, self.root, device_kind="cuda" if self.device.kind == "cuda" else "cpu", cache=self.cache,
+                runtime=runtime_of(self.workspace, config, self.root), timeout_seconds=left,
+                should_stop=self.should_stop,
             )  # fmt: skip
         except TrainwrightError as error:
             self.problem = f"memory was not traced: {error.message[:160]}"

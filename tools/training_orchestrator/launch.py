@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import select
 
 from trainwright.tools import gpus, ledger, limits, owner, tracking
+from trainwright.tools.environments import runtime_of
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.first_of_kind import require_tried
@@ -32,11 +33,11 @@ from trainwright.tools.training_orchestrator.run_plan import (
 )
 from trainwright.tools.training_orchestrator.run_view import RunView
 from trainwright.tools.training_orchestrator.views import view_run
-from trainwright.tools.workspace.records import get_run, require_active
+from trainwright.tools.workspace.records import get_project, get_run, latest_config, require_active
 from trainwright.tools.workspace.tables import Run, now
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, StorageError
-from trainwright.trainer.config import config_digest
+from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.run import Goal, RunDirectory, RunKey, RunKind, RunSpecification
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ def start_run(
         label if finding is None else finding, finding, until_epoch,
     )  # fmt: skip
     refresh_workspace(workspace)
+    _make_runtime_ready(workspace, project, kind)
     run_key, written = RunKey.new(), list[RunDirectory]()
     try:
         with workspace.session() as session:
@@ -169,14 +171,21 @@ def _decide(
     return _Decision(run, plan, launcher, launch=launch, beside=given.beside)
 
 
+def _make_runtime_ready(workspace: Workspace, project: str, kind: RunKind) -> None:
+    """Fetch what a worker lacks in the project's environment before the database is held. Raises ConfigurationError."""
+    with workspace.session() as session:
+        root = Path(get_project(session, project).code_root)
+        try:
+            config = parse_config(latest_config(session, project).values)
+        except ConfigurationError:
+            return  # the decision reads it with its proof: that it was edited, above all
+    runtime_of(workspace, config, root, is_here=launcher_of(kind, config).is_here)
+
+
 def _shares(beside: tuple[str, ...]) -> list[str]:
     """Return a sentence where a run was given a GPU that others are on."""
-    if not beside:
-        return []
-    return [
-        f"every GPU is taken: it shares one with {', '.join(beside)}, and takes longer; stop_training ends a run that "
-        "is not needed"
-    ]
+    told = f"every GPU is taken: it shares one with {', '.join(beside)}, and takes longer; "
+    return [f"{told}stop_training ends a run that is not needed"] if beside else []
 
 
 def replay_run(
@@ -253,6 +262,7 @@ def _write(
         config_digest=run.config_digest,
         code_root=str(root.resolve()),
         linked_roots=[str(one) for one in workspace.settings.allowed_roots(workspace.path)],
+        runtime=runtime_of(workspace, plan.config, root, is_here=launcher_of(RunKind(run.kind), plan.config).is_here),
         goal=Goal.model_validate(project.goal),
         limits=limits.Reservation.model_validate(permit["reserved"]).limits,
         max_steps=plan.max_steps,

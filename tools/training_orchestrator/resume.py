@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from sqlalchemy import select
 
 from trainwright.tools import gpus, ledger, limits, tracking
+from trainwright.tools.environments import require_kept
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.launchers import Launch, write_launch
@@ -71,6 +72,7 @@ def resume_run(
         ConflictError: the run is another project's, still runs, is completed, was pruned, or failed for a cause that
             lies in itself.
         GateRefusedError, LimitReachedError: no permit now.
+        ConfigurationError: it ran in the server's own interpreter, which has no torch now.
         NotFoundError: there is no such run.
     """
     with workspace.session() as session:
@@ -124,6 +126,8 @@ def _record(
             directory.specification().config,
         )
         launcher = allowed_launcher(workspace, kind, config)
+        if launcher.is_here:
+            require_kept(directory.specification().runtime)
         share = limits.reserve(session, workspace, owner, kind, config, run=row, study=row.study).until(until_epoch)
         permit["reserved"] = share.model_dump()
         given = gpus.assign(session, workspace, row.project, kind, config, study=row.study, run=row, need=gpu)

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
     from trainwright.tools.workspace import Workspace
 
-LONGEST_WAIT_SECONDS = 50.0
+WAIT_SECONDS = 50.0
 POLL_SECONDS = 0.2
+LONGEST_PAUSE_SECONDS = 2.0
+PAUSE_SHARE = 20
+"""Looks come a twentieth of the wait so far apart, so that those of hours cost little and none ends late."""
 
 
 def refresh_run(workspace: Workspace, run_id: str) -> RunView:
@@ -32,7 +35,7 @@ def refresh_run(workspace: Workspace, run_id: str) -> RunView:
 def wait_for_run(
     workspace: Workspace,
     run_id: str,
-    wait_seconds: float = LONGEST_WAIT_SECONDS,
+    wait_seconds: float = WAIT_SECONDS,
     after_step: int | None = None,
     *,
     poll_seconds: float = POLL_SECONDS,
@@ -44,7 +47,6 @@ def wait_for_run(
     The run continues however the wait ends. Polling reads a few small files; no database is held meanwhile.
 
     Args:
-        wait_seconds: at most 50, so that no client gives up first.
         known: alerts that are no news to the caller, beside those that an answer has carried; None: no alert ends the
             wait.
         should_stop: called before each poll, for callers on another thread that are cancelled.
@@ -52,7 +54,8 @@ def wait_for_run(
     Raises:
         NotFoundError: there is no such run.
     """
-    deadline = time.monotonic() + min(max(wait_seconds, 0.0), LONGEST_WAIT_SECONDS)
+    began = time.monotonic()
+    deadline = began + max(wait_seconds, 0.0)
     run = _row(workspace, run_id)
 
     def is_over() -> bool:
@@ -69,7 +72,14 @@ def wait_for_run(
             view = view_run(workspace, run, with_alerts=True)
             if view.is_ended or not view.state.is_ended or is_over():
                 return view  # else it has ended since it was followed, and is filed in the next turn
-        time.sleep(min(poll_seconds, max(0.0, deadline - time.monotonic())))
+        pause(began, deadline, poll_seconds)
+
+
+def pause(began: float, deadline: float, shortest_seconds: float) -> None:
+    """Sleep until the next look of a wait that began and ends at these monotonic times."""
+    now = time.monotonic()
+    seconds = max(shortest_seconds, min((now - began) / PAUSE_SHARE, LONGEST_PAUSE_SECONDS))
+    time.sleep(max(0.0, min(seconds, deadline - now)))
 
 
 def _row(workspace: Workspace, run_id: str) -> Run:

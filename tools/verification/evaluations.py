@@ -116,6 +116,8 @@ def _figures(splits: dict[str, Any], beside: dict[str, Any]) -> dict[str, float]
             found |= {f"{split} {name} of {rival}": value for name, value in its.get("metrics", {}).items()}
         for its in one.get("targets", []):
             found |= {f"{split} {name} of {its['name']}": value for name, value in its["metrics"].items()}
+        for its in one.get("classes", []):
+            found |= {f"{split} rows {name} of class {its['class']}": its[name] for name in ("rows", "found", "said")}
     for split, one in beside["splits"].items() if beside.get("same_rows") else ():
         found |= {f"{split} {name} of {beside['name']}": value for name, value in one["metrics"].items()}
     return found

@@ -31,6 +31,7 @@ from trainwright.tools.hyperparameter_tuner.warm_start import known_trials
 from trainwright.tools.verification.findings import Case, Finding, Found
 from trainwright.tools.workspace.tables import Study
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
+from trainwright.trainer.base.releases import has_torch
 from trainwright.trainer.config import SearchSection, apply_changes, parse_config
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def verify_searches(case: Case) -> Found:
     for study in case.each("searches", studies):
         trials = trials_of(case.session, study.id)
         count += len(trials)
-        is_same = known.get(study.id) == made_by() and _is_portable(study)
+        is_same = _of_all(known.get(study.id)) == _of_all(made_by()) and _is_portable(study)
         for what, depends_on_version in _differences(case, study, trials):
             told = f"study {study.id}: {what}"
             if depends_on_version and not is_same:
@@ -62,12 +63,24 @@ def verify_searches(case: Case) -> Found:
 
 
 def _is_portable(study: Study) -> bool:
-    return SearchSection.model_validate(study.search).method not in OF_THE_PROCESSOR
+    return _method(study) not in OF_THE_PROCESSOR
+
+
+def _method(study: Study) -> str:
+    return SearchSection.model_validate(study.search).method
+
+
+def _of_all(made: dict[str, str] | None) -> dict[str, str] | None:
+    """Return the versions that the portable methods depend on: torch and cmaes are of the others alone."""
+    return None if made is None else {name: version for name, version in made.items() if name not in {"torch", "cmaes"}}
 
 
 def _differences(case: Case, study: Study, trials: list[TrialRecord]) -> Iterator[tuple[str, bool]]:
     """Give a table's differences; one that cannot be read is a difference, and other studies are still derived."""
     try:
+        if _method(study) == "gaussian_process" and not has_torch():
+            yield "its trials cannot be derived without torch", True
+            return
         wave = SearchSection.model_validate(study.search).wave
         yield from _Table(case, study, trials[: max(wave, MOST_TRIALS - MOST_TRIALS % wave)]).differences()
     except (TrainwrightError, ValueError, TypeError, LookupError, AttributeError) as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,9 +15,10 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.launchers.environment import worker_environment
+from trainwright.tools.launchers.environment import command_of, worker_environment
 from trainwright.tools.workspace.records import get_run
 from trainwright.trainer.base.errors import ConflictError, IntegrityError, NotFoundError
+from trainwright.trainer.base.releases import require_torch
 from trainwright.trainer.checkpoints.index import has_weights, list_checkpoints
 from trainwright.trainer.run import RunDirectory, RunState
 from trainwright.trainer.run.commitments import Commitments
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from trainwright.trainer.checkpoints.index import CheckpointRecord
 
 WORKER = "trainwright.trainer.worker"
-PYTHON = (sys.executable, "-P", "-m")
 
 
 class StepReplay(BaseModel):
@@ -56,6 +55,7 @@ def replay_step(workspace: Workspace, run_id: str, step: int, *, code_root: Path
         NotFoundError: there is no such run.
         IntegrityError: the run's files are not as they were sealed.
         ConflictError: it has not committed to this step, or the replay did not reach it.
+        ConfigurationError: it ran in the server's own interpreter, which has no torch.
     """
     with workspace.session() as session:
         row = get_run(session, run_id)
@@ -68,6 +68,8 @@ def replay_step(workspace: Workspace, run_id: str, step: int, *, code_root: Path
             remedy=f"trainwright verify {workspace.path} names all that differs.",
         )
     _require_committed(source, step)
+    if source.specification().runtime is None:
+        require_torch("Replaying a step", "Replay it where torch is")
     with tempfile.TemporaryDirectory(prefix="trainwright-step-") as place:
         return _replayed(source, step, Path(place), code_root)
 
@@ -101,8 +103,8 @@ def _replayed(source: RunDirectory, step: int, place: Path, code_root: Path | No
         shutil.copytree(begin.path, run.checkpoints / begin.name)
     with run.log.open("wb") as log:
         subprocess.run(
-            [*PYTHON, WORKER, str(run.path)], cwd=root,
-            env=worker_environment(original.config, original.connections),
+            command_of(original.runtime, WORKER, str(run.path)), cwd=root,
+            env=worker_environment(original.config, original.connections, runtime=original.runtime),
             stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False,
         )  # fmt: skip
     status = run.last_status()

@@ -60,6 +60,9 @@ HEADER = """\
 # code_roots: folders under which projects may keep code and data (relative to this file's folder).
 # limits: the most that any one project may use; an agent may ask for less, never for more.
 # workspace_limits: the most that all projects together may use.
+# environments: Python environments outside of the code roots in which runs may work, by folder; the server's own, one
+#   that is active when it starts, and those that conda lists may be used anyway. Images of Docker by name, each one
+#   (docker:pytorch/pytorch:2.4.1-cuda12.1-cudnn9-runtime): whoever may start containers can do all that root can.
 # retention: checkpoints of each run that pruning keeps although nothing depends on them: keep_last, keep_best,
 #   keep_every_n_epochs; budget_bytes prunes no further than that.
 # price_per_gpu_hour: in your currency, what `money` is counted in; 0 counts none.
@@ -204,6 +207,8 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     code_roots: list[str] = Field(default_factory=lambda: [".."])
+    environments: list[str] = Field(default_factory=list)
+    """Python environments and image files outside of the code roots in which runs may work; `docker:NAME`s."""
     limits: ProjectLimits = Field(default_factory=ProjectLimits)
     workspace_limits: WorkspaceLimits = Field(default_factory=WorkspaceLimits)
     retention: RetentionPolicy = Field(default_factory=RetentionPolicy)
@@ -267,7 +272,7 @@ class Settings(BaseModel):
     @property
     def digest(self) -> str:
         """Digest of the settings that bear on gates, recorded with every gate decision."""
-        return digest_json(self.model_dump(mode="json", exclude={"notify", "warm_workers", "gpus"}))
+        return digest_json(self.model_dump(mode="json", exclude={"notify", "warm_workers", "gpus", "environments"}))
 
     def gives_to_data(self, variable: str) -> bool:
         """Return whether a variable of the environment may be named for data: by a pattern, or in a connection."""

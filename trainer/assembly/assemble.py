@@ -27,7 +27,7 @@ from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError, DataError, UserCodeError
 from trainwright.trainer.catalog.names import BUILT_IN
 from trainwright.trainer.checkpoints.frozen_base import FrozenBase
-from trainwright.trainer.checkpoints.packing import is_storable, pack
+from trainwright.trainer.checkpoints.packing import in_a_later_release, is_storable, pack
 from trainwright.trainer.checkpoints.user_state import kinds_of
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.first_look import FirstLook
@@ -183,7 +183,7 @@ def _require_kept(parameters: list[nn.Parameter], model: nn.Module, auxiliary: A
     for name, value in model.state_dict().items():
         if isinstance(value, Tensor) and not is_storable(value.dtype):
             kind = str(value.dtype).removeprefix("torch.")
-            raise ConfigurationError(
+            raise in_a_later_release(f"{name}, of {kind},", value.dtype) or ConfigurationError(
                 f"{name} is {kind}, which no checkpoint can hold (safetensors has no such type).",
                 remedy="Keep it in another type, for example complex64 instead of complex128.",
             )

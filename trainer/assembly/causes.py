@@ -150,7 +150,10 @@ def _text(call: FirstCall) -> Cause:
         if not isinstance(text, str):
             continue
         shown = text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"
-        remedy = "Return only tensors, (inputs, target), and leave the text out; or read it in a task's `step`."
+        remedy = (
+            "Return only tensors, (inputs, target), and leave the text out; or read it in a task's `step`. A key that "
+            "data.split names (a patient, a site) may be text."
+        )
         if "target" in name:
             remedy = (
                 "Return the number of the class: names = sorted(set(labels)), names.index(label). A file's name beside "

@@ -52,7 +52,7 @@ def build_plain_objective(
             few = replace(loader, batch_size=own and min(own, 8), share=None)
             with kept_state(work.model), explained_call(work.model, loader) as call:
                 call.batch = to_device(next(few.batches(0)), device)
-                found = find_returns(work.model, call.batch)
+                found = find_returns(work.model, call.batch, getattr(loader.samples, "key", None))
         work.returns = work.returns or found
     if work.target_scaling is not None and work.returns != "output":
         raise _own_loss(f"the model computes its loss itself (`returns` {work.returns})")

@@ -23,11 +23,16 @@ if TYPE_CHECKING:
 TARGET_NAMES = frozenset({*TARGET_KEYS, "y_true", "y_target", "ground_truth"})
 
 
-def find_returns(model: nn.Module, batch: Any) -> str:
+def find_returns(model: nn.Module, batch: Any, key: str | None = None) -> str:
     """Return the `returns` that fits the model's output for this batch.
 
     Tried in order: the model's `compute_loss`; the inputs alone; the inputs together with the target, which goes to
     a parameter only by its name: as the key of a sample, or where the next parameter is called one of TARGET_NAMES.
+
+    Args:
+        model: whose forward is called.
+        batch: of samples as they are trained on.
+        key: by which these were divided, and which was taken off them.
 
     Raises:
         ConfigurationError: the model needs a parameter that the samples do not name, or no known way of reading its
@@ -36,7 +41,7 @@ def find_returns(model: nn.Module, batch: Any) -> str:
     if callable(getattr(model, "compute_loss", None)):
         return "compute_loss"
     args, named, target = split_batch(batch)
-    _require_known(model, args, named, target)
+    _require_known(model, args, named, target, key)
     inputs: tuple[Any, ...] = args if target is None else (*args, target)
     with_target = ((), dict(batch)) if isinstance(batch, Mapping) else (inputs, {})
     attempts = [(*with_target, False)] if target is None else [(args, named, True)]
@@ -99,7 +104,9 @@ def _positional(model: nn.Module) -> list[tuple[str, bool]]:
     return [(one.name, one.default is one.empty) for one in given if one.kind in kinds]
 
 
-def _require_known(model: nn.Module, args: tuple[Any, ...], named: dict[str, Any], target: Any) -> None:
+def _require_known(
+    model: nn.Module, args: tuple[Any, ...], named: dict[str, Any], target: Any, key: str | None
+) -> None:
     """Refuse to fill a required parameter whose name does not show its input."""
     behind = _positional(model)[len(args) :]
     missing = [name for name, required in behind if required and name not in named]
@@ -108,6 +115,12 @@ def _require_known(model: nn.Module, args: tuple[Any, ...], named: dict[str, Any
     if not missing:
         return
     name, forward = type(model).__name__, ", ".join(one for one, _ in _positional(model))
+    if missing[0] == key:
+        raise ConfigurationError(
+            f"{name}.forward({forward}) requires `{key}`, by which data.split divides the samples: that is no input.",
+            remedy=f"Take `{key}` out of forward; where the model is to know it, return it under another name too.",
+            document="configs/splits.md",
+        )
     keys = ", ".join(f'"{one}": ...' for one, _ in _positional(model))
     has = f"the keys {', '.join(named)}" if named else f"{len(args)} input{'s' if len(args) != 1 else ''}"
     raise ConfigurationError(

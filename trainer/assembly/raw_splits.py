@@ -18,8 +18,10 @@ from trainwright.trainer.assembly.target import load_built_in
 from trainwright.trainer.base import seeding
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.assemble import divide, user_parts
+from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.series import Series
 from trainwright.trainer.data.split_methods.facts import numbers_of
+from trainwright.trainer.data.split_methods.rows import Array, Indices
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.frameworks.framework import handed_over
 from trainwright.trainer.reproducibility import determinism
@@ -46,7 +48,7 @@ class RawSplits:
     batch_size: int | None
     """None where each item is a batch already."""
     groups: Groups = field(default_factory=dict)
-    """Where a source's rows are split by groups, or by times."""
+    """Where rows are split by groups, or by times."""
     grouped_by: str = "groups"
     series: Series | None = None
     """Rows in order of time, where samples are windows of them."""
@@ -81,7 +83,7 @@ def raw_splits_of(config: TrainingConfig, root: Path, exemptions: Sequence[str] 
         build_metric(metric, root)
     given, _ = call_task(config, root, context)
     with user_code("Reading samples of the task", root):
-        samples, _ = user_parts(given, None)
+        samples = user_parts(given, None).samples
     return RawSplits(samples, context.data_seed, given.get("batch_size", config.loader.batch_size))
 
 
@@ -92,7 +94,8 @@ def _of_data(config: TrainingConfig, root: Path, splits: Callable[..., RawSplits
     if is_entry(section.use):
         data = call_data(section, root)
         with user_code(f"Reading samples of data `{section.use}`", root):
-            return splits(user_parts(data, section.split)[0])
+            own = user_parts(data, section.split)
+        return splits(own.samples, **_groups(section.split, own.key, own.places))
     found = load_built_in(config, root)
     if isinstance(found, Splits):
         return splits(found.samples)
@@ -100,13 +103,18 @@ def _of_data(config: TrainingConfig, root: Path, splits: Callable[..., RawSplits
     if found.series is not None:
         groups, grouped_by = _blocks(found.series, parts)
         return splits(parts, groups=groups, grouped_by=grouped_by, series=found.series)
-    keys = found.keys.get(section.split.key or "") if section.split.by in {"group", "time"} else None
-    if keys is None:
-        return splits(parts)
-    groups = numbers_of(keys, {name: part.rows.numpy() for name, part in parts.items() if part.rows is not None})
-    if section.split.by == "group":
-        return splits(parts, groups=groups)
-    return splits(parts, groups=groups if any(map(_are_shared, groups.values())) else {}, grouped_by="times")
+    places = {name: np.asarray(part.rows) for name, part in parts.items() if part.rows is not None}
+    return splits(parts, **_groups(section.split, found.keys.get(section.split.key or ""), places))
+
+
+def _groups(section: SplitSection, key: Array | None, places: Mapping[str, Indices]) -> dict[str, Any]:
+    """Return the numbers of the groups, or of the shared times, of each split's rows, and what these are."""
+    if key is None or section.by not in {"group", "time"}:
+        return {}
+    groups = numbers_of(key, places)
+    if section.by == "group":
+        return {"groups": groups}
+    return {"groups": groups if any(map(_are_shared, groups.values())) else {}, "grouped_by": "times"}
 
 
 def _are_shared(times: np.ndarray[Any, np.dtype[np.int64]]) -> bool:

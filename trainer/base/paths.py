@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import site
@@ -15,6 +16,7 @@ import trainwright
 from trainwright import trainer
 from trainwright.trainer.base import fetched
 from trainwright.trainer.base.errors import ConfigurationError, near, near_matches
+from trainwright.trainer.base.overlay import overlay_folder
 
 NAMES = frozenset({".ds_store", "thumbs.db", "ehthumbs.db", "desktop.ini", ".localized", ".directory"})
 APPLE_DOUBLE = "._"
@@ -78,10 +80,18 @@ def confine(path: str, code_root: Path, *, key: str) -> Path:
         names = [name for name in files_under(code_root) if name.endswith(suffix)]
         raise ConfigurationError(
             f"`{key}` = {path!r}: no file at {tried}.{near_matches(path, names)}",
-            remedy="Paths are relative to code_root; correct the path or code_root.",
+            remedy=f"Paths are relative to code_root; {_way_to(path, names)}.",
             details={"near": next(iter(near(path, names)), None)},
         )
     return resolved
+
+
+def _way_to(path: str, names: list[str]) -> str:
+    """Return what to correct; where one folder below has the very file, which."""
+    there = [name for name in names if name.endswith(f"/{path}")]
+    if len(there) != 1:
+        return "correct the path or code_root"
+    return f"set code_root {there[0].removesuffix(path).rstrip('/')!r}, or name {there[0]!r}"
 
 
 def _folder(path: str, folder: Path, key: str) -> ConfigurationError:
@@ -195,6 +205,10 @@ ENGINE = Path(trainer.__file__).resolve().parent
 PACKAGE = Path(trainwright.__file__).parent
 LIBRARIES = frozenset({"site-packages", "dist-packages"})
 """Folders of installed packages by their names: a cluster's modules put theirs on PYTHONPATH."""
+WRITTEN_BY_TORCH = {
+    "_remote_module_non_scriptable.py": "8205b16956fb264841ecd8644784a0d157f87df79b17c16825dc1163433ce5d8"
+}
+"""Modules that an older torch writes into a new folder at each start, with the SHA-256 of their only content."""
 
 
 def own_name(path: str, code_root: Path) -> str | None:
@@ -223,7 +237,9 @@ def users_name(path: str, code_root: Path) -> str | None:
     resolved = os.path.realpath(path)
     if resolved.startswith(installed) or not LIBRARIES.isdisjoint(Path(path).parts):
         return None
-    return resolved
+    by_torch = WRITTEN_BY_TORCH.get(os.path.basename(path))  # noqa: PTH119 - asked of each import
+    is_torchs = by_torch is not None and hashlib.sha256(Path(resolved).read_bytes()).hexdigest() == by_torch
+    return None if is_torchs else resolved
 
 
 @cache
@@ -232,7 +248,8 @@ def _bounds(code_root: Path) -> tuple[Path, tuple[str, ...], tuple[str, ...]]:
     root = code_root.resolve()
     kinds = ("stdlib", "platstdlib", "purelib", "platlib")
     given = [*(sysconfig.get_path(kind) for kind in kinds), *site.getsitepackages(), site.getusersitepackages()]
-    folders = {*map(Path, given), *(Path(folder).resolve() for folder in given), ENGINE, PACKAGE}
+    beside = [overlay] if (overlay := overlay_folder()) else []
+    folders = {*map(Path, given), *(Path(folder).resolve() for folder in given), ENGINE, PACKAGE, *beside}
     installed = tuple(f"{folder}{os.sep}" for folder in sorted(folders))
     return root, installed, tuple(folder for folder in installed if not root.is_relative_to(folder))
 

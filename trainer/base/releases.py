@@ -7,14 +7,17 @@ newer release has is asked of the library itself where it is used; the figures h
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from importlib.metadata import distributions
+from importlib.util import find_spec
 from typing import NamedTuple
 
 from trainwright.trainer.base.errors import ConfigurationError
 
-LEAST = {"torch": "2.6", "transformers": "4.50"}
-"""Below these, nothing runs: the floors in pyproject.toml of what decides whether a driver or a model fits."""
+LEAST = {"torch": "2.4", "transformers": "4.44"}
+"""Below these, nothing runs, in a project's environment neither (docs/environments.md); what decides whether a driver
+or a model fits."""
 
 
 class Newer(NamedTuple):
@@ -24,16 +27,50 @@ class Newer(NamedTuple):
     least: str
 
 
+TRACED = Newer("torch", "2.5")
+"""What follows memory over tensors without contents."""
+ADAFACTOR = Newer("torch", "2.5")
+FREE_SIZES = Newer("torch", "2.5")
+"""Sizes that torch.export finds out to be free."""
+COMPILED = Newer("torch", "2.6")
+"""A compiler that fails where it would compile no further size, and does not return to eager mode."""
 FSDP2 = Newer("torch", "2.8")
 MUON = Newer("torch", "2.9")
 PROGRAM = Newer("torch", "2.9")
 """A program of torch.export whose weights are no pickles, so that the clean room can read it."""
+OTHER_NUMBERS = Newer("safetensors", "0.7")
+"""Complex numbers and unsigned integers in a file of tensors."""
 VOCABULARY = Newer("peft", "0.18")
 """A prompt that begins with tokens drawn from the vocabulary."""
 PACKED = Newer("transformers", "4.54")
 """A model of the library that keeps packed documents apart by their positions."""
 TRAINER = Newer("transformers", "5.3")
 """A Trainer whose epoch is a method, so that a run can be resumed inside one."""
+ENVIRONMENT = "Set the project's environment.python to a Python that has it"
+"""Instead of a torch beside the server."""
+BESIDE = "install it beside the server: pip install 'trainwright[train]'"
+
+
+def has_torch() -> bool:
+    """Return whether this interpreter can import torch; a server without it trains in the projects' environments."""
+    return find_spec("torch") is not None
+
+
+def require_torch(what: str, instead: str = ENVIRONMENT) -> None:
+    """Refuse what this interpreter cannot do without torch.
+
+    Args:
+        what: needs it; the beginning of a sentence.
+        instead: what to do without it; an imperative.
+
+    Raises:
+        ConfigurationError: torch is missing.
+    """
+    if not has_torch():
+        raise ConfigurationError(
+            f"{what} needs torch {LEAST['torch']} or newer, which {sys.executable} does not have.",
+            remedy=f"{instead}; or {BESIDE}.",
+        )
 
 
 def too_old(path: Sequence[str] | None = None) -> Iterator[tuple[str, str]]:
@@ -49,11 +86,12 @@ def too_old(path: Sequence[str] | None = None) -> Iterator[tuple[str, str]]:
 
 
 def require_supported() -> None:
-    """Refuse to work on a release that is too old.
+    """Refuse to work without torch, or on a release that is too old.
 
     Raises:
-        ConfigurationError: a package of `LEAST` is older than it says.
+        ConfigurationError: torch is missing, or a package of `LEAST` is older than it says.
     """
+    require_torch("A run")
     for package, installed in too_old():
         raise ConfigurationError(
             f"{package} {installed} is installed, and Trainwright needs {package} {LEAST[package]} or newer.",

@@ -72,6 +72,7 @@ TOKENS = (
     _kind("Groq key", "gsk_", r"gsk_[A-Za-z0-9]{40,}"),
     _kind("Replicate token", "r8_", r"r8_[A-Za-z0-9]{36,}"),
     _kind("xAI key", "xai-", r"xai-[A-Za-z0-9]{60,}"),
+    _kind("Trainwright token", "tw_", r"tw_[\w-]{43}"),
     _kind("Docker Hub token", "dckr_", r"dckr_[po]at_[\w-]{24,}"),
     _kind("Vault token", "hv", r"hv[sbr]\.[\w-]{24,}"),
     _kind("Grafana token", "gl", r"gl(?:sa|c)_[\w=-]{32,}"),

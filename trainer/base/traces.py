@@ -85,10 +85,10 @@ class Trace:
         self.files, self.folders, self.parts = {}, {}, {}
 
     def keep_folders(self, folders: Collection[str]) -> None:
-        """Drop everything but the names in these folders."""
-        kept = {path: listing for path, listing in self.folders.items() if path in folders}
+        """Drop everything but the names in these folders, which a library's own cache may have kept from being read."""
+        before = self.folders
         self.forget_files()
-        self.folders = kept
+        self.folders = {path: before.get(path) or Listing(stamp_of(path), names_in(path)) for path in folders}
 
     def leave_out(self, folder: str) -> None:
         """Drop everything below a folder."""

@@ -17,7 +17,11 @@ from safetensors import SafetensorError
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from trainwright.trainer.base.errors import UserCodeError
+from trainwright.trainer.base import releases
+from trainwright.trainer.base.errors import ConfigurationError, UserCodeError
+
+LATE = frozenset({torch.complex64, torch.uint16, torch.uint32, torch.uint64})
+"""Types that older releases of safetensors do not have."""
 
 
 def hidden_buffers(model: nn.Module) -> dict[str, Tensor]:
@@ -64,6 +68,13 @@ def is_storable(dtype: torch.dtype) -> bool:
         return False
 
 
+def in_a_later_release(what: str, dtype: torch.dtype) -> ConfigurationError | None:
+    """Return the refusal of a tensor whose type only a newer safetensors has; None where none has it."""
+    if dtype not in LATE:
+        return None
+    return releases.needed(what, releases.OTHER_NUMBERS, "Keep it in another type, for example float32")
+
+
 class _Packing:
     def __init__(self, tensors: dict[str, Tensor]) -> None:
         self.tensors = tensors
@@ -78,7 +89,7 @@ class _Packing:
         if isinstance(value, Tensor):
             return self._tensor(value, path)
         if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf":
-            name = self._keep(torch.from_numpy(np.array(value)).clone(), path)
+            name = self._keep(torch.from_numpy(_signed(np.array(value))).clone(), path)
             return {"$": "array", "name": name, "dtype": str(value.dtype), "scalar": isinstance(value, np.generic)}
         if has_state(value):
             return self._object(value, path)
@@ -103,7 +114,7 @@ class _Packing:
         if id(value) in self.packed:
             return self.packed[id(value)][1]
         if not is_storable(value.dtype):
-            raise UserCodeError(
+            raise in_a_later_release(f"{path}, a tensor of {value.dtype},", value.dtype) or UserCodeError(
                 f"{path} holds a tensor of {value.dtype}, which cannot be checkpointed.",
                 remedy="Keep it in a type that safetensors has, for example torch.complex64.",
             )
@@ -128,6 +139,12 @@ class _Packing:
         if all(isinstance(key, str) for key, _ in items) and "$" not in value:
             return dict(items)
         return {"$": "dict", "items": [[self.pack(key, f"{path}/key"), item] for key, item in items]}
+
+
+def _signed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return an array's bytes as a type that each release of safetensors has: before 0.6 none writes unsigned ones."""
+    is_wide = array.dtype.kind == "u" and array.dtype.itemsize > 1
+    return array.view(f"i{array.dtype.itemsize}") if is_wide else array
 
 
 def _pack_number(value: float) -> Any:
@@ -164,7 +181,7 @@ class _Unpacking:
             case "tensor":
                 return self._tensor(value)
             case "array":
-                array = self.tensors[value["name"]].numpy()
+                array = self.tensors[value["name"]].numpy().view(value["dtype"])
                 return array[()] if value["scalar"] else array
             case "tuple":
                 return tuple(self.unpack(item) for item in value["items"])

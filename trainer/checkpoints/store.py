@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -193,8 +194,11 @@ class DirectoryStore:
         self._sweep()
 
     def delete(self, name: str) -> None:
-        """Remove the folder."""
-        shutil.rmtree(self.folder / name, ignore_errors=True)
+        """Remove the folder, under another name first: half of a checkpoint would keep its run from being resumed."""
+        gone = self.folder / f"{TEMPORARY}{name}-{secrets.token_hex(4)}"
+        with suppress(FileNotFoundError):
+            (self.folder / name).rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
 
     def _sweep(self) -> None:
         """Remove a killed writer's leftovers, and folders that were replaced."""

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, FiniteFloat, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    FiniteFloat,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from trainwright import PLATFORMS
 from trainwright.trainer.base.section import (
@@ -25,6 +33,7 @@ from trainwright.trainer.base.section import (
 from trainwright.trainer.catalog.names import require_known, with_arguments
 from trainwright.trainer.config.cross_rules import check_combinations
 from trainwright.trainer.config.distributed import DistributedSection
+from trainwright.trainer.config.environment import EnvironmentSection
 from trainwright.trainer.config.search import SearchSection
 from trainwright.trainer.data.sections import CurriculumSection, SplitSection
 from trainwright.trainer.data.validation.expectations import Expectations
@@ -285,6 +294,7 @@ class TrainingConfig(Section):
     seed: Seed = 42
     code_root: str = "."
     """Folder of the user's code and data, inside a root that the workspace's owner allowed."""
+    environment: EnvironmentSection | None = None
     model: Annotated[Entry, AfterValidator(with_arguments("model.use"))] | None = None
     adapter: AnyAdapter | None = None
     data: Annotated[DataSection, AfterValidator(with_arguments("data.use"))] | None = None
@@ -322,6 +332,14 @@ class TrainingConfig(Section):
     def reference(self) -> str | None:
         """The user's function to compare with; None without one."""
         return self.evaluation_gate.reference if self.evaluation_gate is not None else None
+
+    @model_serializer(mode="wrap")
+    def _without_a_missing_environment(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave it out where there is none, so that digests of configurations are those of before there was any."""
+        found: dict[str, Any] = write(self)
+        if self.environment is None:
+            found.pop("environment", None)
+        return found
 
     @model_validator(mode="after")
     def _one_way_to_name_the_work(self) -> Self:

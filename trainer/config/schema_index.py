@@ -88,7 +88,7 @@ class Layout:
 
     def rule_at(self, path: list[str]) -> Any:
         """Return the annotation of a key with its rules; None where the key is free, or its forms differ."""
-        rules = [Annotated[about.annotation, *about.metadata] if about.metadata else about.annotation
+        rules = [Annotated[(about.annotation, *about.metadata)] if about.metadata else about.annotation
                  for about in self._fields_at(path) or self._fields_of_any_form(path)]  # fmt: skip
         return Union[tuple(rules)] if rules else None  # noqa: UP007 - made of the forms' rules
 

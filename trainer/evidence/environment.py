@@ -16,8 +16,16 @@ import torch
 
 import trainwright
 from trainwright.trainer.base.canonical import digest_bytes, digest_file, digest_json
+from trainwright.trainer.base.container import DIGEST, IMAGE
+from trainwright.trainer.base.overlay import overlay_folder
 from trainwright.trainer.base.paths import ENGINE
-from trainwright.trainer.run.environment import engine_digest, installed_packages, unreleased_packages
+from trainwright.trainer.run.environment import (
+    engine_digest,
+    installed_packages,
+    packages_of_overlay,
+    startup_hooks,
+    unreleased_packages,
+)
 from trainwright.trainer.run.evidence import Code, Environment, Git
 from trainwright.trainer.supervision.sampling import driver_version
 from trainwright.trainer.user_code.import_record import meanings_of, own_files, sources_of
@@ -58,13 +66,18 @@ def environment_evidence(code_root: Path, *, device: str, precision: str, world_
         "precision": precision,
         "world_size": world_size,
     }
+    own_path = sys.path[1:] if overlay_folder() else []
     machine = hardware()
+    basis |= {"image": digest} if (digest := os.environ.get(DIGEST)) else {}
     basis |= machine_facts(machine, library, device=device, gpus=world_size)
     return Environment(
         python=platform.python_version(),
         platform=platform.platform(),
         packages=packages,
         packages_digest=digest_json(packages),
+        path=own_path,
+        overlay=packages_of_overlay(),
+        hooks=startup_hooks(own_path),
         unreleased=unreleased_packages(),
         import_tested=versions,
         import_failures=failures,
@@ -73,6 +86,7 @@ def environment_evidence(code_root: Path, *, device: str, precision: str, world_
         git=git_state(code_root),
         author=author_of(code_root),
         container_image=container_image(),
+        image_digest=os.environ.get(DIGEST),
         lock_files={name: digest_file(code_root / name) for name in LOCK_FILES if (code_root / name).is_file()},
         command_line=sys.orig_argv,
         fingerprint_basis=basis,
@@ -183,7 +197,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 def container_image() -> str | None:
     """Return the container's image where the environment names it."""
-    named = os.environ.get("TRAINWRIGHT_IMAGE") or os.environ.get("CONTAINER_IMAGE")
+    named = os.environ.get(IMAGE) or os.environ.get("CONTAINER_IMAGE")
     if named:
         return named
     return "unnamed container" if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists() else None

@@ -7,9 +7,11 @@ failure. User code runs in this process, and nothing here is evidence.
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from trainwright.trainer.base import releases
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.jobs.answering import answer
 from trainwright.trainer.user_code import guard
@@ -22,6 +24,9 @@ def main(folder: Path) -> int:
 
 
 def _estimated(order: dict[str, Any], folder: Path) -> dict[str, Any]:
+    if find_spec("torch.distributed._tools.mem_tracker") is None:
+        instead = "Measure the first steps instead: start_training(project, kind='probe')"
+        raise releases.needed("An estimate before the first step", releases.TRACED, instead)
     from trainwright.trainer.estimation.memory import estimate
 
     guard.install()

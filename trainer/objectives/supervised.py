@@ -13,7 +13,7 @@ from torch.utils.data import IterableDataset
 
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError, DataError, UserCodeError
-from trainwright.trainer.data.plain_values import TARGET_KEYS
+from trainwright.trainer.data.plain_values import target_key
 from trainwright.trainer.data.tensors import KnownSamples, TensorSamples, batch_size, known_targets
 from trainwright.trainer.losses.loss import Loss, class_numbers
 from trainwright.trainer.objectives.objective import Outcome
@@ -51,7 +51,7 @@ class CustomStep:
 
 
 class Supervised:
-    """Loss of a model on (inputs..., target) or on a mapping with a target among TARGET_KEYS.
+    """Loss of a model on (inputs..., target) or on a mapping with a target among `plain_values.TARGET_KEYS`.
 
     Attributes:
         returns: how the model's output is read.
@@ -130,7 +130,7 @@ class Supervised:
 def split_batch(batch: Any) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
     """Return positional inputs, keyword inputs and the target (None when there is none)."""
     if isinstance(batch, Mapping):
-        key = next((name for name in TARGET_KEYS if name in batch), None)
+        key = target_key(batch)
         return (), {name: value for name, value in batch.items() if name != key}, batch[key] if key else None
     if isinstance(batch, tuple | list) and len(batch) > 1:
         return tuple(batch[:-1]), {}, batch[-1]

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 PREDICT = "predict.py"
 HERE = "trainwright.trainer.prediction"
+DATES = "trainwright.trainer.base.iso_dates"
 DATA = "trainwright.trainer.data"
 TABLE, PICTURE, TEXT = f"{DATA}.table.transform", f"{DATA}.images.decoding", f"{DATA}.text.transform"
 JOINED, TURNS = f"{DATA}.text.joined", f"{DATA}.text.turns"
@@ -44,7 +45,7 @@ INPUTS = {
     "masked": Part("MaskedRows", (*TEXTS, f"{HERE}.masked"), example="texts.txt"),
     "source": Part("SourceRows", (*TEXTS, f"{HERE}.prompts", f"{HERE}.sequences"), example='"some words"'),
     "conversation": Part("ConversationRows", (*TEXTS, TURNS, f"{HERE}.conversations"), example='"some words"'),
-    "series": Part("SeriesRows", (TABLE, f"{HERE}.tables", f"{HERE}.series"), example="rows.csv"),
+    "series": Part("SeriesRows", (DATES, TABLE, f"{HERE}.tables", f"{HERE}.series"), example="rows.csv"),
     "prompt": Part("PromptRows", (TEXT, f"{HERE}.prompts"), example='"some words"'),
     "own": Part("OwnRows", (f"{HERE}.own",), example="INPUT"),
     "array": Part("ArrayRows", (f"{HERE}.arrays",), example="samples.npy"),
@@ -149,23 +150,28 @@ def assembled(given: str, answer: str, about: str) -> str:
     return f'{head}\n\n{bodies}\n\n\n{function}\n\n\nif __name__ == "__main__":\n{tail}\n'
 
 
-def loading(kind: str, how: dict[str, Any], about: str) -> str:
+def loading(kind: str, how: dict[str, Any], about: str, needs: str) -> str:
     """Return the text of load.py.
 
     Args:
         kind: name of a function of loading.py.
         how: what it is given.
         about: what it says of itself, for the head.
+        needs: the packages to install.
     """
+    missing = f"{{problem}}. load.py needs {needs}: pip install {needs}"
     text = _source(f"{HERE}.loading")
     tree = ast.parse(text)
     (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == kind)
     return (
         f'"""{about}"""\n\nfrom __future__ import annotations\n\n{_imports([tree])}\n\nHOW = {how!r}\n\n\n'
         f"{ast.get_source_segment(text, function)}\n\n\n"
-        f'def load(folder: str | Path = Path(__file__).parent) -> Any:\n    """Return the model."""\n'
-        f"    return {kind}(HOW, Path(folder))\n\n\n"
-        'if __name__ == "__main__":\n    sys.stdout.write(f"{load()}\\n")\n'
+        "def load(folder: str | Path = Path(__file__).parent) -> Any:\n"
+        '    """Return the model. Raises ImportError, which says what to install, where a package is missing."""\n'
+        f"    try:\n        return {kind}(HOW, Path(folder))\n"
+        f'    except ImportError as problem:\n        raise ImportError(f"{missing}") from None\n\n\n'
+        'if __name__ == "__main__":\n    try:\n        sys.stdout.write(f"{load()}\\n")\n'
+        "    except ImportError as problem:\n        sys.exit(str(problem))\n"
     )
 
 

@@ -33,7 +33,7 @@ class OwnRows:
     stdin: ClassVar[str] = ""
 
     def __init__(self, schema: dict[str, Any], folder: Path) -> None:
-        self.names = schema["program"]["inputs"]
+        self.names: list[str] = schema["program"]["inputs"]
         self.prepare = shipped_function(schema["own"]["prepare"], folder)
 
     def batches(self, given: Sequence[str]) -> Iterator[Batch]:
@@ -41,16 +41,25 @@ class OwnRows:
         for argument in given:
             try:
                 made = self.prepare(argument)
+            except ImportError:
+                raise
             except Exception as problem:
+                told = str(problem) if isinstance(problem, ValueError) else f"{type(problem).__name__}: {problem}"
                 raise WrongInputError(
-                    f"{argument[:60]}: {problem or type(problem).__name__}",
-                    "The folder's code says what prepare takes.",
+                    f"{argument[:60]}: {told or type(problem).__name__}", "The folder's code says what prepare takes."
                 ) from problem
-            yield [Sample({"input": argument})], self._named(made)
+            yield [Sample({"input": argument})], self._named(argument, made)
 
-    def _named(self, made: Any) -> Inputs:
+    def _named(self, argument: str, made: Any) -> Inputs:
         listed = made if isinstance(made, tuple | list) and len(self.names) > 1 else (made,)
-        named = made if isinstance(made, Mapping) else dict(zip(self.names, listed, strict=True))
+        named = made if isinstance(made, Mapping) else dict(zip(self.names, listed, strict=False))
+        if not named.keys() >= set(self.names) or len(listed) > len(self.names):
+            count = f"{len(listed)} array{'s' * (len(listed) != 1)}"
+            given = ", ".join(map(str, made)) if isinstance(made, Mapping) else count
+            raise WrongInputError(
+                f"{argument[:60]}: prepare gave {given or 'nothing'}, the program takes {', '.join(self.names)}.",
+                "Let it return an array for each of them, in this order as a tuple or by name as a dict.",
+            )
         return {name: np.asarray(named[name])[None] for name in self.names}
 
 

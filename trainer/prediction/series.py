@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from calendar import monthrange
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
+from trainwright.trainer.base.iso_dates import UTC, date_from_iso
 from trainwright.trainer.data.table.transform import Row, encode, encode_rows
 from trainwright.trainer.prediction.frame import Batch, Sample
 from trainwright.trainer.prediction.tables import guarded, odd_values, read_any
@@ -95,7 +96,7 @@ def moment_of(cell: Any, options: dict[str, Any]) -> Any:
         except ValueError:
             return None
     try:
-        found = datetime.fromisoformat(text)
+        found = date_from_iso(text)
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found
     except ValueError:
         pass
@@ -178,7 +179,7 @@ def _as_given(moment: datetime, like: str, *, is_day: bool) -> str:
     if is_day:
         return moment.date().isoformat()
     try:
-        is_offset = datetime.fromisoformat(like).tzinfo is not None
+        is_offset = date_from_iso(like).tzinfo is not None
     except ValueError:
         is_offset = False
     return (moment if is_offset else moment.replace(tzinfo=None)).isoformat(sep=" ")

@@ -39,9 +39,17 @@ def meaning_of(source: bytes) -> str:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the user's source: Python has said it when it was imported
             tree = _Unspoken().visit(ast.parse(source))
-        return digest_bytes(ast.dump(tree).encode("utf-8", "surrogatepass"))
+        return digest_bytes(ascii(_told(tree)).encode())
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return digest_bytes(source)
+
+
+def _told(node: Any) -> Any:
+    """Return a syntax tree as lists, alike in every Python: one adds fields that are empty, another leaves them out."""
+    if isinstance(node, ast.AST):
+        fields = [(name, value) for name, value in ast.iter_fields(node) if value is not None and value != []]
+        return [type(node).__name__, *((name, _told(value)) for name, value in fields)]
+    return [_told(each) for each in node] if isinstance(node, list) else node
 
 
 def meanings_of(sources: dict[str, bytes]) -> dict[str, str]:

@@ -6,6 +6,7 @@ import ast
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -257,6 +258,19 @@ def test_an_owner_who_lets_no_data_come_from_elsewhere_lets_none_there_either(
     assert yaml.safe_load(texts["settings.yaml"])["data_locations"] == []
     assert "want no key" in texts[".env.example"]
     workspace.close()
+
+
+def test_an_environment_of_this_machine_is_refused_and_a_job_without_it_trains_in_its_own(
+    home: Workspace, without_programs: None
+) -> None:
+    own = {"environment": {"python": sys.prefix}}
+    projects.configure(home, NAME, changes=own, reason="its packages")
+    with pytest.raises(ConfigurationError, match="which a rented machine does not have") as refused:
+        rendered(home, "slurm", home.path.parent / "job")
+    assert "changes={'environment': null}" in refused.value.remedy
+    projects.configure(home, NAME, changes={"environment": None}, reason="trains elsewhere")
+    texts = rendered(home, "slurm", home.path.parent / "job")
+    assert texts["requirements.txt"].startswith("trainwright[train]==")
 
 
 def test_a_machine_that_keeps_nothing_is_not_said_to_resume(

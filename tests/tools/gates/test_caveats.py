@@ -12,7 +12,7 @@ from trainwright.tools.gates.caveats import BEFORE_PLANNING, caveats
 from trainwright.tools.gates.rows_moved import Grown
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.run.artifacts import Array, FixedRows, FixedSplit
-from trainwright.trainer.run.evidence import Resolved
+from trainwright.trainer.run.evidence import Environment, Resolved
 from trainwright.trainer.run.looked_at import LookedAt, Opened, OpenedFile, SplitLook
 from trainwright.trainer.run.results import Export, Skew
 from trainwright.trainer.run.split_rows import RowsMoved
@@ -36,6 +36,7 @@ def project(
     leak: str = "",
     classes: dict[str, int] | None = None,
     beyond: dict[str, int] | None = None,
+    environment: Environment | None = None,
 ) -> Any:
     """Return evidence of an exported project whose goal is an accuracy."""
     leaks = [Verdict(family="leaks", name=leak, severity="warning", passed=False, text="Rows come in clumps.")]
@@ -59,7 +60,7 @@ def project(
         goal={"metric": "accuracy", "direction": "maximize", "target": target},
         reaches_goal=lambda value: value >= target,
         smoke=SimpleNamespace(part=lambda kind: parts.get(kind, look), data=SimpleNamespace(skipped=skipped),
-                              split_rows=SimpleNamespace(kept=False)),
+                              split_rows=SimpleNamespace(kept=False), environment=environment or Environment()),
         config=SimpleNamespace(data=SimpleNamespace(split=SplitSection(seed=seed))),
     )  # fmt: skip
 
@@ -80,6 +81,11 @@ def test_a_plain_result_leaves_open_what_came_before_planning_alone() -> None:
         ({"untrained": 400}, "carries 400 numbers that training did not change: whether they are of rows"),
         ({"leak": "leak_clumps"}, "Planning found leak_clumps, and it was left: Rows come in clumps."),
         ({"opened": ("model/net.pt", "notes.txt")}, "It begins from model/net.pt: on which rows"),
+        (
+            {"environment": Environment(python="3.12.1", path=["/p"], hooks={"/p/own.pth": "blake3:0"})},
+            "environment (Python 3.12.1): its packages' versions are recorded, not their content, and Python starts "
+            "there by running own.pth.",
+        ),
     ],
 )
 def test_each_of_them_is_told_by_itself(given: dict[str, Any], told: str) -> None:

@@ -48,6 +48,7 @@ def conducted(workspace: Workspace, ablation: dict[str, Any]) -> StudyView:
     return view
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TUNE-5", "PHASE-5", "GATE-3")
 def test_before_a_search_that_is_skipped_it_changes_no_decision(at: At) -> None:
     workspace = at("based")

@@ -32,6 +32,7 @@ def needed(answer: Any) -> str:
     return str(next(check.measured for check in answer.checks if check.id == "optimization.needed"))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("GATE-1", "GATE-5", "PHASE-5")
 def test_a_baseline_found_by_another_seed_is_told_where_optimization_is_skipped_and_in_the_card(at: At) -> None:

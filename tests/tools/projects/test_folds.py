@@ -10,6 +10,7 @@ from tests.worlds.flowers import NAME, advance, finish
 from tests.worlds.scripted import scripted
 
 from trainwright.tools import limits, projects
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.training_orchestrator import refresh_run, start_run
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import runs_of
@@ -27,11 +28,17 @@ def test_few_rows_advise_folds_at_the_smoke_run(at: Callable[[str], Workspace]) 
     assert notes[-1].startswith("149 rows leave 30 for validation")
 
 
+@pytest.mark.long
 def test_folds_give_mean_and_deviation_over_one_test_split(at: Callable[[str], Workspace]) -> None:
     workspace = at("created")
     projects.configure(workspace, NAME, changes={"data.split.folds": 3})
-    for stage in ("smoked", "planned", "trained", "based"):
+    for stage in ("smoked", "planned", "trained"):
         advance(workspace, stage)
+    with workspace.session() as session:
+        baseline = Evidence(session, workspace, NAME).baseline
+        assert baseline is not None
+    assert "once the baseline gate has passed" in str(finish(workspace, baseline.id).folds), "no call that is refused"
+    advance(workspace, "based")
     view = finish(workspace, start_run(workspace, NAME, RunKind.ABLATION, changes={"data.split.fold": 1}).run_id)
     assert view.state == "completed", view.failure
     assert view.folds.startswith("2 of 3 folds: validation accuracy ")

@@ -20,6 +20,7 @@ from tests.worlds.flowers import CONFIG, GOAL, MODEL, finish, train, write_code
 from trainwright.tools import projects
 from trainwright.tools.evaluation import own_metrics
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.launchers import environment
 from trainwright.tools.ledger import append
 from trainwright.tools.projects import project_status
 from trainwright.tools.training_orchestrator import follow, start_run, wait_for_run
@@ -255,7 +256,7 @@ def test_a_function_of_the_users_is_computed_of_the_programs_outputs_in_a_proces
 def test_a_function_puts_no_value_under_a_certified_name_and_none_of_the_process_that_it_knows_itself_in(
     planned: Callable[..., Workspace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(own_metrics, "PYTHON", (sys.executable, "-P", "-m"))  # a fork would have the loop's modules
+    monkeypatch.setattr(own_metrics, "command_of", environment.command_of)  # a fork would have the loop's modules
     trains = "\n\nimport sys\nTRAINS = any(name.endswith('trainer.engine.loop') for name in sys.modules)\n"
     several = "\n\ndef several(outputs, targets):\n"
     several += "    return 0.5 if TRAINS else {'several': 0.5, 'accuracy': 1.0, 'loss': 0.0}\n"
@@ -276,6 +277,7 @@ def test_a_function_puts_no_value_under_a_certified_name_and_none_of_the_process
     assert "reported by the training process" in difference
 
 
+@pytest.mark.long
 @pytest.mark.requirement("GATE-6", "GATE-1")
 def test_a_function_that_needs_more_than_its_file_passes_with_the_reason(planned: Callable[..., Workspace]) -> None:
     workspace = planned_for_own(planned, "open('iris.csv').close()")

@@ -173,7 +173,7 @@ def test_advance_tells_a_failure_on_unchanged_files_and_does_not_repeat_it(tmp_p
 @pytest.mark.requirement("GATE-7", "MCP-3")
 def test_an_alert_that_asks_for_no_change_leads_on_by_advance_and_a_fix_is_kept(at: At) -> None:
     workspace = at("planned")
-    way = _Way(workspace, NAME, 0.0, lambda: False, lambda _: None, known=set(), ended="alert")
+    way = _Way(workspace, NAME, 0.0, lambda: False, lambda _: None, watching=lambda _: None, known=set(), ended="alert")
     watched = NextCall(tool="run_status", arguments={"run_id": "flowers/smoke-1", "wait_seconds": 50}, why="it goes on")
     fix = NextCall(tool="configure", arguments={"project": NAME, "changes": {"training.epochs": 9}}, why="a fix")
     goes_on, mends = _answer(way, watched).next, _answer(way, fix).next

@@ -65,7 +65,7 @@ def test_the_card_shows_the_test_splits_too_and_the_improved_configuration_besid
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_project_planned_on_the_same_rows_is_named(at: At) -> None:
     workspace = at("planned")
     projects.create_project(workspace, "second", intent="again", goal=GOAL, config=CONFIG)

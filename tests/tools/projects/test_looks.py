@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,12 +13,19 @@ from tests.worlds.flowers import CONFIG, GOAL, NAME, finish
 
 from trainwright.tools import owner, projects
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.test_set_access import accesses_by_others, shared_samples
+from trainwright.tools.gates.test_set_access import (
+    SplitAccess,
+    accesses_by_others,
+    informative,
+    project_accesses,
+    shared_samples,
+)
 from trainwright.tools.training_orchestrator import replay_run, start_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ApprovalNeededError
-from trainwright.trainer.run import RunKind
+from trainwright.trainer.run import RunDirectory, RunKind
+from trainwright.trainer.run.evidence import Code
 from trainwright.trainer.run.results import TestSetAccess
 
 At = Callable[[str], Workspace]
@@ -56,18 +65,52 @@ def test_samples_of_another_draw_or_under_other_targets_are_shared_too() -> None
 
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("PHASE-6", "GATE-5")
-def test_a_second_export_is_a_second_look_and_the_card_says_so(at: At) -> None:
+def test_a_second_export_of_a_checkpoint_is_no_further_look_and_one_of_another_checkpoint_is(at: At) -> None:
     workspace = at("exported")
-    finish(workspace, start_run(workspace, NAME, RunKind.EXPORT, idempotency_key="on purpose").run_id)
+    again = finish(workspace, start_run(workspace, NAME, RunKind.EXPORT, idempotency_key="on purpose").run_id)
     projects.pass_gate(workspace, NAME, "finalization")
     metrics, card = looked(workspace, NAME)
-    assert metrics["test_looks"] == 2
-    assert "looked at 2 times" in card
-    reached = projects.project_status(workspace, NAME).reached
-    assert "looked at test rows 2 times" in reached
-    for look in metrics["test_looked_at_by"]:
-        assert look["run"] in card
+    assert (metrics["test_looks"], metrics["test_looked_at_by"][0]["run"]) == (1, again.run_id)
+    assert f"looked at once, by {again.run_id}" in card
+    assert "leans high" not in card
+    assert "lean towards" not in (projects.project_status(workspace, NAME).reached or "")
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, NAME)
+        accesses = project_accesses(evidence)
+        assert len(accesses) == 2, "what the ledger knows stays"
+        other = accesses[0]._replace(of="final-1")
+        assert informative(evidence, [other, *accesses]) == [other, accesses[1]]
     assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.requirement("PHASE-6", "GATE-5")
+@pytest.mark.parametrize(
+    ("state", "figures", "code", "counts"),
+    [
+        ("failed", [], {}, False),
+        ("failed", ["artifacts/final_model/metrics.json"], {}, True),
+        ("failed", [], {"net.py": "a"}, True),
+        ("completed", ["artifacts/export.json"], {}, True),
+        ("interrupted", [], {}, True),
+    ],
+)
+def test_an_export_that_failed_is_no_look_only_where_nothing_could_have_told_its_figures(
+    state: str, figures: list[str], code: dict[str, str], counts: bool, tmp_path: Path
+) -> None:
+    run = RunDirectory(tmp_path)
+    run.artifacts.mkdir()
+    run.write_evidence(Code(digest="d", files=code))
+    digests = dict.fromkeys(["artifacts/test_look.json", *figures], "sha256:0")
+    seal = SimpleNamespace(state=state, digests=digests)
+    evidence: Any = SimpleNamespace(
+        name=NAME,
+        facts=SimpleNamespace(seals={"export-1": seal}, evaluations={}),
+        workspace=SimpleNamespace(run_directory=lambda *_: run),
+    )
+    look = SplitAccess("export-1", "final-1", NAME)
+    assert bool(informative(evidence, [look])) is counts
+    evidence.facts.evaluations["export-1"] = object()
+    assert informative(evidence, [look]), "a clean process evaluated its program"
 
 
 @pytest.mark.timeout(600)

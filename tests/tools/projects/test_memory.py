@@ -9,12 +9,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.worlds.flowers import NAME, finish
+from tests.worlds.flowers import CONFIG, GOAL, NAME, finish
 
 from trainwright.tools import projects
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checks.optimization import _study_next
-from trainwright.tools.gates.memory import in_vain
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.memory import in_vain, is_unchanged
 from trainwright.tools.gates.onward import LEAST_FREE_BYTES
 from trainwright.tools.gates.searches import unused_keys
 from trainwright.tools.training_orchestrator import start_run
@@ -46,6 +47,12 @@ def leave_few_rows(folder: Path) -> None:
 def spoil_a_cell(folder: Path) -> None:
     path = folder / "iris.csv"
     path.write_text(path.read_text().replace("5.1,", "about five,", 1))
+
+
+def status_of(workspace: Workspace) -> projects.ProjectStatus:
+    found = projects.project_status(workspace, NAME)
+    assert isinstance(found, projects.ProjectStatus)
+    return found
 
 
 def call_it(workspace: Workspace, call: NextCall) -> NextCall | None:
@@ -99,6 +106,50 @@ def test_following_next_never_makes_a_call_twice_on_the_same_digests(at: At, har
     assert (mended.tool, mended.arguments["kind"]) == ("start_training", "smoke")
 
 
+@pytest.mark.timeout(300)
+@pytest.mark.requirement("GATE-7", "GATE-2", "PIPE-3")
+def test_a_smoke_run_that_failed_over_a_file_costs_no_bound_and_is_next_again_once_that_file_is_mended(at: At) -> None:
+    workspace = at("empty")
+    code = workspace.path.parent / "code"
+    model = code / "flower_model.py"
+    reading = "        import json; rows = rows * json.load(open('scale.json'))['scale']\n"
+    model.write_text(model.read_text().replace("        return", f"{reading}        return"))
+    (code / "scale.json").write_text("{}")
+    bounds = {"metrics": ["balanced_accuracy"], "evaluation_gate": {"minimum": {"test/balanced_accuracy": 0.2}}}
+    projects.create_project(workspace, NAME, intent="tell irises apart", goal=GOAL, config=CONFIG | bounds)
+    view = finish(workspace, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+    assert "KeyError" in view.failure.message
+    for call in (status_of(workspace).next, projects.diagnose(workspace, NAME, view.run_id).next):
+        assert call is not None
+        assert call.tool in {"read_document", "diagnose_run"}, call
+    document = projects.diagnose(workspace, NAME, view.run_id).next
+    assert document is not None
+    assert view.failure.remedy in document.why, "the fix of that failure"
+    (code / "scale.json").write_text('{"scale": 1.0}')
+    mended = status_of(workspace).next
+    assert mended is not None
+    assert (mended.tool, mended.arguments["kind"]) == ("start_training", "smoke")
+
+
+@pytest.mark.requirement("GATE-7")
+def test_code_that_only_an_export_reads_is_a_change_too_and_a_listed_file_is_one_by_its_content(at: At) -> None:
+    workspace = at("exported")
+    code = workspace.path.parent / "code"
+
+    def is_as_it_was() -> bool:
+        with workspace.session() as session:
+            evidence = Evidence(session, workspace, NAME)
+            assert evidence.export is not None
+            return is_unchanged(evidence, evidence.export)
+
+    assert is_as_it_was()
+    (code / "flower_model.py").write_text((code / "flower_model.py").read_text())
+    (code / "notes.md").write_text("nothing")
+    assert is_as_it_was(), "the same content, and no code"
+    (code / "serve.py").write_text("def prepare(text):\n    return float(text)\n")
+    assert not is_as_it_was()
+
+
 @pytest.mark.requirement("GATE-7", "GATE-2")
 def test_a_refusal_names_no_call_that_came_to_nothing(at: At) -> None:
     workspace = at("created")
@@ -115,8 +166,6 @@ def test_a_refusal_names_no_call_that_came_to_nothing(at: At) -> None:
 
 @pytest.mark.requirement("GATE-7")
 def test_a_change_that_is_the_case_already_or_was_tried_and_left_is_in_vain(at: At) -> None:
-    from trainwright.tools.gates.evidence import Evidence
-
     workspace = at("based")
     projects.configure(workspace, NAME, changes={"optimizer.learning_rate": 0.01})
     with workspace.session() as session:

@@ -35,6 +35,7 @@ def run_out_of_memory(workspace: Workspace) -> str:
     return view.run_id
 
 
+@pytest.mark.long
 @pytest.mark.requirement("ARCH-4", "DIAG-7", "GATE-2")
 def test_smaller_work_after_memory_ran_out_is_stated_with_its_reason(at: At) -> None:
     workspace = at("created")

@@ -77,6 +77,11 @@ def test_the_cards_first_number_is_certified_and_its_command_prints_it(
     assert f"(validation {found['validation']['accuracy']:.6g} on" in first
     assert f"- {BEFORE_PLANNING}" in card.partition("## Results")[0], "under the head stands what it does not show"
     assert "Reported by the training process: test " in card
+    classes = card.partition("## Classes")[2].partition("\n## ")[0]
+    of_test = [line.split("|")[1:-1] for line in classes.splitlines() if "| test |" in line]
+    assert sum(int(line[2]) for line in of_test) == found["test"]["rows"]
+    right = sum(int(line[2]) * float(line[3]) for line in of_test) / found["test"]["rows"]
+    assert right == pytest.approx(found["test"]["accuracy"], abs=1e-3)
     metrics = json.loads((model / "metrics.json").read_text(encoding="utf-8"))
     assert metrics["test"]["metrics"].items() >= found["certified"]["test"].items() - {("rows", 30)}
     assert not (model / "rows").exists()
@@ -98,6 +103,21 @@ def test_every_line_of_the_cards_use_runs_in_a_copy_of_the_folder(at: At, tmp_pa
         assert done.returncode == 0, (line, done.stderr)
         assert ("load" not in line) == done.stdout.startswith(("{", "[{", "row")), done.stdout
     assert "On 30 held-out rows its outputs were the model's, to 0.0e+00" in use
+
+
+@pytest.mark.requirement("CKPT-5", "PHASE-6")
+def test_the_card_says_what_the_environment_lacks_for_predict_and_of_what_kind_an_own_input_is() -> None:
+    own = {"takes": "a file, .csv", "example": "input.csv"}
+    prediction = {"needs": "numpy onnxruntime", "use": ["python predict.py --json input.csv"], "own": own}
+    text = render(
+        "reports/use.md.j2", prediction=prediction, lacking=["onnxruntime"], environment="python: .venv/bin/python"
+    )
+    assert "It takes a file, .csv, as the `raw_inputs`" in text
+    assert "(python: .venv/bin/python) lacks onnxruntime, and nothing was installed" in text
+    assert "python -m venv ~/predict && ~/predict/bin/pip install numpy onnxruntime\n" in text
+    plain = render("reports/use.md.j2", prediction={"needs": "numpy", "use": ["python predict.py rows.csv"]})
+    assert "lacks" not in plain
+    assert "A made-up one, in this folder:" in plain
 
 
 @pytest.mark.requirement("PHASE-6", "MON-2")

@@ -131,6 +131,7 @@ def test_a_permit_reads_the_records_of_unchanged_runs_once(
     assert (reasons(), looked) == ([], [run.run_id])
 
 
+@pytest.mark.long
 def test_weights_that_are_changed_after_planning_reopen_it_by_the_sealed_record(workspace: Workspace) -> None:
     place_weights(workspace)
     plan(workspace)

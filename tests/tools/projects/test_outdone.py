@@ -19,7 +19,7 @@ from trainwright.tools.workspace import Workspace
 NAME = "flowers"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.requirement("PHASE-4", "PIPE-3", "GATE-7")
 def test_a_baseline_worse_than_a_rival_is_no_good_fit_in_any_answer(
     at: Callable[[str], Workspace], rewrite: Rewrite

@@ -128,6 +128,7 @@ def test_the_next_release_takes_what_exists_for_the_same_digests_and_keeps_the_f
     }
 
 
+@pytest.mark.long
 @pytest.mark.requirement("PHASE-11", "GATE-7")
 def test_a_model_no_better_than_the_release_before_looks_at_no_test_row_unasked(at: At) -> None:
     workspace = at("finished")

@@ -21,13 +21,11 @@ import torch
 from onnx import TensorProto, helper
 from PIL import Image
 
-from trainwright.trainer.base.errors import ConfigurationError, IntegrityError
+from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.data.table.schema import Column, TableSchema
 from trainwright.trainer.data.tensors import TensorSamples
-from trainwright.trainer.jobs.export.own_functions import ship_function
 from trainwright.trainer.jobs.export.predict import _add_ranges, predict_text, use_lines
 from trainwright.trainer.jobs.export.proof import answered, beyond_training, wrong_answer
-from trainwright.trainer.jobs.export.raw_inputs import raw_inputs_of
 from trainwright.trainer.prediction.assembly import ANSWERS, INPUTS, assembled
 from trainwright.trainer.prediction.prompts import write_on
 
@@ -235,39 +233,6 @@ def test_texts_are_read_as_they_are_or_from_a_file(given: str, tmp_path: Path) -
     assert told["input"]["text"] == "a fine day"
     assert told["notes"] == ["text: cut after 6 tokens"]
     assert run(folder, " ").returncode == 2
-
-
-def test_the_users_functions_are_shipped_with_what_they_import_and_answer(tmp_path: Path) -> None:
-    root, folder = tmp_path / "root", tmp_path / "m"
-    (root / "parts").mkdir(parents=True)
-    (root / "parts" / "__init__.py").touch()
-    (root / "parts" / "letters.py").write_text('LETTERS = "ab"')
-    (root / "unused.py").touch()
-    (root / "serve.py").write_text(
-        "import numpy\nfrom parts import letters\n\n\n"
-        "def prepare(text):\n    if not text:\n        raise ValueError('no text')\n"
-        "    return numpy.array([text.count(one) for one in letters.LETTERS], dtype='float32')\n\n\n"
-        "def present(output):\n    return 'more a' if output[0] > output[1] else 'more b'\n"
-    )
-    folder.mkdir()
-    entries = [ship_function(f"serve.py:{name}", f"data.{name}", root, folder) for name in ("prepare", "present")]
-    shipped = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
-    assert shipped == ["code/parts/__init__.py", "code/parts/letters.py", "code/serve.py"]
-    answer = {"kind": "own", "target": "letter", "present": entries[1]}
-    released(folder, {"kind": "own", "own": {"prepare": entries[0]}, "answer": answer}, sums(np.eye(2)))
-    told = answers(run(folder, "--json", "aab", "abb"))
-    assert [one["answer"]["value"] for one in told] == ["more a", "more b"]
-    assert run(folder, "").stderr.startswith(": no text")
-    with pytest.raises(ConfigurationError, match="defines no 'encode'; it has prepare, present"):
-        ship_function("serve.py:encode", "data.prepare", root, folder)
-
-
-def test_the_raw_inputs_of_a_part_are_those_of_its_samples() -> None:
-    class Sentences(torch.utils.data.Dataset[Any]):
-        raw_inputs = ("a", "b", "c")
-
-    assert raw_inputs_of(torch.utils.data.Subset(Sentences(), [2, 0])) == ["c", "a"]
-    assert raw_inputs_of([1, 2]) is None
 
 
 def test_writing_ends_with_the_document_the_most_tokens_or_a_stop() -> None:

@@ -247,3 +247,18 @@ def test_code_that_the_first_batch_imports_is_recorded(root: Path, ended: Any) -
     run = ended()
     assert run.status().state is RunState.COMPLETED, run.log.read_text()
     assert run.evidence("code")["files"]["late.py"] == digest_file(root / "late.py")
+
+
+def test_the_module_that_an_older_torch_writes_is_no_users_code_and_another_of_its_name_is(tmp_path: Path) -> None:
+    from torch.distributed.nn.jit.templates.remote_module_template import get_remote_module_template
+
+    none = dict.fromkeys(("arrow_and_return_type", "arrow_and_future_return_type", "jit_script_decorator"), "")
+    said = {"args": "*args", "kwargs": "**kwargs", "arg_types": "*args, **kwargs"}
+    text = get_remote_module_template(True).format(
+        **none, **said, assign_module_interface_cls="module_interface_cls = None"
+    )
+    place = tmp_path.resolve() / "_remote_module_non_scriptable.py"
+    place.write_text(text)
+    assert users_name(str(place), Path("/nowhere")) is None
+    place.write_text(f"{text}import os\n")
+    assert users_name(str(place), Path("/nowhere")) == str(place)

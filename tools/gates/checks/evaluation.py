@@ -40,6 +40,8 @@ def bounds_measured(evidence: Evidence, line: CheckLine) -> Outcome:
         return not_applicable("the configuration bounds no metric", line.text)
     if evidence.smoke is None:
         return failed("no smoke run of this configuration", line.text, evidence.start(RunKind.SMOKE))
+    if not evidence.smoke.is_complete:  # what it would have computed is not known
+        return failed("no completed smoke run", line.text, evidence.smoke.next_call())
     problems = evidence.smoke.summary.problems
     computed = evidence.smoke.summary.best_metrics.keys() - problems.keys()
     each = evidence.smoke.data.target_names or []

@@ -12,14 +12,20 @@ from typing import Any
 from trainwright.tools.hyperparameter_tuner.domain import at
 from trainwright.tools.hyperparameter_tuner.methods.question import STARTUP_TRIALS, Question, ask
 from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
+from trainwright.trainer.base.releases import require_torch
 
 
 def draw(question: Question) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the point that promises most; a key that a trial had no part of counts as the middle of its range.
 
     What was rejected counts as under way: the most promising point would be the same one again.
+
+    Raises:
+        ConfigurationError: torch is missing.
     """
     import optuna
+
+    require_torch("search.method gaussian_process", "Search with method tpe")
 
     sampler = optuna.samplers.GPSampler(
         seed=question.seed, n_startup_trials=STARTUP_TRIALS, warn_independent_sampling=False

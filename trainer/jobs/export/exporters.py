@@ -49,9 +49,12 @@ class Free:
         return {name: {0: "batch", **places} for name, places in named.items()}
 
     def shapes(self, inputs: Inputs) -> tuple[dict[int, Any], ...]:
-        """Return them as torch.export takes them."""
+        """Return them as torch.export takes them. Raises ConfigurationError where it finds out none by itself."""
         batch = torch.export.Dim("batch")
-        free = torch.export.Dim.AUTO
+        free = getattr(torch.export.Dim, "AUTO", None)
+        if free is None:
+            instead = "Let the model be one that ONNX has"
+            raise releases.needed("An export by torch.export", releases.FREE_SIZES, instead)
         return tuple({0: batch, **dict.fromkeys(self.lengths.get(name, ()), free)} for name in inputs)
 
 

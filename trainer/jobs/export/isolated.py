@@ -24,8 +24,16 @@ STARTER = f"import sys; sys.path += sys.argv.pop(1).split(chr(10)); sys.modules[
 """Of our packages none can be imported, though the environment they are installed in is on the path."""
 
 
-def run_alone(script: str, arguments: Sequence[str], place: Path, *, failed: str) -> str:
+REPORT = "Report this with one of the inputs; deployment.formats says which programs are exported."
+MOST_CHARACTERS = 600
+
+
+def run_alone(script: str, arguments: Sequence[str], place: Path, *, failed: str, remedy: str = REPORT) -> str:
     """Run Python source with arguments below a folder; return what it printed.
+
+    Args:
+        failed: what is said of it where it fails, before its error.
+        remedy: of such a failure.
 
     Raises:
         IntegrityError: it fails, or does not end in `TIMEOUT_SECONDS`, which is what `failed` says.
@@ -48,12 +56,19 @@ def run_alone(script: str, arguments: Sequence[str], place: Path, *, failed: str
             "report this with one of the inputs.",
         ) from error
     if done.returncode:
-        last = (done.stderr.strip() or f"it ended with {done.returncode}")[-600:]
-        raise IntegrityError(
-            f"{failed}: {last}",
-            remedy="Report this with one of the inputs; deployment.formats says which programs are exported.",
-        )
+        raise IntegrityError(f"{failed}: {_error_in(done.stderr) or f'it ended with {done.returncode}'}", remedy=remedy)
     return done.stdout
+
+
+def _error_in(stderr: str) -> str:
+    """Return the error that ended a process, without the frames that led to it, or else its last lines."""
+    lines = stderr.strip().splitlines()
+    starts = [place for place, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
+    if not starts:
+        return " ".join(lines)[-MOST_CHARACTERS:]
+    after = lines[starts[-1] + 1 :]
+    first = next((place for place, line in enumerate(after) if line and not line.startswith(" ")), 0)
+    return "\n".join(after[first:])[:MOST_CHARACTERS]
 
 
 def _started(script: str) -> str:

@@ -77,7 +77,7 @@ def ship_loader(session: Session, serving: Serving, rows: Inputs, folder: Path, 
 
 
 def _shipped(way: Way, session: Session, serving: Serving, rows: Inputs, folder: Path) -> Loaded:
-    (folder / LOAD).write_text(loading(way.kind, way.how, _about(way.needs)), encoding="utf-8")
+    (folder / LOAD).write_text(loading(way.kind, way.how, _about(way.needs), way.needs), encoding="utf-8")
     found = _proven(session, serving, rows, folder)
     return found.model_copy(update={"kind": way.kind, "needs": way.needs, "made_with": way.how.get("model")})
 

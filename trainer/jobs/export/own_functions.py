@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
+from typing import Any
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.imports import imported_files
@@ -12,6 +17,7 @@ from trainwright.trainer.run.directory import write_generated
 
 CODE = "code"
 """Folder of the files, below the model's."""
+FILE_ENDING = re.compile(r"[^\s./\\]((?:\.\w{1,8})?\.(?:gz|bz2|xz|zst)|\.[A-Za-z][A-Za-z0-9]{0,7})$")
 MOST_BYTES = 1 << 20
 """Of all files together: source, and no data."""
 
@@ -52,6 +58,48 @@ def ship_source(path: Path, code_root: Path, folder: Path) -> str:
         )
     write_generated(folder, texts)
     return f"{CODE}/{path.resolve().relative_to(root).as_posix()}"
+
+
+def raw_inputs_of(samples: Any) -> list[Any] | None:
+    """Return what the user's samples were before they were prepared, one of each; None where nothing says it."""
+    if hasattr(samples, "raw_inputs"):
+        return list(samples.raw_inputs)
+    inner, places = getattr(samples, "dataset", None), getattr(samples, "indices", None)
+    if inner is None or places is None:
+        return None
+    whole = raw_inputs_of(inner)
+    return None if whole is None else [whole[place] for place in places]
+
+
+def kind_of_raw(raw: str) -> tuple[str, str]:
+    """Return of what kind a raw input of `prepare` is, and a made-up one: the user's own may be nobody's business."""
+    ending = FILE_ENDING.search(raw)
+    return ("a text", "some words") if ending is None else (f"a file, {ending[1]}", f"input{ending[1]}")
+
+
+def imported_packages(folder: Path) -> list[str]:
+    """Return the packages that the folder's source imports, by the names under which pip installs them."""
+    files = sorted((folder / CODE).rglob("*.py"))
+    ours = {part for path in files for part in path.relative_to(folder / CODE).with_suffix("").parts}
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in files)
+    named = {name.partition(".")[0] for tree in trees for node in _run(tree) for name in _names(node)}
+    known = packages_distributions()
+    return [known[name][0].lower() for name in sorted(named - ours - sys.stdlib_module_names) if name in known]
+
+
+def _run(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what runs where a file is imported or its functions are called: no script, and nothing for typing alone."""
+    if isinstance(node, ast.If) and any(word in ast.unparse(node.test) for word in ("TYPE_CHECKING", "__name__")):
+        return
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from _run(child)
+
+
+def _names(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
 
 
 def _text(file: Path) -> str:

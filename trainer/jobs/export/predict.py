@@ -23,7 +23,7 @@ from trainwright.trainer.data.table.transform import EPOCH
 from trainwright.trainer.data.tensors import TensorSamples, known_targets
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.export.inputs import Inputs
-from trainwright.trainer.jobs.export.own_functions import ship_function
+from trainwright.trainer.jobs.export.own_functions import imported_packages, kind_of_raw, raw_inputs_of, ship_function
 from trainwright.trainer.jobs.export.parity import part, wanted_of
 from trainwright.trainer.jobs.export.program import FILES, lengths
 from trainwright.trainer.jobs.export.served import Served
@@ -64,6 +64,7 @@ def ship_predict(session: Session, served: Served, folder: Path) -> Schema | Non
     kinds = INPUTS[schema["kind"]], ANSWERS[schema["answer"]["kind"]]
     needs = ["numpy", "onnxruntime" if programs[0].endswith(".onnx") else "torch", *(one.needs for one in kinds)]
     needs += ["tokenizers"] if (folder / TOKENIZER).is_file() else []
+    needs += imported_packages(folder)  # of the functions of the user's that go with it
     needs += ["jinja2"] if "template" in schema.get("text", {}) else []
     schema["needs"] = " ".join(dict.fromkeys(filter(None, needs)))
     schema["use"] = use_lines(schema)
@@ -77,7 +78,11 @@ def _own_functions(session: Session, folder: Path) -> dict[str, Schema]:
     data, root, found = session.config.data, session.context.code_root, dict[str, Schema]()
     if data is not None and data.prepare is not None:
         entry = ship_function(data.prepare, "data.prepare", root, folder)
-        found["prepare"] = {"kind": "own", "own": {"prepare": entry}}
+        samples = session.work.splits.samples
+        takes, example = kind_of_raw(
+            str(next(iter(raw_inputs_of(samples.get("validation", samples["train"])) or ()), ""))
+        )
+        found["prepare"] = {"kind": "own", "own": {"prepare": entry, "takes": takes, "example": example}}
     if data is not None and data.present is not None:
         found["present"] = {"kind": "own", "present": ship_function(data.present, "data.present", root, folder)}
     return found
@@ -86,7 +91,8 @@ def _own_functions(session: Session, folder: Path) -> dict[str, Schema]:
 def predict_text(schema: Schema) -> str:
     """Return the text of predict.py for a schema."""
     kind, answer, needs = schema["kind"], schema["answer"]["kind"], schema["needs"]
-    use, target = use_of(kind), one_line(str(schema["answer"]["target"])).replace('"', "'").replace("\\", "/")
+    use = f"python {PREDICT} {shlex.quote(schema['own'].get('example', 'INPUT'))}" if kind == "own" else use_of(kind)
+    target = one_line(str(schema["answer"]["target"])).replace('"', "'").replace("\\", "/")
     about = f"Predictions of {target} from raw inputs, by this folder alone. Needs Python 3.11 and {needs}."
     return assembled(kind, answer, f"{about}\n\n    {use}\n    {use} --json\n")
 
@@ -129,6 +135,8 @@ def _made_up(schema: Schema) -> tuple[list[str], Any]:
             for name, one in schema["arrays"].items()
         )
         return [_python(f"import numpy; numpy.savez('samples.npz', **{{{arrays}}})")], "samples.npz"
+    if kind == "own":
+        return [], schema["own"].get("example", "INPUT")
     return [], _row(schema) or INPUTS[kind].example.strip('"')
 
 

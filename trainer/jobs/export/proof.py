@@ -20,7 +20,7 @@ from torch import Tensor
 
 from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.jobs.export.isolated import run_alone
+from trainwright.trainer.jobs.export.isolated import REPORT, run_alone
 from trainwright.trainer.jobs.export.parity import difference
 from trainwright.trainer.jobs.export.predict import Schema
 from trainwright.trainer.jobs.export.raw_inputs import KINDS
@@ -54,7 +54,7 @@ def prove(session: Session, folder: Path, served: Served, schema: Schema) -> Ske
         given = (KINDS | TEXTS)[schema["kind"]](session, served, schema, Path(place))
         if given is None:
             return None
-        told = answered(folder, given.arguments, Path(place))
+        told = answered(folder, given.arguments, Path(place), _remedy(session, schema))
     found, tolerance = difference(told.outputs, given.wanted, "raw inputs"), session.config.deployment.onnx_tolerance
     find = given.wrong or partial(wrong_answer, schema["answer"], given.wanted)
     wrong = find(told.answers)
@@ -75,12 +75,26 @@ def prove(session: Session, folder: Path, served: Served, schema: Schema) -> Ske
     )
 
 
-def answered(folder: Path, arguments: Sequence[str], place: Path) -> Told:
-    """Return what predict.py gives in a process of its own. Raises IntegrityError where it fails."""
+def _remedy(session: Session, schema: Schema) -> str:
+    """Return what is to be done where predict.py fails: by whoever wrote the functions that it calls."""
+    data, own = session.config.data, {"prepare": schema["kind"], "present": schema["answer"]["kind"]}
+    named = [f"`{name}` ({getattr(data, name)})" for name, kind in own.items() if kind == "own"]
+    if not named:
+        return REPORT
+    takes = ", ".join(schema["program"]["inputs"])
+    return (
+        f"Change {' or '.join(named)}, then export_model again: prepare is given each of the validation data set's "
+        f"raw_inputs and returns one sample without a batch axis, as the program takes it ({takes}); present is given "
+        "one output."
+    )
+
+
+def answered(folder: Path, arguments: Sequence[str], place: Path, remedy: str = REPORT) -> Told:
+    """Return what predict.py gives in a process of its own. Raises IntegrityError, with a remedy, where it fails."""
     outputs = place / "outputs.npy"
     printed = run_alone(
         STARTER, [str(folder / PREDICT), "--json", "--outputs", str(outputs), *arguments], place,
-        failed=f"{PREDICT} does not answer raw inputs that training read",
+        failed=f"{PREDICT} does not answer raw inputs that training read", remedy=remedy,
     )  # fmt: skip
     lines = [json.loads(line) for line in printed.splitlines()]
     notes = [line.get("notes", []) for line in lines]

@@ -23,6 +23,7 @@ from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.data.text.blocks import TokenRows
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.export.inputs import Inputs
+from trainwright.trainer.jobs.export.own_functions import raw_inputs_of
 from trainwright.trainer.jobs.export.parity import length, part, wanted_of
 from trainwright.trainer.jobs.export.predict import Schema
 from trainwright.trainer.jobs.export.served import Served
@@ -115,17 +116,6 @@ def _own(session: Session, served: Served, schema: Schema, place: Path) -> Given
         )
     wanted = _alone(served, FEW)
     return Given([str(one) for one in raw[: len(wanted)]], wanted)
-
-
-def raw_inputs_of(samples: Any) -> list[Any] | None:
-    """Return what the user's samples were before they were prepared, one of each; None where nothing says it."""
-    if hasattr(samples, "raw_inputs"):
-        return list(samples.raw_inputs)
-    inner, places = getattr(samples, "dataset", None), getattr(samples, "indices", None)
-    if inner is None or places is None:
-        return None
-    whole = raw_inputs_of(inner)
-    return None if whole is None else [whole[place] for place in places]
 
 
 KINDS: dict[str, Callable[[Session, Served, Schema, Path], Given | None]] = {

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
 from trainwright.trainer.assembly.output_format import vocabulary_argument
 from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.jobs.export.own_functions import CODE, ship_source
+from trainwright.trainer.jobs.export.own_functions import CODE, imported_packages, ship_source
 from trainwright.trainer.models.adapters.prompted import Prompted
 from trainwright.trainer.models.adapters.task_types import is_of_library
 from trainwright.trainer.models.weight_types import is_quantised
@@ -94,7 +92,7 @@ def _by_entry(session: Session, folder: Path, weights: str) -> Way:
     function = resolve_entry(entry.use, root, key="model.use")
     options = {**entry.args, **vocabulary_argument(function, entry.args, session.work.splits)}
     call = {CALL: f"{_module(place)}:{entry.use.partition(':')[2]}", "args": [], "options": options}
-    return _way(call, [place.parent.as_posix(), CODE], weights, _imported(folder))
+    return _way(call, [place.parent.as_posix(), CODE], weights, imported_packages(folder))
 
 
 def _by_calls(session: Session, folder: Path, weights: str) -> Way:
@@ -128,7 +126,7 @@ def _by_calls(session: Session, folder: Path, weights: str) -> Way:
         return {CALL: f"{module}:{name}", **found}
 
     call = shipped(call)
-    return _way(call, list(dict.fromkeys(paths)), weights, [*packages, *_imported(folder)])
+    return _way(call, list(dict.fromkeys(paths)), weights, [*packages, *imported_packages(folder)])
 
 
 def _beside_adapter(model: Prompted, folder: Path) -> Way:
@@ -150,23 +148,3 @@ def _way(call: dict[str, Any], paths: list[str], weights: str, packages: list[st
 
 def _module(place: Path) -> str:
     return ".".join(place.relative_to(CODE).with_suffix("").parts).removesuffix(".__init__")
-
-
-def _imported(folder: Path) -> list[str]:
-    """Return the packages that the folder's source imports at its top, by the names under which pip installs them."""
-    files = sorted((folder / CODE).rglob("*.py"))
-    ours = {part for path in files for part in path.relative_to(folder / CODE).with_suffix("").parts}
-    named = {
-        name.partition(".")[0]
-        for path in files
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
-        for name in _names(node)
-    }
-    known = packages_distributions()
-    return [known[name][0] for name in sorted(named - ours - sys.stdlib_module_names) if name in known]
-
-
-def _names(node: ast.stmt) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    return [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []

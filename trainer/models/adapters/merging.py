@@ -20,5 +20,6 @@ def merged(model: nn.Module) -> nn.Module:
         if isinstance(module, BaseTunerLayer):
             layer: Any = module
             layer.merge()
-            plain.set_submodule(name, layer.get_base_layer())
+            parent, _, own = name.rpartition(".")
+            setattr(plain.get_submodule(parent), own, layer.get_base_layer())  # set_submodule begins with torch 2.5
     return plain

@@ -124,7 +124,8 @@ def _end(node: Any, divided: bool) -> Term:
         return Term("sum", tuple(node._saved_self_sym_sizes), divided)
     if reduction == 2:
         child = node.next_functions[0][0]
-        return Term("sum", _shape(child) if child is not None else (), divided)
+        shape = _shape(child) if child is not None else ()
+        return Term("sum", shape or _saved_shape(node, "_saved_self"), divided)
     return Term("unknown", divided=divided)
 
 
@@ -208,9 +209,17 @@ def _broadcast(node: Any, rows: int) -> tuple[int, ...] | None:
 
 
 def _shape(node: Any) -> tuple[int, ...]:
-    """Return the shape of a node's output."""
+    """Return the shape of a node's output, as far as it is known: torch 2.4 describes none, and some keep it."""
     described = getattr(node, "_input_metadata", None)
-    return tuple(described[0].shape) if described else ()
+    return tuple(described[0].shape) if described else _saved_shape(node, "_saved_result")
+
+
+def _saved_shape(node: Any, name: str) -> tuple[int, ...]:
+    try:
+        value = getattr(node, name, None)
+    except RuntimeError:  # changed in place since
+        return ()
+    return tuple(value.shape) if isinstance(value, Tensor) else ()
 
 
 def _name(node: Any) -> str:

@@ -1,0 +1,127 @@
+"""predict.py with functions of the user's own: what they are shipped with, and what is said where they fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from onnx import TensorProto, helper
+from tests.trainer.jobs.test_predict import NUMBERS, answers, released, run, sums
+
+from trainwright.trainer.base.errors import ConfigurationError, IntegrityError
+from trainwright.trainer.jobs.export.own_functions import imported_packages, kind_of_raw, ship_function
+from trainwright.trainer.jobs.export.predict import predict_text, use_lines
+from trainwright.trainer.jobs.export.proof import answered
+from trainwright.trainer.jobs.export.raw_inputs import raw_inputs_of
+
+pytestmark = pytest.mark.requirement("CKPT-5", "PIPE-1")
+
+
+def test_the_users_functions_are_shipped_with_what_they_import_and_answer(tmp_path: Path) -> None:
+    root, folder = tmp_path / "root", tmp_path / "m"
+    (root / "parts").mkdir(parents=True)
+    (root / "parts" / "__init__.py").touch()
+    (root / "parts" / "letters.py").write_text('LETTERS = "ab"')
+    (root / "unused.py").touch()
+    (root / "serve.py").write_text(
+        "import numpy\nfrom parts import letters\n\n\n"
+        "def prepare(text):\n    if not text:\n        raise ValueError('no text')\n"
+        "    return numpy.array([text.count(one) for one in letters.LETTERS], dtype='float32')\n\n\n"
+        "def present(output):\n    return 'more a' if output[0] > output[1] else 'more b'\n"
+    )
+    folder.mkdir()
+    entries = [ship_function(f"serve.py:{name}", f"data.{name}", root, folder) for name in ("prepare", "present")]
+    shipped = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
+    assert shipped == ["code/parts/__init__.py", "code/parts/letters.py", "code/serve.py"]
+    answer = {"kind": "own", "target": "letter", "present": entries[1]}
+    released(folder, {"kind": "own", "own": {"prepare": entries[0]}, "answer": answer}, sums(np.eye(2)))
+    told = answers(run(folder, "--json", "aab", "abb"))
+    assert [one["answer"]["value"] for one in told] == ["more a", "more b"]
+    assert run(folder, "").stderr.startswith(": no text")
+    with pytest.raises(ConfigurationError, match="defines no 'encode'; it has prepare, present"):
+        ship_function("serve.py:encode", "data.prepare", root, folder)
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        ("numpy.zeros(2)", "ecg.csv: prepare gave 1 array, the program takes x, patient. Let it return"),
+        ("[numpy.zeros(2)] * 3", "ecg.csv: prepare gave 3 arrays, the program takes x, patient."),
+        ("{'x': numpy.zeros(2)}", "ecg.csv: prepare gave x, the program takes x, patient."),
+        ("{}['lead']", "ecg.csv: KeyError: 'lead'"),
+        ("numpy.zeros(2), numpy.zeros(5)", "InvalidArgument"),
+    ],
+)
+def test_an_export_says_what_a_prepare_gave_and_what_the_program_takes(
+    returned: str, told: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "m"
+    (folder / "code").mkdir(parents=True)
+    (folder / "code" / "serve.py").write_text(f"import numpy\n\n\ndef prepare(file):\n    return {returned}\n")
+    one, two = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", 2]) for name in ("x", "patient"))
+    out = helper.make_tensor_value_info("out", TensorProto.FLOAT, ["rows", 2])
+    graph = helper.make_graph([helper.make_node("Add", ["x", "patient"], ["out"])], "g", [one, two], [out])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    own, program = {"prepare": "code/serve.py:prepare"}, {"file": "model.onnx", "inputs": ["x", "patient"]}
+    released(folder, {"kind": "own", "own": own, "answer": NUMBERS, "program": program}, model)
+    with pytest.raises(IntegrityError) as refused:
+        answered(folder, ["ecg.csv"], tmp_path, "Change `prepare`.")
+    assert told in refused.value.message
+    assert "File " not in refused.value.message
+    assert refused.value.remedy == "Change `prepare`."
+
+
+def test_the_packages_that_shipped_functions_import_are_needed_under_the_names_that_pip_has_for_them(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "serve.py").write_text(
+        "import json\nfrom typing import TYPE_CHECKING\nimport filters\n"
+        "if TYPE_CHECKING:\n    import pandas\n\n\ndef prepare(text):\n    import torch\n    return torch.zeros(2)\n"
+        "\n\nif __name__ == '__main__':\n    import matplotlib\n"
+    )
+    (tmp_path / "code" / "filters.py").write_text("from sklearn import metrics\nimport scipy.signal, not_there\n")
+    assert imported_packages(tmp_path) == ["scipy", "scikit-learn", "torch"]
+
+
+def test_a_package_that_only_a_prepare_imports_is_named_where_it_is_missing(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    (folder / "code").mkdir(parents=True)
+    (folder / "code" / "serve.py").write_text("def prepare(text):\n    import not_there\n")
+    own = {"prepare": "code/serve.py:prepare"}
+    released(folder, {"kind": "own", "own": own, "answer": NUMBERS, "needs": "numpy not-there"}, sums(np.eye(2)))
+    done = run(folder, "a")
+    assert done.stderr.splitlines() == [
+        "No module named 'not_there'. predict.py needs numpy not-there.", "pip install numpy not-there"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("raw", "wanted"),
+    [
+        ("records/00001_lr.dat", ("a file, .dat", "input.dat")),
+        ("/data/head.nii.gz", ("a file, .nii.gz", "input.nii.gz")),
+        ("It is fine.", ("a text", "some words")),
+        ("about 1.5", ("a text", "some words")),
+        ("", ("a text", "some words")),
+    ],
+)
+def test_the_line_of_use_of_an_own_input_names_its_kind_and_none_of_the_users(
+    raw: str, wanted: tuple[str, str]
+) -> None:
+    assert kind_of_raw(raw) == wanted
+    own = {"prepare": "code/serve.py:prepare", "takes": wanted[0], "example": wanted[1]}
+    schema = {"kind": "own", "own": own, "answer": NUMBERS, "needs": "numpy"}
+    assert use_lines(schema)[0].startswith("python predict.py --json ")
+    assert wanted[1] in use_lines(schema)[0]
+    assert "INPUT\n" not in predict_text(schema).partition("from __future__")[0]
+
+
+def test_the_raw_inputs_of_a_part_are_those_of_its_samples() -> None:
+    class Sentences(torch.utils.data.Dataset[Any]):
+        raw_inputs = ("a", "b", "c")
+
+    assert raw_inputs_of(torch.utils.data.Subset(Sentences(), [2, 0])) == ["c", "a"]
+    assert raw_inputs_of([1, 2]) is None
