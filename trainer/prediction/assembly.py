@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -136,9 +137,7 @@ def assembled(given: str, answer: str, about: str) -> str:
     """
     rows, answers = INPUTS[given], ANSWERS[answer]
     names = [f"{HERE}.frame", *rows.modules, *answers.modules]
-    texts = [_source(name) for name in dict.fromkeys(names)]
-    trees = [ast.parse(text) for text in texts]
-    bodies = "\n\n\n".join(_body(*one) for one in zip(texts, trees, strict=True))
+    parts = [_parsed(name) for name in dict.fromkeys(names)]
     function = PYTHON.format(
         rows=rows.kind,
         answers=answers.kind,
@@ -146,8 +145,8 @@ def assembled(given: str, answer: str, about: str) -> str:
         takes=getattr(import_module(rows.modules[-1]), rows.kind).takes,
     )
     tail = f'    sys.exit(main({rows.kind}, {answers.kind}, __doc__ or "", sys.argv[1:]))'
-    head = f'"""{about}"""\n\nfrom __future__ import annotations\n\n{_imports(trees)}'
-    return f'{head}\n\n{bodies}\n\n\n{function}\n\n\nif __name__ == "__main__":\n{tail}\n'
+    head = f'"""{about}"""\n\nfrom __future__ import annotations\n\n{_imports(parts)}'
+    return f'{head}\n\n{_bodies(parts)}\n\n\n{function}\n\n\nif __name__ == "__main__":\n{tail}\n'
 
 
 def loading(kind: str, how: dict[str, Any], about: str, needs: str) -> str:
@@ -160,12 +159,11 @@ def loading(kind: str, how: dict[str, Any], about: str, needs: str) -> str:
         needs: the packages to install.
     """
     missing = f"{{problem}}. load.py needs {needs}: pip install {needs}"
-    text = _source(f"{HERE}.loading")
-    tree = ast.parse(text)
-    (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == kind)
+    source = _parsed(f"{HERE}.loading")
+    (function,) = (node for node in source.tree.body if isinstance(node, ast.FunctionDef) and node.name == kind)
     return (
-        f'"""{about}"""\n\nfrom __future__ import annotations\n\n{_imports([tree])}\n\nHOW = {how!r}\n\n\n'
-        f"{ast.get_source_segment(text, function)}\n\n\n"
+        f'"""{about}"""\n\nfrom __future__ import annotations\n\n{_imports([source])}\n\nHOW = {how!r}\n\n\n'
+        f"{ast.get_source_segment(source.text, function)}\n\n\n"
         "def load(folder: str | Path = Path(__file__).parent) -> Any:\n"
         '    """Return the model. Raises ImportError, which says what to install, where a package is missing."""\n'
         f"    try:\n        return {kind}(HOW, Path(folder))\n"
@@ -177,39 +175,46 @@ def loading(kind: str, how: dict[str, Any], about: str, needs: str) -> str:
 
 def alone(module: str) -> str:
     """Return the text of a module of ours with that of all modules of ours that it imports, in one."""
-    texts = [_source(name) for name in reversed(_with_ours(module))]
-    trees = [ast.parse(text) for text in texts]
-    bodies = "\n\n\n".join(_body(*one) for one in zip(texts, trees, strict=True))
-    (about, *_) = (ast.get_docstring(tree) for tree in reversed(trees))
-    return f'"""{about}"""\n\nfrom __future__ import annotations\n\n{_imports(trees)}\n\n{bodies}\n'
+    parts = [_parsed(name) for name in reversed(_with_ours(module))]
+    about = ast.get_docstring(parts[-1].tree)
+    return f'"""{about}"""\n\nfrom __future__ import annotations\n\n{_imports(parts)}\n\n{_bodies(parts)}\n'
 
 
 def _with_ours(module: str) -> list[str]:
     found = [module]
     for name in found:
-        for node in ast.parse(_source(name)).body:
+        for node in _parsed(name).tree.body:
             ours = node.module if isinstance(node, ast.ImportFrom) else None
             if ours is not None and ours.startswith("trainwright") and ours not in found:
                 found.append(ours)
     return found
 
 
-def _source(module: str) -> str:
+class _Parsed(NamedTuple):
+    """A module of ours."""
+
+    text: str
+    tree: ast.Module
+
+
+@lru_cache(maxsize=64)
+def _parsed(module: str) -> _Parsed:
     spec = find_spec(module)
     assert spec is not None, module  # noqa: S101 - it is ours
     assert spec.origin is not None, module  # noqa: S101 - it is a file
-    return Path(spec.origin).read_text(encoding="utf-8")
+    text = Path(spec.origin).read_text(encoding="utf-8")
+    return _Parsed(text, ast.parse(text))
 
 
 def _is_import(node: ast.stmt) -> bool:
     return isinstance(node, ast.Import | ast.ImportFrom)
 
 
-def _imports(trees: Iterable[ast.Module]) -> str:
+def _imports(parts: Iterable[_Parsed]) -> str:
     """Return the imports of all modules, each once; none of ours."""
     lines: set[str] = set()
     named: dict[str, set[str]] = {}
-    for node in (node for tree in trees for node in tree.body):
+    for node in (node for part in parts for node in part.tree.body):
         if isinstance(node, ast.Import):
             lines |= {f"import {ast.unparse(alias)}" for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not (node.module or "").startswith(("trainwright", "__future__")):
@@ -218,6 +223,10 @@ def _imports(trees: Iterable[ast.Module]) -> str:
         f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(named.items())
     ]
     return "\n".join(found)
+
+
+def _bodies(parts: Iterable[_Parsed]) -> str:
+    return "\n\n\n".join(_body(*part) for part in parts)
 
 
 def _body(text: str, tree: ast.Module) -> str:
