@@ -19,7 +19,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from trainwright.trainer.base.canonical import digest_bytes
-from trainwright.trainer.base.errors import IntegrityError
+from trainwright.trainer.base.errors import IntegrityError, StorageError
 from trainwright.trainer.checkpoints.index import FILES, checkpoint_name, manifest_digest
 from trainwright.trainer.checkpoints.store import CheckpointStore, DirectoryStore, LoadedCheckpoint, newest_whole
 from trainwright.trainer.run import RunDirectory, RunKey
@@ -207,6 +207,25 @@ def test_what_has_no_tag_is_deleted_and_deleting_twice_does_no_harm(opened: Call
     assert opened().names() == [checkpoint_name(step) for step in (2, 5)]
     opened().tag(best=None, last=checkpoint_name(5), periodic=[])
     assert opened().names() == [checkpoint_name(5)]
+
+
+@pytest.mark.requirement("CKPT-1")
+def test_a_link_is_deleted_and_not_what_it_leads_to_and_a_folder_that_stays_is_told(
+    tmp_path: Path,
+) -> None:
+    run, elsewhere = RunDirectory(tmp_path / "run", RunKey.new()), tmp_path / "elsewhere"
+    run.checkpoints.mkdir(parents=True)
+    store = DirectoryStore(run)
+    save_step(store, 1)
+    (run.checkpoints / checkpoint_name(1)).rename(elsewhere)
+    (run.checkpoints / checkpoint_name(1)).symlink_to(elsewhere)
+    store.delete(checkpoint_name(1))
+    assert (store.names(), (elsewhere / "manifest.json").is_file()) == ([], True)
+    long = "step-" + "1" * 245  # no room for a name that says it is being deleted
+    (run.checkpoints / long).mkdir()
+    with pytest.raises(StorageError, match="could not be deleted: .*File name too long"):
+        store.delete(long)
+    assert (run.checkpoints / long).is_dir()
 
 
 @pytest.mark.requirement("CKPT-2")

@@ -77,10 +77,12 @@ def docker(arguments: list[str]) -> None:
     if arguments[0] != "run":
         fail(f"unknown command: {arguments[0]}")
     given, (image, *command) = options(
-        arguments[1:], SWITCHES, {"--user", "--entrypoint", "--workdir", "--volume", "--env"}
+        arguments[1:], SWITCHES, {"--user", "--group-add", "--entrypoint", "--workdir", "--volume", "--env"}
     )
     if not given.keys() >= SWITCHES or given["--user"] != [f"{os.getuid()}:{os.getgid()}"]:
         fail("something of the command is missing")
+    if given.get("--group-add", []) != [str(one) for one in os.getgroups()]:
+        fail("the user's groups are missing")
     pairs = [one.split(":") for one in given.get("--volume", [])]
     if any(len(pair) != 2 or pair[0] != pair[1] for pair in pairs):
         fail("a folder has another path inside")

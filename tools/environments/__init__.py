@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.tools.environments.choice import Owned, chosen
-from trainwright.tools.environments.containers import changed_image, container_of, interpreter_in
+from trainwright.tools.environments.containers import (
+    UnreachableError,
+    changed_image,
+    container_of,
+    interpreter_in,
+)
 from trainwright.tools.environments.finding import Found, found_environment, no_environment
 from trainwright.tools.environments.overlays import ours, overlay_for, overlay_of, require_fitting
 from trainwright.tools.launchers.environment import require_given
@@ -73,7 +78,7 @@ def require_environment(workspace: Owned, config: TrainingConfig, code_root: Pat
 
 
 def require_kept(runtime: Runtime | None) -> None:
-    """Check that a run's interpreter and overlay are where they were. Raises ConflictError, ConfigurationError."""
+    """Check that a run's interpreter and overlay are where they were. Raises ConflictError, UnreachableError."""
     if runtime is None:
         require_torch("A worker")
         return
@@ -105,6 +110,7 @@ def cache_folder() -> Path:
 __all__ = [
     "Found",
     "Owned",
+    "UnreachableError",
     "cache_folder",
     "changed_image",
     "found_environment",

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, NoReturn
 from pydantic import TypeAdapter, ValidationError
 
 from trainwright.tools.environments.interpreters import PROBE_SECONDS, Interpreter, or_none, require_new
-from trainwright.tools.launchers.environment import inherited_environment, is_secret
+from trainwright.tools.launchers.environment import inherited_environment
 from trainwright.trainer.base.canonical import digest_file
+from trainwright.trainer.base.container import OF_THE_IMAGE
 from trainwright.trainer.base.errors import ConfigurationError, StorageError
 from trainwright.trainer.base.traces import note_fleeting
 from trainwright.trainer.base.unchanged import while_unchanged
@@ -33,11 +34,12 @@ if TYPE_CHECKING:
 
 SEPARATORS = frozenset(":,\n")
 """Characters that end a folder's name in the engines' commands."""
-DAEMON = {"DOCKER_HOST": "--host", "DOCKER_CONTEXT": "--context", "DOCKER_CONFIG": "--config"}
-"""Variables that say where Docker's daemon is, and the options that do."""
+REACHING = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH")
+"""Variables by which Docker's client finds its daemon."""
+INSPECT_SECONDS = 10.0
 PROBE = """
-import json, platform, re, sys, sysconfig
-found = {}
+import json, os, platform, re, sys, sysconfig
+found, libc = {}, platform.libc_ver()
 try:
     from importlib import metadata
     for one in metadata.distributions():
@@ -48,10 +50,15 @@ except ImportError:
 print(json.dumps({
     "python": sys.executable, "version": list(sys.version_info[:3]), "prefix": sys.prefix,
     "path": [one for one in sys.path if one], "platform": sysconfig.get_platform(),
-    "abi": sysconfig.get_config_var("SOABI") or "", "libc": platform.libc_ver()[1], "listed": sorted(found.items()),
+    "abi": sysconfig.get_config_var("SOABI") or "", "libc": libc[1] if libc[0] == "glibc" else "",
+    "listed": sorted(found.items()), "sees": os.path.exists("/proc/" + os.environ["TRAINWRIGHT_CLIENT"]),
 }))
 """
 _KEPT: TypeAdapter[Interpreter] = TypeAdapter(Interpreter)
+
+
+class UnreachableError(ConfigurationError):
+    """The engine of an image is missing, or does not answer: nothing is known of the image."""
 
 
 def container_of(folder: Path, settings: Settings, section: EnvironmentSection, code_root: Path) -> Container | None:
@@ -88,20 +95,31 @@ def container_of(folder: Path, settings: Settings, section: EnvironmentSection, 
             f"`environment` {section}: {strange} has a colon or a comma, and no container can be shown such a folder.",
             remedy=f"Move it to a folder without them{or_none()}.",
         )
+    for variable in section.variables:
+        if variable.startswith(OF_THE_IMAGE):
+            raise ConfigurationError(
+                f"`environment.variables` names {variable}, and in a container what begins so is the image's own.",
+                remedy=f"Set it where the image is built, and take it out of environment.variables{or_none()}.",
+            )
     digest = image_digest(engine, name)
-    return Container(engine=engine, name=name, digest=digest, client=client_of(engine), binds=binds)
+    client, daemon = client_of(engine), reaching() if engine == "docker" else {}
+    return Container(engine=engine, name=name, digest=digest, client=client, settings=daemon, binds=binds)
 
 
 def client_of(engine: str) -> list[str]:
     """Return the command of an engine's client. Raises ConfigurationError."""
     program = shutil.which(engine)
     if program is None:
-        raise ConfigurationError(
+        raise UnreachableError(
             f"`environment.{engine}` needs the program {engine}, and none is on the server's PATH.",
             remedy=f"Install it, or start the server with a PATH that has it{or_none()}.",
         )
-    given = ((option, os.environ.get(name, "")) for name, option in DAEMON.items() if engine == "docker")
-    return [program, *(f"{option}={value}" for option, value in given if value and not is_secret(option, value))]
+    return [program]
+
+
+def reaching() -> dict[str, str]:
+    """Return the variables by which this process's Docker client finds its daemon."""
+    return {name: os.environ[name] for name in REACHING if os.environ.get(name)}
 
 
 def image_digest(engine: str, name: str) -> str:
@@ -119,16 +137,23 @@ def image_digest(engine: str, name: str) -> str:
                 remedy=f"Name the file that `apptainer build` or `apptainer pull` has written{or_none()}.",
             ) from error
     note_fleeting()
-    return _said([*client_of(engine), "image", "inspect", "--format", "{{.Id}}", name], name).strip()
+    command = [*client_of(engine), "image", "inspect", "--format", "{{.Id}}", name]
+    return _said(command, name, INSPECT_SECONDS).strip()
 
 
 def changed_image(recorded: str, digest: str) -> str | None:
-    """Return how an image of a run's record (`docker:NAME`) differs from the one that is there; None: it does not."""
+    """Return how an image of a run's record (`docker:NAME`) differs from the one that is there; None: it does not.
+
+    Raises:
+        UnreachableError: its engine is missing, or does not answer.
+    """
     engine, _, name = recorded.partition(":")
     try:
         now = image_digest(engine, name)
+    except UnreachableError:
+        raise
     except ConfigurationError as error:
-        return f"image {name} cannot be compared: {error.message}"
+        return f"image {name} {_short(digest)} is gone: {error.message}"
     return None if now == digest else f"image {name} {_short(digest)} -> {_short(now)}"
 
 
@@ -149,21 +174,38 @@ def interpreter_in(container: Container, named: str, folder: Path) -> Interprete
         alone = container.model_copy(update={"binds": []})
         said = _said(alone.command(["python3", "-c", PROBE]), container.name)
         try:
-            found = _KEPT.validate_python(json.loads(said) | {"image": container.name})
+            answer = json.loads(said)
+            sees = answer.pop("sees")
+            found = _KEPT.validate_python(answer | {"image": container.name})
         except (ValueError, ValidationError) as error:
             _refuse(container.name, f"its python3 answered {said[:200]!r}", error)
+        _require_usable(found, named, sees=sees)
         with suppress(OSError, StorageError):  # it is asked again then, and the overlay's refusal names the folder
             place.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(place, _KEPT.dump_json(found))
     return require_new(found, named)
 
 
-def _said(command: Sequence[str], name: str) -> str:
+def _require_usable(found: Interpreter, named: str, *, sees: bool) -> None:
+    if not sees:
+        raise ConfigurationError(
+            f"`environment` {named}: a process in it does not see the processes of this machine, and one whose client "
+            "is killed would work on.",
+            remedy=f"Let Docker's daemon run on this machine, without namespaces of users{or_none()}.",
+        )
+    if not found.libc:
+        raise ConfigurationError(
+            f"`environment` {named} has another C library than glibc, which the wheels of a worker's packages need.",
+            remedy=f"Build the image on one with glibc (debian, ubuntu, rockylinux){or_none()}.",
+        )
+
+
+def _said(command: Sequence[str], name: str, seconds: float = PROBE_SECONDS) -> str:
     """Return what an engine's client prints. Raises ConfigurationError."""
     try:
         done = subprocess.run(
-            list(command), capture_output=True, text=True, check=True, timeout=PROBE_SECONDS,
-            stdin=subprocess.DEVNULL, cwd="/", env=inherited_environment() | {"CUDA_VISIBLE_DEVICES": ""},
+            list(command), capture_output=True, text=True, check=True, timeout=seconds,
+            stdin=subprocess.DEVNULL, cwd="/", env=inherited_environment() | reaching() | {"CUDA_VISIBLE_DEVICES": ""},
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         _refuse(name, " ".join((getattr(error, "stderr", None) or str(error)).split())[-300:], error)
@@ -171,13 +213,16 @@ def _said(command: Sequence[str], name: str) -> str:
 
 
 def _refuse(name: str, said: str, cause: Exception) -> NoReturn:
+    error: type[ConfigurationError] = ConfigurationError
+    is_late = isinstance(cause, subprocess.TimeoutExpired) and "inspect" in cause.cmd
     if "No such image" in said:
         message, remedy = f"there is no image {name} here", f"Run `docker pull {name}`: the server fetches none"
-    elif "docker daemon" in said or "docker API" in said:
+    elif "docker daemon" in said or "docker API" in said or is_late:
         message, remedy = f"Docker's daemon does not answer: {said}", "Start it, or let the server's user reach it"
+        error = UnreachableError
     else:
         message, remedy = f"no Python of image {name} answers: {said}", "Name an image that has python3 on its PATH"
-    raise ConfigurationError(f"`environment`: {message}", remedy=f"{remedy}{or_none()}.") from cause
+    raise error(f"`environment`: {message}", remedy=f"{remedy}{or_none()}.") from cause
 
 
 def _short(digest: str) -> str:

@@ -240,7 +240,7 @@ def _for(target: Interpreter) -> list[str]:
 
 def _of_image(target: Interpreter) -> list[str]:
     """Return how uv is told of a Python that it cannot start."""
-    release = int(target.libc.partition(".")[2] or 17)
+    release = int(target.libc.split(".")[1])
     libc = max(one for one in MANYLINUX if one <= max(release, MANYLINUX[0]))
     architecture = target.platform.rpartition("-")[2]
     version = ".".join(map(str, target.version[:2]))

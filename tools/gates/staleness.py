@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.environments import changed_image
+from trainwright.tools.environments import UnreachableError, changed_image
 from trainwright.tools.gates.overlay import is_of_export
 from trainwright.tools.ledger import Inspection
 from trainwright.tools.owner.grants import operations
@@ -229,7 +229,7 @@ def _packages(environment: Environment, inspection: Inspection) -> dict[str, str
 def _package_changes(environment: Environment, imported: list[str], inspection: Inspection) -> list[str]:
     """Name changed versions of the packages that the run imported; of all, where the imports are unknown."""
     if environment.image_digest is not None:  # its packages are as they were while it is
-        asked = partial(changed_image, environment.container_image or "", environment.image_digest)
+        asked = partial(_image_change, environment.container_image or "", environment.image_digest)
         image = inspection.once(f"image {environment.container_image}", asked)
         return [f"environment: {image}"] if image else []
     recorded = environment.packages
@@ -238,6 +238,13 @@ def _package_changes(environment: Environment, imported: list[str], inspection: 
     hooks = startup_hooks(environment.path)
     others = sorted(name for name in environment.hooks.keys() | hooks if environment.hooks.get(name) != hooks.get(name))
     return [*changed, *(f"environment: {Path(name).name}, run as Python starts, changed" for name in others)]
+
+
+def _image_change(recorded: str, digest: str) -> str | None:
+    try:
+        return changed_image(recorded, digest)
+    except UnreachableError:  # which says nothing of the image; whoever starts a run there is told
+        return None
 
 
 def _version_changes(then: dict[str, str], now: dict[str, str], of: list[str]) -> list[str]:

@@ -74,7 +74,13 @@ def spawn(
             theirs.close()
     identity = ProcessIdentity.of(child.pid)  # before anyone reaps it, so the id is surely still its own
     threading.Thread(target=lambda: ended(child.wait()), name=f"reaper-{child.pid}", daemon=True).start()
-    written = write_launch(folder, launch.model_copy(update={"process": identity}))
+    try:
+        written = write_launch(folder, launch.model_copy(update={"process": identity}))
+    except BaseException:  # without its key it ends, and works in no run that is not recorded
+        for end in (ours, child.stdin):
+            if end is not None:
+                end.close()
+        raise
     if ours is not None and seed:
         attend(ours, child.pid, seed)
     if child.stdin is not None:

@@ -1,8 +1,8 @@
 """Start of a process in a container: `python container.py ORDER COMMAND …` becomes the client of Docker or Apptainer.
 
-ORDER is JSON: the engine, its client's command, the image, and the folders that are seen inside, each under its own
-path. The process in the container gets this one's folder and variables, by their names alone: their values stand in no
-command line. Bootstrap.py ends it once this process is gone. Standard library alone: nothing else is imported here.
+ORDER is JSON: the engine, its client's command and settings, the image, and the folders that are seen inside, each
+under its own path. The process in the container gets this one's folder and variables, by their names alone: their
+values stand in no command line. Bootstrap.py ends it once this process is gone. Standard library alone.
 """
 
 import json
@@ -18,7 +18,8 @@ IMAGE, DIGEST = "TRAINWRIGHT_IMAGE", "TRAINWRIGHT_IMAGE_DIGEST"
 """Variables with what the worker records of its image."""
 OF_THE_IMAGE = (
     "PATH", "LD_", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_", "SHELL", "CUDA_HOME", "CUDA_PATH", "SSL_CERT_",
-    "CURL_CA_", "REQUESTS_CA_", "XDG_RUNTIME_", "XDG_DATA_DIRS", "XDG_CONFIG_DIRS", "NVIDIA_", "APPTAINER", "DOCKER_",
+    "CURL_CA_", "REQUESTS_CA_", "XDG_RUNTIME_", "XDG_DATA_DIRS", "XDG_CONFIG_DIRS",
+    "NVIDIA_VISIBLE_", "NVIDIA_DRIVER_", "NVIDIA_REQUIRE_", "APPTAINER", "DOCKER_",
 )  # fmt: skip
 """Beginnings of variables that name places of this machine, or that the image sets itself."""
 SYSTEM = {(name,) for name in ("bin", "etc", "lib", "lib64", "opt", "proc", "run", "sbin", "sys", "usr")}
@@ -51,7 +52,8 @@ def docker(order: dict[str, Any], command: list[str], environment: dict[str, str
     chosen = f'"device={devices}"' if all(one.startswith(("GPU-", "MIG-")) for one in ids) else "all"
     return [
         *order["client"], "run", "--rm", "-i", "--pull=never", "--pid=host", "--network=host", "--ipc=host",
-        f"--user={os.getuid()}:{os.getgid()}", "--entrypoint=", f"--workdir={Path.cwd()}",
+        f"--user={os.getuid()}:{os.getgid()}", *(f"--group-add={one}" for one in os.getgroups()),
+        "--entrypoint=", f"--workdir={Path.cwd()}",
         *(f"--volume={one}:{one}" for one in seen(order["binds"], variables)),
         *(f"--env={name}" for name in sorted(variables)),
         *([f"--gpus={chosen}"] if has_card(environment) else []),
@@ -84,6 +86,7 @@ def main() -> None:
     order, *command = json.loads(sys.argv[1]), *sys.argv[2:]
     told = {CLIENT: str(os.getpid()), IMAGE: f"{order['engine']}:{order['name']}", DIGEST: order["digest"]}
     client, environment = ENGINES[order["engine"]](order, command, dict(os.environ) | told)
+    environment |= order["settings"]
     try:
         os.execvpe(client[0], client, environment)  # noqa: S606 - the engine's client
     except OSError as error:

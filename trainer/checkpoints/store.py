@@ -6,13 +6,12 @@ import json
 import os
 import secrets
 import shutil
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from trainwright.trainer.base.canonical import digest_file
-from trainwright.trainer.base.errors import IntegrityError
+from trainwright.trainer.base.errors import IntegrityError, StorageError
 from trainwright.trainer.base.tensor_files import save_tensors
 from trainwright.trainer.checkpoints.index import (
     FILES,
@@ -195,9 +194,16 @@ class DirectoryStore:
 
     def delete(self, name: str) -> None:
         """Remove the folder, under another name first: half of a checkpoint would keep its run from being resumed."""
-        gone = self.folder / f"{TEMPORARY}{name}-{secrets.token_hex(4)}"
-        with suppress(FileNotFoundError):
-            (self.folder / name).rename(gone)
+        place, gone = self.folder / name, self.folder / f"{TEMPORARY}{name}-{secrets.token_hex(4)}"
+        try:
+            place.unlink() if place.is_symlink() else place.rename(gone)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StorageError(
+                f"Checkpoint {name} could not be deleted: {place}: {error.strerror}.",
+                remedy="Let the server's user write to that folder, then call again.",
+            ) from error
         shutil.rmtree(gone, ignore_errors=True)
 
     def _sweep(self) -> None:

@@ -27,7 +27,9 @@ class Container(BaseModel):
     digest: str
     """Docker's id of the image, or that of the file's content."""
     client: list[str]
-    """Command of the engine's client, and how it reaches its daemon."""
+    """Command of the engine's client."""
+    settings: dict[str, str] = {}
+    """Variables by which it reaches its daemon."""
     binds: list[str] = []
     """Folders and files of this machine that are seen inside, under the same paths."""
 

@@ -8,6 +8,9 @@ first, has names that other modules have too.
 
 import sys
 
+LOOK_SECONDS = 0.2
+"""Between two looks at whether the container's client lives."""
+
 
 def main() -> None:
     """Settle the path, and run the module."""
@@ -32,30 +35,36 @@ def work_beside(client: int) -> None:
     """
     import os
     import signal
-    import time
-    from contextlib import suppress
 
-    both = (signal.SIGTERM, signal.SIGINT)
-    signal.pthread_sigmask(signal.SIG_BLOCK, both)
+    begun = begun_at(client)
+    if begun is None:
+        sys.exit(f"Process {client} of this machine, which started the container, is not seen in it or has ended.")
+    met = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
+    signal.pthread_sigmask(signal.SIG_BLOCK, met)
     child = os.fork()
-    for number in both if child else ():
-        signal.signal(number, lambda received, _frame: os.kill(child, received))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, both)
     if not child:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, met)
         return
     while True:
+        told = signal.sigtimedwait(met, LOOK_SECONDS)
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             code = os.waitstatus_to_exitcode(status)
             os._exit(code if code >= 0 else 128 - code)
-        try:
-            os.kill(client, 0)
-        except ProcessLookupError:
-            with suppress(OSError):
-                os.kill(child, signal.SIGKILL)
-        except PermissionError:
-            pass
-        time.sleep(0.05)
+        if begun_at(client) != begun:
+            os.kill(child, signal.SIGKILL)
+        elif told is not None and told.si_signo != signal.SIGCHLD:
+            os.kill(child, told.si_signo)
+
+
+def begun_at(process: int) -> "str | None":
+    """Return when a process began, which tells it from a later one of its number; None: it has ended (proc(5))."""
+    try:
+        with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else fields[19]
 
 
 if __name__ == "__main__":

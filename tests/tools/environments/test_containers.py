@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,20 @@ from tests.worlds.engine_client import install
 from tests.worlds.environments import make_environment, pretend, site_of
 from tests.worlds.flowers import finish
 
-from trainwright.tools.environments import require_environment, require_kept, runtime_of
+from trainwright.tools.environments import (
+    UnreachableError,
+    cache_folder,
+    changed_image,
+    containers,
+    require_environment,
+    require_kept,
+    runtime_of,
+)
+from trainwright.tools.environments.containers import _require_usable, interpreter_in
 from trainwright.tools.environments.interpreters import Interpreter
 from trainwright.tools.environments.overlays import _of_image
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.staleness import _image_change
 from trainwright.tools.launchers import read_launch
 from trainwright.tools.launchers.environment import command_of, worker_environment
 from trainwright.tools.projects import create_project, pass_gate, project_status
@@ -50,6 +61,8 @@ CONFIG: dict[str, Any] = {
     "logging": {"tensorboard": False},
 }
 ENGINES = ("docker", "apptainer")
+REACHED = {"DOCKER_HOST": "ssh://ann@lab", "DOCKER_CONTEXT": "lab"}
+"""Both at once, which Docker's client takes from variables and not from options."""
 
 
 class Lab:
@@ -189,6 +202,8 @@ def test_a_command_in_an_image_gets_variables_by_name_and_their_values_stand_in_
 ) -> None:
     monkeypatch.setenv("FLOWERS_DIR", str(tmp_path))
     monkeypatch.setenv("FLOWERS_KIND", "iris of the meadow")
+    for name, value in REACHED.items():
+        monkeypatch.setenv(name, value)
     config = lab.config(engine, variables=["FLOWERS_DIR", "FLOWERS_KIND"])
     runtime = runtime_of(lab.workspace, config, lab.code)
     assert runtime is not None
@@ -197,6 +212,7 @@ def test_a_command_in_an_image_gets_variables_by_name_and_their_values_stand_in_
         "import json, os, sys\nprint(json.dumps([sys.prefix, os.getcwd(), sys.argv[1:], dict(os.environ)]))\n"
     )
     order = json.loads(command_of(runtime, "asked")[4])
+    assert order["settings"] == (REACHED if engine == "docker" else {})
     command, variables = container.ENGINES[engine](order, ["python3"], environment)
     assert not any("iris of the meadow" in one for one in command)
     assert "iris of the meadow" in variables.values()
@@ -263,6 +279,42 @@ def test_an_image_that_does_not_do_is_refused_with_the_way_out(lab: Lab, monkeyp
     assert "is no image file that can be read" in lab.refused("apptainer")
     monkeypatch.setenv("PATH", "/nowhere")
     assert "needs the program docker, and none is on the server's PATH" in lab.refused()
+
+
+def test_a_variable_that_the_image_sets_itself_is_refused(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/etc/mine.pem")
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
+    with pytest.raises(ConfigurationError, match="names SSL_CERT_FILE, and in a container what begins so is the image"):
+        runtime_of(lab.workspace, lab.config("docker", variables=["SSL_CERT_FILE"]), lab.code)
+    config = lab.config("docker", variables=["NVIDIA_TF32_OVERRIDE"])
+    assert container.given(worker_environment(config))["NVIDIA_TF32_OVERRIDE"] == "0"
+
+
+def test_an_engine_that_is_away_says_nothing_of_an_image(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = lab.runtime("docker")
+    assert runtime.container is not None
+    recorded = (f"docker:{IMAGE}", runtime.container.digest)
+    assert changed_image(*recorded) is None
+    with monkeypatch.context() as away:
+        away.setenv("PATH", "/nowhere")
+        with pytest.raises(UnreachableError, match="needs the program docker"):
+            require_kept(runtime)
+        assert _image_change(*recorded) is None
+    (lab.programs / "docker").write_text(f"#!{sys.executable}\nimport time\ntime.sleep(60)\n")
+    monkeypatch.setattr(containers, "INSPECT_SECONDS", 0.5)
+    with pytest.raises(UnreachableError, match="Docker's daemon does not answer"):
+        changed_image(*recorded)
+    install(lab.programs, "docker", {})
+    assert "is gone: " in (changed_image(*recorded) or "")
+
+
+def test_an_image_of_another_c_library_or_that_sees_no_process_of_this_machine_is_refused(lab: Lab) -> None:
+    found = interpreter_in(lab.runtime("docker").container, IMAGE, cache_folder())  # type: ignore[arg-type]
+    _require_usable(found, IMAGE, sees=True)
+    with pytest.raises(ConfigurationError, match="another C library than glibc"):
+        _require_usable(replace(found, libc=""), IMAGE, sees=True)
+    with pytest.raises(ConfigurationError, match="does not see the processes of this machine"):
+        _require_usable(found, IMAGE, sees=False)
 
 
 @pytest.mark.skipif(shutil.which("docker") is None, reason="Docker's client is not installed")
