@@ -124,6 +124,11 @@ def permitted(tool: Tool, values: Mapping[str, Any], workspace: Workspace) -> di
     return found
 
 
+def own_name(workspace: Workspace, name: str) -> str:
+    """Return the long id of a run or study of the caller's projects. Raises ApprovalNeededError."""
+    return _own(present_access(), workspace, name, None)
+
+
 def permitted_uri(uri: str, workspace: Workspace) -> None:
     """Refuse a resource of another project to a caller that is bound to some. Raises ApprovalNeededError."""
     access = present_access()

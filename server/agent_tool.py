@@ -21,7 +21,7 @@ from mcp.types import CallToolResult, ContentBlock, InputRequiredResult, TextCon
 from pydantic import ValidationError
 
 from trainwright.server.access import permitted, present_access, require_operating
-from trainwright.server.bounded_wait import patience
+from trainwright.server.bounded_wait import is_at_once, patience
 from trainwright.server.context import AppContext
 from trainwright.server.errors import argument_error, refusal, with_call
 from trainwright.server.markdown import facts_of, markdown, rounded
@@ -141,7 +141,7 @@ def _completed(
     if not isinstance(app, AppContext):
         return result
     with suppress(Exception):  # the next answer carries the news then
-        result = with_news(app, arguments, result)
+        result = result if is_at_once() else with_news(app, arguments, result)
         app.follow_runs()
     with suppress(Exception):
         result = _named(app, result)

@@ -37,8 +37,10 @@ from trainwright.server.context import AppContext
 from trainwright.server.documents import paths_beginning
 from trainwright.server.http.door import Door
 from trainwright.server.resources import DOCUMENT_TEMPLATE, RUN_TEMPLATE, add_resources
+from trainwright.server.run_tasks import RunTasks
 from trainwright.server.stdio import StdioServer
 from trainwright.server.surface import TOOLS
+from trainwright.server.tasks import Backend, Tasks
 from trainwright.tools.documents import read_document
 
 INSTRUCTIONS = """\
@@ -50,11 +52,12 @@ Training runs in the background: start calls and run_status wait for it with wai
 digits/baseline-2; detail="full" shows all of an answer. The documents are at read_document(path='SKILL.md')."""
 
 
-def build_server(workspace_path: Path, *, read_only: bool = False) -> StdioServer:
+def build_server(workspace_path: Path, *, read_only: bool = False, tasks: Backend | None = None) -> StdioServer:
     """Return a server over the workspace folder, which is created when the first call needs it.
 
     Args:
         read_only: whether every tool that may change something refuses, on whatever transport.
+        tasks: where tasks live; by default they are the workspace's runs and studies.
     """
     app = AppContext(workspace_path)
     updates = Updates(app)
@@ -66,7 +69,7 @@ def build_server(workspace_path: Path, *, read_only: bool = False) -> StdioServe
         tools=list(TOOLS),
         lifespan=_lifespan(app, updates),
         subscriptions=updates,
-        extensions=[run_apps()],
+        extensions=[run_apps(), Tasks(RunTasks(app) if tasks is None else tasks)],
         middleware=[Door(app, read_only=read_only)],
         log_level="WARNING",
     )

@@ -70,6 +70,22 @@ class Patience:
 
 
 _PRESENT: ContextVar[Patience] = ContextVar("patience")
+_AT_ONCE: ContextVar[bool] = ContextVar("at once", default=False)
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """Handle a call that waits for nothing, whatever it asks for: its client is given a task to ask about."""
+    token = _AT_ONCE.set(True)
+    try:
+        yield
+    finally:
+        _AT_ONCE.reset(token)
+
+
+def is_at_once() -> bool:
+    """Return whether the present call is one whose answer becomes a task, which carries no news."""
+    return _AT_ONCE.get()
 
 
 @contextmanager
@@ -78,6 +94,8 @@ def patience(context: Context[Any, Any], values: dict[str, Any]) -> Iterator[Pat
     kept: dict[str, GivenUp] = getattr(context.request_context.lifespan_context, "given_up", {})
     client, hears = _client(context), asks_for_progress(context)
     longest = kept.get(client, GivenUp()).bound if hears else PLAIN_SECONDS
+    if _AT_ONCE.get() and "wait_seconds" in values:
+        values["wait_seconds"] = 0.0
     found = Patience(asked=values.get("wait_seconds") or 0.0, bound=longest, hears=hears)
     if found.asked > longest:
         values["wait_seconds"] = longest

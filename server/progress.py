@@ -103,7 +103,15 @@ class StudySight:
 
 def sight(workspace: Workspace, name: str) -> RunSight | StudySight:
     """Return what a client hears of a run or study, by its long id."""
-    return (StudySight if name.startswith("study-") else RunSight)(workspace, name)
+    return (StudySight if is_study(workspace, name) else RunSight)(workspace, name)
+
+
+def is_study(workspace: Workspace, name: str) -> bool:
+    """Return whether a long id is that of a study."""
+    from trainwright.tools.workspace.tables import Study
+
+    with workspace.snapshot() as session:
+        return session.get(Study, name) is not None
 
 
 def sparkline(values: Sequence[float]) -> str:

@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 
 AUDITED = {
     "tools/call", "resources/read", "resources/subscribe", "subscriptions/listen", "completion/complete", "prompts/get",
+    "tasks/get", "tasks/update", "tasks/cancel",
 }  # fmt: skip
-CHANGING = re.compile(r"tasks/(?!get$|list$|result$)")
+CHANGING = re.compile(r"tasks/(?!get$)")
 """Methods beside tools/call that change something; a tool's call is refused where its annotations are known."""
 PROJECT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
@@ -165,7 +166,9 @@ class Line:
         """Return the project that the call or its answer names, if it is one's name."""
         from trainwright.server.agent_tool import projects_in
 
-        given = {"arguments": self._params.get("arguments") or {}, "facts": {"project": self._facts.get("project")}}
+        task = str(self._params.get("taskId") or "")
+        facts = {"project": self._facts.get("project"), "run_id": task.partition("#")[0]}
+        given = {"arguments": self._params.get("arguments") or {}, "facts": facts}
         found = {*projects_in(given), *(project_in(uri) for uri in _uris(self._method, self._params))}
         named = sorted(name for name in found if name and PROJECT.fullmatch(name))
         return ",".join(named) or None

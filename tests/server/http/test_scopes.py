@@ -1,9 +1,12 @@
 """Scopes and projects of tokens, at every kind of call."""
 
+import json
+
 import pytest
 from mcp import MCPError
 from mcp.types import EmptyResult, PromptReference, SubscribeRequest
 from tests.server.conftest import GOAL
+from tests.server.test_tasks import Asking, ask
 
 from trainwright.server.surface import TOOLS
 
@@ -104,3 +107,19 @@ async def subscribed(client, mode, uri):
     else:
         async with client.listen(resource_subscriptions=[uri]):
             pass
+
+
+async def test_tasks_are_those_of_a_tokens_projects_and_one_that_reads_cancels_none(served, runs):
+    async with served.agent(served.token("of_first", "operate", "first"), extensions=[Asking()]) as agent:
+        assert (await ask(agent.client.session, "get", "first/smoke-1"))["status"] == "completed"
+        for what in ("get", "cancel"):
+            with pytest.raises(MCPError, match="is bound to the projects first"):
+                await ask(agent.client.session, what, "second/smoke-1")
+    async with served.agent(served.token("reader", "read"), extensions=[Asking()]) as agent:
+        assert (await ask(agent.client.session, "get", "second/smoke-1"))["status"] == "completed"
+        with pytest.raises(MCPError, match="has the scope read"):
+            await ask(agent.client.session, "cancel", "second/smoke-1")
+    lines = [json.loads(line) for line in (served.workspace / "logs" / "http.jsonl").read_text().splitlines()]
+    found = [(line["token"], line["method"], line["project"], line["outcome"]) for line in lines]
+    assert ("of_first", "tasks/cancel", "second", "refused") in found
+    assert ("reader", "tasks/get", "second", "answered") in found
