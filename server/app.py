@@ -45,11 +45,11 @@ from trainwright.tools.documents import read_document
 
 INSTRUCTIONS = """\
 Trainwright trains PyTorch models through five gated phases: planning, baseline, diagnostics, optimization, \
-finalization. Begin with create_project, or project_status if one exists, then follow the `next` call that every \
+finalization. Begin with project_status, which in an empty workspace says how; then follow the `next` call that every \
 answer carries; advance makes those calls for you until there is something to decide. Gates open on evidence that the \
-server measured, never on claims; a refusal names each failed check, the measured value and what to do. \
-Training runs in the background: start calls and run_status wait for it with wait_seconds. Runs are named as \
-digits/baseline-2; detail="full" shows all of an answer. The documents are at read_document(path='SKILL.md')."""
+server measured, never on claims; a refusal names each failed check, the measured value and what to do. Training runs \
+in the background: start calls and run_status wait for it with wait_seconds. Runs are named as digits/baseline-2; \
+detail="full" shows all of an answer. Documents need not be read first: answers name the one that helps."""
 
 
 def build_server(workspace_path: Path, *, read_only: bool = False, tasks: Backend | None = None) -> StdioServer:

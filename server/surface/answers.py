@@ -14,6 +14,8 @@ class ProjectsAnswer(Answer):
     total: int
     left_out: int = 0
     """Older projects that are not listed; project_status(project=…) shows them all the same."""
+    begin: str | None = None
+    """Of an empty workspace: the page that says how a job begins."""
 
     def unsaid(self) -> dict[str, Any]:
         """That nothing is left out."""

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import anyio.to_thread
 from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit, ElicitationResult, Resolve
-from mcp.types import CallToolResult
+from mcp.types import CallToolResult, TextContent
 from pydantic import BaseModel, Field
 
 from trainwright.server.access import present_access
 from trainwright.server.agent_tool import agent_tool, reply
 from trainwright.server.bounded_wait import PLAIN_SECONDS, waited
 from trainwright.server.context import workspace_of
+from trainwright.server.documents import read_text
 from trainwright.server.files import links
 from trainwright.server.markdown import counted
 from trainwright.server.progress import Progress, RunSight, StudySight, sight
@@ -76,7 +77,9 @@ def take_answer(
 
 
 MOST_PROJECTS = 20
-PLANNING = "phases/01_planning/workflow.md"
+BEGIN = "begin.md"
+"""The page that an empty workspace is answered with: all that most jobs need."""
+INTENT = "the user's sentence, with the goal"
 
 
 @agent_tool("tools.projects:ProjectStatus", title="Create a project")
@@ -182,9 +185,15 @@ def project_status(
     if isinstance(status, list):
         listed = [item.model_dump(mode="json", exclude_none=True) for item in status]
         total = len(listed) if own else projects.count_projects(workspace)
-        begin = NextCall(tool="read_document", arguments={"path": PLANNING}, why="it shows how a project is made")
         left_out = max(0, total - len(listed))
-        answer = ProjectsAnswer(projects=listed, total=total, left_out=left_out, next=None if listed else begin)
+        answer = ProjectsAnswer(projects=listed, total=total, left_out=left_out)
+        if not listed:
+            plan = NextCall(
+                tool="plan_training", arguments={"intent": INTENT}, why="it reads the data and proposes all"
+            )
+            page = read_text(BEGIN)
+            answer = answer.model_copy(update={"begin": page, "next": plan})
+            return reply(answer, "0 projects.", TextContent(type="text", text=page), omit={"total", "begin"})
         return reply(answer, f"{counted(total, 'project')}{', the newest' if answer.left_out else ''}.", omit={"total"})
     return reply(
         status,

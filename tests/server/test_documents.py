@@ -5,6 +5,7 @@ import re
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp.types import PromptReference, ResourceTemplateReference
+from tests.server.conftest import text_of
 
 from trainwright.server import documents
 from trainwright.server.documents import document_paths
@@ -30,13 +31,24 @@ def file_of(path):
     return SKILL / path if (SKILL / path).is_file() else SKILL.parent / path
 
 
+def text_in(path):
+    """What readers see of a document: not the lines that tell tests how to run an example."""
+    return "".join(line for line in file_of(path).read_text().splitlines(keepends=True) if line[:4] != "<!--")
+
+
 @pytest.mark.requirement("MCP-2")
-async def test_an_empty_workspace_names_the_document_to_begin_with(in_memory):
+async def test_an_empty_workspace_is_answered_with_the_page_that_most_jobs_need(in_memory):
     async with in_memory() as agent:
-        begin = (await agent.get("project_status"))["next"]
-        assert "create_project(" in await agent.read(begin["tool"], **begin["arguments"])
+        answer = await agent.call("project_status")
+        page = text_in("begin.md")
+        for told in (answer.structured_content["begin"], text_of(answer)):
+            assert page in told
+        assert len(agent.client.instructions + answer.structured_content["begin"]) / 4 < 1500, "tokens"
+        begin = answer.structured_content["next"]
+        planned = await agent.get(begin["tool"], **begin["arguments"])
+        assert [one["argument"] for one in planned["questions"]] == ["data"]
         await agent.project()
-        assert "next" not in await agent.get("project_status")
+        assert {"next", "begin"}.isdisjoint(await agent.get("project_status"))
 
 
 @pytest.mark.parametrize("path", OUTSIDE)
@@ -55,7 +67,8 @@ async def test_a_link_out_of_the_skill_is_not_followed(in_memory, tmp_path, monk
     secret.write_text("secret")
     skill = tmp_path / "skill"
     skill.mkdir()
-    (skill / "SKILL.md").write_text("# Skill\n")
+    for name in ("SKILL.md", "begin.md"):
+        (skill / name).write_text("# Skill\n")
     (skill / "leak.md").symlink_to(secret)
     monkeypatch.setattr(documents, "SKILL", skill)
     document_paths.cache_clear()
@@ -106,14 +119,14 @@ async def test_a_document_answers_to_the_path_that_a_link_to_it_has(in_memory, l
 
 
 async def test_pages_join_to_the_whole_document(in_memory):
-    longest = max(document_paths(), key=lambda path: len(file_of(path).read_text()))
+    longest = max(document_paths(), key=lambda path: len(text_in(path)))
     async with in_memory() as agent:
         pages = [await agent.read("read_document", path=longest)]
         while more := re.search(r"\nNext: read_document\(path=.*, offset=(\d+)\) - the next page$", pages[-1]):
             pages.append(await agent.read("read_document", path=longest, offset=int(more.group(1))))
         assert len(pages) > 1
         bodies = [page.partition("\n\n")[2].partition("\nNext: read_document(path=")[0] for page in pages]
-        assert "".join(bodies) == file_of(longest).read_text()
+        assert "".join(bodies) == text_in(longest)
         assert "beyond" in await agent.refusal("read_document", path=longest, offset=10**7)
 
 
@@ -126,7 +139,7 @@ async def test_every_document_is_a_resource_and_in_the_index(in_memory):
             assert uri in listed
             assert uri in index
             read = await agent.client.read_resource(uri)
-            assert read.contents[0].text == file_of(path).read_text()
+            assert read.contents[0].text == text_in(path)
 
 
 @pytest.mark.requirement("PHASE-9")
