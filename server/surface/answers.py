@@ -36,4 +36,6 @@ class DashboardAnswer(Answer):
     """Where the live page is."""
 
     address: str
-    """With its token: who has it can read the page, on this machine. `#/runs/RUN_ID` behind it opens a run."""
+    """With its token: who has it can read the page, on the server's machine. `#/runs/RUN_ID` behind it opens a run."""
+    forward: str | None = None
+    """Where the caller came over HTTP, maybe from another machine: the command there, before the address opens."""

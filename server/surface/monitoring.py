@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from urllib.parse import urlsplit
 
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, ImageContent
 from pydantic import Field
 
+from trainwright.server.access import present_access
 from trainwright.server.agent_tool import agent_tool, content_only, reply
 from trainwright.server.context import workspace_of
 from trainwright.server.files import links
@@ -165,11 +167,13 @@ def open_dashboard(
     app = context.request_context.lifespan_context
     address = app.dashboard_address() if page == "trainwright" else app.tracker_address(page)
     call = NextCall(tool="project_status", why="the page shows people the same")
+    port = urlsplit(address).port
+    forward = f"ssh -L {port}:127.0.0.1:{port} BOX" if present_access().token is not None else None
     if page != "trainwright":
         headline = "Give the person this address."
-        return reply(DashboardAnswer(address=address, next=call), headline)
-    headline = "Give the person this address: it opens on this machine alone, and the token in it lets them in."
-    return reply(DashboardAnswer(address=address, next=call), headline)
+        return reply(DashboardAnswer(address=address, forward=forward, next=call), headline)
+    headline = "Give the person this address: it opens on the server's machine alone; the token in it lets them in."
+    return reply(DashboardAnswer(address=address, forward=forward, next=call), headline)
 
 
 def _picture(path: str) -> ImageContent:

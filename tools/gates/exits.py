@@ -239,4 +239,7 @@ def _held(end: dict[str, Any], value: float | None) -> tuple[str, str]:
     is_told = len(needed) == len(rows) and len(units) == 1
     unit = units.pop()
     unit = unit if unit == "episodes" else f"held-out {unit}"
-    return "not shown", beside + f"; about {max(needed, default=0)} {unit} would show it" * is_told
+    return (
+        "reached, though not beyond chance",
+        beside + f"; about {max(needed, default=0)} {unit} would show it" * is_told,
+    )

@@ -8,11 +8,13 @@ from trainwright.tools.evaluation.slices import metrics_of_targets
 from trainwright.tools.gates.beside_rivals import rivals_text
 from trainwright.tools.gates.caveats import BEFORE_PLANNING, caveats
 from trainwright.tools.gates.exits import verdict
+from trainwright.tools.gates.folds import folds_text
 from trainwright.tools.gates.next_call import SHARES
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.test_set_access import informative, project_accesses
 from trainwright.trainer.clean_room.names import WORST
 from trainwright.trainer.prediction.assembly import use_of
+from trainwright.trainer.run.evaluation import Evaluation
 from trainwright.trainer.run.results import ROWS
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from trainwright.trainer.run.results import Export
 
 CONFIDENCE = 0.95
-MOST_METRICS, MOST_TARGETS = 4, 8
+MOST_METRICS, MOST_TARGETS, MOST_INPUTS = 4, 8, 3
 
 
 def final_words(evidence: Evidence) -> list[str]:
@@ -34,11 +36,29 @@ def final_words(evidence: Evidence) -> list[str]:
     words = [
         verdict(evidence, Phase.FINALIZATION),
         tested_words(evidence),
+        _folds(evidence),
         *measured,
         rivals_text(evidence),
+        _inputs(evidence),
         _served(found),
     ]
     return [one for one in words if one]
+
+
+def _folds(evidence: Evidence) -> str:
+    """Return the figures over the folds of the final configuration; empty where there are none."""
+    assert evidence.final is not None, "an export is of it"  # noqa: S101
+    return folds_text(evidence, evidence.final.directory.specification().config, with_next=False) or ""
+
+
+def _inputs(evidence: Evidence) -> str:
+    """Return the inputs that matter most; empty where no table was permuted, or none is shown to matter."""
+    assert evidence.final is not None, "an export is of it"  # noqa: S101
+    found = evidence.final.directory.part(Evaluation).importance
+    shown = [f"{one.column} {one.worsening:.3g}" for one in (found.columns if found else []) if one.is_shown]
+    if found is None or not shown:
+        return ""
+    return f"Inputs that matter most ({found.score}, how much worse without): {', '.join(shown[:MOST_INPUTS])}."
 
 
 def tested_words(evidence: Evidence) -> str:

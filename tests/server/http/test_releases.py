@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -70,3 +71,10 @@ def test_a_token_of_another_project_brings_nothing(released: Served, tmp_path: P
     assert done.returncode == 1
     assert "is bound to two" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_page_of_the_servers_machine_comes_with_the_way_to_it(served):
+    async with served.agent(served.token("maker")) as agent:
+        answer = await agent.get("open_dashboard")
+    port = urlsplit(answer["address"]).port
+    assert answer["forward"] == f"ssh -L {port}:127.0.0.1:{port} BOX"

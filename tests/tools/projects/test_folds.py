@@ -61,6 +61,7 @@ def test_folds_give_mean_and_deviation_over_one_test_split(at: Callable[[str], W
             break
     ended = [step.partition("-")[0] for step in steps if ": completed" in step]
     assert ended == ["replay", "ablation", "export"], steps  # no look at the test rows before the last fold
+    assert any(said.startswith("3 of 3 folds: validation accuracy ") for said in answer.result), answer.result
     card = (workspace.project_folder(NAME) / "final_model" / "README.md").read_text()
     assert "each epoch chosen on its fold: 3 of 3 folds: validation accuracy " in card
 

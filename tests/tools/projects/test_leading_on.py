@@ -58,12 +58,13 @@ def test_the_last_answer_of_advance_has_goal_figures_and_use_and_counts_apart_wh
     workspace = at("exported")
     answer = advance(workspace, NAME)
     assert answer.ended == "finished", answer
-    goal, tested, *_, trees, use = answer.result
+    goal, tested, *_, trees, inputs, use = answer.result
     assert re.match(
         r"accuracy on the same 30 test rows: the model [0-9.]+, a logistic regression .* difference .*\. "
         r"Gradient-boosted trees .*: [0-9.]+, not told apart\.$",
         trees,
     )
+    assert re.match(r"Inputs that matter most \(accuracy, how much worse without\): .*petal_width 0\.\d+", inputs)
     assert goal.startswith("Goal ")
     assert "% interval" in tested
     assert "rows, certified: " in tested

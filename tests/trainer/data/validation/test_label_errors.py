@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from trainwright.trainer.data.validation.check import Context
+from trainwright.trainer.data.validation.families import label_errors
 from trainwright.trainer.data.validation.report import Report
 from trainwright.trainer.data.validation.validate import validate
 from trainwright.trainer.data.validation.values import kind_of
@@ -71,3 +72,29 @@ def test_what_else_keeps_labels_from_being_checked_is_named(given, why):
     report = report_of(**given)
     (left,) = [one for one in report.not_checked if one.what == "label errors of label"]
     assert why in left.why
+
+
+def survival(seed: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Who survives a shipwreck: an outcome that chance has a part in, the larger the less the columns tell."""
+    draw, rows = np.random.default_rng(seed), 620
+    is_woman, cabin, age = draw.random(rows) < 0.35, draw.integers(1, 4, rows), draw.normal(30, 14, rows).clip(1)
+    fare, kin = np.exp(draw.normal(4 - cabin, 0.7)), draw.poisson(0.5, rows)
+    chance = np.where(is_woman, np.array([0.96, 0.92, 0.5])[cabin - 1], np.array([0.37, 0.16, 0.14])[cabin - 1])
+    chance = np.where((age < 10) & (cabin < 3), 0.95, chance)
+    return np.c_[is_woman, cabin, age, fare, kin], (draw.random(rows) < chance).astype(int)
+
+
+def flipped(seed: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """A fifth of the labels is wrong."""
+    draw = np.random.default_rng(seed)
+    inputs = draw.normal(size=(620, 4))
+    labels = inputs[:, 0] + inputs[:, 1] * inputs[:, 2] + 0.3 * draw.normal(size=620) > 0
+    return inputs, np.where(draw.random(620) < 0.2, ~labels, labels).astype(int)
+
+
+@pytest.mark.requirement("DIAG-7")
+@pytest.mark.parametrize(("drawn", "least", "most"), [(survival, 0, 0), (flipped, 4, 6)])
+def test_chance_in_an_outcome_is_no_wrong_label(drawn, least, most):
+    doubted = [label_errors.are_everywhere(labels, label_errors.out_of_fold(inputs, labels)) for inputs, labels in map(
+        drawn, range(6))]  # fmt: skip
+    assert least <= sum(doubted) <= most, doubted

@@ -29,8 +29,10 @@ SKILL = 0.65
 LEAST_SKILL = 0.35
 """The same where its doubts are about as many where it is surest as elsewhere, as those of drawn labels are."""
 SUREST, ALIKE = 0.1, 0.45
-"""Doubts among the quarter of rows that it is surest of: at least so many, and so large a share of the unsure half's.
-Classes that overlap, and outcomes that chance has a part in, leave that quarter right."""
+"""Doubts among the quarter of rows that it is surest of: surely more, and so large a share of the unsure half's.
+Classes that overlap, and outcomes that chance has a part in (who survives), leave that quarter right."""
+UNLIKELY = 0.05
+"""Probability, by the binomial test, of as many doubts in that quarter where there are not more than `SUREST`."""
 LEAST_SHARE = 0.01
 """Of the train rows: fewer candidates are what any model doubts."""
 
@@ -103,9 +105,9 @@ def _candidates(context: Context, target_name: str) -> tuple[list[int], int, flo
     columns = [column for column in table.columns if not is_key(column) and column.kind != "text"]
     if target is None or (reason := _too_little(target, len(columns))):
         return "its train rows have one value" if target is None else reason
-    shares = _out_of_fold(numbers_of(columns), target.values)
+    shares = out_of_fold(numbers_of(columns), target.values)
     power = power_of(shares.argmax(axis=1), target)
-    if power < SKILL and not (power >= LEAST_SKILL and _are_everywhere(target.values, shares)):
+    if power < SKILL and not (power >= LEAST_SKILL and are_everywhere(target.values, shares)):
         return (
             f"a cheap model's power is {power:.2f} of 1, and {SKILL} is needed: add columns that tell more, or have "
             "some rows labelled twice, for many wrong labels lower it too"
@@ -133,7 +135,7 @@ def _too_little(target: Target, columns: int) -> str:
     return ""
 
 
-def _out_of_fold(inputs: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def out_of_fold(inputs: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the probability of each class, (rows, classes), from models that did not see the row."""
     from sklearn.ensemble import ExtraTreesClassifier
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
@@ -144,12 +146,15 @@ def _out_of_fold(inputs: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> 
     return found
 
 
-def _are_everywhere(labels: np.ndarray[Any, Any], shares: np.ndarray[Any, Any]) -> bool:
+def are_everywhere(labels: np.ndarray[Any, Any], shares: np.ndarray[Any, Any]) -> bool:
     """Return whether the labels contradict the model where it is surest about as often as where it is not."""
+    from scipy.stats import binomtest
+
     surest_first = (-shares.max(axis=1)).argsort(kind="stable")
     wrong = (shares.argmax(axis=1) != labels)[surest_first]
-    surest, others = wrong[: len(wrong) // 4].mean(), wrong[len(wrong) // 2 :].mean()
-    return bool(surest >= max(SUREST, ALIKE * others))
+    surest, others = wrong[: len(wrong) // 4], wrong[len(wrong) // 2 :]
+    are_more = binomtest(int(surest.sum()), len(surest), SUREST, alternative="greater").pvalue < UNLIKELY
+    return bool(are_more and surest.mean() >= ALIKE * others.mean())
 
 
 def _doubtful(labels: np.ndarray[Any, Any], shares: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
