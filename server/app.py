@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from pydantic import BaseModel, ConfigDict
 
 import trainwright
 from trainwright.server.access import present_access
-from trainwright.server.agent_tool import run_apps
+from trainwright.server.agent_tool import StrictTool, run_apps
 from trainwright.server.context import AppContext
 from trainwright.server.documents import paths_beginning
 from trainwright.server.http.door import Door
@@ -52,12 +52,19 @@ in the background: start calls and run_status wait for it with wait_seconds. Run
 detail="full" shows all of an answer. Documents need not be read first: answers name the one that helps."""
 
 
-def build_server(workspace_path: Path, *, read_only: bool = False, tasks: Backend | None = None) -> StdioServer:
+def build_server(
+    workspace_path: Path,
+    *,
+    read_only: bool = False,
+    tasks: Backend | None = None,
+    tools: Sequence[StrictTool] = TOOLS,
+) -> StdioServer:
     """Return a server over the workspace folder, which is created when the first call needs it.
 
     Args:
         read_only: whether every tool that may change something refuses, on whatever transport.
         tasks: where tasks live; by default they are the workspace's runs and studies.
+        tools: what agents may call.
     """
     app = AppContext(workspace_path)
     updates = Updates(app)
@@ -66,7 +73,7 @@ def build_server(workspace_path: Path, *, read_only: bool = False, tasks: Backen
         title="Trainwright",
         version=trainwright.__version__,
         instructions=INSTRUCTIONS,
-        tools=list(TOOLS),
+        tools=list(tools),
         lifespan=_lifespan(app, updates),
         subscriptions=updates,
         extensions=[run_apps(), Tasks(RunTasks(app) if tasks is None else tasks)],

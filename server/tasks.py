@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 from mcp.server.extension import Extension, MethodBinding
 from mcp.server.mcpserver.server import require_client_extension
 from mcp.shared.exceptions import MCPError
-from mcp.types import INVALID_PARAMS, CallToolResult, RequestParams
+from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
+from mcp.types import HEADER_MISMATCH, INVALID_PARAMS, CallToolResult, RequestParams
 from pydantic import Field
 
 from trainwright.server.bounded_wait import at_once
@@ -131,11 +132,21 @@ class Tasks(Extension):
 
     async def _found(self, ctx: ServerRequestContext[Any, Any], params: TaskParams) -> Task:
         """Return the task. Raises MCPError."""
+        _require_routed(ctx, params)
         require_client_extension(ctx, TASKS)
         try:
             return await self._backend.look(params.task_id, ctx)
         except TrainwrightError as error:
             raise MCPError(code=INVALID_PARAMS, message=explain(error), data=error.as_dict()) from None
+
+
+def _require_routed(context: ServerRequestContext[Any, Any], params: TaskParams) -> None:
+    """Refuse a request over HTTP whose header names another task, or none: proxies route by it. Raises MCPError."""
+    headers = getattr(context.request, "headers", None)
+    if headers is not None and decode_header_value(headers.get(MCP_NAME_HEADER)) != params.task_id:
+        raise MCPError(
+            code=HEADER_MISMATCH, message=f"The header {MCP_NAME_HEADER} does not name the task of the request."
+        )
 
 
 def _knows(context: ServerRequestContext[Any, Any]) -> bool:

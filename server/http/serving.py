@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -24,6 +25,8 @@ from trainwright.trainer.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
+
+    from trainwright.server.stdio import StdioServer
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 PATH = "/mcp"
@@ -84,8 +87,18 @@ class Reach:
 class HttpServer:
     """MCP over HTTP on one workspace."""
 
-    def __init__(self, workspace: Path, reach: Reach, *, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        workspace: Path,
+        reach: Reach,
+        *,
+        read_only: bool = False,
+        build: Callable[..., StdioServer] = build_server,
+    ) -> None:
         """Take the port.
+
+        Args:
+            build: makes the server, of a workspace's folder and whether it is read-only.
 
         Raises:
             ConfigurationError: the certificate or its key cannot be read.
@@ -95,7 +108,7 @@ class HttpServer:
         try:
             port = self._socket.getsockname()[1]
             self.address = reach.address(port) + PATH
-            application = _application(workspace, reach, port, read_only=read_only)
+            application = _application(build(workspace, read_only=read_only), workspace, reach, port)
             self._server = uvicorn.Server(_config(application, reach))
         except BaseException:
             self._socket.close()
@@ -110,11 +123,11 @@ class HttpServer:
         self._server.should_exit = True
 
 
-def _application(workspace: Path, reach: Reach, port: int, *, read_only: bool) -> Starlette:
+def _application(server: StdioServer, workspace: Path, reach: Reach, port: int) -> Starlette:
     tokens = Tokens(workspace)
     address = reach.address(port)
     security = reach.security(port)
-    application = build_server(workspace, read_only=read_only).http_application(
+    application = server.http_application(
         streamable_http_path=PATH,
         custom_starlette_routes=[releases(workspace, security)],
         max_request_body_size=MOST_BODY_BYTES,

@@ -53,8 +53,14 @@ class Answered(Result):
     model_config = ConfigDict(extra="allow")
 
 
+class About(Request[dict[str, Any], str]):
+    """A request about a task, whose name travels as a header too."""
+
+    name_param = "taskId"
+
+
 async def ask(session: Any, what: str, task: str, **more: Any) -> dict[str, Any]:
-    request = Request[dict[str, Any], str](method=f"tasks/{what}", params={"taskId": task, **more})
+    request = About(method=f"tasks/{what}", params={"taskId": task, **more})
     answer = (await session.send_request(request, Answered)).model_dump(by_alias=True)
     return {name: value for name, value in answer.items() if name != "_meta"}
 

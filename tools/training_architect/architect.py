@@ -16,7 +16,7 @@ from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.training_architect.answers import TOOL, PlanAnswer, free_name, plan_answer, questions_answer
 from trainwright.tools.training_architect.columns import require_columns
 from trainwright.tools.training_architect.documents import load_rulebook
-from trainwright.tools.training_architect.files import write_files
+from trainwright.tools.training_architect.files import require_script, write_files
 from trainwright.tools.training_architect.goals import Question
 from trainwright.tools.training_architect.hardware import TABLE, named_device, probed_device
 from trainwright.tools.training_architect.inspecting import inspected, target_alone
@@ -75,6 +75,8 @@ def plan_training(
     has_read = time.monotonic() - began > CACHED_SECONDS
     reading = read_task(request, found)
     reading.assumed[:0] = noted
+    if with_files:
+        require_script(reading.task)
     if reading.questions:
         return questions_answer(request, reading.questions, reading.assumed)
     device = named or probed_device(found["machine"], owners)

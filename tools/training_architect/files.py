@@ -43,12 +43,7 @@ def write_files(workspace: Workspace, plan: Plan, root: Path, name: str) -> list
     several = isinstance(plan.config["data"]["args"].get("target"), list)
     if plan.task not in TASKS or plan.facts["family"] != "transformers" or plan.first or several:
         what = "a plan with several targets" if several else plan.task
-        why = f"first run: {plan.first[0]}" if plan.first else f"{what} has no script; create_project trains it"
-        raise ConfigurationError(
-            f"write_files makes a script of the Transformers library for texts with a target: {why}.",
-            remedy="Call plan_training without write_files.",
-            document="planning/files.md",
-        )
+        raise _no_script(f"first run: {plan.first[0]}" if plan.first else _without(what))
     arguments = training_arguments(plan)
     found = _asked(workspace, plan, root, arguments)
     found["splits"].pop("test", None)  # evaluated once, at the project's export
@@ -57,6 +52,24 @@ def write_files(workspace: Workspace, plan: Plan, root: Path, name: str) -> list
     folder = workspace.path / FOLDER / name
     texts = _texts(plan, root, folder, found, arguments)
     return [str(path) for path in write_generated(folder, texts)]
+
+
+def require_script(task: str | None) -> None:
+    """Refuse a task of which there is no script, before anything is asked about it. Raises ConfigurationError."""
+    if task is not None and task not in TASKS:
+        raise _no_script(_without(task))
+
+
+def _without(what: str) -> str:
+    return f"{what} has no script; create_project trains it"
+
+
+def _no_script(why: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"write_files makes a script of the Transformers library for texts with a target: {why}.",
+        remedy="Call plan_training without write_files.",
+        document="planning/files.md",
+    )
 
 
 def training_arguments(plan: Plan) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from mcp import MCPError
-from mcp.types import EmptyResult, PromptReference, SubscribeRequest
+from mcp.types import EmptyResult, PromptReference, Request, SubscribeRequest
 from tests.server.conftest import GOAL
 from tests.server.test_tasks import Asking, ask
 
@@ -115,6 +115,9 @@ async def test_tasks_are_those_of_a_tokens_projects_and_one_that_reads_cancels_n
         for what in ("get", "cancel"):
             with pytest.raises(MCPError, match="is bound to the projects first"):
                 await ask(agent.client.session, what, "second/smoke-1")
+        unnamed = Request[dict[str, str], str](method="tasks/get", params={"taskId": "first/smoke-1"})
+        with pytest.raises(MCPError, match="does not name the task"):
+            await agent.client.session.send_request(unnamed, EmptyResult)
     async with served.agent(served.token("reader", "read"), extensions=[Asking()]) as agent:
         assert (await ask(agent.client.session, "get", "second/smoke-1"))["status"] == "completed"
         with pytest.raises(MCPError, match="has the scope read"):

@@ -11,6 +11,7 @@ import torch
 from tests.tools.training_architect.test_planning import planned
 
 from trainwright.tools.documents.rendering import render_plain
+from trainwright.tools.training_architect import PlanRequest, plan_training
 from trainwright.tools.training_architect.facts import TASKS
 from trainwright.tools.training_architect.files import TASKS as WITH_SCRIPT
 from trainwright.tools.training_architect.files import (
@@ -56,6 +57,14 @@ def test_tasks_without_a_script_are_named(tmp_path):
     plan.config["data"]["args"]["target"] = ["billing", "login"]
     with pytest.raises(ConfigurationError, match="a plan with several targets has no script"):
         write_files(workspace, plan, tmp_path, "x")
+    (tmp_path / "rows.csv").write_text("size,price,place\n" + "".join(f"{n},{n * 2.5},p{n % 3}\n" for n in range(90)))
+    (workspace.path / "settings.yaml").write_text("code_roots: ['..']\n")
+    request = PlanRequest(
+        intent="The price of a house", data={"use": "csv", "args": {"path": "rows.csv"}}, code_root=str(tmp_path)
+    )
+    assert plan_training(workspace.refreshed(), request).state == "questions"
+    with pytest.raises(ConfigurationError, match="table_regression has no script"):  # before they are asked
+        plan_training(workspace, request, with_files=True)
     workspace.close()
     assert not (tmp_path / "workspace" / "plans").exists()
 
