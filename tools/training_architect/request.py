@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from trainwright.tools.training_architect import own_code
 from trainwright.tools.training_architect.facts import OTHER_NAMES, TASKS
 from trainwright.tools.training_architect.places import named_in, place_of, tables_in
 from trainwright.trainer.base.errors import ConfigurationError, near
@@ -115,6 +116,7 @@ def _split(given: Any) -> Any:
 
 def read_request(**given: Any) -> PlanRequest:
     """Return the call's arguments in one form. Raises ConfigurationError for unknown tasks, limits, or remote data."""
+    own_code.require_none(given, entry_of)
     for name in ("data", "model"):
         if given.get(name) is not None:
             given[name] = entry_of(name, given[name])

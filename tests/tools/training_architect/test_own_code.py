@@ -1,0 +1,80 @@
+"""A plan that names the user's own code: the call that creates its project, or what is missing, in one answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainwright.tools.projects import create_project
+from trainwright.tools.training_architect.request import read_request
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.base.errors import ConfigurationError
+
+pytestmark = pytest.mark.requirement("ARCH-1")
+SENTENCE = "Tell the kind of a flower, accuracy 0.9"
+NET = """
+from torch import nn
+def Net(): return nn.Linear(2, 2)
+def rows(n=50): return [([0.0, 1.0], 1)] * n
+def build(config, context): return {}
+"""
+
+
+def refused(**given: Any) -> ConfigurationError:
+    with pytest.raises(ConfigurationError, match="cannot be looked at by a plan: code of yours runs in") as found:
+        read_request(**{"intent": SENTENCE, "goal": "balanced", "limits": None, "task": None, **given})
+    return found.value
+
+
+@pytest.mark.parametrize(
+    ("given", "config"),
+    [
+        (
+            {"model": "net.py:Net", "data": "net.py:rows"},
+            {"model": {"use": "net.py:Net"}, "data": {"use": "net.py:rows"}, "metrics": ["accuracy"]},
+        ),
+        (
+            {"model": "mlp", "data": {"use": "net.py:rows", "args": {"n": 3}}},
+            {"data": {"use": "net.py:rows", "args": {"n": 3}}, "model": {"use": "mlp", "args": {}},
+             "metrics": ["accuracy"]},
+        ),
+        (
+            {"task": "net.py:build", "intent": "The sum, with a mean absolute error below 0.1"},
+            {"task": {"use": "net.py:build"}, "metrics": ["mae"], "loss": "mse"},
+        ),
+    ],
+)  # fmt: skip
+def test_the_call_that_creates_its_project_is_next(
+    given: dict[str, Any], config: dict[str, Any], tmp_path: Path
+) -> None:
+    call = refused(**given, code_root=str(tmp_path)).details["next"]
+    assert (call["tool"], call["arguments"]["name"]) == ("create_project", "net")
+    assert call["arguments"]["config"] == {**config, "code_root": str(tmp_path)}
+    (tmp_path / "net.py").write_text(NET)
+    (tmp_path / "w").mkdir()
+    (tmp_path / "w" / "settings.yaml").write_text("code_roots: ['..']\n")
+    workspace = Workspace.open(tmp_path / "w")
+    assert create_project(workspace, **call["arguments"]).next.tool == "advance"
+    workspace.close()
+
+
+def test_what_is_missing_is_asked_for() -> None:
+    assert "Name its data too, data='file.py:name'" in refused(model="net.py:Net").remedy
+    assert "Name its model too" in refused(data="net.py:rows").remedy
+    open_goal = refused(model="net.py:Net", data="net.py:rows", intent="Tell the kind of a flower")
+    assert "Ask the user for a metric and its value" in open_goal.remedy
+    assert "next" not in open_goal.details
+    given = {"intent": "Tell the kind", "metric": "f1", "target": 0.8}
+    call = refused(model="net.py:Net", data="net.py:rows", **given).details["next"]
+    assert call["arguments"]["goal"] == {"metric": "f1", "direction": "maximize", "target": 0.8}
+
+
+def test_files_are_planned_without_the_users_model() -> None:
+    found = refused(model="net.py:Net", data="flowers.csv", code_root="/job")
+    assert "with model {'use': 'net.py:Net'}" in found.remedy
+    call = found.details["next"]
+    assert (call["tool"], call["arguments"]) == (
+        "plan_training", {"intent": SENTENCE, "data": "flowers.csv", "code_root": "/job"},
+    )  # fmt: skip
