@@ -47,7 +47,9 @@ async def start_training(
         Literal["production"] | None, Field(description="For a final run: train longer, by this template")
     ] = None,
     max_steps: Annotated[int | None, Field(ge=1, description="Of a smoke run or a probe")] = None,
-    finding: Annotated[str | None, Field(description="Of leak_price: the leak, as validation names it")] = None,
+    finding: Annotated[
+        str | None, Field(description="Of leak_price: the leak, as validation names it, or a column in doubt")
+    ] = None,
     idempotency_key: IdempotencyKey = None,
     wait_seconds: WaitSeconds = 0.0,
 ) -> CallToolResult:

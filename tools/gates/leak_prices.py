@@ -25,6 +25,7 @@ LEAKS = "leaks"
 DOCUMENT = "configs/data_leaks.md"
 IN_POINTS = 1.0
 """Largest value of a metric that is told in points of a hundred."""
+FEWEST_INPUTS = 2
 DEVIATIONS = 2.0
 """Standard deviations of a difference of two figures below which it may be chance."""
 
@@ -85,14 +86,14 @@ def changes_without_leak(
         )
     place = removable[0] if finding is None and len(removable) == 1 else finding
     leak = None if place is None else leaks.get(place)
-    if leak is None:
+    found = _without_column(evidence, place or "") if leak is None else _changes_of(leak)
+    if not found or (leak is None and found in [leaks[one].details["changes"] for one in removable]):
         raise ConfigurationError(
-            f"`finding` = {place!r} is no leak that validation found; those that can be priced: "
+            f"`finding` = {place!r} is no leak that validation found, and no input's column; those that can be priced: "
             f"{', '.join(removable) or 'none'}.{near_matches(place or '', removable)}",
             remedy=f"{call}." if removable else f"validate_data(project={evidence.name!r}) shows what was found.",
             document=DOCUMENT,
         )
-    found = _changes_of(leak)
     if evidence.baseline is None or not evidence.baseline.is_complete:
         raise ConflictError(
             "A leak is priced beside a completed baseline of the present configuration, and there is none.",
@@ -100,6 +101,19 @@ def changes_without_leak(
             document=DOCUMENT,
         )
     return found
+
+
+def _without_column(evidence: Evidence, column: str) -> dict[str, Any]:
+    """Return the change that takes a column out, which somebody doubts; empty where it is no input, or none can."""
+    from trainwright.trainer.data.sources import SOURCES
+
+    data, run = evidence.config.data, evidence.smoke
+    inputs = [one["name"] for one in (run.data.columns if run else None) or [] if one["kind"] != "ignore"]
+    if data is None or column not in inputs or len(inputs) < FEWEST_INPUTS or data.use not in SOURCES:
+        return {}
+    if "columns" in SOURCES[data.use].form_of(dict(data.args)).model_fields and not data.args.get("features"):
+        return {"data.args.columns": {**(data.args.get("columns") or {}), column: "ignore"}}
+    return {"data.args.features": [one for one in inputs if one != column]}
 
 
 def _changes_of(leak: Verdict) -> dict[str, Any]:
@@ -128,6 +142,8 @@ def price_of(evidence: Evidence, run: RunEvidence) -> LeakPrice | None:
         return None
     false = leaking - clean if evidence.goal["direction"] == "maximize" else clean - leaking
     same = _same_rows(baseline, run)
+    is_leak = start.label in {check.place for check in found_leaks(evidence)}
+    what = "the leak" if is_leak else start.label
     return LeakPrice(
         finding=start.label,
         run_id=run.id,
@@ -138,7 +154,7 @@ def price_of(evidence: Evidence, run: RunEvidence) -> LeakPrice | None:
         false=false,
         noise=_noise(leaking, clean, min(run.data.sizes.get("validation", 0) for run in (baseline, run))),
         same_rows=same,
-        text=_told(metric, leaking, clean, false, same=same),
+        text=_told(metric, what, leaking, clean, false, same=same),
     )
 
 
@@ -164,12 +180,15 @@ def _noise(leaking: float, clean: float, rows: int) -> float:
     return DEVIATIONS * math.sqrt(variance / rows)
 
 
-def _told(metric: str, leaking: float, clean: float, false: float, *, same: bool) -> str:
+def _told(metric: str, what: str, leaking: float, clean: float, false: float, *, same: bool) -> str:
     rows = "the same validation rows" if same else "the validation rows of the split without it"
     in_points = min(leaking, clean) >= 0 and max(leaking, clean) <= IN_POINTS
     amount = f"{100 * abs(false):.1f} points" if in_points else f"{abs(false):.4g}"
-    verdict = f"{amount} were false" if false > 0 else "nothing of it was false" if false == 0 else f"{amount} more"
-    return f"{metric} {leaking:.4g} with the leak, {clean:.4g} without: {verdict} ({rows})"
+    worth = (
+        ("were false", "nothing of it was false") if what == "the leak" else ("come from it", "nothing comes from it")
+    )
+    verdict = f"{amount} {worth[0]}" if false > 0 else worth[1] if false == 0 else f"{amount} more"
+    return f"{metric} {leaking:.4g} with {what}, {clean:.4g} without: {verdict} ({rows})"
 
 
 def leak_prices(evidence: Evidence) -> list[LeakPrice]:
@@ -218,8 +237,10 @@ def removal(evidence: Evidence) -> NextCall | None:
 
 def told_leaks(evidence: Evidence) -> list[str]:
     """Return a sentence for each leak that was found, with its price where it has one."""
-    prices = {price.finding: price.text for price in leak_prices(evidence)}
-    return [f"{check.place}: {check.text} {_priced(prices.get(check.place))}" for check in found_leaks(evidence)]
+    prices, leaks = {price.finding: price.text for price in leak_prices(evidence)}, found_leaks(evidence)
+    doubted = prices.keys() - {check.place for check in leaks}
+    told = [f"{check.place}: {check.text} {_priced(prices.get(check.place))}" for check in leaks]
+    return [*told, *(f"{column}: it was doubted. {_priced(prices[column])}" for column in sorted(doubted))]
 
 
 def _priced(text: str | None) -> str:

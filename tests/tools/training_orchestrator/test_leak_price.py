@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,11 @@ def test_a_leak_is_priced_by_one_more_run_without_it(tmp_path: Path) -> None:
             start_run(workspace, "churn", RunKind.LEAK_PRICE, finding="tenure.leak_target")
         with pytest.raises(ConfigurationError, match="the server's"):
             start_run(workspace, "churn", RunKind.LEAK_PRICE, finding=FINDING, changes={"training.epochs": 1})
+        with pytest.raises(ConfigurationError, match="those that can be priced: closing_code"):
+            start_run(workspace, "churn", RunKind.LEAK_PRICE, finding="closing_code")
+        doubted = trained(workspace, RunKind.LEAK_PRICE, finding="fee")
+        assert re.fullmatch(r"fee: accuracy \S+ with fee, \S+ without: .* \(the same validation rows\)", doubted.leak)
+        assert doubted.next.arguments["finding"] == FINDING, "no change is proposed for a doubt"
         priced = trained(workspace, RunKind.LEAK_PRICE, finding=FINDING)
     assert "points were false (the same validation rows)" in priced.leak
     with_leak, without = [float(word) for word in priced.leak.split() if word.replace(".", "").isdigit()][:2]
@@ -80,6 +86,7 @@ def test_a_leak_is_priced_by_one_more_run_without_it(tmp_path: Path) -> None:
     assert answer.outcome == "passed"
     assert answer.next.tool != "configure"
     report = (workspace.project_folder("churn") / "baseline_results.md").read_text()
+    assert "fee: it was doubted. Accuracy " in report
     assert priced.leak.partition(": ")[2] in report.replace("Accuracy", "accuracy")
     (alert,) = [alert for alert in projects.diagnose(workspace, "churn").alerts if alert.id == "data_leak"]
     assert '"closing_code": "ignore"' in alert.fixes[0]
