@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import anyio.to_thread
 from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit, ElicitationResult, Resolve
-from mcp.types import CallToolResult, TextContent
+from mcp.types import CallToolResult
 from pydantic import BaseModel, Field
 
 from trainwright.server.access import present_access
@@ -193,7 +193,7 @@ def project_status(
             )
             page = read_text(BEGIN)
             answer = answer.model_copy(update={"begin": page, "next": plan})
-            return reply(answer, "0 projects.", TextContent(type="text", text=page), omit={"total", "begin"})
+            return reply(answer, f"0 projects.\n\n{page}", omit={"total", "begin"})
         return reply(answer, f"{counted(total, 'project')}{', the newest' if answer.left_out else ''}.", omit={"total"})
     return reply(
         status,
