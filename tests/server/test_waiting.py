@@ -3,8 +3,10 @@
 import math
 import time
 from contextlib import asynccontextmanager
+from functools import partial
 
 import anyio
+import anyio.to_thread
 import pytest
 from mcp.client import Client
 from mcp.client._memory import InMemoryTransport
@@ -13,6 +15,7 @@ from tests.server.conftest import Agent
 from trainwright.server import bounded_wait
 from trainwright.server.app import build_server
 from trainwright.server.progress import Progress, duration, sparkline
+from trainwright.tools.training_orchestrator import wait
 
 ERAS = ("2025-11-25", "2026-07-28")
 HIGH = {"metric": "accuracy", "direction": "maximize", "target": 0.9999}
@@ -161,3 +164,32 @@ def test_a_curve_is_a_line_of_bars(values, shown):
 @pytest.mark.parametrize(("seconds", "shown"), [(4.4, "4 s"), (100, "2 min"), (7200, "2.0 h")])
 def test_a_time_is_in_its_larger_unit(seconds, shown):
     assert duration(seconds) == shown
+
+
+@pytest.mark.slow
+async def test_waits_leave_the_threads_to_other_calls(in_memory, iris, monkeypatch):
+    async with in_memory(mode="legacy") as agent:
+        forever = {"training": {"epochs": 10**6, "validate_every_n_epochs": 50}, "early_stopping": {"enabled": False}}
+        await agent.project(config={**iris, **forever})
+        await agent.get("start_training", project="iris", kind="smoke", max_steps=10**9)
+        limiter = anyio.to_thread.current_default_thread_limiter()
+        monkeypatch.setattr(limiter, "total_tokens", 2)
+        waiting = [Hearing(agent.client) for _ in range(4)]
+        async with anyio.create_task_group() as group:
+            for one in waiting:
+                group.start_soon(partial(one.call, "run_status", run_id="iris", wait_seconds=600, after_step=10**9))
+            with anyio.fail_after(60):
+                for one in waiting:
+                    await one.hears.wait()
+                assert (await agent.get("project_status"))["total"] == 1
+            group.cancel_scope.cancel()
+        await agent.get("stop_training", project="iris")
+
+
+def test_looks_come_the_further_apart_the_longer_a_wait_has_lasted(monkeypatch):
+    slept = []
+    monkeypatch.setattr(wait.time, "sleep", slept.append)
+    monkeypatch.setattr(wait.time, "monotonic", lambda: 1000.0)
+    for began, deadline in ((1000.0, 2000.0), (980.0, 2000.0), (0.0, 2000.0), (0.0, 1000.5)):
+        wait.pause(began, deadline, 0.2)
+    assert slept == [0.2, 1.0, 2.0, 0.5]
