@@ -109,7 +109,7 @@ def permitted(tool: Tool, values: Mapping[str, Any], workspace: Workspace) -> di
         raise _bound(access, f"{tool.name} is about the whole workspace")
     project = values.get("project")
     if project is not None:
-        _require_project(access, project)
+        _require_project(access, project, workspace)
     _require_own_names(access, values)
     found = dict(values)
     for key in (*RUNS, *STUDIES):
@@ -120,6 +120,7 @@ def permitted(tool: Tool, values: Mapping[str, Any], workspace: Workspace) -> di
     takes = [key for key in ("project", "run_id", "study_id", "run_ids") if key in values]
     if takes and tool.name != OF_ALL and not any(values.get(key) for key in takes):
         only = _only(access, tool.name)
+        _require_project(access, only, workspace)
         found[takes[0]] = [only] if takes[0] == "run_ids" else only
     return found
 
@@ -139,7 +140,11 @@ def permitted_uri(uri: str, workspace: Workspace) -> None:
         raise _bound(access, f"{uri[:80]!r} is no resource of a project of its own")
     _, project, run, _ = read.groups()
     if project is not None:
-        _require_project(access, project)
+        _require_project(access, project, workspace)
+    if run is not None and run.strip().strip("/") == "latest":  # of all projects, to whom reads it
+        raise _bound(
+            access, f"{uri[:80]!r} does not say of which: trainwright://runs/{access.projects[0]}/latest/status"
+        )
     if run is not None:
         _own(access, workspace, run, None)
 
@@ -163,7 +168,8 @@ def _own(access: Access, workspace: Workspace, name: str, project: str | None, *
         found = (study_of if is_study or names_study(name) else run_of)(workspace, name, project)
     except (NotFoundError, ConflictError):
         raise _bound(access, f"there is no run or study {name[:80]!r} in them") from None
-    _require_project(access, _project_of(workspace, found))
+    if not access.sees(_project_of(workspace, found)):  # which other projects there are is not told
+        raise _bound(access, f"there is no run or study {name[:80]!r} in them")
     return found
 
 
@@ -195,7 +201,10 @@ def _require_own_names(access: Access, values: Mapping[str, Any]) -> None:
 
 
 def _texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every text with the key that it is under."""
+    """Yield every text with the key that it is under, those in JSON written as a text too."""
+    from trainwright.trainer.config.value_coercion import from_text  # loads the configuration's schema
+
+    value = from_text(value) if isinstance(value, str) else value
     if isinstance(value, str):
         yield key, value
     elif isinstance(value, Mapping):
@@ -206,9 +215,19 @@ def _texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
             yield from _texts(item, key)
 
 
-def _require_project(access: Access, project: str) -> None:
+def _require_project(access: Access, project: str, workspace: Workspace | None = None) -> None:
+    """Refuse another project, and with a workspace one that is not there: its refusal would name those that are."""
     if not access.sees(project):
         raise _bound(access, f"this call is about {project[:63]!r}")
+    if workspace is not None and not _is_there(workspace, project):
+        raise _bound(access, f"there is no project {project[:63]!r} now")
+
+
+def _is_there(workspace: Workspace, project: str) -> bool:
+    from trainwright.tools.workspace.tables import Project
+
+    with workspace.snapshot() as session:
+        return session.get(Project, project) is not None
 
 
 def _only(access: Access, what: str) -> str:

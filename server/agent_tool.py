@@ -38,6 +38,8 @@ checked against their models where they are built, and `tools/INDEX.md` lists al
 
 RECORDED_TEXTS = frozenset({"intent", "reason"})
 """Arguments in running text that the ledger keeps."""
+MOST_RECORDED = 20_000
+"""Characters of them that are searched for secrets: tools take far fewer."""
 
 
 class StrictTool(Tool):
@@ -107,7 +109,7 @@ def refuse_recorded_secrets(arguments: dict[str, Any]) -> None:
         ConfigurationError: the argument and the kind are named, never the secret.
     """
     for name in RECORDED_TEXTS.intersection(arguments):
-        for kind in sorted({place.kind for place in known_in(str(arguments[name]))}):
+        for kind in sorted({place.kind for place in known_in(str(arguments[name])[:MOST_RECORDED])}):
             raise ConfigurationError(
                 f"`{name}` holds a secret ({kind}), and it would be recorded; nothing was done.",
                 remedy=f"Make the same call with the secret taken out of `{name}`; if it was real, revoke it.",
@@ -141,7 +143,8 @@ def _completed(
     if not isinstance(app, AppContext):
         return result
     with suppress(Exception):  # the next answer carries the news then
-        result = result if is_at_once() else with_news(app, arguments, result)
+        may_act = present_access().operates and not is_at_once()  # else those who can act would never be told
+        result = with_news(app, arguments, result) if may_act else result
         app.follow_runs()
     with suppress(Exception):
         result = _named(app, result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -155,6 +156,9 @@ def _names(app: AppContext, argument: str, beginning: str) -> list[str]:
 # resource, and are notified one by one.
 
 RUN, PROJECT = "trainwright://runs/{}/status", "trainwright://projects/{}/status"
+CHANGING = re.compile(r"trainwright://(?:runs|projects)/[\w/-]{1,160}/status", re.ASCII)
+MOST_SUBSCRIBED = 64
+"""Resources of one client."""
 
 
 class Updates(InMemorySubscriptionBus):
@@ -199,12 +203,30 @@ class Updates(InMemorySubscriptionBus):
         threading.Thread(target=self._app.open_and_follow, name="subscribed", daemon=True).start()
 
     def _forget(self, uri: str, session: Any) -> None:
-        self._sessions.get(uri, {}).pop(_connection(session), None)
+        left = self._sessions.get(uri, {})
+        left.pop(_connection(session), None)
+        if not left:
+            self._sessions.pop(uri, None)
+
+    def _forget_all(self, connection: int) -> None:
+        for uri in [uri for uri, those in self._sessions.items() if connection in those]:
+            self._sessions[uri].pop(connection)
+            if not self._sessions[uri]:
+                self._sessions.pop(uri)
 
     async def subscribed(self, context: Any, params: SubscribeRequestParams) -> EmptyResult:
-        """Serve `resources/subscribe` of the older protocols."""
-        self._sessions.setdefault(params.uri, {})[_connection(context.session)] = context.session
-        self._follow()
+        """Serve `resources/subscribe` of the older protocols. Raises MCPError: the client has too many.
+
+        Of a resource that never changes nothing is kept: who subscribes to it hears nothing.
+        """
+        connection = _connection(context.session)
+        if CHANGING.fullmatch(params.uri) is not None:
+            if sum(connection in those for those in self._sessions.values()) >= MOST_SUBSCRIBED:
+                raise MCPError(code=INVALID_PARAMS, message=f"At most {MOST_SUBSCRIBED} subscriptions; end some first.")
+            if not any(connection in those for those in self._sessions.values()):
+                context.session._connection.exit_stack.callback(self._forget_all, connection)
+            self._sessions.setdefault(params.uri, {})[connection] = context.session
+            self._follow()
         return EmptyResult()
 
     async def unsubscribed(self, context: Any, params: UnsubscribeRequestParams) -> EmptyResult:

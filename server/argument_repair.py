@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from trainwright.server.bounded_wait import LONGEST_SECONDS
-from trainwright.trainer.base.errors import folded, near, same
+from trainwright.trainer.base.errors import ConfigurationError, folded, near, same
 from trainwright.trainer.config.goal import KEYS as GOAL_KEYS
 from trainwright.trainer.config.goal import corrected_goal, nearest_goal
 from trainwright.trainer.config.key_aliases import known_elsewhere
@@ -53,12 +53,19 @@ KINDS = {
 OPTIONAL = {"wait_seconds", "after_step", "max_steps", "idempotency_key", "detail", "verify", "offset"}
 """Arguments whose unreadable value is best left out; all others are essential to the call."""
 FREE_TEXT = {"intent", "reason"}
+MOST_ARGUMENTS = 64
+"""Of one call: each unknown one is looked for in the configuration's keys."""
 HOLDERS = ("changes", "config", "search")
 """Arguments that hold parts of a configuration; a misplaced key belongs into the first that the tool has."""
 
 
 def normalized_arguments(model: type[BaseModel], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return the arguments in the schema's form, and a note for each one that was written differently."""
+    if len(given) > MOST_ARGUMENTS:
+        raise ConfigurationError(
+            f"The call has {len(given)} arguments, and at most {MOST_ARGUMENTS} are read.",
+            remedy=f"Leave out those that the tool does not have: it takes {', '.join(model.model_fields)}.",
+        )
     rules = {name: _rule(about) for name, about in model.model_fields.items()}
     placed, notes = _placed(rules, given)
     placed = _said(model, placed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ from trainwright.server.access import own_name, present_access
 from trainwright.server.progress import is_study, sight
 from trainwright.server.surface.arguments import names_study, run_of, study_of
 from trainwright.server.tasks import Task
+from trainwright.trainer.base.errors import NotFoundError
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from trainwright.tools.launchers import Launch
     from trainwright.tools.workspace import Workspace
 
+ATTEMPTS = re.compile(r"[1-9]\d{0,3}", re.ASCII)
 ATTEMPT = "#"
 """Between a run and which of its attempts, where that is not its first: a task that has ended stays ended."""
 
@@ -65,6 +68,8 @@ class RunTasks:
         launch = _launch(folder)
         whole = self._app.with_handles({"name": found})["name"]
         number = attempt or launch.attempt
+        if number > launch.attempt:
+            raise NotFoundError(f"{whole} has had {launch.attempt} attempts.", remedy=f"Ask about {whole}.")
         full = whole if number == 1 else f"{whole}{ATTEMPT}{number}"
         began, now = datetime.fromtimestamp(launch.launched_at, UTC), datetime.now(UTC)
         if number != launch.attempt:
@@ -99,7 +104,11 @@ class RunTasks:
             found = own_name(workspace, first)
         else:
             found = (study_of if names_study(first) else run_of)(workspace, first)
-        return found, int(attempt) if attempt.isdecimal() else 1
+        if attempt and not ATTEMPTS.fullmatch(attempt):
+            raise NotFoundError(
+                f"There is no task {name[:80]!r}.", remedy="A run's later attempts are digits/baseline-1#2."
+            )
+        return found, int(attempt or 1)
 
 
 def _seen(workspace: Workspace, found: str) -> tuple[Any, Path, datetime | None]:

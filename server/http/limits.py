@@ -1,15 +1,16 @@
-"""Limits of each token: requests in a time, requests at once; and an end to what a revoked token has open."""
+"""Limits of each token: requests in a time, requests at once, sessions; and an end to what a revoked token has open."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import anyio
 from mcp.types import INTERNAL_ERROR, ErrorData, JSONRPCError
 from starlette.responses import Response
+
+from trainwright.server.http.sessions import Sessions
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -30,6 +31,7 @@ class Bucket:
     def __init__(self) -> None:
         self._left, self._seen = float(MOST_AT_ONCE), time.monotonic()
         self.open = 0
+        self.sessions = Sessions()
 
     def wait_seconds(self) -> float:
         """Take one out; return 0, or how long to wait where there is none."""
@@ -48,7 +50,7 @@ class Limits:
     def __init__(self, app: ASGIApp, tokens: Tokens) -> None:
         self._app = app
         self._tokens = tokens
-        self._buckets: defaultdict[str, Bucket] = defaultdict(Bucket)
+        self._buckets: dict[str, Bucket] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it with 429 and the seconds to wait."""
@@ -56,7 +58,7 @@ class Limits:
         if scope["type"] != "http" or holder is None:
             await self._app(scope, receive, send)
             return
-        bucket = self._buckets[holder.token]
+        bucket = self._bucket(holder.token)
         if bucket.open >= MOST_OPEN:
             await _refusal(429, f"{MOST_OPEN} requests of this token are open. Close some.", 1)(scope, receive, send)
         elif wait := bucket.wait_seconds():
@@ -65,17 +67,29 @@ class Limits:
         else:
             bucket.open += 1
             try:
-                await self._while_it_lives(holder, scope, receive, send)
+                with bucket.sessions.at_work(scope):
+                    await self._while_it_lives(holder, scope, receive, send)
             finally:
                 bucket.open -= 1
 
+    def _bucket(self, digest: str) -> Bucket:
+        """Return a token's bucket. A new one's first request is when those of tokens that are over are forgotten."""
+        if digest not in self._buckets:
+            for other, bucket in list(self._buckets.items()):
+                if not bucket.open and self._tokens.living(other) is None:
+                    del self._buckets[other]
+            self._buckets[digest] = Bucket()
+        return self._buckets[digest]
+
     async def _while_it_lives(self, holder: Holder, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request; a stream or a wait ends with the token that opened it. Runs go on."""
-        started = False
+        started, sessions = False, self._buckets[holder.token].sessions
 
         async def sent(message: Message) -> None:
             nonlocal started
             started = True
+            if message["type"] == "http.response.start":
+                await sessions.answered(self._app, scope, message)
             await send(message)
 
         async with anyio.create_task_group() as group:

@@ -5,31 +5,39 @@ from __future__ import annotations
 import os
 import tarfile
 import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
+import anyio
 import anyio.to_thread
 from mcp.server.transport_security import TransportSecurityMiddleware
-from starlette.background import BackgroundTask
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from trainwright.server.access import entered
 from trainwright.server.http.door import PROJECT, Audit
 from trainwright.server.http.tokens import Holder
-from trainwright.trainer.base.errors import NotFoundError, TrainwrightError
 
 if TYPE_CHECKING:
     from mcp.server.transport_security import TransportSecuritySettings
     from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
 
 FOLDER = "final_model"
 ADDRESS = "/releases/{project}.tar"
+PART_BYTES = 64 * 2**10
+MOST_MADE_AT_ONCE = 2
+MOST_DOWNLOADS = 4
+"""Of one token at once: each has an archive of its own, as large as the model."""
 
 
 def releases(workspace: Path, security: TransportSecuritySettings) -> Route:
     """Return the route that answers `GET /releases/PROJECT.tar` to holders of tokens that may read the project."""
-    guard, audit = TransportSecurityMiddleware(security), Audit(workspace)
+    guard, audit, archives = TransportSecurityMiddleware(security), Audit(workspace), Archives(workspace)
 
     async def answer(request: Request) -> Response:
         refused = await guard.validate_request(request)
@@ -41,39 +49,90 @@ def releases(workspace: Path, security: TransportSecuritySettings) -> Route:
                 401, "This request carries no token that lets anybody in.", "Send it: Authorization: Bearer …"
             )
         access = holder.kept.access
-        with entered(access, read_only=False), audit.line("releases", {"arguments": {"project": project}}) as line:
-            if not access.sees(project):
-                line.answered({"isError": True})
-                return _refusal(
-                    403, f"The token {access.token!r} is bound to {', '.join(access.projects)}.", "Name one."
-                )
+        with (
+            ExitStack() as held,
+            entered(access, read_only=False),
+            audit.line("releases", {"arguments": {"project": project}}) as line,
+        ):
             try:
-                archive = await anyio.to_thread.run_sync(_archive, workspace, project)
-            except TrainwrightError as error:
+                if not access.sees(project):
+                    raise _Refused(403, f"The token {access.token!r} is bound to {', '.join(access.projects)}.")
+                archive = await archives.one(project, holder.token, held)
+            except _Refused as error:
                 line.answered({"isError": True})
-                return _refusal(404, error.message, error.remedy)
+                return _refusal(error.status, error.message, error.remedy)
             line.answered({})
-        name = f"{project}.tar"
-        return FileResponse(
-            archive, media_type="application/x-tar", filename=name, background=BackgroundTask(os.unlink, archive)
-        )
+            return Download(archive, f"{project}.tar", held.pop_all())
 
     return Route(ADDRESS, answer, methods=["GET"])
 
 
-def _archive(workspace: Path, project: str) -> str:
-    """Return the path of a new archive of the project's final model, without links. Raises NotFoundError."""
-    folder = workspace / "projects" / project / FOLDER
-    if not PROJECT.fullmatch(project) or not folder.is_dir():
-        raise NotFoundError(
-            f"Project {project[:63]!r} has no final model.", remedy="advance(project=…) goes on to its release."
-        )
-    number, path = tempfile.mkstemp(suffix=".tar", prefix="trainwright-release-")
-    with os.fdopen(number, "wb") as file, tarfile.open(fileobj=file, mode="w") as archive:
-        for one in sorted(folder.rglob("*")):
-            if one.is_file() and not one.is_symlink():
-                archive.add(one, arcname=f"{FOLDER}/{one.relative_to(folder)}", filter=_nobodys)
-    return path
+class _Refused(Exception):
+    """A request for an archive that is refused in words."""
+
+    def __init__(self, status: int, message: str, remedy: str = "Name one.") -> None:
+        super().__init__(message)
+        self.status, self.message, self.remedy = status, message, remedy
+
+
+class Archives:
+    """The archives of a workspace's final models, each made for one download. None has a name in a folder."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._making = anyio.CapacityLimiter(MOST_MADE_AT_ONCE)
+        self._downloads: Counter[str] = Counter()
+
+    async def one(self, project: str, token: str, held: ExitStack) -> IO[bytes]:
+        """Return a new archive, which is gone once `held` is closed. Raises _Refused."""
+        if self._downloads[token] >= MOST_DOWNLOADS:
+            raise _Refused(429, f"{MOST_DOWNLOADS} downloads of this token are under way.", "Wait for one to end.")
+        self._downloads[token] += 1
+        held.callback(self._ended, token)
+        folder = self._workspace / "projects" / project / FOLDER
+        if not PROJECT.fullmatch(project) or not folder.is_dir():
+            raise _Refused(
+                404, f"Project {project[:63]!r} has no final model.", "advance(project=…) goes on to its release."
+            )
+        return held.enter_context(await anyio.to_thread.run_sync(_archive, folder, limiter=self._making))
+
+    def _ended(self, token: str) -> None:
+        self._downloads -= Counter([token])  # and forgets it at nought
+
+
+class Download(StreamingResponse):
+    """An archive as an answer, whole: no part of it can be asked for."""
+
+    def __init__(self, archive: IO[bytes], name: str, held: ExitStack) -> None:
+        size = os.fstat(archive.fileno()).st_size
+        headers = {"Content-Length": str(size), "Content-Disposition": f'attachment; filename="{name}"'}
+        super().__init__(iter(partial(archive.read, PART_BYTES), b""), headers=headers, media_type="application/x-tar")
+        self._held = held
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it. Whatever the end was, the archive is gone: sent, refused, broken off or revoked."""
+        with self._held:
+            if scope["method"] == "HEAD":
+                self.body_iterator = _nothing()
+            await super().__call__(scope, receive, send)
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    for part in ():
+        yield part
+
+
+def _archive(folder: Path) -> IO[bytes]:
+    """Return a new archive of the files in a folder, without links, to be read from its beginning."""
+    with ExitStack() as undone:
+        file = undone.enter_context(tempfile.TemporaryFile(prefix="trainwright-release-"))
+        with tarfile.open(fileobj=file, mode="w") as archive:
+            for one in sorted(folder.rglob("*")):
+                if one.is_file() and not one.is_symlink():
+                    archive.add(one, arcname=f"{FOLDER}/{one.relative_to(folder)}", filter=_nobodys)
+        file.seek(0)
+        undone.pop_all()
+        return file
 
 
 def _nobodys(member: tarfile.TarInfo) -> tarfile.TarInfo:

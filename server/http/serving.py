@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import uvicorn
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl
 from starlette.middleware import Middleware
 
 from trainwright.server.app import build_server
+from trainwright.server.http.connections import Listener, Server, settings
 from trainwright.server.http.limits import Limits
 from trainwright.server.http.releases import releases
 from trainwright.server.http.tokens import Tokens, Verifier
@@ -24,6 +24,7 @@ from trainwright.server.listening import listening
 from trainwright.trainer.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    import uvicorn
     from starlette.applications import Starlette
 
     from trainwright.server.stdio import StdioServer
@@ -104,19 +105,23 @@ class HttpServer:
             ConfigurationError: the certificate or its key cannot be read.
             ConflictError: the port is taken.
         """
-        self._socket = listening(reach.host, reach.port)
+        self._socket = Listener(listening(reach.host, reach.port))
         try:
             port = self._socket.getsockname()[1]
             self.address = reach.address(port) + PATH
             application = _application(build(workspace, read_only=read_only), workspace, reach, port)
-            self._server = uvicorn.Server(_config(application, reach))
+            self._server = Server(_config(application, reach))
+            self._socket.connections = self._server.server_state.connections
         except BaseException:
             self._socket.close()
             raise
 
     def run(self) -> None:
         """Serve until the process is told to end; runs go on."""
-        self._server.run(sockets=[self._socket])
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            self._socket.close()  # whatever the end was: a port that takes connections and answers none helps nobody
 
     def stop(self) -> None:
         """End `run`, from another thread."""
@@ -148,7 +153,7 @@ def _application(server: StdioServer, workspace: Path, reach: Reach, port: int) 
 
 def _config(application: Starlette, reach: Reach) -> uvicorn.Config:
     """Return the settings, with the certificate loaded. Raises ConfigurationError."""
-    config = uvicorn.Config(
+    config = settings(
         application,
         log_config=None,
         access_log=False,  # logs/http.jsonl has the calls, without what was sent

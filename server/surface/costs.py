@@ -11,6 +11,7 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import Field
 
+from trainwright.server.access import present_access
 from trainwright.server.agent_tool import agent_tool, reply
 from trainwright.server.bounded_wait import PLAIN_SECONDS, waited
 from trainwright.server.context import workspace_of
@@ -44,10 +45,10 @@ async def estimate_cost(
         requests_per_month=requests_per_month, interruptions_per_day=interruptions_per_day, prices=prices,
     )  # fmt: skip
     workspace = await anyio.to_thread.run_sync(workspace_of, context)
-    began = time.monotonic()
+    began, counts = time.monotonic(), present_access().operates  # counting a step's work runs the user's code
 
     def look(should_stop: Callable[[], bool]) -> CostAnswer:
-        return costs.estimate_cost(workspace, request, should_stop=should_stop)
+        return costs.estimate_cost(workspace, request, should_stop=should_stop, counts=counts)
 
     told = "counting the work of a step"
     answer = await waited(context, look, lambda: Progress(time.monotonic() - began, PLAIN_SECONDS, told))

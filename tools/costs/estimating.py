@@ -82,12 +82,19 @@ class _Priced:
 
 
 def estimate_cost(
-    workspace: Workspace, request: CostRequest, *, should_stop: Callable[[], bool] = lambda: False
+    workspace: Workspace,
+    request: CostRequest,
+    *,
+    should_stop: Callable[[], bool] = lambda: False,
+    counts: bool = True,
 ) -> CostAnswer:
     """Return what the request costs on each device that the file of prices names.
 
     Hours come from the project's newest sealed run of the present configuration, else from its probe, else from work
     counted before anything ran. Nothing that an agent says changes them.
+
+    Args:
+        counts: whether work may be counted, which runs the project's code.
 
     Raises:
         NotFoundError: no such project, or no file of prices.
@@ -100,7 +107,14 @@ def estimate_cost(
     rows, not_priced = wanted_rows(prices, request.hardware, owners)
     source = device_of_run(facts.measured, owners) if facts.measured is not None else None
     devices = [(row, device_of_row(row, owners)) for row in rows]
-    counted = counted_work(workspace, facts, [device for _, device in devices], source=source, should_stop=should_stop)
+    counted = None
+    if counts:
+        on = [device for _, device in devices]
+        counted = counted_work(workspace, facts, on, source=source, should_stop=should_stop)
+    else:
+        facts.notes.append(
+            "the work of a step was not counted, which runs the project's code: this caller may only read"
+        )
     work = _work(facts, request, source, counted)
     lost, restart = restart_seconds(facts.restart)
     found = []

@@ -1,4 +1,4 @@
-"""System calls that lead past Landlock, refused by a seccomp filter: other transports, typing into a terminal."""
+"""System calls that lead past Landlock, refused by a seccomp filter: other transports, a terminal's input, keys."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import errno
 import os
 import struct
 
+KEYRINGS = ("add_key", "request_key", "keyctl")
+_CALLS = ("ioctl", "socket", "sendto", "sendmsg", "sendmmsg", "prlimit64", *KEYRINGS)
 NUMBERS = {
-    "x86_64": (0xC000003E, {"ioctl": 16, "socket": 41, "sendto": 44, "sendmsg": 46, "sendmmsg": 307}),
-    "aarch64": (0xC00000B7, {"ioctl": 29, "socket": 198, "sendto": 206, "sendmsg": 211, "sendmmsg": 269}),
+    "x86_64": (0xC000003E, dict(zip(_CALLS, (16, 41, 44, 46, 307, 302, 248, 249, 250), strict=True))),
+    "aarch64": (0xC00000B7, dict(zip(_CALLS, (29, 198, 206, 211, 269, 261, 217, 218, 219), strict=True))),
 }
 """What the audit calls an architecture, and its numbers of calls (asm/unistd.h)."""
 IO_URING_SETUP = 425  # makes calls that no filter sees; every program that uses it can do without
@@ -39,7 +41,10 @@ def program(*, only_tcp: bool) -> bytes:
     architecture, number = NUMBERS[os.uname().machine]
     steps = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, architecture), _refused(errno.ENOSYS)]
     steps += [NUMBER, (_AT_LEAST, 0, 1, FIRST_X32), _refused(errno.ENOSYS)]
-    steps += _at(IO_URING_SETUP, [_refused(errno.ENOSYS)])
+    for refused in (IO_URING_SETUP, *(number[call] for call in KEYRINGS)):  # a session's keys reach through the wall
+        steps += _at(refused, [_refused(errno.ENOSYS)])
+    # Limits of another process end it (no files, no seconds); one that names itself by its number is refused as well
+    steps += _at(number["prlimit64"], [_argument(0), (_EQUAL, 1, 0, 0), _refused(errno.EPERM)])
     typing = [_argument(1), (_EQUAL, 1, 0, TYPE_INTO_TERMINAL), (_EQUAL, 0, 1, PASTE_INTO_CONSOLE)]
     steps += _at(number["ioctl"], [*typing, _refused(errno.EPERM)])
     if only_tcp:

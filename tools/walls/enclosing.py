@@ -6,7 +6,7 @@ import _signal as signal  # type: ignore[import-not-found]  # without signal's e
 import os
 from os.path import exists, isdir, join, realpath
 
-from trainwright.tools.walls import calls, kernel, view
+from trainwright.tools.walls import calls, ending, kernel, view
 from trainwright.tools.walls.wall import DEVICES, Wall, inside, not_covered, refusal, rights
 
 TYPE_CHECKING = False  # as typing has it, which takes 10 ms to import
@@ -18,6 +18,7 @@ PARTS = ("", "/root", "/tmp", "/tmp/home")  # noqa: S108 - of a folder of its ow
 NO_VIEW = "\0"  # begins the answer of a start that got no view
 MOST_BYTES = 4096  # of an answer, written at once
 FIRST_OTHER = 3  # descriptors from here on are nobody's inside
+ABANDONED = signal.SIGALRM  # tells the guard that the process outside was killed
 
 
 def enclose(wall: Wall, command: list[str], *, only_landlock: bool = False, quiet: bool = False) -> int:
@@ -49,9 +50,10 @@ def _remove(base: str) -> None:
         for folder in reversed(PARTS):
             os.rmdir(base + folder)
     except OSError:  # the command left something there
-        from shutil import rmtree  # 20 ms, and safe against links that are put there meanwhile
-
-        rmtree(base, ignore_errors=True)
+        try:
+            ending.remove(base)
+        except OSError:
+            os.write(2, f"enclose: {base} could not be removed.\n".encode())
 
 
 class _Start:
@@ -89,7 +91,7 @@ class _Start:
                 "Landlock alone cannot take a folder out of another one",
                 "Move it out of there (a workspace: TRAINWRIGHT_HOME), or have user namespaces allowed here.",
             )
-        return self._attempt(self._command)[0]
+        return self._attempt(self._guard)[0]
 
     def _attempt(self, what: Callable[[], None]) -> tuple[int, str]:
         """Return the command's exit status, and why there is no view, if that is so. Raises ConfigurationError."""
@@ -134,10 +136,25 @@ class _Start:
         _forget(self.writer, keeps=False)
         os._exit(_waited_for(child, others=True))
 
+    def _guard(self) -> None:
+        """Stand above the command without namespaces: what it starts ends with it, or with the process outside."""
+        outside = os.getppid()
+        kernel.adopt_orphans()
+        signal.signal(ABANDONED, _end_all)
+        kernel.die_with_parent(ABANDONED)
+        if os.getppid() != outside:  # it ended before the line above
+            os._exit(1)
+        child = self._fork(self._command)
+        _forget(self.writer, keeps=False)
+        status = _waited_for(child)
+        ending.end_below()
+        os._exit(status)
+
     def _command(self) -> None:
         """Become the command, restricted for good."""
-        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, *FORWARDED):
+        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, ABANDONED, *FORWARDED):
             signal.signal(number, signal.SIG_DFL)
+        kernel.die_with_parent()
         _forget(self.writer, keeps=True)
         places = rights({path: writes for path, writes in self.grants.items() if exists(path)})
         devices = [*DEVICES, *_terminals(own=self.namespaces)]
@@ -161,6 +178,12 @@ class _Start:
         gaps = not_covered(abi, namespaces=names, network=self.wall.ports is None, filtered=calls.supported())
         held = f"Landlock {abi}" + (" and namespaces" if names else "")
         os.write(2, f"enclose: walled in by {held}; not covered: {'; '.join(gaps) or 'nothing known'}.\n".encode())
+
+
+def _end_all(_number: int, _frame: object) -> None:
+    """End what the command started, and this process: nobody outside waits for it any more."""
+    ending.end_below()
+    os._exit(1)
 
 
 def _found(program: str, path: str) -> str:

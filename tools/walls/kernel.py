@@ -26,7 +26,7 @@ NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PROCESSES = 0x00020000, 0x08000000, 0x1000000
 READ_ONLY, NO_SETUID, NO_DEVICES, BIND, RECURSIVE, PRIVATE = 1, 2, 4, 4096, 16384, 1 << 18
 _DETACH = 2
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
-_PARENT_DEATH_SIGNAL, _SECCOMP, _BOUNDING_DROP, _NO_NEW_PRIVILEGES = 1, 22, 24, 38
+_PARENT_DEATH_SIGNAL, _SECCOMP, _BOUNDING_DROP, _CHILD_SUBREAPER, _NO_NEW_PRIVILEGES = 1, 22, 24, 36, 38
 _KILL = 9
 
 
@@ -92,9 +92,14 @@ def filter_calls(program: bytes) -> None:
     _call("prctl", _SECCOMP, 2, struct.pack("@HP", len(program) // 8, ctypes.addressof(steps)), 0, 0)
 
 
-def die_with_parent() -> None:
-    """Have this process killed when the one that started it ends."""
-    _call("prctl", _PARENT_DEATH_SIGNAL, _KILL, 0, 0, 0)
+def die_with_parent(signal: int = _KILL) -> None:
+    """Have this process killed, or sent another signal, when the one that started it ends."""
+    _call("prctl", _PARENT_DEATH_SIGNAL, signal, 0, 0, 0)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every process below this one whose own parent ends."""
+    _call("prctl", _CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def new_namespaces(kinds: int) -> None:

@@ -61,7 +61,7 @@ def build(root: str, grants: dict[str, bool], kept: list[str], hidden: list[str]
     options = "newinstance,ptmxmode=0666,mode=620"
     kernel.mount("devpts", f"{root}/dev/pts", "devpts", kernel.NO_SETUID, options)
     for device in filter(exists, DEVICES):
-        _show(device, root, read_only=False)
+        _show(device, root, read_only=True)  # which still lets one write to it, and not change the machine's own
     real = {path: realpath(path) for path in grants}
     shown: dict[str, bool] = {}
     places = {ETC if inside(real[path], ETC) else real[path]: writes for path, writes in grants.items()}

@@ -20,15 +20,10 @@ ETC = (
 """What programs need of /etc, one by one: what is not named may hold secrets."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 SECRET_ENDS = (
-    "_TOKEN",
-    "_SECRET",
-    "_PASSWORD",
-    "_API_KEY",
-    "_SECRET_KEY",
-    "_ACCESS_KEY",
-    "_ACCESS_KEY_ID",
-    "_TOKEN_ID",
-)
+    "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "APIKEY", "SSHPASS", "_KEY", "_PAT", "_PASS", "_PWD", "_DSN",
+    "_AUTH", "_CONNECTION_STRING", "_ACCESS_KEY_ID", "_TOKEN_ID",
+)  # fmt: skip
+"""How variables end that hold a secret."""
 OUTSIDE = ("TRAINWRIGHT_", "SSH_AUTH_SOCK", "SSH_AGENT_PID", "DBUS_", "XDG_RUNTIME_DIR", "GPG_AGENT_INFO", "AWS_")
 """How variables begin that name the server's things, or ways to other processes of the user's."""
 
@@ -107,9 +102,15 @@ class Wall:
     def grants(self) -> dict[str, bool]:
         """Return what is inside, by the path under which it is named, and whether it may be written."""
         reads = [*SYSTEM, *(f"/etc/{name}" for name in ETC), sys.prefix, sys.base_prefix, self.kept[1]]
-        reads += [path for path in sys.path if isdir(path)]
+        reads += [path for path in sys.path if isdir(path) and self._is_of_python(path)]
         found = {abspath(path): False for path in reads if exists(path)}
         return {**found, **self.allowed, **dict.fromkeys(self.projects, True)}
+
+    def _is_of_python(self, path: str) -> bool:
+        """Return whether packages are imported from this folder because they are installed, not for PYTHONPATH."""
+        package = dirname(dirname(dirname(abspath(__file__))))
+        places = (sys.prefix, sys.base_prefix, self.kept[1], dirname(package))
+        return any(inside(realpath(path), realpath(place)) for place in places)
 
     def conflicts(self) -> list[str]:
         """Return what must be taken out of the folders that are inside: Landlock alone cannot subtract."""
@@ -122,7 +123,7 @@ class Wall:
         kept = {
             name: value
             for name, value in os.environ.items()
-            if name in self.keeps or not (name.startswith(OUTSIDE) or name.upper().endswith(SECRET_ENDS))
+            if name in self.keeps or not (name.startswith(OUTSIDE) or _is_secret(name, value))
         }
         return {**kept, "TMPDIR": temporary, "HOME": join(temporary, "home")}
 
@@ -131,6 +132,14 @@ class Wall:
         return {
             path[len(self.home) + 1 :]: path for path in self.allowed if inside(path, self.home) and path != self.home
         }
+
+
+def _is_secret(name: str, value: str) -> bool:
+    """Return whether a variable is a secret by its name, or holds an address with one: scheme://user:password@host."""
+    if name.upper().endswith(SECRET_ENDS):
+        return True
+    logins = (address.partition("/")[0].rpartition("@")[0] for address in value.split("://")[1:])
+    return any(login.partition(":")[2] for login in logins)
 
 
 def rights(grants: dict[str, bool]) -> dict[str, int]:
@@ -157,9 +166,12 @@ def not_covered(abi: int, *, namespaces: bool, network: bool, filtered: bool) ->
         found.append("abstract sockets" if namespaces else "signals to other processes, abstract sockets (Landlock 6)")
     if not namespaces:
         found.append(
-            "sockets that have a path (D-Bus, docker, ssh-agent), names, sizes and modes of files outside, command "
-            "lines of other processes (user namespaces)"
+            "sockets that have a path (D-Bus, docker, ssh-agent), names, sizes and modes of files outside, changes of "
+            "your files' modes, times and attributes, command lines, priorities and CPUs of other processes, System V "
+            "shared memory, what was started inside if the wall's own processes are killed (user namespaces)"
         )
+    if not filtered:
+        found.append("keys in the kernel's keyrings" + ("" if namespaces else ", limits of other processes"))
     if not filtered and _injects():
         found.append("typing into your terminal (sysctl dev.tty.legacy_tiocsti=0)")
     return found

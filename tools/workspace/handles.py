@@ -30,6 +30,8 @@ LONG_ID = re.compile(
 """A long id as a word of its own; one within a path names a folder and is not replaced."""
 STAMP = re.compile(r"-\d{8}-")
 """What every long id has in it: most texts have none, and are told so much sooner."""
+LONGEST_ID = 80
+"""Characters that the tables keep of an id."""
 MOST_NEAR = 3
 ACTIVE_STATES = ("created", "starting", "running", "confirming")
 """States of a run or study that is under way."""
@@ -156,7 +158,7 @@ def _counted(session: Session, table: Table, project: str | None) -> dict[str, s
 def _by_beginning(session: Session, table: Table, beginning: str) -> str | None:
     """Return the only id with this beginning. Raises ConflictError."""
     query = select(table.id).where(table.id.startswith(beginning, autoescape=True)).order_by(table.created_at.desc())
-    found = list(session.scalars(query.limit(MOST_NEAR + 1))) if beginning else []
+    found = list(session.scalars(query.limit(MOST_NEAR + 1))) if 0 < len(beginning) <= LONGEST_ID else []
     if len(found) > 1:
         named = handles(session, found[:MOST_NEAR])
         more = ", …" if len(found) > MOST_NEAR else ""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 PASSWORD = re.compile(r"://[^/\s:@?#]*:([^/\s@]+)@")
 SIGNED = re.compile(
-    r"://[^\s]*[?&;](x-amz-(signature|credential|security-token)|x-goog-(signature|credential)|awsaccesskeyid|sig|signature"
+    r"://(?:(?!://)\S)*[?&;](x-amz-(signature|credential|security-token)|x-goog-(signature|credential)|awsaccesskeyid|sig|signature"
     r"|[a-z_-]*token|api_?-?key|password|passwd|pwd|[a-z_-]*secret)=",
     re.IGNORECASE,
 )

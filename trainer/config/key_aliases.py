@@ -303,8 +303,16 @@ def our_name(given: str, known: Iterable[str]) -> str | None:
 
 def known_elsewhere(name: str) -> list[str]:
     """Return the dotted keys that an unknown key's last part may mean: by that very name, or by another of theirs."""
-    places = [key for key in schema_keys() if folded(key.rpartition(".")[2]) == folded(name)]
-    return list(dict.fromkeys([*places, *called_elsewhere(name)]))
+    return list(dict.fromkeys([*_by_last_part().get(folded(name), ()), *called_elsewhere(name)]))
+
+
+@cache
+def _by_last_part() -> dict[str, list[str]]:
+    """Return the dotted keys of the schema by their last part, folded."""
+    found: dict[str, list[str]] = {}
+    for key in schema_keys():
+        found.setdefault(folded(key.rpartition(".")[2]), []).append(key)
+    return found
 
 
 def is_section(key: str) -> bool:

@@ -17,7 +17,9 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from trainwright.trainer.config.key_aliases import our_name
 
-NUMBER = re.compile(r"[-+]?(\d+(_\d+)*\.?\d*|\.\d+)([eE][-+]?\d+)?")
+NUMBER = re.compile(r"[-+]?(\d+(_\d+)*(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
+MOST_DIGITS = 300
+"""Of a number in a text."""
 FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 NOTHING = {"none", "null", "nil", "~", ""}
 MOST_CHARACTERS = 100_000
@@ -69,7 +71,7 @@ def number_in(text: str) -> int | float | None:
     bare = text.strip()
     share = bare.endswith("%")
     bare = bare.removesuffix("%").strip()
-    if not NUMBER.fullmatch(bare):
+    if len(bare) > MOST_DIGITS or not NUMBER.fullmatch(bare):
         return None
     value: int | float = float(bare.replace("_", ""))
     if not share and re.fullmatch(r"[-+]?\d+(_\d+)*", bare):
@@ -82,7 +84,7 @@ def number_in(text: str) -> int | float | None:
 def _candidates(rule: Any, given: Any) -> Iterator[Any]:
     """Yield other readings of a value, the plainest first."""
     if isinstance(given, str):
-        yield from _readings_of_text(rule, given)
+        yield from _readings_of_text(rule, given) if len(given) <= MOST_CHARACTERS else ()
     elif isinstance(given, bool):
         pass
     elif isinstance(given, int | float):
@@ -126,7 +128,7 @@ def _readings_of_text(rule: Any, given: str) -> Iterator[Any]:
 
 
 def _readings_of_number(rule: Any, given: int | float) -> Iterator[Any]:
-    if math.isfinite(given) and given == int(given):
+    if isinstance(given, int) or (math.isfinite(given) and given == int(given)):
         yield int(given)
     if given in (0, 1):
         yield bool(given)

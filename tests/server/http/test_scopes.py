@@ -1,14 +1,19 @@
 """Scopes and projects of tokens, at every kind of call."""
 
 import json
+import time
 
 import pytest
 from mcp import MCPError
 from mcp.types import EmptyResult, PromptReference, Request, SubscribeRequest
-from tests.server.conftest import GOAL
+from sqlalchemy import select
+from tests.server.conftest import GOAL, IRIS
 from tests.server.test_tasks import Asking, ask
 
+from trainwright.server.app import MOST_SUBSCRIBED
 from trainwright.server.surface import TOOLS
+from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.tables import RaisedAlert, Run
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("MCP-4")]
 
@@ -44,6 +49,7 @@ async def runs(served, projects):
         ("configure", {"project": "first", "changes": {"evaluation_gate.baseline": "second/smoke-1"}}),
         ("configure", {"project": "first", "changes": {"evaluation_gate": {"basline": "second"}}}),
         ("configure", {"project": "first", "changes": {"evaluation_gate.baseline": "second@v1"}}),
+        ("configure", {"project": "first", "changes": {"evaluation_gate": '{"baseline": "second/smoke-1"}'}}),
         ("run_status", {"run_id": "second/smoke-1"}),
         ("run_status", {"run_id": "second"}),
         ("run_status", {"run_id": "second/latest"}),
@@ -90,7 +96,13 @@ async def test_resources_completions_and_subscriptions_are_bound_as_well(served,
         assert (await client.read_resource("trainwright://projects/first/status")).contents
         assert (await client.read_resource("trainwright://runs/first/smoke-1/status")).contents
         assert (await client.read_resource("trainwright://documents/SKILL.md")).contents
-        for uri in ("projects/second/status", "projects/%73econd/status", "runs/second/smoke-1/status", "runs/second"):
+        latest = (
+            "runs/latest/status",
+            "runs/ latest/status",
+            "runs//latest/status",
+        )  # of all projects, to whoever reads
+        there = ("projects/second/status", "projects/%73econd/status", "runs/second/smoke-1/status", "runs/second")
+        for uri in (*there, *latest):
             with pytest.raises(MCPError, match="bound to the projects first"):
                 await client.read_resource(f"trainwright://{uri}")
         with pytest.raises(MCPError, match="bound to the projects first"):
@@ -126,3 +138,58 @@ async def test_tasks_are_those_of_a_tokens_projects_and_one_that_reads_cancels_n
     found = [(line["token"], line["method"], line["project"], line["outcome"]) for line in lines]
     assert ("of_first", "tasks/cancel", "second", "refused") in found
     assert ("reader", "tasks/get", "second", "answered") in found
+
+
+async def test_a_refusal_names_no_project_of_others(served, runs):
+    async with served.agent(served.token("ghost", "operate", "third")) as agent:
+        for tool, arguments in (
+            ("project_status", {"project": "third"}), ("run_status", {"run_id": "smoke"}), ("list_checkpoints", {}),
+            ("estimate_cost", {"project": "third"}), ("compare_runs", {"project": "third"}),
+        ):  # fmt: skip
+            said = await agent.refusal(tool, **arguments)
+            assert "second" not in said, said
+            assert "first" not in said, said
+        with pytest.raises(MCPError) as refused:
+            await agent.client.read_resource("trainwright://projects/third/status")
+        assert "first" not in str(refused.value)
+
+
+async def test_who_reads_is_told_of_no_alert_that_others_are_to_act_on(served, runs):
+    workspace = Workspace.open(served.workspace)
+    with workspace.session() as session:
+        (run,) = [one.id for one in session.scalars(select(Run)) if one.project == "second"]
+        session.add(RaisedAlert(run=run, project="second", id="loss_nan", severity="critical", message="it is NaN",
+                                document="diagnostics/nan_loss.md", fix="", step=1, raised_at=time.time(),
+                                revision=999))  # fmt: skip
+    workspace.close()
+    async with served.agent(served.token("reader", "read")) as agent:
+        assert "news" not in await agent.get("list_checkpoints", run_id="second/smoke-1")
+    async with served.agent(served.token("maker")) as agent:
+        news = (await agent.get("list_checkpoints", run_id="second/smoke-1"))["news"]
+    assert [one["id"] for one in news] == ["loss_nan"]
+
+
+async def test_who_reads_starts_no_code_by_asking_for_costs(served, runs, tmp_path):
+    code = tmp_path / "mine.py"
+    code.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nfrom torch import nn\ndef net(): return nn.Linear(4, 3)\n")
+    (served.workspace / "settings.yaml").write_text(f"code_roots: [{tmp_path}]\n")
+    own = {**IRIS, "model": {"use": "mine.py:net"}, "code_root": str(tmp_path)}
+    async with served.agent(served.token("maker")) as agent:
+        await agent.project("costly", own)
+    for name, ran in (("reader", False), ("maker", True)):
+        async with served.agent(served.token(name, "read" if name == "reader" else "operate")) as agent:
+            await agent.call("estimate_cost", project="costly", hardware=["T4"])
+        assert (tmp_path / "ran").exists() == ran
+
+
+async def test_subscriptions_are_kept_of_what_changes_and_no_longer_than_their_client(served, runs):
+    async with served.agent(served.token("maker"), mode="legacy") as agent:
+        client = agent.client
+        await subscribed(client, "legacy", "trainwright://runs/" + "x" * 10**5 + "/status")
+        await subscribed(client, "legacy", "test://anything")
+        for number in range(MOST_SUBSCRIBED):
+            await subscribed(client, "legacy", f"trainwright://runs/first/smoke-{number}/status")
+        with pytest.raises(MCPError, match="At most 64 subscriptions"):
+            await subscribed(client, "legacy", "trainwright://projects/first/status")
+    async with served.agent(served.token("maker"), mode="legacy") as agent:
+        await subscribed(agent.client, "legacy", "trainwright://projects/first/status")
