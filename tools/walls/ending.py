@@ -28,10 +28,11 @@ def _children() -> list[int]:
         with open(f"/proc/self/task/{own}/children", "rb") as file:
             return [int(number) for number in file.read().split()]
     except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
-        return [int(number) for number in filter(str.isdecimal, os.listdir("/proc")) if _parent(number) == own]
+        return [int(number) for number in filter(str.isdecimal, os.listdir("/proc")) if parent(number) == own]
 
 
-def _parent(number: str) -> int:
+def parent(number: str) -> int:
+    """Return the process that started one; 0 where that has ended."""
     try:
         with open(f"/proc/{number}/stat", "rb") as file:
             return int(file.read().rpartition(b")")[2].split()[1])

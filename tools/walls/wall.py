@@ -21,7 +21,7 @@ ETC = (
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 SECRET_ENDS = (
     "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "APIKEY", "SSHPASS", "_KEY", "_PAT", "_PASS", "_PWD", "_DSN",
-    "_AUTH", "_CONNECTION_STRING", "_ACCESS_KEY_ID", "_TOKEN_ID",
+    "_AUTH", "_CONNECTION_STRING", "_WEBHOOK", "_WEBHOOK_URL", "_ACCESS_KEY_ID", "_TOKEN_ID",
 )  # fmt: skip
 """How variables end that hold a secret."""
 OUTSIDE = ("TRAINWRIGHT_", "SSH_AUTH_SOCK", "SSH_AGENT_PID", "DBUS_", "XDG_RUNTIME_DIR", "GPG_AGENT_INFO", "AWS_")
@@ -107,10 +107,10 @@ class Wall:
         return {**found, **self.allowed, **dict.fromkeys(self.projects, True)}
 
     def _is_of_python(self, path: str) -> bool:
-        """Return whether packages are imported from this folder because they are installed, not for PYTHONPATH."""
-        package = dirname(dirname(dirname(abspath(__file__))))
+        """Return whether a folder that Python imports from is its own or the server's, not one of PYTHONPATH's."""
+        found, package = realpath(path), dirname(dirname(dirname(abspath(__file__))))
         places = (sys.prefix, sys.base_prefix, self.kept[1], dirname(package))
-        return any(inside(realpath(path), realpath(place)) for place in places)
+        return not inside(self.home, found) and any(inside(found, realpath(place)) for place in places)
 
     def conflicts(self) -> list[str]:
         """Return what must be taken out of the folders that are inside: Landlock alone cannot subtract."""

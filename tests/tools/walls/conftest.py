@@ -86,11 +86,13 @@ class Machine:
         mode = ["--only-landlock"] if self.only_landlock else []
         return [*ENCLOSE, *mode, "-w", str(self.workspace), *map(str, options), "--", *map(str, command)]
 
-    def run(self, *command: object, options: tuple[object, ...] = (), **settings: object):
-        """Run a command inside, in the project folder, and return what it said."""
+    def run(
+        self, *command: object, options: tuple[object, ...] = (), through: tuple[str, ...] = (), **settings: object
+    ):
+        """Run a command inside, in the project folder, and return what it said; a program may start the wall."""
         env = {**os.environ, "HOME": str(self.home), "TRAINWRIGHT_SIGNING_KEY": str(self.key), "OTHER_TOKEN": SECRET}
         env.pop("PYTEST_DEBUG_TEMPROOT", None)  # a folder outside, which is for the tests that are played here
-        line = self.enclosed(*command, options=options)
+        line = [*through, *self.enclosed(*command, options=options)]
         how = {"cwd": self.project, "env": env, "capture_output": True, "text": True, **settings}
         return subprocess.run(line, check=False, **how)
 

@@ -14,7 +14,7 @@ import pytest
 from tests.house.sources import ROOT
 
 from trainwright.server import entry
-from trainwright.tools.walls import calls
+from trainwright.tools.walls import calls, ending
 from trainwright.tools.walls.wall import not_covered
 
 from .conftest import ENCLOSE, SECRET, no_namespaces
@@ -72,6 +72,79 @@ def test_the_temporary_folder_is_gone_afterwards(machine, tmp_path):
     done = machine.run("sh", "-c", "touch $TMPDIR/file; echo $TMPDIR", env=env)
     assert done.stdout.startswith(f"{tmp_path}/temporary/")
     assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_a_temporary_folder_deeper_than_a_path_or_recursion_reaches_is_gone_afterwards(machine, tmp_path):
+    (tmp_path / "temporary").mkdir()
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside" / "file").touch()
+    dig = "import os; os.chdir(os.environ['TMPDIR']); os.symlink('../../../beside', 'link')\n"
+    dig += "for _ in range(2500): os.mkdir('deeper'); os.chdir('deeper')"
+    env = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
+    done = machine.run(sys.executable, "-c", dig, env=env)
+    left = list((tmp_path / "temporary").iterdir())
+    subprocess.run(["rm", "-rf", tmp_path / "temporary"], check=True)  # which pytest's own removal could not
+    assert (done.returncode, done.stderr, left) == (0, "", [])
+    assert (tmp_path / "beside" / "file").exists()
+
+
+LEFT = "setsid sleep 40 & (sh -c 'setsid sh -c \"sleep 40 & sleep 40\" & sleep 40' &) & echo up"
+"""Leaves processes in sessions of their own, which hold its output open."""
+
+
+def test_what_the_command_leaves_behind_ends_with_it(machine):
+    done = machine.run("sh", "-c", f"{LEFT}; exit 6", timeout=20)
+    assert (done.returncode, done.stdout) == (6, "up\n")
+
+
+def test_what_a_signal_ends_leaves_nothing_behind(machine):
+    command = machine.enclosed("sh", "-c", f"{LEFT}; exec sleep 40")
+    with subprocess.Popen(command, cwd=machine.project, stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == b"up\n"
+        started.terminate()
+        assert started.communicate(timeout=20) == (b"", None)
+        assert started.returncode == 128 + signal.SIGTERM
+
+
+def test_nothing_lives_on_once_the_process_outside_is_killed(machine, tmp_path):
+    command = machine.enclosed("sh", "-c", f"{LEFT}; exec sleep 40")
+    env = {**os.environ, "TMPDIR": str(tmp_path)}  # whose folder nobody removes
+    with subprocess.Popen(command, cwd=machine.project, stdout=subprocess.PIPE, env=env) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == b"up\n"
+        started.kill()
+        assert started.communicate(timeout=20) == (b"", None)
+
+
+def test_the_command_ends_if_the_wall_s_inner_process_is_killed(machine):
+    command = machine.enclosed("sh", "-c", "echo up; exec sleep 40")
+    with subprocess.Popen(command, cwd=machine.project, stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == b"up\n"
+        numbers = [path.name for path in Path("/proc").iterdir() if path.name.isdecimal()]
+        (inner,) = [number for number in numbers if ending.parent(number) == started.pid]
+        os.kill(int(inner), signal.SIGKILL)
+        assert started.communicate(timeout=20) == (b"", None)
+        assert started.returncode == 128 + signal.SIGKILL
+
+
+def test_what_was_started_before_the_wall_goes_on(machine):
+    beside = 'sleep 40 >&- 2>&- & echo $!; exec "$@"'  # its parent becomes the wall
+    done = machine.run("true", through=("sh", "-c", beside, "sh"), timeout=20)
+    os.kill(int(done.stdout), signal.SIGKILL)  # raises ProcessLookupError where it is gone
+
+
+def test_parents_are_read_where_the_kernel_lists_no_children():
+    named = (
+        "import os, time; open('/proc/self/comm', 'w').write(') 1 ('); print(os.getpid(), flush=True); time.sleep(40)"
+    )
+    with subprocess.Popen([sys.executable, "-c", named], stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == b"%d\n" % started.pid
+        assert ending.parent(str(started.pid)) == os.getpid()
+        started.kill()
+    assert ending.parent(str(started.pid)) == 0
 
 
 def test_a_workspace_that_is_still_to_be_made_cannot_be_made_by_the_agent(machine):
@@ -172,6 +245,13 @@ def test_what_an_older_kernel_does_not_cover_is_said():
     assert "D-Bus" in said(7)
     assert "D-Bus" not in said(7, namespaces=True)
     assert "UDP" in said(7, filtered=False)
+    for gap in ("modes, times and attributes", "priorities and CPUs", "System V shared memory", "processes are killed"):
+        assert gap in said(7)
+        assert gap not in said(7, namespaces=True)
+    assert "keyrings, limits of other processes" in said(7, filtered=False)
+    assert "keyrings" in said(7, filtered=False, namespaces=True)
+    assert "limits of" not in said(7, filtered=False, namespaces=True)
+    assert "keyrings" not in said(7)
     assert calls.supported() == (os.uname().machine in {"x86_64", "aarch64"})
 
 
@@ -195,9 +275,9 @@ def readable():
         yield folder, python
 
 
-def as_nobody(readable, *command):
+def as_nobody(readable, *command, **environment):
     folder, python = readable
-    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(folder / "product"), "HOME": "/nonexistent"}
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(folder / "product"), "HOME": "/nonexistent", **environment}
     return subprocess.run(
         [python, "-B", "-P", "-m", entry.__name__, "enclose", "--", *command],
         cwd=folder / "project",
@@ -229,3 +309,13 @@ def test_a_setuid_program_gives_no_privileges(readable):
     outside = subprocess.run([program, "-u"], user=NOBODY, capture_output=True, text=True, check=True)
     assert outside.stdout == "0\n"
     assert as_nobody(readable, "./identify", "-u").stdout == f"{NOBODY}\n"
+
+
+def test_closed_folders_of_a_user_without_privileges_are_gone_afterwards(readable):
+    temporary = readable[0] / "project" / "temporary"
+    temporary.mkdir()
+    os.chown(temporary, NOBODY, NOBODY)
+    close = "mkdir -p $TMPDIR/a/b $TMPDIR/c; touch $TMPDIR/c/file; chmod 0 $TMPDIR/a/b $TMPDIR/a $TMPDIR/c $TMPDIR"
+    done = as_nobody(readable, "sh", "-c", close, TMPDIR=str(temporary))
+    assert done.returncode == 0, done.stderr
+    assert not list(temporary.iterdir())

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import http.server
 import os
+import resource
 import socket
+import stat
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +18,21 @@ from trainwright.server import entry
 from .conftest import SECRET
 
 pytestmark = pytest.mark.slow
+KEY_CALLS = {"x86_64": (248, 249, 250), "aarch64": (217, 218, 219)}.get(os.uname().machine)
+HOLD_A_KEY = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None)
+add, _, control, secret = *map(int, sys.argv[1:4]), sys.argv[4].encode()
+libc.syscall(control, 1, 0)  # a session keyring of its own, as a login has one,
+libc.syscall(control, 8, -4, -3)  # with the user's linked into it
+read = ctypes.create_string_buffer(100)
+for keyring in (-3, -4):
+    key = libc.syscall(add, b"user", b"walls-%d" % -keyring, secret, len(secret), keyring)
+    if libc.syscall(control, 11, key, read, 100) != len(secret):
+        sys.exit(77)
+os.execvp(sys.argv[5], sys.argv[5:])
+"""
+"""Has a key in the keyrings of the session and of the user, and becomes a command; 77: there are none."""
 
 
 def refused(outcomes):
@@ -142,6 +160,57 @@ def test_no_signal_or_trace_reaches_the_server(machine):
     assert machine.server.poll() is None
 
 
+def test_no_limit_is_set_on_the_server_and_its_own_are(machine):
+    before = [resource.prlimit(machine.server.pid, kind) for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_CPU)]
+    script = """
+        import resource
+        for name, kind in (("files", resource.RLIMIT_NOFILE), ("seconds", resource.RLIMIT_CPU)):
+            attempt(name, lambda: resource.prlimit(int(sys.argv[1]), kind, (60, 60)))
+        attempt("its own files", lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60)))
+        attempt("its own seconds", lambda: resource.prlimit(0, resource.RLIMIT_CPU, (60, 60)))
+        attempt("a shell's", lambda: subprocess.run(["sh", "-c", "ulimit -n 50"], check=True))
+    """
+    outcomes = machine.play(script, machine.server.pid)
+    assert {outcomes.pop(name)[0] for name in ("its own files", "its own seconds", "a shell's")} == {"done"}
+    assert refused(outcomes)
+    after = [resource.prlimit(machine.server.pid, kind) for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_CPU)]
+    assert after == before
+
+
+def test_no_key_of_the_session_or_the_user_can_be_read(machine):
+    if KEY_CALLS is None:
+        pytest.skip("the numbers of the calls are not known for this machine's architecture")
+    script = """
+        add, request, control = map(int, sys.argv[1:])
+        for keyring in (-3, -4):
+            name = b"walls-%d" % -keyring
+            attempt(f"search {keyring}", lambda: call("syscall", control, 10, keyring, b"user", name, 0))
+            attempt(f"request {keyring}", lambda: call("syscall", request, b"user", name, None, keyring))
+            attempt(f"add {keyring}", lambda: call("syscall", add, b"user", b"mine", b"x", 1, keyring))
+            attempt(f"list {keyring}", lambda: call("syscall", control, 11, keyring, None, 0))
+    """
+    through = (sys.executable, "-c", HOLD_A_KEY, *map(str, KEY_CALLS), SECRET)
+    if machine.run("true", through=through).returncode == 77:
+        pytest.skip("this kernel offers no keyrings here")
+    assert refused(machine.play(script, *KEY_CALLS, through=through))
+
+
+def test_the_machine_s_devices_are_used_and_not_changed(machine):
+    if machine.only_landlock:
+        pytest.skip("Landlock does not cover modes, and this is said")
+    if os.getuid():
+        pytest.skip("needs to be root, whose devices they are")
+    mode = stat.S_IMODE(Path("/dev/full").stat().st_mode)
+    script = """
+        for name in ("null", "zero", "full", "random", "urandom"):
+            attempt(name, lambda: os.chmod(f"/dev/{name}", int(sys.argv[1])))
+            attempt("times of " + name, lambda: os.utime(f"/dev/{name}"))
+        assert open("/dev/null", "w").write("gone") == 4
+        assert open("/dev/zero", "rb").read(2) == bytes(2)
+    """
+    assert refused(machine.play(script, mode))
+
+
 def test_its_own_processes_alone_are_there_where_namespaces_are(machine):
     if machine.only_landlock:
         pytest.skip("without namespaces the others are listed, and said to be")
@@ -209,6 +278,38 @@ def test_variables_of_the_server_and_secrets_are_not_passed_on(machine):
     assert SECRET not in done.stdout
     assert "TRAINWRIGHT_" not in done.stdout
     assert f"OTHER_TOKEN={SECRET}" in machine.run("env", options=("--env", "OTHER_TOKEN")).stdout
+
+
+NAMES = "TOKEN API_KEY SECRET PASSWORD PGPASSWORD MYSQL_PWD SSHPASS GITHUB_PAT OPENAI_KEY WANDB_KEY SENTRY_DSN"
+NAMES += " ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN ANSIBLE_VAULT_PASS NPM_CONFIG__AUTH STORAGE_CONNECTION_STRING"
+NAMES += " AWS_ACCESS_KEY_ID MODAL_TOKEN_ID GPG_PASSPHRASE db_passwd SLACK_WEBHOOK_URL"
+
+
+def test_secrets_by_other_names_and_in_addresses_are_not_passed_on(machine):
+    logins = {"DATABASE_URL": f"u:{SECRET}", "HTTPS_PROXY": f"u:p@{SECRET}", "CACHE": f":{SECRET}"}
+    addresses = {name: f"http://first/,postgres://{login}@h:6379/d" for name, login in logins.items()}
+    plain = {"SITE": "http://h:80/a@b", "REPOSITORY": "ssh://git@h:22/x", "KEYMAP": "us", "MAX_TOKENS": "5"}
+    env = {**os.environ, **dict.fromkeys(NAMES.split(), SECRET), **addresses, **plain}
+    said = machine.run("env", env=env).stdout.splitlines()
+    assert [line for line in said if SECRET in line] == []
+    assert {f"{name}={value}" for name, value in plain.items()} < set(said)
+    kept = ("ANTHROPIC_API_KEY", "DATABASE_URL")
+    options = tuple(word for name in kept for word in ("--env", name))
+    said = machine.run("env", env=env, options=options).stdout.splitlines()
+    assert sorted(line.partition("=")[0] for line in said if SECRET in line) == sorted(kept)
+
+
+def test_folders_of_pythonpath_are_not_there(machine, tmp_path):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "diary.py").write_text(SECRET, encoding="utf-8")
+    script = """
+        attempt("read", lambda: open(sys.argv[1] + "/diary.py").read())
+        attempt("list", lambda: os.listdir(sys.argv[1]))
+    """
+    path = os.pathsep.join([str(notes), os.environ.get("PYTHONPATH", "")])
+    assert refused(machine.play(script, notes, env={**os.environ, "PYTHONPATH": path}))
+    assert machine.run(sys.executable, "-c", f"import {entry.__package__}.cli, pytest").returncode == 0
 
 
 def test_nobody_approves_from_inside(machine):
