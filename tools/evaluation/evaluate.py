@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from trainwright.tools.evaluation.baseline import Named, named_baseline, record_beside
 from trainwright.tools.evaluation.comparison import ONLY_THERE, differences_between, meant_by
 from trainwright.tools.evaluation.episodes import Drawn, add_episodes, drawn_before, episode_entries
+from trainwright.tools.evaluation.meanings import take_worse
 from trainwright.tools.evaluation.own_metrics import add_own_metrics, own_entries
 from trainwright.tools.evaluation.process import code_digest, libraries_of, place_of, run_clean_room
 from trainwright.tools.evaluation.rivals import add_problems, rivals_of
@@ -184,6 +185,7 @@ def _evaluated(run: Sealed, others: Others, program: Program, drawn: Drawn) -> d
         found["beside"] = record_beside(baseline, run.directory, beside, rows)
     if "test" in answer["splits"]:
         found["differences"] += _beside_source(order, answer["splits"], others.source, precision)
+    take_worse(order, answer["splits"])
     return found
 
 

@@ -77,4 +77,6 @@ def _figure(name: str, certified: float | None, reported: float | None, meant: s
     found = beside(certified, reported)
     shown = f" {found['value']:.6g}" if found else " not computed"
     what = f", which is {meant}" if meant else ""
-    return name + shown + (f" ({found['reported']:.6g} reported{what})" if "reported" in found else "")
+    if "reported" in found:
+        return f"{name}{shown} ({found['reported']:.6g} reported{what})"
+    return f"{name}{shown} (by {meant}, as its process means {name})" if meant and found else name + shown

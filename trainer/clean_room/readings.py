@@ -16,6 +16,7 @@ from . import metrics, ranks
 from .counts import IGNORED, OF_ONE_CLASS, Array, Counts, has_labels, of_classes, of_labels
 
 Values = dict[str, float]
+OF_CLASS_0 = "that of class 0 alone"
 Reading = Callable[[Any, Any], Values]
 NO_SHARES = frozenset({"mae", "mse", "rmse", "mase", "median_absolute_error", "rmsle", "log_loss", "brier"})
 """Metrics of which nobody writes a hundredfold for percent."""
@@ -64,7 +65,7 @@ def _of_class_0(name: str, predicted: Array, targets: Array) -> Values:
     if of_labels(predicted, targets) or max(predicted.max(), targets.max()) > 1:
         return {}
     turned = np.where(targets == IGNORED, IGNORED, 1 - targets)
-    return {"that of class 0 alone": of_classes(name, 1 - predicted, turned)}
+    return {OF_CLASS_0: of_classes(name, 1 - predicted, turned)}
 
 
 def _f1_of_rows(predicted: Array, targets: Array) -> Values:

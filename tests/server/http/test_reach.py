@@ -1,15 +1,9 @@
 """Where the server may be reached: on this machine as it is, beyond it only encrypted."""
 
 import ssl
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 
 import httpx
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from tests.server.http.conftest import HEADERS, LIST, serving
 
 from trainwright.server.http.serving import HttpServer, Reach
@@ -17,30 +11,6 @@ from trainwright.trainer.base.errors import ConfigurationError, ConflictError
 
 pytestmark = pytest.mark.requirement("MCP-4")
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - to be refused, or encrypted
-
-
-@pytest.fixture(scope="module")
-def tls(tmp_path_factory):
-    """A certificate for box.example.org and 127.0.0.1, and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "box")])
-    names = [x509.DNSName("box.example.org"), x509.DNSName("*.x.org"), x509.IPAddress(ip_address("127.0.0.1"))]
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .sign(key, SHA256())
-    )
-    (folder / "cert.pem").write_bytes(made.public_bytes(Encoding.PEM))
-    (folder / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    return folder / "cert.pem", folder / "key.pem"
 
 
 @pytest.mark.parametrize("host", [EVERYWHERE, "::", "192.0.2.1", "box.example.org"])

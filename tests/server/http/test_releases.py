@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+import socket
 import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,6 +20,7 @@ import pytest
 from tests.server.http.conftest import Served
 
 from trainwright.server import cli
+from trainwright.server.http import releases
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("MCP-2", "PRED-1")]
 FILES = {"README.md": b"# one", "model.onnx": bytes(range(256)) * 999, "code/net.py": b"x = 1"}
@@ -71,6 +78,94 @@ def test_a_token_of_another_project_brings_nothing(released: Served, tmp_path: P
     assert done.returncode == 1
     assert "is bound to two" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server's temporary files are in a folder where nobody else has any."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
+
+
+def left() -> list[str]:
+    """Return the temporary files that are still there: with a name, or open without one."""
+    folder, opened = Path(tempfile.gettempdir()), []
+    for number in os.listdir("/proc/self/fd"):  # noqa: PTH208 - numbers
+        with suppress(OSError):  # closed meanwhile
+            opened.append(str(Path("/proc/self/fd", number).readlink()))
+    return [file for file in opened if file.startswith(f"{folder}/")] + [str(file) for file in folder.iterdir()]
+
+
+def become(wanted: Callable[[], bool]) -> bool:
+    """Return whether something comes true within seconds."""
+    end = time.monotonic() + 5
+    while not wanted() and time.monotonic() < end:
+        time.sleep(0.05)
+    return wanted()
+
+
+@pytest.fixture
+def asked(released: Served) -> Iterator[Callable[[str], socket.socket]]:
+    """How a large archive is asked for by a client that then takes nothing."""
+    large = released.workspace / "projects" / "large" / "final_model"
+    large.mkdir(parents=True, exist_ok=True)
+    (large / "model.bin").write_bytes(bytes(2**24))
+    parts = urlsplit(released.address)
+    with ExitStack() as opened:
+
+        def ask(token: str) -> socket.socket:
+            made = opened.enter_context(socket.socket())
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            made.connect(("127.0.0.1", parts.port))
+            headers = f"Host: {parts.netloc}\r\nAuthorization: Bearer {token}"
+            made.sendall(f"GET /releases/large.tar HTTP/1.1\r\n{headers}\r\n\r\n".encode())
+            return made
+
+        yield ask
+
+
+@pytest.mark.parametrize("asked_for", ["bytes=x", "garbage", "bytes=999999999999-", "bytes=5-2", "bytes=0-1"])
+def test_a_part_is_answered_with_the_whole_and_leaves_no_archive(released: Served, asked_for: str) -> None:
+    given = {"Authorization": f"Bearer {released.token('reader', 'read')}", "Range": asked_for}
+    address = f"{released.address.removesuffix('/mcp')}/releases/one.tar"
+    answer = httpx.get(address, headers=given)
+    assert answer.status_code == 200
+    assert len(answer.content) == int(answer.headers["content-length"]) > len(FILES["model.onnx"])
+    head = httpx.head(address, headers=given)
+    assert (head.headers["content-length"], head.content) == (answer.headers["content-length"], b"")
+    assert become(lambda: not left())
+
+
+def test_a_token_revoked_during_the_download_leaves_no_archive(
+    released: Served, asked: Callable[[str], socket.socket]
+) -> None:
+    slow = asked(released.token("leaver", "read"))
+    assert slow.recv(12) == b"HTTP/1.1 200"
+    assert left()
+    released.tokens.revoke("leaver")
+    assert become(lambda: not left())
+
+
+def test_a_token_has_so_many_downloads_at_once_and_each_that_ends_makes_room(
+    released: Served, asked: Callable[[str], socket.socket]
+) -> None:
+    token = released.token("hoarder", "read")
+    slow = [asked(token) for _ in range(releases.MOST_DOWNLOADS)]
+    assert {one.recv(12) for one in slow} == {b"HTTP/1.1 200"}
+    assert asked(token).recv(12) == b"HTTP/1.1 429"
+    slow[0].close()
+    assert become(lambda: asked(token).recv(12) == b"HTTP/1.1 200")
+    for one in slow[1:]:
+        one.close()
+
+
+def test_an_archive_that_cannot_be_made_leaves_nothing(released: Served, asked: Callable[[str], socket.socket]) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, hard))  # as on a disk that is full
+    try:
+        assert asked(released.token("reader", "read")).recv(12) == b"HTTP/1.1 500"
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert become(lambda: not left())
 
 
 async def test_a_page_of_the_servers_machine_comes_with_the_way_to_it(served):

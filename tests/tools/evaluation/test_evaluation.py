@@ -16,6 +16,7 @@ from trainwright.tools.evaluation.comparison import differences_between, toleran
 from trainwright.tools.gates.figures import evaluation_text
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.trainer.base.canonical import canonical_json
+from trainwright.trainer.clean_room.metrics import OF_OUTPUTS
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.artifacts import Program
 
@@ -53,6 +54,30 @@ def test_another_usual_meaning_of_a_metrics_name_is_named_and_no_difference(eval
     evaluated.configure(model=None, data=None, task={"use": "task.py:build"})
     evaluated.resolve(judged_by="step")
     assert evaluated.evaluation().certified()["accuracy"] == pytest.approx(evaluated.accuracy)
+
+
+@pytest.mark.parametrize(
+    ("metric", "meant", "is_worse"), [("cohen_kappa", "quadratic_kappa", True), ("f1", "dice", False)]
+)
+def test_a_figure_is_the_worse_of_what_its_name_means_here_and_in_its_process(
+    evaluated: Evaluated, metric: str, meant: str, *, is_worse: bool
+) -> None:
+    evaluated.configure(metrics=[metric])
+    predicted = evaluated.room.logits.argmax(1)
+    ours, theirs = (float(OF_OUTPUTS[name][1](predicted, evaluated.room.targets)) for name in (metric, meant))
+    evaluated.report(**{metric: theirs}, loss=evaluated.loss)
+    found = evaluated.evaluation()
+    assert not found.differs
+    assert (theirs < ours) == is_worse
+    assert found.certified()[metric] == pytest.approx(min(ours, theirs))
+    assert meant not in found.certified()
+    low, high = found.splits["validation"]["intervals"][metric]
+    assert low < found.certified()[metric] < high
+    told = evaluation_text(found, metric)
+    assert (f"(by {meant}, as its process means {metric})" in told) == is_worse
+    assert (f"reported, which is {meant}" in told) != is_worse
+    evaluated.report(**{metric: ours}, loss=evaluated.loss)
+    assert evaluated.evaluation().certified()[metric] == pytest.approx(ours)
 
 
 def test_where_the_users_step_reports_a_difference_says_nothing(evaluated: Evaluated) -> None:
