@@ -159,7 +159,8 @@ def _refuse_made(use: str, name: str, file: Path, key: str) -> None:
     what = f"what {called}(…) returned when the file was imported" if called else "a value"
     raise ConfigurationError(
         f"`{key}` = {use!r}: {name} is {what}, and a function is called here, in each run anew.",
-        remedy=f"Put it into a function, `def make_{name}(): …; return {name}`, and name make_{name}.",
+        remedy=f"Put it into a function, `def make_{name}(): …; return {name}`, and name make_{name}; or name one in a "
+        f"file beside it: `sys.modules.pop({file.stem!r}, None); import {file.stem}; return {file.stem}.{name}`.",
         document="configs/own_trainer.md" if called else "configs/your_code.md",
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 ENTRY = re.compile(r"[\w./-]+:[A-Za-z_]\w*")
 """`file.py:name` or `package.module:name`."""
+TRAINER = re.compile(r"^[^#\n]*\b\w*Trainer\(", re.MULTILINE)
 WHOLE = ({"data", "model"}, {"task"})
 """What a configuration names, either of them."""
 
@@ -33,6 +35,7 @@ def require_none(given: Mapping[str, Any], entry_of: Callable[[str, Any], dict[s
     own = {key: entry for key in ("data", "model", "task") if (entry := _entry(given.get(key))) is not None}
     if not own:
         return
+    _refuse_trainer(own, str(given.get("code_root", ".")))
     if given.get("data") is not None and "data" not in own and "task" not in own:
         raise _refusal(
             own,
@@ -54,6 +57,23 @@ def require_none(given: Mapping[str, Any], entry_of: Callable[[str, Any], dict[s
     call = {"name": name.strip("-")[:63], "intent": given["intent"], "goal": goal, "config": config}
     why = "its smoke run looks at the code; start_training(kind='probe') then measures rates and batch sizes"
     raise _refusal(own, "Create the project with it", NextCall(tool="create_project", arguments=call, why=why))
+
+
+def _refuse_trainer(own: Mapping[str, dict[str, Any]], code_root: str) -> None:
+    """Refuse a file that makes a Trainer, which is the configuration's own section. Raises ConfigurationError."""
+    for entry in own.values():
+        file, _, name = entry["use"].partition(":")
+        try:
+            text = Path(code_root, file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        if TRAINER.search(text):
+            use = f"{file}:{name if re.search(rf'^def {name}', text, re.MULTILINE) else 'make_trainer'}"
+            raise ConfigurationError(
+                f"{file} makes a Trainer, and a plan has nothing to decide there: its arguments are the script's.",
+                remedy=f"create_project with config={{'trainer': {{'use': {use!r}}}}}, a function that returns it.",
+                document="configs/own_trainer.md",
+            )
 
 
 def _entry(value: Any) -> dict[str, Any] | None:

@@ -106,6 +106,7 @@ def refusal(
     remedy = "Follow that rule: configure(project='…', changes={…})."
     if of_call:
         keys = ", ".join(f"`{problem.key}`" for problem in problems[:MOST_PROBLEMS])
+        keys = keys if keys != "``" else "the configuration"
         remedy = f"Make the same call with {keys} as that rule says; this one has changed nothing."
     if amend is not None:
         details["amend"] = amend

@@ -78,3 +78,13 @@ def test_files_are_planned_without_the_users_model() -> None:
     assert (call["tool"], call["arguments"]) == (
         "plan_training", {"intent": SENTENCE, "data": "flowers.csv", "code_root": "/job"},
     )  # fmt: skip
+
+
+def test_a_script_that_makes_a_trainer_is_no_model(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("from transformers import Trainer\ntrainer = Trainer(model=None)\n")
+    given = {"intent": SENTENCE, "goal": "balanced", "limits": None, "task": None, "code_root": str(tmp_path)}
+    for named in ({"model": "train.py:trainer", "data": "rows.csv"}, {"task": "train.py:trainer"}):
+        with pytest.raises(ConfigurationError, match="train.py makes a Trainer") as found:
+            read_request(**{**given, **named})
+        assert "{'trainer': {'use': 'train.py:make_trainer'}}" in found.value.remedy
+        assert found.value.document == "configs/own_trainer.md"

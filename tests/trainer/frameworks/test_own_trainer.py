@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,22 @@ VALUES: dict[str, Any] = {
 def script() -> str:
     """The page's example."""
     page = (SKILL / "configs" / "own_trainer.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    code, _ = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     assert parse_config({**VALUES}).trainer is not None
     return str(code)
+
+
+def test_a_trainer_that_is_made_at_the_top_is_made_anew_by_the_function_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (SKILL / "configs" / "own_trainer.md").read_text(encoding="utf-8")
+    _, beside = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    (tmp_path / "train.py").write_text("trainer = object()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    given: dict[str, Any] = {}
+    exec(beside, given)  # noqa: S102 - the block of the page
+    assert given["make_trainer"]() is not given["make_trainer"]()
+    monkeypatch.delitem(sys.modules, "train")
 
 
 @pytest.fixture(scope="module")

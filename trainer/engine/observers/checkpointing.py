@@ -26,7 +26,7 @@ class Selection(Observer):
         if metrics is None:
             return
         progress, config = session.progress, session.config
-        value = _selected(config.selection.metric, metrics)
+        value = _selected(config.selection.metric, metrics, is_own=config.trainer is not None)
         direction, best = config.selection.direction, progress.best
         sign = 1.0 if direction == "minimize" else -1.0
         enough = math.isfinite(value) and (
@@ -48,11 +48,12 @@ class Selection(Observer):
             progress.stop_reason = "early_stopping"
 
 
-def _selected(name: str, values: dict[str, float]) -> float:
+def _selected(name: str, values: dict[str, float], *, is_own: bool) -> float:
     if name not in values:
+        add = "let the trainer's own metrics (compute_metrics) give it too" if is_own else "add it to `metrics`"
         raise ConfigurationError(
             f"`selection.metric` = {name!r} is not measured.{near_matches(name, values)}",
-            remedy=f"Choose one of {', '.join(values)}, or add it to `metrics`.",
+            remedy=f"Choose one of {', '.join(values)}, or {add}.",
         )
     return values[name]
 
