@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import math
 import resource
 import socket
 import time
 from collections.abc import Collection
 from contextlib import suppress
+from operator import itemgetter
 from typing import Any
 
 import uvicorn
@@ -23,6 +25,9 @@ MOST_CONNECTIONS = 512
 SHARE_OF_FILES = 2
 """The process opens files beside its connections: one in so many of what it may open is a connection."""
 MOST_TAKEN_AT_ONCE = 64
+"""Before the loop closes those that were ended for them."""
+MOST_WAITING = 1024
+"""To be taken: the kernel's queue, which costs no files. Beyond it a client tries again after a second, then three."""
 SILENT_SECONDS = 10.0
 """That a connection may go without a request that is being answered."""
 STALLED_SECONDS = 60.0
@@ -30,14 +35,14 @@ STALLED_SECONDS = 60.0
 LOOKS = 4
 """In the time after which a connection ends."""
 SAY_AGAIN_SECONDS = 60.0
-NEW, RESTING, AT_WORK = range(3)
-"""Connections in the order in which they end where there are too many: without a request so far, between two, with one."""
 
 
 def most_connections() -> int:
     """Return how many connections may be open: fewer where the process may open few files."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return MOST_CONNECTIONS if files == resource.RLIM_INFINITY else max(1, min(MOST_CONNECTIONS, files // SHARE_OF_FILES))
+    if files == resource.RLIM_INFINITY:
+        return MOST_CONNECTIONS
+    return max(1, min(MOST_CONNECTIONS, files // SHARE_OF_FILES))
 
 
 class Connection(H11Protocol):
@@ -45,15 +50,16 @@ class Connection(H11Protocol):
 
     number = -1
     """Of its file."""
+    moved_at = 0.0
+    """When it was opened, or something last ended: an answer, or a part of one that waited for the client."""
     _look_later: asyncio.TimerHandle | None = None
     _seen: object = None
-    _moved_at = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to look."""
         super().connection_made(transport)
         self.number = transport.get_extra_info("socket").fileno()
-        self._moved_at = self.loop.time()
+        self.moved_at = time.monotonic()
         self._look()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -62,25 +68,29 @@ class Connection(H11Protocol):
             self._look_later.cancel()
         super().connection_lost(exc)
 
+    def on_response_complete(self) -> None:
+        """Note it."""
+        self.moved_at = time.monotonic()
+        super().on_response_complete()
+
     def resume_writing(self) -> None:
         """Note that the client took what waited for it."""
-        self._moved_at = self.loop.time()
+        self.moved_at = time.monotonic()
         super().resume_writing()
 
     @property
-    def rank(self) -> int:
-        """How much would be lost with it. An answer that its client does not take is no work."""
-        if self.cycle is None:
-            return NEW
-        return RESTING if self.cycle.response_complete or self.flow.write_paused else AT_WORK
+    def is_at_work(self) -> bool:
+        """Whether a request is being answered. An answer that its client does not take is no work."""
+        cycle: Any = self.cycle  # of which uvicorn does not say that there may be none
+        return cycle is not None and not cycle.response_complete and not self.flow.write_paused
 
     def _look(self) -> None:
         """End it if nothing has happened for too long."""
-        now, state = self.loop.time(), (self.cycle, self.rank)
-        if state != self._seen or self.rank == AT_WORK:
-            self._seen, self._moved_at = state, now
+        now, state = time.monotonic(), (self.cycle, self.is_at_work)
+        if state != self._seen or self.is_at_work:
+            self._seen, self.moved_at = state, now
         patience = STALLED_SECONDS if self.transport.get_write_buffer_size() else SILENT_SECONDS
-        if now - self._moved_at >= patience:
+        if now - self.moved_at >= patience:
             self.transport.abort()
         else:
             self._look_later = self.loop.call_later(patience / LOOKS, self._look)
@@ -98,25 +108,31 @@ class Listener(socket.socket):
         self.most = most_connections()
         self.connections: Collection[Any] = ()
         """The server's own, which know what they are doing."""
-        self._accepted: list[socket.socket] = []
+        self._accepted: dict[socket.socket, float] = {}
+
+    def listen(self, _: int = 0) -> None:
+        """Listen with a queue of its own: asyncio has one number for its length and for how many it takes at once."""
+        super().listen(MOST_WAITING)
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Return a new connection. Raises ConnectionAbortedError where all others are at work: it is closed."""
         connection, address = super().accept()
-        self._accepted = [one for one in self._accepted if one.fileno() >= 0]
+        self._accepted = {one: since for one, since in self._accepted.items() if one.fileno() >= 0}
         if len(self._accepted) >= self.most and not self._one_ended():
             connection.close()
             raise ConnectionAbortedError(errno.ECONNABORTED, "too many connections are at work")
-        self._accepted.append(connection)
+        self._accepted[connection] = time.monotonic()
         return connection, address
 
     def _one_ended(self) -> bool:
-        """End the oldest of those with which least is lost; return False where all are at work."""
-        ranks = {one.number: one.rank for one in self.connections}
-        first = min(self._accepted, key=lambda one: ranks.get(one.fileno(), NEW))
-        if ranks.get(first.fileno(), NEW) == AT_WORK:
+        """End the one on which nothing has happened for longest; return False where all are at work."""
+        moved = {one.number: math.inf if one.is_at_work else one.moved_at for one in self.connections}
+        since, first = min(
+            ((moved.get(one.fileno(), since), one) for one, since in self._accepted.items()), key=itemgetter(0)
+        )
+        if since == math.inf:
             return False
-        self._accepted.remove(first)
+        del self._accepted[first]
         with suppress(OSError):  # its client was faster
             first.shutdown(socket.SHUT_RDWR)  # its transport sees the end, and closes it
         return True
@@ -153,4 +169,5 @@ class _Told:
 def settings(application: Any, **more: Any) -> uvicorn.Config:
     """Return uvicorn's settings with these limits."""
     at_once = min(MOST_TAKEN_AT_ONCE, max(1, most_connections() // 4))
+    # Another loop would accept by itself, and a WebSocket would be no Connection.
     return uvicorn.Config(application, http=Connection, ws="none", loop="asyncio", backlog=at_once, **more)

@@ -56,9 +56,9 @@ def releases(workspace: Path, security: TransportSecuritySettings) -> Route:
         ):
             try:
                 if not access.sees(project):
-                    raise _Refused(403, f"The token {access.token!r} is bound to {', '.join(access.projects)}.")
+                    raise _RefusalError(403, f"The token {access.token!r} is bound to {', '.join(access.projects)}.")
                 archive = await archives.one(project, holder.token, held)
-            except _Refused as error:
+            except _RefusalError as error:
                 line.answered({"isError": True})
                 return _refusal(error.status, error.message, error.remedy)
             line.answered({})
@@ -67,7 +67,7 @@ def releases(workspace: Path, security: TransportSecuritySettings) -> Route:
     return Route(ADDRESS, answer, methods=["GET"])
 
 
-class _Refused(Exception):
+class _RefusalError(Exception):
     """A request for an archive that is refused in words."""
 
     def __init__(self, status: int, message: str, remedy: str = "Name one.") -> None:
@@ -84,14 +84,14 @@ class Archives:
         self._downloads: Counter[str] = Counter()
 
     async def one(self, project: str, token: str, held: ExitStack) -> IO[bytes]:
-        """Return a new archive, which is gone once `held` is closed. Raises _Refused."""
+        """Return a new archive, which is gone once `held` is closed. Raises _RefusalError."""
         if self._downloads[token] >= MOST_DOWNLOADS:
-            raise _Refused(429, f"{MOST_DOWNLOADS} downloads of this token are under way.", "Wait for one to end.")
+            raise _RefusalError(429, f"{MOST_DOWNLOADS} downloads of this token are under way.", "Wait for one to end.")
         self._downloads[token] += 1
         held.callback(self._ended, token)
         folder = self._workspace / "projects" / project / FOLDER
         if not PROJECT.fullmatch(project) or not folder.is_dir():
-            raise _Refused(
+            raise _RefusalError(
                 404, f"Project {project[:63]!r} has no final model.", "advance(project=…) goes on to its release."
             )
         return held.enter_context(await anyio.to_thread.run_sync(_archive, folder, limiter=self._making))
@@ -118,8 +118,7 @@ class Download(StreamingResponse):
 
 
 async def _nothing() -> AsyncIterator[bytes]:
-    for part in ():
-        yield part
+    yield b""
 
 
 def _archive(folder: Path) -> IO[bytes]:

@@ -1,4 +1,4 @@
-"""Sessions of older clients, which stay open between requests: of each token so many, and no token's at another's cost."""
+"""Sessions of older clients, which stay open between requests: of each token so many, at no other token's cost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Scope
 
 MOST_OF_A_TOKEN = 64
-"""At least what a token may have open of requests, so one of the sessions is always at rest when another is opened."""
+"""No fewer than the requests that a token may have open, so that one is at rest whenever another is opened."""
 KEPT = (b"host", b"origin")
 """Headers of the request that opened a session which the one that ends another needs, to pass where it passed."""
 

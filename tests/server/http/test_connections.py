@@ -5,46 +5,58 @@ import ssl
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from tests.function_text import body_of
 from tests.server.http.conftest import serving
 
 from trainwright.server.http import connections
 from trainwright.server.http.serving import Reach
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("MCP-4")]
-MOST = 16
+MOST, LARGE = 16, 2**25
 UNFINISHED = b"POST /mcp HTTP/1.1\r\nHost: x\r\nX: "
 UNFINISHED_BODY = b"POST /mcp HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
 """Refused at once for its missing token; its rest never comes."""
 
-KEPT_OUT = """
-import resource, sys
-resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-from trainwright.server import cli
-sys.argv = ["trainwright", "serve", "--http", "--port", "0", "--workspace", sys.argv[1]]
-cli.main()
-"""
-NO_FILES = """
-import resource, socket, sys, threading, time
-from pathlib import Path
-import httpx
-from trainwright.server.http.serving import HttpServer, Reach
-server = HttpServer(Path(sys.argv[1]), Reach())
-thread = threading.Thread(target=server.run)
-thread.start()
-assert httpx.post(server.address).status_code == 401
-client, (soft, hard) = socket.socket(), resource.getrlimit(resource.RLIMIT_NOFILE)
-resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
-client.connect(("127.0.0.1", int(server.address.rpartition(":")[2].partition("/")[0])))
-time.sleep(0.5)
-resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-print("then", httpx.post(server.address, timeout=5).status_code)
-server.stop()
-"""
+
+def kept_out() -> None:
+    import resource
+    import sys
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    from trainwright.server import cli
+
+    sys.argv = ["trainwright", "serve", "--http", "--port", "0", "--workspace", sys.argv[1]]
+    cli.main()
+
+
+def without_files() -> None:
+    import resource
+    import socket
+    import sys
+    import threading
+    import time
+    from pathlib import Path
+
+    import httpx
+
+    from trainwright.server.http.serving import HttpServer, Reach
+
+    server = HttpServer(Path(sys.argv[1]), Reach())
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    assert httpx.post(server.address).status_code == 401
+    client, (soft, hard) = socket.socket(), resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    client.connect(("127.0.0.1", int(server.address.rpartition(":")[2].partition("/")[0])))
+    time.sleep(0.5)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    sys.stdout.write(f"then {httpx.post(server.address, timeout=5).status_code}\n")
+    server.stop()
 
 
 @pytest.fixture
@@ -115,26 +127,52 @@ def test_a_connection_on_which_nothing_happens_ends(served, sessions, monkeypatc
         assert not has_ended(stream.extensions["network_stream"].get_extra_info("socket"), 1)
 
 
-def test_a_client_that_takes_none_of_its_answers_ends(served, monkeypatch):
+@pytest.fixture
+def download(served, monkeypatch):
+    """A connection on which a large answer was asked for, to a server that waits 0.8 seconds for its being taken."""
     monkeypatch.setattr(connections, "SILENT_SECONDS", 0.4)
     monkeypatch.setattr(connections, "STALLED_SECONDS", 0.8)
     folder = served.workspace / "projects" / "large" / "final_model"
-    folder.mkdir(parents=True)
-    (folder / "model.bin").write_bytes(bytes(2**25))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "model.bin").write_bytes(bytes(LARGE))
     asked = "GET /releases/large.tar HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n\r\n"
-    said = asked.format(urlsplit(served.address).netloc, served.token("reader", "read"))
     with socket.socket() as slow:
-        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**18)
         slow.connect(("127.0.0.1", urlsplit(served.address).port))
-        slow.sendall(said.encode())
-        assert slow.recv(12) == b"HTTP/1.1 200"
-        time.sleep(2.5)
-        read = 12
-        with pytest.raises(ConnectionError):
-            while part := slow.recv(2**20):
-                read += len(part)
-            raise ConnectionError("ended")
-    assert read < 2**25
+        slow.sendall(asked.format(urlsplit(served.address).netloc, served.token("reader", "read")).encode())
+        yield slow
+
+
+def taken(connection, pauses):
+    """Take the answer, with pauses before the first parts; return how much came."""
+    read = 0
+    with suppress(ConnectionError):
+        while read < LARGE:
+            time.sleep(next(pauses, 0))
+            part = connection.recv(2**20)
+            if not part:
+                break
+            read += len(part)
+    return read
+
+
+def test_a_client_that_takes_none_of_its_answer_ends(download):
+    assert taken(download, iter([2.5])) < LARGE
+
+
+def test_a_client_that_takes_its_answer_slowly_has_it_whole(download):
+    assert taken(download, iter([0.1] * 20)) >= LARGE
+
+
+def test_a_connection_that_was_used_lately_outlives_older_silence(few):
+    with ExitStack() as opened, httpx.Client() as client:
+        client.get(few.address)
+        crowd = [opened.enter_context(connected(few.address)) for _ in range(MOST - 1)]
+        time.sleep(0.2)
+        answer = client.get(few.address)
+        crowd += [opened.enter_context(connected(few.address)) for _ in range(MOST // 2)]
+        assert sum(has_ended(one) for one in crowd) == MOST // 2
+        assert not has_ended(answer.extensions["network_stream"].get_extra_info("socket"))
 
 
 def test_a_handshake_that_never_ends_makes_room_as_well(tls, tmp_path, monkeypatch):
@@ -149,7 +187,7 @@ def test_a_handshake_that_never_ends_makes_room_as_well(tls, tmp_path, monkeypat
 
 
 def test_a_thousand_silent_connections_leave_the_server_to_those_with_a_token(tmp_path):
-    command = [sys.executable, "-P", "-c", KEPT_OUT, str(tmp_path / "workspace")]
+    command = [sys.executable, "-P", "-c", body_of(kept_out), str(tmp_path / "workspace")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             address = next(line for line in process.stdout if "MCP at" in line).split()[2]
@@ -163,7 +201,7 @@ def test_a_thousand_silent_connections_leave_the_server_to_those_with_a_token(tm
 
 
 def test_a_server_that_can_open_no_file_serves_again_when_it_can(tmp_path):
-    command = [sys.executable, "-P", "-c", NO_FILES, str(tmp_path / "workspace")]
+    command = [sys.executable, "-P", "-c", body_of(without_files), str(tmp_path / "workspace")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             said, complained = process.communicate(timeout=60)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from trainwright.server.commands import fetch as fetching
 from trainwright.server.commands.fetch import fetch
 from trainwright.trainer.base.errors import ConfigurationError
 
@@ -97,7 +98,7 @@ def test_an_answer_that_unfolds_is_refused(tmp_path: Path, monkeypatch: pytest.M
     with serving(gzip.compress(b"\0" * 10**6), Content_Encoding="gzip") as url:
         with pytest.raises(ConfigurationError, match="answers compressed"):
             fetch("digits", url, tmp_path / "model")
-        monkeypatch.setattr("trainwright.server.commands.fetch.SHARE_OF_FREE", 10**12)
+        monkeypatch.setattr(fetching, "SHARE_OF_FREE", 10**12)
     with serving(b"\0" * 10**6) as url, pytest.raises(ConfigurationError, match="half of what is free here"):
         fetch("digits", url, tmp_path / "model")
     assert list(tmp_path.iterdir()) == []

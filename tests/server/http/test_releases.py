@@ -98,9 +98,9 @@ def left() -> list[str]:
 def become(wanted: Callable[[], bool]) -> bool:
     """Return whether something comes true within seconds."""
     end = time.monotonic() + 5
-    while not wanted() and time.monotonic() < end:
+    while not (found := wanted()) and time.monotonic() < end:
         time.sleep(0.05)
-    return wanted()
+    return found
 
 
 @pytest.fixture

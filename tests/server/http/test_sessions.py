@@ -34,16 +34,22 @@ def test_the_session_that_was_used_longest_ago_ends(served, sessions):
     assert [one.asked() for one in (first, second, third, fourth)] == [200, 404, 200, 200]
 
 
-def test_a_session_with_a_stream_is_not_ended_and_an_ended_one_gives_its_place_back(served, sessions):
+def test_a_session_with_a_stream_is_not_ended(served, sessions):
     token = served.token("streamer")
-    streaming, second = sessions(served, token), sessions(served, token)
+    streaming, second, third = (sessions(served, token) for _ in range(MOST))
     with streaming.stream() as stream:
         assert stream.status_code == 200
-        assert second.end() == 200
-        third, fourth = sessions(served, token), sessions(served, token)
-        assert [one.asked() for one in (third, fourth)] == [200, 200]
+        assert [one.asked() for one in (second, third)] == [200, 200]
         sessions(served, token)
-        assert [one.asked() for one in (streaming, third, fourth)] == [200, 404, 200]
+        assert [one.asked() for one in (streaming, second, third)] == [200, 404, 200]
+
+
+def test_a_session_that_its_client_ended_gives_its_place_back(served, sessions):
+    token = served.token("tidy")
+    first, second, third = (sessions(served, token) for _ in range(MOST))
+    assert third.end() == 200
+    sessions(served, token)
+    assert [one.asked() for one in (first, second, third)] == [200, 200, 404]
 
 
 async def test_what_is_counted_of_a_token_is_forgotten_after_its_end(tmp_path):
