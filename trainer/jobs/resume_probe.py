@@ -18,6 +18,7 @@ from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.own_samples import notes_on_draws
 from trainwright.trainer.engine.observers.commitments import state_digest
 from trainwright.trainer.engine.session import Session
+from trainwright.trainer.jobs import data_probe
 from trainwright.trainer.jobs.fork import Fork, Say
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
 from trainwright.trainer.user_code import guard, import_record, write_guard
@@ -36,8 +37,10 @@ def begin(run: RunDirectory, specification: RunSpecification, attempt: int) -> F
     """Fork the process that will resume; None where the run is not probed. No user code may be imported yet."""
     config = specification.config
     is_probed = specification.kind is RunKind.SMOKE and attempt == 1 and config.training.compile is None
-    if not is_probed or config.trainer is not None or config.distributed.processes > 1:
+    if not is_probed or config.distributed.processes > 1:
         return None
+    if config.trainer is not None:
+        return Fork.of(lambda say: data_probe.made(run, specification, say))
     return Fork.of(lambda say: _resumed(run, specification, say)) if any(_entries(config)) else None
 
 
@@ -69,6 +72,9 @@ def require_same(session: Session, fork: Fork, draws: dict[str, Any]) -> None:
         UserCodeError: it trains on in another way; names the step and what differs.
         Abandoned: a stop was requested.
     """
+    if session.work.framework is not None:
+        data_probe.require_same(session, fork)
+        return
     run, first = session.run, session.progress.step
     size = sum(path.stat().st_size for path in (run.checkpoints / checkpoint_name(first)).glob("*"))
     if not 0 < size <= MAX_STATE_BYTES:

@@ -18,7 +18,7 @@ from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.frameworks.positioned import PositionedLoader
-from trainwright.trainer.run import RunDirectory, RunState
+from trainwright.trainer.run import RunDirectory, RunKind, RunState
 
 pytestmark = [pytest.mark.requirement("TRAIN-7"), pytest.mark.slow, pytest.mark.forks, needs(releases.TRAINER)]
 
@@ -68,6 +68,25 @@ def whole(tmp_path_factory: pytest.TempPathFactory, root: Path, make_run: Any, w
     run: RunDirectory = make_run(tmp_path_factory.mktemp("whole") / "whole", VALUES, code_root=str(root))
     assert work(run) == 0, run.log.read_text()
     return run
+
+
+@pytest.mark.parametrize("seed", ["7", "os.getpid()"])
+def test_a_smoke_run_holds_another_process_to_the_same_data(
+    seed: str, tmp_path: Path, script: str, make_run: Any, work: Any
+) -> None:
+    (tmp_path / "train.py").write_text(f"import os\n{script.replace('default_rng(7)', f'default_rng({seed})')}")
+    run = make_run(tmp_path / "smoke", VALUES, code_root=str(tmp_path), kind=RunKind.SMOKE, max_steps=3)
+    is_same = work(run) == 0
+    assert is_same == (seed == "7"), run.log.read_text()
+    probed = [event.data["splits"] for event in run.events() if event.kind == "data_probe"]
+    assert probed == ([{"train": 240, "validation": 80}] if is_same else [])
+    if not is_same:
+        told = run.last_status().failure
+        assert told is not None
+        assert re.match(
+            r"The data are others in another process: \d+ of 240 rows of train differ, the first is", told.message
+        )
+        assert "train a tokenizer once" in told.remedy
 
 
 @pytest.mark.long
