@@ -35,8 +35,8 @@ def take_worse(order: Mapping[str, Any], splits: dict[str, Any]) -> None:
 def _worse(split: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield each metric whose other meaning has a worse value, with that meaning."""
     for metric, meant in split.get("readings", {}).items():
-        ours = split["metrics"].get(metric)
-        for words, value in meant.items() if ours is not None else ():  # of test rows that count for nothing
+        ours = split["metrics"].get(metric) if metric in BUILT_IN else None  # one of several tasks keeps its own
+        for words, value in meant.items() if ours is not None else ():
             falls = value > ours if BUILT_IN[metric].minimize else value < ours
             if falls and (words in BUILT_IN or words == OF_CLASS_0):
                 yield metric, words
