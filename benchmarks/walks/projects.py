@@ -160,7 +160,7 @@ def handed_over(script: str, function: str = "make_trainer", **args: Any) -> dic
 def example(page: str) -> str:
     """Return the script of a page of the skill."""
     text = (ROOT / "skills" / "ml-trainer" / "configs" / page).read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    code, *_ = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     return str(code)
 
 

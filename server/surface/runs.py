@@ -48,7 +48,7 @@ async def start_training(
     ] = None,
     max_steps: Annotated[int | None, Field(ge=1, description="Of a smoke run or a probe")] = None,
     finding: Annotated[
-        str | None, Field(description="Of leak_price: a leak, as validation names it, or a column")
+        str | None, Field(description="Of leak_price: a leak, by its name, or a column")
     ] = None,
     idempotency_key: IdempotencyKey = None,
     wait_seconds: WaitSeconds = 0.0,
