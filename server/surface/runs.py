@@ -47,9 +47,7 @@ async def start_training(
         Literal["production"] | None, Field(description="For a final run: train longer, by this template")
     ] = None,
     max_steps: Annotated[int | None, Field(ge=1, description="Of a smoke run or a probe")] = None,
-    finding: Annotated[
-        str | None, Field(description="Of leak_price: a leak, by its name, or a column")
-    ] = None,
+    finding: Annotated[str | None, Field(description="Of leak_price: a leak, by its name, or a column")] = None,
     idempotency_key: IdempotencyKey = None,
     wait_seconds: WaitSeconds = 0.0,
 ) -> CallToolResult:
