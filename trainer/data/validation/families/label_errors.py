@@ -28,7 +28,7 @@ SKILL = 0.65
 """Power of the cheap model (0: guessing, 1: certain) below which its doubts say nothing."""
 LEAST_SKILL = 0.35
 """The same where its doubts are about as many where it is surest as elsewhere, as those of drawn labels are."""
-SUREST, ALIKE = 0.1, 0.45
+SUREST, ALIKE = 0.09, 0.45
 """Doubts among the quarter of rows that it is surest of: surely more, and so large a share of the unsure half's.
 Classes that overlap, and outcomes that chance has a part in (who survives), leave that quarter right."""
 UNLIKELY = 0.05
