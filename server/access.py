@@ -141,7 +141,7 @@ def permitted_uri(uri: str, workspace: Workspace) -> None:
     _, project, run, _ = read.groups()
     if project is not None:
         _require_project(access, project, workspace)
-    if run is not None and run.strip().strip("/") == "latest":  # of all projects, to whom reads it
+    if run is not None and run.strip().strip("/") in {"", "latest"}:  # of all projects, to whom reads it
         raise _bound(
             access, f"{uri[:80]!r} does not say of which: trainwright://runs/{access.projects[0]}/latest/status"
         )

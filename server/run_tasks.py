@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 ATTEMPTS = re.compile(r"[1-9]\d{0,3}", re.ASCII)
 ATTEMPT = "#"
-"""Between a run and which of its attempts, where that is not its first: a task that has ended stays ended."""
+"""Between a run and which of its attempts, where that is not its first: a task that has ended stays ended.
+
+A study that was stopped and is started again is the same task.
+"""
 
 
 class RunTasks:
@@ -66,6 +69,8 @@ class RunTasks:
         workspace = self._app.workspace()
         view, folder, ended_at = _seen(workspace, found)
         launch = _launch(folder)
+        if hasattr(view, "study_id"):  # whose process may be lost, and come back by itself: no new task
+            launch = launch.model_copy(update={"attempt": 1})
         whole = self._app.with_handles({"name": found})["name"]
         number = attempt or launch.attempt
         if number > launch.attempt:

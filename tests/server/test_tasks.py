@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from tests.server.conftest import GOAL, IRIS, Agent
 
 from trainwright.server.app import build_server
 from trainwright.server.tasks import TASKS
+from trainwright.tools.launchers import read_launch
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("MCP-1", "MCP-3")]
 LONG = {**IRIS, "training": {"epochs": 4000}}
@@ -150,6 +152,14 @@ async def test_a_search_is_a_task_too(workspace: Any) -> None:
         factors = {"ablation": {"factors": {"optimizer.weight_decay": [0]}}}
         task = await begin(client, "start_tuning", search=factors)
         assert task == "iris/study-1"
+        (folder,) = (workspace / "projects" / "iris" / "studies").iterdir()
+        launch = read_launch(folder)
+        assert launch is not None
+        assert launch.process is not None
+        assert launch.process.send_signal(signal.SIGKILL)
         found = await ended(client.session, task)
+    relaunched = read_launch(folder)
+    assert relaunched is not None
+    assert relaunched.process != launch.process, "it was lost, and came back"
     assert found["status"] == "completed"
     assert found["result"]["structuredContent"]["study_id"] == "iris/study-1"

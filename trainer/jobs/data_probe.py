@@ -6,12 +6,10 @@ tokenizer that is trained there, the order of a set) would else show after plann
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import UserCodeError
-from trainwright.trainer.user_code import guard, import_record, write_guard
+from trainwright.trainer.jobs.fork import MAX_STATE_BYTES, assembled_anew
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +32,9 @@ def require_same(session: Session, fork: Fork) -> None:
         Abandoned: a stop was requested.
     """
     run, ours = session.run, _told(session.work.splits.records)
+    if sum(value.nbytes for value in session.model.parameters()) > MAX_STATE_BYTES:
+        fork.end()
+        return
     theirs, _ = fork.answer(session.stop, run.limits().user_code_seconds)
     if theirs is None or "problem" in theirs:
         why = "it took too long or ended" if theirs is None else theirs["problem"]
@@ -75,20 +76,7 @@ def _difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
 
 def made(run: RunDirectory, specification: RunSpecification, say: Say) -> None:
     """Be the fresh process: make the data, and say what they are."""
-    from trainwright.trainer.assembly.assemble import assemble
-    from trainwright.trainer.jobs.ranks import SilentRun
-    from trainwright.trainer.reproducibility import determinism
-    from trainwright.trainer.supervision.stop import StopRequest
-
-    config, root = specification.config, Path(specification.code_root)
-    run.key = None
     try:
-        guard.install()
-        import_record.install(root)
-        write_guard.install(run.path, root)
-        determinism.apply_settings(config.reproducibility, specification.exemptions)
-        seeding.seed_everything(config.seed)
-        session = assemble(specification, SilentRun(run), StopRequest(run.stop_reason))
-        say(_told(session.work.splits.records))
+        say(_told(assembled_anew(run, specification).work.splits.records))
     except BaseException as error:  # noqa: BLE001 - another run of its own would tell
         say({"problem": f"{type(error).__name__}: {str(error)[:300]}"})

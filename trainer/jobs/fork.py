@@ -15,20 +15,45 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import psutil
 
+from trainwright.trainer.base import seeding
 from trainwright.trainer.jobs.ranks import die_with
 from trainwright.trainer.supervision.stop import Abandoned, StopRequest
 from trainwright.trainer.user_code import guard
+
+if TYPE_CHECKING:
+    from trainwright.trainer.engine.session import Session
+    from trainwright.trainer.run import RunDirectory, RunSpecification
 
 POLL_SECONDS = 0.1
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 MAX_BYTES = 1 << 24
 """Of an answer."""
+MAX_STATE_BYTES = 2 << 30
+"""Of a model or checkpoint: two sessions of a larger one might not fit beside each other."""
 
 Say = Callable[[dict[str, Any]], None]
+
+
+def assembled_anew(run: RunDirectory, specification: RunSpecification) -> Session:
+    """Return the session that a process of its own makes of a run; it records nothing. Raises what assembling does."""
+    from trainwright.trainer.assembly.assemble import assemble
+    from trainwright.trainer.jobs.ranks import SilentRun
+    from trainwright.trainer.reproducibility import determinism
+    from trainwright.trainer.user_code import import_record, write_guard
+
+    config, root = specification.config, Path(specification.code_root)
+    run.key = None
+    guard.install()
+    import_record.install(root)
+    write_guard.install(run.path, root)
+    determinism.apply_settings(config.reproducibility, specification.exemptions)
+    seeding.seed_everything(config.seed)
+    return assemble(specification, SilentRun(run), StopRequest(run.stop_reason))
 
 
 @dataclass

@@ -7,7 +7,6 @@ show after a complete replay. Only runs of the user's code are probed; of built-
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from trainwright.trainer.base import seeding
@@ -19,13 +18,10 @@ from trainwright.trainer.data.own_samples import notes_on_draws
 from trainwright.trainer.engine.observers.commitments import state_digest
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs import data_probe
-from trainwright.trainer.jobs.fork import Fork, Say
+from trainwright.trainer.jobs.fork import MAX_STATE_BYTES, Fork, Say, assembled_anew
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
-from trainwright.trainer.user_code import guard, import_record, write_guard
 
 STEPS = 3
-MAX_STATE_BYTES = 2 << 30
-"""Of the checkpoint: two sessions of a larger one might not fit beside each other."""
 NOT_SAVED = (
     "What a step uses must be in the checkpoint: keep numbers and tensors of your own in context.state, or as a buffer "
     "of the model, and draw from torch, NumPy or random, whose states are saved. A module's variable or an "
@@ -131,22 +127,12 @@ def _steps(session: Session) -> dict[str, Any]:
 
 def _resumed(run: RunDirectory, specification: RunSpecification, say: Say) -> None:
     """Be the fresh process: assemble, load the newest checkpoint, take the steps, and answer."""
-    from trainwright.trainer.assembly.assemble import assemble
-    from trainwright.trainer.jobs.ranks import SilentRun
     from trainwright.trainer.reproducibility import determinism
     from trainwright.trainer.strategies import share
-    from trainwright.trainer.supervision.stop import StopRequest
 
-    config, root = specification.config, Path(specification.code_root)
-    run.key = None
     try:
-        guard.install()
-        import_record.install(root)
-        write_guard.install(run.path, root)
-        determinism.apply_settings(config.reproducibility, specification.exemptions)
-        seeding.seed_everything(config.seed)
-        session = assemble(specification, SilentRun(run), StopRequest(run.stop_reason))
-        determinism.apply_settings(config.reproducibility, specification.exemptions)
+        session = assembled_anew(run, specification)
+        determinism.apply_settings(specification.config.reproducibility, specification.exemptions)
         session.work.splits.samples.pop("test", None)
         share(session)
         _load(session)
