@@ -80,12 +80,8 @@ class AppContext:
             return workspace if workspace.is_archived else record_settings_grants(workspace)
 
     def _run_changed(self, project: str, run_id: str) -> None:
-        """Tell subscribers, and write the page of a run that has ended: on the follower's thread, no answer waits."""
-        from trainwright.tools.projects import write_ended_page
-
+        """Tell subscribers, on the follower's thread."""
         self.on_change(project, run_id, self.with_handles({"run": run_id})["run"])
-        if self._workspace is not None:
-            write_ended_page(self._workspace, project, run_id)
 
     def with_handles(self, value: Any) -> Any:
         """Return JSON values with every long id of a run or study replaced by its handle."""

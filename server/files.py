@@ -23,8 +23,7 @@ ROOT = "trainwright://projects/"
 REPORT_TEMPLATE = f"{ROOT}{{project}}/reports/{{+path}}"
 PICTURE_TEMPLATE = f"{ROOT}{{project}}/pictures/{{+path}}"
 REPORTS = (
-    "*.md", "report.html", "reports/*.html", "final_model/*.md", "validation/page.html", "validation/report.json",
-    "validation/expectations.yaml",
+    "*.md", "final_model/*.md", "validation/page.html", "validation/report.json", "validation/expectations.yaml",
 )  # fmt: skip
 PICTURES = ("plots/*.png", "runs/*/artifacts/*.png", "validation/*.png")
 TYPES = {".md": "text/markdown", ".html": "text/html", ".json": "application/json", ".yaml": "application/yaml"}

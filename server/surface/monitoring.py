@@ -58,7 +58,7 @@ def diagnose_run(
     found += f", after a look at {answer.alerts[0].id}." if looks else "."
     omit = {"run_id", "project", "kind", "state", "verdict", "fit", "recommendation", "beside_rivals"}
     headline = f"Run {answer.run_id} of {project} ({answer.kind}, {answer.state}): {found}"
-    shown = links(workspace, project, [*(path for path in (answer.report, answer.page) if path), *answer.plots])
+    shown = links(workspace, project, [*([answer.report] if answer.report else []), *answer.plots])
     return reply(answer, headline, *shown, omit=omit, full=detail == "full")
 
 

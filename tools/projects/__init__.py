@@ -5,7 +5,7 @@ from trainwright.tools.projects.comparing import ComparisonAnswer, CurvesAnswer,
 from trainwright.tools.projects.configuration import ConfigurationAnswer, ask_for, configure
 from trainwright.tools.projects.creation import create_project, settled_values
 from trainwright.tools.projects.deletion import DeletionAnswer, delete_project, finish_deletions
-from trainwright.tools.projects.diagnosis import diagnose, write_ended_page
+from trainwright.tools.projects.diagnosis import diagnose
 from trainwright.tools.projects.diagnosis_answer import DiagnosisAnswer
 from trainwright.tools.projects.passing import GateAnswer, finish_provenance, pass_gate
 from trainwright.tools.projects.status import (
@@ -48,5 +48,4 @@ __all__ = [
     "project_status",
     "read_status",
     "settled_values",
-    "write_ended_page",
 ]

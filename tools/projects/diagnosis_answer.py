@@ -142,8 +142,6 @@ class DiagnosisAnswer(Answer):
     curves: list[CurveSummary] = Field(default_factory=list)
     unjudged: list[str] = Field(default_factory=list)
     """What could not be judged, and why."""
-    page: str | None = None
-    """Path of the ended run's page: one HTML file with curves, alerts, predictions, data and environment."""
     report: str | None = None
     """Path of the report, when this is the baseline."""
     plots: list[str] = Field(default_factory=list)

@@ -20,7 +20,6 @@ from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.releases import BEGUN, releases
 from trainwright.tools.ledger import Inspection, entries
 from trainwright.tools.ledger.events import ReleaseBegun
-from trainwright.tools.projects.diagnosis import write_pages
 from trainwright.tools.provenance import attest
 from trainwright.tools.provenance.attesting import FILE as STATEMENT
 from trainwright.tools.reports import draft_artifacts
@@ -167,7 +166,6 @@ def pass_gate(workspace: Workspace, project: str, phase: str | None = None, *, c
     with workspace.session() as session:  # the decision is committed: `phase_status_of` publishes its artifacts now
         evidence = Evidence(session, workspace, project, inspection=inspection)
         answer = _answer(evidence, *decided)
-        write_pages(workspace, project, evidence=evidence)
     if answer.now_in == "finished":
         answer.artifacts += _provenance(workspace, project)
     return answer

@@ -7,8 +7,6 @@ import time
 import pytest
 from tests.server.dashboard.conftest import add_study, chromium_of
 
-from trainwright.tools.reports.pages import writing
-
 NOT_FOUND = "Failed to load resource: the server responded with a status of 404 (Not Found)"
 """How Chromium reports the answer about a project that is not there."""
 PHONE = {"width": 360, "height": 740}
@@ -157,25 +155,3 @@ def test_a_run_that_is_not_there_says_so(show):
     page = show("#/projects/flowers")
     page.goto(page.url.partition("#")[0] + "#/projects/nothing")
     assert "There is no project" in page.locator("[role=alert]").inner_text()
-
-
-@pytest.mark.requirement("MON-2")
-def test_a_projects_file_shows_every_table_whole_on_a_phone(browser, tmp_path):
-    """Rendered from its template: long digests break, and no table has to be scrolled sideways."""
-    digest = f"blake3:{'3547449b83562abf' * 4}"
-    gate = {"phase": "planning", "status": "open", "css": "soft", "is_open": True, "entry": 5, "reasons": [digest],
-            "checks": [("planning.reproducible_configuration", "failed", digest, f"digest {digest}")]}  # fmt: skip
-    runs = [{"name": name, "kind": "leak_price", "state": "interrupted", "epochs": 1000, "best": "-0.0922222",
-             "link": "a"} for name in ("leak_price-12", "baseline-1")]  # fmt: skip
-    page = writing.rendered("project.html.j2", {
-        "title": "Project digits", "intent": "tell digits apart", "facts": [("configuration", digest)], "gates": [gate],
-        "charts": [], "notes": [], "differences": [("optimizer.learning_rate", "baseline-1 0.001; trial-1 0.01")],
-        "runs": runs, "left_out": 0, "reports": [],
-    })  # fmt: skip
-    (tmp_path / "report.html").write_text(page, encoding="utf-8")
-    context = browser.new_context(viewport=PHONE)
-    shown = context.new_page()
-    shown.goto((tmp_path / "report.html").as_uri())
-    wide = "[...document.querySelectorAll('.wide')].filter(one => one.scrollWidth > one.clientWidth).length"
-    assert (shown.evaluate("document.documentElement.scrollWidth"), shown.evaluate(wide)) == (PHONE["width"], 0)
-    context.close()
