@@ -23,10 +23,10 @@ ROOT = "trainwright://projects/"
 REPORT_TEMPLATE = f"{ROOT}{{project}}/reports/{{+path}}"
 PICTURE_TEMPLATE = f"{ROOT}{{project}}/pictures/{{+path}}"
 REPORTS = (
-    "*.md", "final_model/*.md", "validation/page.html", "validation/report.json", "validation/expectations.yaml",
+    "*.md", "final_model/*.md", "validation/report.json", "validation/expectations.yaml",
 )  # fmt: skip
-PICTURES = ("plots/*.png", "runs/*/artifacts/*.png", "validation/*.png")
-TYPES = {".md": "text/markdown", ".html": "text/html", ".json": "application/json", ".yaml": "application/yaml"}
+PICTURES = ("plots/*.png", "runs/*/artifacts/*.png")
+TYPES = {".md": "text/markdown", ".json": "application/json", ".yaml": "application/yaml"}
 
 
 def links(workspace: Workspace, project: str, paths: Sequence[str | Path]) -> list[ResourceLink]:

@@ -47,8 +47,8 @@ def _show(terminal: Terminal, answer: ValidationAnswer) -> None:
             if more:
                 terminal.line(f"      {more}")
     if answer.more:
-        terminal.line(f"      {answer.more} more on the page.")
+        terminal.line(f"      {answer.more} more in the report.")
     for left in answer.not_checked or []:
         terminal.line(f"      not checked: {left}", "dim")
     counted = f"{answer.checks} checks of {answer.rows} rows: {answer.errors} errors, {answer.warnings} warnings"
-    terminal.marked("fail" if answer.errors else "ok", f"{counted}; {answer.page}")
+    terminal.marked("fail" if answer.errors else "ok", f"{counted}; {answer.report}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio.to_thread
@@ -32,7 +31,7 @@ async def validate_data(
     wait_seconds: WaitSeconds = PLAIN_SECONDS,
 ) -> CallToolResult:
     """Check the configured data without training, against data.expectations or the default set: verdicts with rows
-    and remedies, the worst first; a page with plots."""
+    and remedies, the worst first."""
     from trainwright.tools.data import look_at, request_validation
 
     workspace = await anyio.to_thread.run_sync(workspace_of, context)
@@ -44,7 +43,7 @@ async def validate_data(
         return look_at(request, wait_seconds, suggest=suggest, should_stop=should_stop)
 
     answer = await waited(context, look, lambda: Progress(time.monotonic() - began, wait_seconds, "validating"))
-    shown = links(workspace, project, [*([Path(answer.page)] if answer.page else []), *(answer.plots or [])])
+    shown = links(workspace, project, [answer.report] if answer.report else [])
     return reply(answer, _headline(answer), *shown, omit={"project", "state", "rows", "checks", "errors", "warnings"})
 
 

@@ -170,6 +170,6 @@ def test_data_is_validated_with_the_rows_and_an_exit_code(made):
     assert answer.exit_code == 1, answer.output
     assert "fail  x0.max: " in answer.output
     assert "(rows 131)" in answer.output
-    assert "page.html" in answer.output
+    assert "report.json" in answer.output
     found = json.loads(CliRunner().invoke(cli.app, ["validate-data", "iris", "-w", str(made), "--json"]).output)
     assert (found["errors"], found["findings"][0]["check"]) == (1, "x0.max")

@@ -53,7 +53,7 @@ class ValidationRequest:
     folder: Path
     """Of the worker, in the workspace's cache."""
     served: Path
-    """Where page and plots are kept for readers, in the project."""
+    """Where the report is kept for readers, in the project."""
     is_elsewhere: bool
     """Whether the data may change without a change of any file under the code root."""
     limit: float
@@ -132,7 +132,6 @@ def _start(
         "config": config.model_dump(mode="json", exclude_unset=True),
         "code_root": str(root),
         "linked_roots": [str(one) for one in workspace.settings.allowed_roots(workspace.path)],
-        "title": f"Data of {request.project}",
         "connections": {name: one.model_dump(mode="json") for name, one in known.items()},
         "data_cache": [str(workspace.path / "cache" / "data"), workspace.settings.data_cache_bytes],
     }

@@ -1,4 +1,4 @@
-"""Answers about a validation on request: the worst verdicts first, within few tokens; the page has the rest."""
+"""Answers about a validation on request: the worst verdicts first, within few tokens; the report has the rest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from trainwright.tools.answers import Answer, NextCall
-from trainwright.tools.data.requests import SERVED, TOLD, ValidationRequest, note_told, why_none
+from trainwright.tools.data.requests import TOLD, ValidationRequest, note_told, why_none
 from trainwright.tools.launchers import jobs
 from trainwright.trainer.base.text import cut
 from trainwright.trainer.data.validation.report import Report, Verdict
@@ -19,6 +19,7 @@ from trainwright.trainer.data.validation.report import Report, Verdict
 MOST_FINDINGS = 8
 _short = partial(cut, longest=150)
 CORRECTED = "after the rows, or the expectation, are corrected"
+REPORT = "report.json"
 LONGEST_SUGGESTION = 2600
 """Characters of suggested expectations that an answer holds; longer ones are in their file alone."""
 
@@ -49,12 +50,11 @@ class ValidationAnswer(Answer):
     warnings: int | None = None
     findings: list[FindingView] | None = None
     more: int | None = None
-    """Findings beyond these; the page has them all."""
+    """Findings beyond these; the report has them all."""
     not_checked: list[str] | None = None
     failure: str | None = None
-    page: str | None = None
-    """HTML with all verdicts and plots."""
-    plots: list[str] | None = None
+    report: str | None = None
+    """JSON with every verdict."""
     suggested: str | None = None
     """Text of an expectations file, with its margin in the first lines; or where it is, if it is long."""
 
@@ -81,8 +81,8 @@ def look_at(
         return _failed(request, f"{failure['message']} {failure['remedy']}", CORRECTED)
     if request.is_elsewhere:
         note_told(request, suggest=suggest)
-    served = _serve(request, found["plots"])
-    return _told(request, Report.model_validate(found["report"]), served, suggest=suggest)
+    _serve(request)
+    return _told(request, Report.model_validate(found["report"]), suggest=suggest)
 
 
 def _failed(request: ValidationRequest, failure: str, why: str) -> ValidationAnswer:
@@ -90,20 +90,18 @@ def _failed(request: ValidationRequest, failure: str, why: str) -> ValidationAns
     return ValidationAnswer(project=request.project, state="failed", failure=failure, next=again)
 
 
-def _serve(request: ValidationRequest, plots: list[str]) -> list[str]:
-    """Copy page, report, suggestion and plots into the project; return the plots' paths in it."""
+def _serve(request: ValidationRequest) -> None:
+    """Copy report and suggestion into the project."""
     request.served.mkdir(parents=True, exist_ok=True)
-    names = [f"{name}.png" for name in plots]
-    for name in ("page.html", "report.json", "expectations.yaml", *names):
+    for name in (REPORT, "expectations.yaml"):
         source, target = request.folder / name, request.served / name
         if source.is_file() and not source.is_symlink():
             fresh = target.with_name(f".{name}.{os.getpid()}")
             shutil.copyfile(source, fresh)
             fresh.replace(target)
-    return [f"{SERVED}/{name}" for name in names]
 
 
-def _told(request: ValidationRequest, report: Report, plots: list[str], *, suggest: bool) -> ValidationAnswer:
+def _told(request: ValidationRequest, report: Report, *, suggest: bool) -> ValidationAnswer:
     worst = report.worst_first()
     errors = sum(check.severity == "error" for check in worst)
     proposal = None
@@ -121,8 +119,7 @@ def _told(request: ValidationRequest, report: Report, plots: list[str], *, sugge
         findings=[_view(check, request.prices) for check in shown],
         more=len(worst) - len(shown) or None,
         not_checked=[_short(f"{one.what}: {one.why}") for one in report.not_checked[:6]],
-        page=str(request.served / "page.html"),
-        plots=plots,
+        report=str(request.served / REPORT),
         suggested=proposal,
         next=_after_fixing(request) if errors else _onward(request, report, is_suggested=suggest),
     )

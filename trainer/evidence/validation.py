@@ -171,7 +171,7 @@ def require_valid(validation: Validation, project: str) -> None:
     more = f"; and {len(stopping) - MOST_NAMED} more" if len(stopping) > MOST_NAMED else ""
     raise DataError(
         f"{len(stopping)} check{'s' * (len(stopping) > 1)} of the data failed. {named}{more}.",
-        remedy=f"{stopping[0].remedy} validate_data(project='{project}') shows all of it with a page of plots; then "
+        remedy=f"{stopping[0].remedy} validate_data(project='{project}') shows all of it; then "
         f"start_training(project='{project}', kind='smoke').",
         document=DOCUMENT,
         details={"checks": [one.place for one in stopping], "rows": {one.place: one.rows for one in stopping[:10]}},

@@ -1,7 +1,7 @@
 """Validation without training: `python -P -m trainwright.trainer.jobs.validate FOLDER`.
 
-Reads `order.json` (configuration, code root), leaves `report.json`, `expectations.yaml` (suggested), `page.html` and a
-PNG for each plot in the folder. It is no evidence: every smoke run validates for itself.
+Reads `order.json` (configuration, code root), leaves `report.json` and `expectations.yaml` (suggested) in the folder.
+It is no evidence: every smoke run validates for itself.
 """
 
 from __future__ import annotations
@@ -16,20 +16,14 @@ from trainwright.trainer.base.errors import DataError, TrainwrightError
 from trainwright.trainer.config import TrainingConfig, parse_config
 from trainwright.trainer.data import cache
 from trainwright.trainer.data.remote import connections
-from trainwright.trainer.data.validation.check import OF_FILES, Context
 from trainwright.trainer.data.validation.expectations import read_expectations
-from trainwright.trainer.data.validation.plots import plots
-from trainwright.trainer.data.validation.report import MOST_ROWS, Report, Verdict, page
-from trainwright.trainer.data.validation.sampling import evenly
+from trainwright.trainer.data.validation.report import MOST_ROWS, Verdict
 from trainwright.trainer.data.validation.suggest import suggested
 from trainwright.trainer.data.validation.validate import validate
 from trainwright.trainer.evidence.validation import STREAMS, context_of, placed
 from trainwright.trainer.jobs.answering import answer
-from trainwright.trainer.run import write_atomically, write_report
+from trainwright.trainer.run import write_report
 from trainwright.trainer.user_code import guard, import_record, write_guard
-
-PLOTTED = 20_000
-"""Rows that the plots are drawn of."""
 
 
 def main(folder: Path) -> int:
@@ -53,12 +47,8 @@ def _validated(folder: Path, order: dict[str, Any]) -> dict[str, Any]:
     report = placed(validate(context), context)
     if problem is not None:
         report = report.model_copy(update={"checks": [_not_loaded(problem), *report.checks]})
-    pictures = _pictures(context, report)
-    for name, picture in pictures.items():
-        write_atomically(folder / f"{name}.png", picture)
-    write_report(folder / "page.html", page(order["title"], report, pictures))
     write_report(folder / "expectations.yaml", suggested(context), keeps_random=True)
-    return {"report": report.model_dump(mode="json"), "plots": list(pictures)}
+    return {"report": report.model_dump(mode="json")}
 
 
 def _use_access(config: TrainingConfig, order: dict[str, Any]) -> None:
@@ -95,17 +85,6 @@ def _not_loaded(problem: TrainwrightError) -> Verdict:
 def _no_rows(config: TrainingConfig) -> TrainwrightError:
     named = config.data.use if config.data else config.task.use if config.task else ""
     return DataError(f"{named} gives no rows to validate: {STREAMS}.", remedy="start_training(project, kind='smoke').")
-
-
-def _pictures(context: Context, report: Report) -> dict[str, bytes]:
-    drawn = {name: kind for name, kind in context.kinds.items() if (context.source, name) not in OF_FILES}
-    columns = [name for name, kind in drawn.items() if kind not in {"other", "embedding"}]
-    found, _ = evenly(context.frame, columns, PLOTTED)
-    reference = None
-    if context.reference is not None:
-        there = set(context.reference.collect_schema().names())
-        reference, _ = evenly(context.reference, [name for name in columns if name in there], PLOTTED)
-    return plots(context, report, found, reference)
 
 
 if __name__ == "__main__":
