@@ -4,53 +4,18 @@ from __future__ import annotations
 
 import random
 import statistics
-from itertools import combinations
 from typing import Any
 
 import pytest
 from scipy import stats
 
 from trainwright.tools.hyperparameter_tuner.ablation.design import design_of
-from trainwright.tools.hyperparameter_tuner.ablation.fractional import Fraction, smallest_fraction
 from trainwright.tools.hyperparameter_tuner.ablation.results import estimate, holm
 from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSection
 
 
 def section(design: str, *keys: str, **more: Any) -> AblationSection:
     return AblationSection(factors={key: [0] for key in keys}, design=design, **more)
-
-
-@pytest.mark.requirement("TUNE-5")
-@pytest.mark.parametrize(
-    ("factors", "resolution", "runs"),
-    [(3, 3, 4), (4, 4, 8), (5, 3, 8), (5, 5, 16), (6, 4, 16), (7, 3, 8), (8, 4, 16), (9, 3, 16), (10, 4, 32)],
-)
-def test_a_fraction_has_the_runs_of_the_published_tables(factors: int, resolution: int, runs: int) -> None:
-    found = smallest_fraction(factors, resolution)  # NIST/SEMATECH e-Handbook of Statistical Methods, table 5.3.3.4.7
-    assert found is not None
-    assert found.runs == runs
-    assert (found.resolution or 0) >= resolution
-    assert found.bits(0) == [0] * factors, "the present configuration is one of its runs"
-
-
-@pytest.mark.requirement("TUNE-5")
-@pytest.mark.parametrize(("factors", "resolution"), [(2, 3), (3, 4), (4, 5)])
-def test_where_only_the_whole_factorial_resolves_so_much_there_is_no_fraction(factors: int, resolution: int) -> None:
-    assert smallest_fraction(factors, resolution) is None
-
-
-@pytest.mark.requirement("TUNE-5")
-def test_effects_that_are_no_aliases_are_orthogonal_and_aliases_are_the_same_up_to_their_sign() -> None:
-    fraction = smallest_fraction(6, 4)
-    assert fraction is not None
-    classes = fraction.effects()
-    assert [one[0][1] for one in classes[:6]] == [(factor,) for factor in range(6)], "a main effect has its own class"
-    for (_, first), *others in classes:
-        for sign, other in others:
-            assert fraction.signs(other) == tuple(sign * each for each in fraction.signs(first))
-    for one, two in combinations(classes, 2):
-        pairs = zip(fraction.signs(one[0][1]), fraction.signs(two[0][1]), strict=True)
-        assert sum(a * b for a, b in pairs) == 0
 
 
 @pytest.mark.requirement("TUNE-5")
@@ -63,14 +28,6 @@ def test_a_factorial_finds_the_effects_of_a_made_up_response_exactly() -> None:
     found = {one.name.split(" ")[0]: sum(w * y for w, y in zip(one.weights, response, strict=True))
              for one in design.contrasts}  # fmt: skip
     assert found == {"A": 4.0, "B": 1.0, "C": 0.0, "A:B": 2.0, "A:C": 0.0, "B:C": 0.0}
-
-
-@pytest.mark.requirement("TUNE-5")
-def test_a_fraction_of_resolution_three_names_what_hides_in_a_main_effect() -> None:
-    design = design_of(section("fractional", "a", "b", "c", resolution=3))
-    assert (len(design.arms), design.resolution, design.generators) == (4, 3, ["C = -A:B"])
-    assert [one.aliases for one in design.contrasts] == [("-B:C",), ("-A:C",), ("-A:B",)]
-    assert design.arms[0].changes == {}
 
 
 @pytest.mark.requirement("TUNE-5")
@@ -125,4 +82,3 @@ def test_of_studies_of_pure_noise_one_in_twenty_at_most_finds_anything_and_a_tru
         seen += estimate(design.contrasts, values)[0]["differs"]
     assert false / trials <= 0.08, "at most 5 %, and what 100 draws add to it"
     assert 0.73 <= seen / trials <= 0.88
-    assert Fraction(2, 2).resolution is None

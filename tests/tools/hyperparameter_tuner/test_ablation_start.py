@@ -60,15 +60,6 @@ def starts(workspace: Workspace, search: dict[str, Any]) -> None:
             "takes one alternative of each factor",
             {"factors": {RATE: [1e-3, 1e-4], DECAY: [0.3]}},
         ),
-        (
-            {"factors": {RATE: [1e-3], DECAY: [0.3], "loader.batch_size": [64]}, "design": "fractional"},
-            "resolution 4",
-            {
-                "factors": {RATE: [1e-3], DECAY: [0.3], "loader.batch_size": [64]},
-                "design": "fractional",
-                "resolution": 3,
-            },
-        ),
     ],
 )
 def test_a_study_that_does_not_fit_is_refused_and_the_remedy_starts(

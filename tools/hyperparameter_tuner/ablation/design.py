@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
-
-from trainwright.tools.hyperparameter_tuner.ablation.fractional import Fraction, smallest_fraction
 
 if TYPE_CHECKING:
     from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSection
 
-ONE, FULL, FRACTIONAL = "one_at_a_time", "factorial", "fractional"
+ONE, FULL = "one_at_a_time", "factorial"
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,6 @@ class Contrast:
 
     name: str
     weights: tuple[float, ...]
-    aliases: tuple[str, ...] = ()
-    """Other effects that the same contrast holds, with their sign."""
     is_interaction: bool = False
 
 
@@ -41,8 +38,6 @@ class Design:
     contrasts: list[Contrast]
     letters: dict[str, str]
     """Letter of each factor in a factorial design, by key."""
-    generators: list[str]
-    resolution: int | None = None
 
 
 def design_of(section: AblationSection) -> Design:
@@ -51,11 +46,7 @@ def design_of(section: AblationSection) -> Design:
     Factors are taken by name: the ledger keeps no other order of them.
     """
     factors = dict(sorted(section.factors.items()))
-    if section.design == ONE:
-        return _one_at_a_time(factors)
-    count = len(factors)
-    fraction = smallest_fraction(count, section.resolution) if section.design == FRACTIONAL else None
-    return _factorial(factors, fraction or Fraction(count, count))
+    return _one_at_a_time(factors) if section.design == ONE else _factorial(factors)
 
 
 def level_name(key: str, level: Any) -> str:
@@ -71,44 +62,25 @@ def _one_at_a_time(factors: dict[str, list[Any]]) -> Design:
         for own, arm in enumerate(arms) if own
     ]  # fmt: skip
     contrasts = [Contrast(one.name, (-1.0, *one.weights)) for one in contrasts]
-    return Design(arms, contrasts, {}, [])
+    return Design(arms, contrasts, {})
 
 
-def _factorial(factors: dict[str, list[Any]], fraction: Fraction) -> Design:
+def _factorial(factors: dict[str, list[Any]]) -> Design:
+    """Return all combinations; in the run r the factor i has its alternative where bit i of r is set."""
     keys = list(factors)
     letters = [chr(ord("A") + place) for place in range(len(keys))]
-    arms = [_arm(factors, fraction.bits(run)) for run in range(fraction.runs)]
+    runs = [[run >> place & 1 for place in range(len(keys))] for run in range(1 << len(keys))]
+    effects = [chosen for size in (1, 2) for chosen in combinations(range(len(keys)), size)]
     contrasts = []
-    for (_, first), *others in fraction.effects():
-        signs = fraction.signs(first)
-        named = level_name(keys[first[0]], factors[keys[first[0]]][0])
-        contrasts.append(
-            Contrast(
-                name=f"{_word(letters, first)} ({named})" if len(first) == 1 else _word(letters, first),
-                weights=tuple(2 * sign / fraction.runs for sign in signs),
-                aliases=tuple(f"{'-' if sign < 0 else ''}{_word(letters, chosen)}" for sign, chosen in others),
-                is_interaction=len(first) > 1,
-            )
-        )
-    return Design(
-        arms, contrasts, dict(zip(keys, letters, strict=True)), _generators(letters, fraction), fraction.resolution
-    )
+    for chosen in effects:
+        word = ":".join(letters[place] for place in chosen)
+        named = f" ({level_name(keys[chosen[0]], factors[keys[chosen[0]]][0])})" if len(chosen) == 1 else ""
+        signs = [-1 if sum(1 - bits[place] for place in chosen) % 2 else 1 for bits in runs]
+        weights = tuple(2 * sign / len(runs) for sign in signs)
+        contrasts.append(Contrast(word + named, weights, is_interaction=len(chosen) > 1))
+    return Design([_arm(factors, bits) for bits in runs], contrasts, dict(zip(keys, letters, strict=True)))
 
 
 def _arm(factors: dict[str, list[Any]], bits: list[int]) -> Arm:
     changes = {key: own[0] for (key, own), bit in zip(factors.items(), bits, strict=True) if bit}
     return Arm(", ".join(level_name(key, level) for key, level in changes.items()) or "reference", changes)
-
-
-def _word(letters: list[str], chosen: tuple[int, ...]) -> str:
-    return ":".join(letters[place] for place in chosen)
-
-
-def _generators(letters: list[str], fraction: Fraction) -> list[str]:
-    """Return the added factors as signed products of the base ones: `D = A:B:C`."""
-    found = []
-    for place, mask in enumerate(fraction.generators):
-        base = tuple(factor for factor in range(fraction.base) if mask >> factor & 1)
-        sign = "" if fraction.signs(base) == fraction.signs((fraction.base + place,)) else "-"
-        found.append(f"{letters[fraction.base + place]} = {sign}{_word(letters, base)}")
-    return found

@@ -133,7 +133,7 @@ def forest_plot(results: dict[str, Any], path: Path) -> Path:
     for row, effect in enumerate(effects):
         _row(axes, len(effects) - 1 - row, effect, results["direction"])
     axes.axvline(0.0, color=BLACK, linewidth=0.8)
-    names = [plain(cut(_named(effect), LONGEST_NAME)) for effect in effects]
+    names = [plain(cut(str(effect["effect"]), LONGEST_NAME)) for effect in effects]
     axes.set_yticks(range(len(effects) - 1, -1, -1), names)
     axes.set_ylim(-0.7, len(effects) - 0.3)
     for own, colour in (("better", BLUE), ("worse", VERMILION), ("not told apart", GREY)):
@@ -160,15 +160,10 @@ def _row(axes: Axes, place: int, effect: dict[str, Any], direction: str) -> None
     )  # fmt: skip
 
 
-def _named(effect: dict[str, Any]) -> str:
-    aliases = effect.get("aliases")
-    return f"{effect['effect']} (with {', '.join(aliases)})" if aliases else str(effect["effect"])
-
-
 # Answers about an ablation study: its design, and at its end what was found.
 
 MOST_EFFECTS = 12
-SHOWN = ("effect", "aliases", "mean", "low", "high", "p_holm", "verdict")
+SHOWN = ("effect", "mean", "low", "high", "p_holm", "verdict")
 
 
 def ablation_view(session: Session, workspace: Workspace, study: Study) -> dict[str, Any]:
@@ -180,8 +175,6 @@ def ablation_view(session: Session, workspace: Workspace, study: Study) -> dict[
         "configurations": len(design.arms),
         "seeds": study_seeds(study, search.ablation.repeats),
     }
-    if design.resolution is not None:
-        found |= {"resolution": design.resolution, "generators": design.generators}
     if design.letters:
         found["letters"] = {letter: key for key, letter in design.letters.items()}
     results = recorded_results(Evidence(session, workspace, study.project), study.id)

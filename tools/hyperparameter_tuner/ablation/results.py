@@ -50,8 +50,6 @@ def results_of(
         del arm["weights"]  # compared, and not recorded: a seal holds them
     return {
         "design": search.ablation.design,
-        **({"resolution": design.resolution} if design.resolution is not None else {}),
-        **({"generators": design.generators} if design.generators else {}),
         **({"letters": design.letters} if design.letters else {}),
         "metric": objective["metric"],
         "direction": objective["direction"],
@@ -186,7 +184,6 @@ def _estimated(one: Contrast, values: Sequence[Sequence[float]], step: float, te
     half, wide = (float(stats.t.ppf(1 - (1 - CONFIDENCE) / 2 / count, freedom)) * error for count in (1, tests))
     return {
         "effect": one.name,
-        **({"aliases": list(one.aliases)} if one.aliases else {}),
         "differences": each,
         "mean": mean,
         "low": mean - half,

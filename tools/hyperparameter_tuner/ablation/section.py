@@ -7,15 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from trainwright.tools.hyperparameter_tuner.ablation.design import (
-    FRACTIONAL,
-    FULL,
-    ONE,
-    Design,
-    design_of,
-    level_name,
-)
-from trainwright.tools.hyperparameter_tuner.ablation.fractional import smallest_fraction
+from trainwright.tools.hyperparameter_tuner.ablation.design import FULL, ONE, Design, design_of, level_name
 from trainwright.tools.hyperparameter_tuner.space import UNSEARCHABLE
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import apply_changes, config_digest, merge_changes, parse_config
@@ -36,9 +28,7 @@ class AblationSection(BaseModel):
 
     factors: Annotated[dict[str, Annotated[list[Any], Field(min_length=1, max_length=20)]], Field(min_length=1)]
     """Dotted configuration key to alternative values."""
-    design: Literal["one_at_a_time", "factorial", "fractional"] = "one_at_a_time"
-    resolution: Annotated[int, Field(ge=3, le=5)] = 4
-    """The least one of a fractional design: 3 lets interactions of two factors stand in for main effects."""
+    design: Literal["one_at_a_time", "factorial"] = "one_at_a_time"
     repeats: Annotated[int, Field(ge=3, le=20)] = 5
     """Seeds, drawn by the server, on which every arm is trained."""
 
@@ -228,19 +218,15 @@ def _misfit(section: AblationSection) -> tuple[str, dict[str, Any]] | None:
         return f"A {section.design} design needs two factors or more; there is one.", {"design": ONE}
     if count > MOST_FACTORS:
         return f"A {section.design} design takes at most {MOST_FACTORS} factors, not {count}.", {"design": ONE}
-    if section.design == FRACTIONAL and smallest_fraction(count, section.resolution) is None:
-        text = f"No fraction of 2^{count} runs has resolution {section.resolution}: it takes the whole factorial."
-        lower = next((less for less in range(section.resolution - 1, 2, -1) if smallest_fraction(count, less)), None)
-        return text, {"design": FULL} if lower is None else {"resolution": lower}
     return None
 
 
 def _smaller(right: AblationSearch) -> AblationSearch:
     """Return the same factors in a design of fewer runs."""
     section = right.ablation.model_copy(update={"repeats": 3})
-    if section.design == FULL and smallest_fraction(len(section.factors), 3) is not None:
-        section = section.model_copy(update={"design": FRACTIONAL, "resolution": 3})
     smaller = right.model_copy(update={KEY: section})
+    if smaller.runs > MOST_RUNS and section.design == FULL:
+        smaller = right.model_copy(update={KEY: section.model_copy(update={"design": ONE})})
     return smaller if smaller.runs <= MOST_RUNS else right.model_copy(update={KEY: _first_factor(section)})
 
 

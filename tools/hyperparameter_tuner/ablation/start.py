@@ -126,7 +126,7 @@ def _require_time(evidence: Evidence, asked: AblationSearch, study: Study | None
         raise LimitReachedError(
             f"{asked.runs} runs of {baseline.summary.train_seconds:.3g} s, as the baseline took, are {seconds:.4g} s; "
             f"{least.name} has {max(least.left, 0.0):.4g} s left of {least.allowed:.6g}.",
-            remedy=f"At most {fitting} runs fit: fewer factors or repeats, or a fractional design.",
+            remedy=f"At most {fitting} runs fit: fewer factors or repeats.",
             document=DOCUMENT,
             details={"limit": least.name, "used": least.used, "reserved": least.reserved, "allowed": least.allowed},
         )
