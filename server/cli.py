@@ -273,13 +273,12 @@ def prune(
 def study(
     name: Annotated[str, typer.Argument(help="A study: its handle, such as digits/study-1")],
     *,
-    optuna: Annotated[Path | None, typer.Option("--optuna", help="SQLite file for optuna-dashboard.")] = None,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Show a search's trials, or write a copy of it in Optuna's own storage."""
+    """Show a search's trials."""
     from trainwright.server.commands.status import show_study
 
-    show_study(existing_workspace(workspace_path(workspace)), name, optuna)
+    show_study(existing_workspace(workspace_path(workspace)), name)
 
 
 @app.command("validate-data")

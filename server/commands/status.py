@@ -14,7 +14,6 @@ from trainwright.server.markdown import counted, next_line, number
 from trainwright.tools.alerts import life_of
 from trainwright.tools.alerts.follower import Follower
 from trainwright.tools.gates.study_check import best_value
-from trainwright.tools.hyperparameter_tuner.optuna_copy import copy_to_optuna
 from trainwright.tools.hyperparameter_tuner.trials import TrialRecord, trials_of
 from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
 from trainwright.tools.projects import ProjectStatus, newest_first, overview, project_status
@@ -76,18 +75,13 @@ def _run_line(workspace: Workspace, project: ProjectStatus, run: RunLine) -> str
     return f"{bar(done, total)} {run.kind:9} {run.state:11} {run.run_id}{best}{alerts}"
 
 
-# `trainwright study`: a search's trials in the terminal, or a copy of it for Optuna's dashboard.
+# `trainwright study`: a search's trials in the terminal.
 
 
-def show_study(path: Path, study: str, optuna: Path | None) -> None:
-    """Print a study's trials, a line each; or write it in Optuna's form. Raises as `copy_to_optuna` does."""
+def show_study(path: Path, study: str) -> None:
+    """Print a study's trials, a line each. Raises NotFoundError."""
     workspace, terminal = Workspace.open(path), Terminal()
     try:
-        if optuna is not None:
-            name, count = copy_to_optuna(workspace, study, optuna.expanduser().absolute())
-            terminal.marked("ok", f"{optuna}: study {name}, {count} trials")
-            terminal.line(f"      Look at it: uvx optuna-dashboard sqlite:///{optuna}")
-            return
         with workspace.snapshot() as session:
             name = study_named(session, study)
             trials = trials_of(session, name)

@@ -7,7 +7,6 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import optuna
 import pytest
 from typer.testing import CliRunner
 
@@ -15,10 +14,9 @@ from trainwright.server.cli import app
 from trainwright.tools.figures.kinds import STUDY_KINDS
 from trainwright.tools.hyperparameter_tuner.analysis import Subject, draw_study, drawable_kinds
 from trainwright.tools.hyperparameter_tuner.analysis.marks import Scale, robust_ends
-from trainwright.tools.hyperparameter_tuner.optuna_copy import copy_to_optuna
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord
 from trainwright.tools.workspace.tables import Study, Trial, now
-from trainwright.trainer.base.errors import ConflictError, NotFoundError, StorageError
+from trainwright.trainer.base.errors import NotFoundError
 from trainwright.trainer.config import SearchSection
 
 if TYPE_CHECKING:
@@ -180,39 +178,9 @@ def study(workspace: Workspace, make_project: Callable[..., str]) -> str:
     return "study-digits-1"
 
 
-def test_every_trial_is_read_back_by_plain_optuna(workspace: Workspace, study: str, tmp_path: Path) -> None:
-    (odd := tmp_path / "my%20{studies}?").mkdir()
-    name, count = copy_to_optuna(workspace, study, odd / "copy.sqlite3")
-    (odd / "copy.sqlite3").rename(tmp_path / "copy.sqlite3")
-    copy = optuna.load_study(study_name=name, storage=f"sqlite:///{tmp_path / 'copy.sqlite3'}")
-    assert count == len(copy.trials) == len(TRIALS)
-    assert [trial.state.name for trial in copy.trials] == ["COMPLETE", "PRUNED", "FAIL", "RUNNING"]
-    assert [trial.params["optimizer.learning_rate"] for trial in copy.trials] == [1.0, 0.1, 0.01, 0.001]
-    assert copy.trials[0].params["optimizer.name"] == '"sgd"', "choices are written as JSON"
-    assert copy.best_value == 0.5
-    assert copy.trials[1].intermediate_values == {1: 0.1}
-    assert copy.trials[2].user_attrs["cause"] == "divergence: NaN"
-    assert [path.name for path in odd.iterdir()] == []
-
-
-def test_a_file_that_exists_or_cannot_be_written_is_refused(workspace: Workspace, study: str, tmp_path: Path) -> None:
-    there = tmp_path / "mine.sqlite3"
-    there.write_text("something of the user's")
-    with pytest.raises(ConflictError):
-        copy_to_optuna(workspace, study, there)
-    assert there.read_text() == "something of the user's"
-    with pytest.raises(StorageError):
-        copy_to_optuna(workspace, study, tmp_path / "no folder" / "copy.sqlite3")
-
-
-def test_the_command_lists_the_trials_and_names_the_dashboard(workspace: Workspace, study: str, tmp_path: Path) -> None:
-    run = CliRunner().invoke
-    listed = run(app, ["study", study, "-w", str(workspace.path)])
+def test_the_command_lists_the_trials(workspace: Workspace, study: str) -> None:
+    listed = CliRunner().invoke(app, ["study", study, "-w", str(workspace.path)])
     assert listed.exit_code == 0, listed.output
     standing, *lines = listed.output.splitlines()
     assert "running, 3 of" in standing
     assert [line.split()[1] for line in lines if line[:4].strip()] == ["completed", "pruned", "failed", "running"]
-    copied = run(app, ["study", study, "--optuna", str(tmp_path / "a.sqlite3"), "-w", str(workspace.path)])
-    assert copied.exit_code == 0, copied.output
-    assert (tmp_path / "a.sqlite3").is_file()
-    assert "optuna-dashboard sqlite:///" in copied.output.replace("\n", "")

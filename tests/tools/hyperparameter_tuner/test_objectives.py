@@ -8,7 +8,6 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import optuna
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +18,6 @@ from tests.worlds.records import Script
 from trainwright.tools.gates.study_check import front
 from trainwright.tools.hyperparameter_tuner import start_study, study_status
 from trainwright.tools.hyperparameter_tuner.analysis import draw_study, drawable_kinds, subject_of
-from trainwright.tools.hyperparameter_tuner.optuna_copy import copy_to_optuna
 from trainwright.tools.hyperparameter_tuner.report import tuning_report
 from trainwright.tools.hyperparameter_tuner.space import checked_search, with_search
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
@@ -192,10 +190,6 @@ def test_a_study_of_two_objectives_whose_conductor_ends_equals_the_one_in_peace_
     assert f"{view.front_size} of 6 completed trials are on the front" in said
     assert "## Pareto front" in report
     assert "the best trial has parameters at most 700" in report
-    name, count = copy_to_optuna(workspace, second, tmp_path / "copy.sqlite3")
-    copy = optuna.load_study(study_name=name, storage=f"sqlite:///{tmp_path / 'copy.sqlite3'}")
-    assert count == len(copy.trials) == 6
-    assert {trial.number for trial in copy.best_trials} == {trial.number for trial in subject.front}
 
     with workspace.session() as session:
         row = session.scalars(select(Trial).where(Trial.study == second, Trial.number == 4)).one()
