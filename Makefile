@@ -283,9 +283,7 @@ $(LOWEST)/.installed: pyproject.toml $(COMPANIONS)/.installed
 $(NIGHTLY)/.installed: pyproject.toml constraints.txt $(COMPANIONS)/.installed-browser
 	@test -x $(NIGHTLY)/bin/python || $(PYTHON) -m venv $(NIGHTLY)
 	$(NIGHTLY)/bin/python -m pip install --quiet -c constraints.txt torch
-	@grep -v "^pillow==" constraints.txt > $(NIGHTLY)/constraints.txt  # Trackio takes none of 13 yet
-	$(NIGHTLY)/bin/python -m pip install --quiet -c $(NIGHTLY)/constraints.txt \
-	  -e ".[dev,browser,deepspeed,examples,trackio]" bitsandbytes
+	$(NIGHTLY)/bin/python -m pip install --quiet -c constraints.txt -e ".[dev,browser,deepspeed,examples]" bitsandbytes
 	@ln -sfn ../companions $(NIGHTLY)/companions
 	@touch $@
 

@@ -38,8 +38,8 @@ app.command()(fetch)
 app.command()(deploy)
 app.command()(demo)
 app.command()(example)
-Tracker = Literal["mlflow", "wandb", "trackio"]
-Tracking = Literal["tensorboard", "mlflow", "wandb", "trackio"]
+Tracker = Literal["mlflow", "wandb"]
+Tracking = Literal["tensorboard", "mlflow", "wandb"]
 
 
 def main() -> None:
@@ -106,7 +106,7 @@ def status(
 
 @app.command("open")
 def open_tracker(
-    page: Annotated[Tracking, typer.Argument(help="tensorboard, mlflow, wandb or trackio")],
+    page: Annotated[Tracking, typer.Argument(help="tensorboard, mlflow or wandb")],
     workspace: WorkspaceOption = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0: any that is free.")] = 0,
     *,
@@ -121,7 +121,7 @@ def open_tracker(
 @app.command()
 def track(
     what: Annotated[str, typer.Argument(help="A project, or a run as digits/baseline-2")],
-    to: Annotated[Tracker, typer.Option("--to", help="mlflow, wandb or trackio")],
+    to: Annotated[Tracker, typer.Option("--to", help="mlflow or wandb")],
     workspace: WorkspaceOption = None,
 ) -> None:
     """Show runs in a tracker now, whatever their configurations ask for: what it has already is not repeated."""

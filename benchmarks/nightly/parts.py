@@ -43,7 +43,7 @@ PARTS = (
         'test AREA=tools/clouds/test_rendering.py', 20, prepare=("clouds",),
     ),
     Part(
-        "trackers", "W&B and Trackio tell the same of a run", "test AREA=contracts/test_tracked_runs.py", 30,
+        "trackers", "W&B and MLflow tell the same of a run", "test AREA=contracts/test_tracked_runs.py", 30,
     ),
     Part(
         "deepspeed", "DeepSpeed beside the other strategies, and 8-bit Adam beside the other optimizers",

@@ -157,7 +157,7 @@ def compare_runs(
 @agent_tool("server.surface.answers:DashboardAnswer", title="Open the live page", idempotent=True)
 def open_dashboard(
     context: Context[Any, Any],
-    page: Literal["trainwright", "tensorboard", "mlflow", "wandb", "trackio"] = "trainwright",
+    page: Literal["trainwright", "tensorboard", "mlflow", "wandb"] = "trainwright",
 ) -> CallToolResult:
     """Serve the workspace's live page, or a tracker's, on this machine while this server runs; returns its address for
     a browser."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import struct
 import subprocess
 import sys
@@ -41,9 +40,8 @@ pytestmark = [
 
 def library(name: str) -> Any:
     """Return a tracker to test; MLflow's database takes half a minute to make."""
-    known = TRACKERS[name]
-    reason = f"pip install '.[{known.extra}]': {known.library} is not installed"
-    marks = [pytest.mark.skipif(find_spec(known.library) is None, reason=reason)]
+    reason = f"pip install '.[{name}]': {name} is not installed"
+    marks = [pytest.mark.skipif(find_spec(name) is None, reason=reason)]
     return pytest.param(name, marks=[*marks, pytest.mark.long] if name == "mlflow" else marks)
 
 
@@ -115,30 +113,6 @@ def from_mlflow(workspace: Workspace) -> dict[str, Shown]:
     return found
 
 
-def from_trackio(workspace: Workspace) -> dict[str, Shown]:
-    os.environ["TRACKIO_DIR"] = str(folder_of(workspace, "trackio"))
-    import sqlite3
-
-    found = {}
-    for file in folder_of(workspace, "trackio").glob("*.db"):
-        with sqlite3.connect(file) as connection:
-            rows = connection.execute("SELECT run_id, run_name, step, metrics FROM metrics ORDER BY id").fetchall()
-            configs = {run: json.loads(text) for run, text in connection.execute("SELECT run_id, config FROM configs")}
-        for run_id, name, step, text in rows:
-            shown = found.setdefault(
-                run_id,
-                Shown(
-                    file.stem, name, configs[run_id]["tags"], configs[run_id].get("_Group"),
-                    configs[run_id].get("parents", []), configs[run_id], {}, {}, configs[run_id]["metadata"], 0, {},
-                ),
-            )  # fmt: skip
-            values = json.loads(text)
-            count = sum(put(shown, key, step, value) for key, value in values.items() if not key.startswith("summary/"))
-            shown.results.update({k.removeprefix("summary/"): v for k, v in values.items() if k.startswith("summary/")})
-            found[run_id] = shown._replace(times=shown.times + count)
-    return found
-
-
 def blocks(content: bytes) -> Iterator[bytes]:
     """Give the records of an offline file: LevelDB's log format behind a head of seven bytes."""
     place, size, begun = 7, 2**15, b""
@@ -200,7 +174,7 @@ def from_wandb(workspace: Workspace) -> dict[str, Shown]:
 
 
 READERS: dict[str, Callable[[Workspace], dict[str, Shown]]] = {
-    "mlflow": from_mlflow, "trackio": from_trackio, "wandb": from_wandb,
+    "mlflow": from_mlflow, "wandb": from_wandb,
 }  # fmt: skip
 """A new tracker is one line here: how what it shows is read."""
 

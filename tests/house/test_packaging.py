@@ -183,7 +183,7 @@ FOR_OTHERS = {"onnxscript", "pyopenssl", "pytorch-optimizer"}
 COMES_ALONG = {"jinja2", "pydantic-core", "sqlalchemy", "torch", "typing-extensions"}
 """Of torch and what it brings, of pydantic, and, for data from databases, of the server or the project."""
 WHERE_WANTED = {
-    "aiohttp", "bitsandbytes", "deepspeed", "fastexcel", "mlflow", "rdkit", "timm", "trackio", "wandb",
+    "aiohttp", "bitsandbytes", "deepspeed", "fastexcel", "mlflow", "rdkit", "timm", "wandb",
 }  # fmt: skip
 """Asked for by a configuration alone, and refused in words where it is missing."""
 

@@ -1,4 +1,4 @@
-"""Tracking: each run's card, and its numbers in MLflow, Weights & Biases or Trackio, fed by processes of their own."""
+"""Tracking: each run's card, and its numbers in MLflow or Weights & Biases, fed by processes of their own."""
 
 from trainwright.tools.tracking.card import RunCard, run_card
 from trainwright.tools.tracking.process import catch_up, ensure_follower, follow_asked

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 OF_RUN, OF_PARENT = "trainwright.run_id", "trainwright.parent_id"
 """Tags by which a run, or a parent, is found again."""
-NOT_SHOWN = "histograms of weights and gradients: MLflow has none; TensorBoard, Weights & Biases and Trackio show them"
+NOT_SHOWN = "histograms of weights and gradients: MLflow has none; TensorBoard and Weights & Biases show them"
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "GIT_PYTHON_REFRESH": "quiet",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",

@@ -35,10 +35,8 @@ MLFLOW = "TRAINWRIGHT_MLFLOW"
 UP_SECONDS = 45.0
 STOP_SECONDS = 10.0
 OFFLINE = {
-    "HF_HUB_OFFLINE": "1",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
-    "GRADIO_ANALYTICS_ENABLED": "0",
     "BROWSER": "true",
 }
 DOCUMENT = "configs/trackers.md"
@@ -84,7 +82,7 @@ def open_page(workspace: Workspace, name: str, *, port: int = 0) -> Page:
     folder = folder_of(workspace, name)
     folder.mkdir(parents=True, exist_ok=True)
     command = _command(workspace, name, folder, port)
-    more = OFFLINE | {"GRADIO_SERVER_PORT": str(port), "TRACKIO_DIR": str(folder), "PYTHONUNBUFFERED": "1"}
+    more = OFFLINE | {"PYTHONUNBUFFERED": "1"}
     with (folder / "page.log").open("wb") as log:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder,
@@ -102,26 +100,18 @@ def open_page(workspace: Workspace, name: str, *, port: int = 0) -> Page:
 def _command(workspace: Workspace, name: str, folder: Path, port: int) -> list[str]:
     """Return the command that serves a tracker's page of the folder. Raises NotFoundError."""
     where = ["--host", HERE, "--port", str(port)]
-    if name == "tensorboard":
-        _require("tensorboard", "tensorboard")
-        link_event_files(workspace)
-        return [sys.executable, "-m", "tensorboard.main", "--logdir", str(folder / "runs"), *where]
     if name == "mlflow":
         store = ["--backend-store-uri", mlflow_uri(workspace, dict(os.environ))]
         kept = ["--artifacts-destination", str(folder / "artifacts")]
         return [mlflow_program(), "server", *store, *kept, *where, "--workers", "1"]
-    _require("trackio", "trainwright[trackio]")
-    return [sys.executable, "-m", "trackio.cli", "show", "--host", HERE]
-
-
-def _require(library: str, package: str) -> None:
-    """Refuse a page whose program is not beside the server. Raises NotFoundError."""
-    if find_spec(library) is None:
+    if find_spec("tensorboard") is None:
         raise NotFoundError(
-            f"The page of {library} is served by {library}, which {sys.executable} does not have.",
-            remedy=f"pip install '{package}' beside the server, then call again.",
+            f"The page of TensorBoard is served by tensorboard, which {sys.executable} does not have.",
+            remedy="pip install tensorboard beside the server, then call again.",
             document=DOCUMENT,
         )
+    link_event_files(workspace)
+    return [sys.executable, "-m", "tensorboard.main", "--logdir", str(folder / "runs"), *where]
 
 
 def link_event_files(workspace: Workspace) -> int:

@@ -51,8 +51,8 @@ def left_behind(workspace: Workspace, name: str) -> dict[str, Any]:
 def ensure_follower(workspace: Workspace, name: str) -> str | None:
     """Start a tracker's follower unless one lives; return why it cannot be started. Any number may ask at once."""
     known, folder = TRACKERS[name], folder_of(workspace, name)
-    if find_spec(known.library) is None:
-        return f"logging.{name} shows nothing: pip install 'trainwright[{known.extra}]', then `trainwright track`."
+    if find_spec(name) is None:
+        return f"logging.{name} shows nothing: pip install 'trainwright[{name}]', then `trainwright track`."
     try:
         if name == "mlflow":
             mlflow_uri(workspace, dict(os.environ))

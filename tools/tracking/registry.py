@@ -1,11 +1,10 @@
-"""Trackers by the key of `logging` that switches each on, and what each needs."""
+"""Trackers by the key of `logging` that switches each on: also the name of its library, and of our extra with it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainwright.tools.tracking.mlflow_tracker import MLflow
-from trainwright.tools.tracking.trackio_tracker import Trackio
 from trainwright.tools.tracking.wandb_tracker import WeightsAndBiases
 
 if TYPE_CHECKING:
@@ -16,19 +15,14 @@ class Known(NamedTuple):
     """One tracker."""
 
     make: type[Tracker]
-    library: str
-    """The module that it is written with."""
-    extra: str
-    """Of this package, which installs it."""
     variables: tuple[str, ...]
     """Of the server's environment, that its process gets: addresses and credentials, which are written nowhere."""
 
 
 TRACKERS: dict[str, Known] = {
     "mlflow": Known(
-        MLflow, "mlflow", "mlflow",
+        MLflow,
         ("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"),
     ),
-    "wandb": Known(WeightsAndBiases, "wandb", "wandb", ("WANDB_API_KEY", "WANDB_BASE_URL", "WANDB_ENTITY")),
-    "trackio": Known(Trackio, "trackio", "trackio", ()),
+    "wandb": Known(WeightsAndBiases, ("WANDB_API_KEY", "WANDB_BASE_URL", "WANDB_ENTITY")),
 }  # fmt: skip

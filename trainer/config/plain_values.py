@@ -290,7 +290,7 @@ def dump_yaml(value: dict[str, Any]) -> str:
 
 NOT_OF_A_RUN: dict[str, Any] = {
     **dict.fromkeys(("search", "monitoring", "deployment"), True),
-    "logging": {"mlflow", "wandb", "trackio", "trace_steps"},
+    "logging": {"mlflow", "wandb", "trace_steps"},
 }
 """Sections, and keys of one, on which no bit of a run depends."""
 

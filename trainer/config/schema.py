@@ -194,8 +194,6 @@ class LoggingSection(Section):
     """Show the run in MLflow: in the workspace's own store, or on the server that the owner names."""
     wandb: bool = False
     """Show the run in Weights & Biases; offline where the server's environment has no WANDB_API_KEY."""
-    trackio: bool = False
-    """Show the run in Trackio's local store."""
     trace_steps: Annotated[int, Field(ge=0, le=100)] = 0
     """Steps that PyTorch's profiler traces, after the first three; 0: none."""
 

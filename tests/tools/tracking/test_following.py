@@ -116,8 +116,8 @@ def test_what_cannot_be_shown_is_said_at_the_start_and_the_run_goes_on(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (workspace.path / "trackers").write_text("in the way")
-    _, said = smoke(workspace, "in the way", trackio=True)
-    assert [line for line in said if line.startswith("logging.trackio shows nothing:")]
+    _, said = smoke(workspace, "in the way", wandb=True)
+    assert [line for line in said if line.startswith("logging.wandb shows nothing:")]
     (workspace.path / "trackers").unlink()
     if find_spec("mlflow") is not None:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://ada:hunter2@example.org")
