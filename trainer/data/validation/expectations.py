@@ -213,7 +213,7 @@ def _meant(given: str, code_root: Path) -> str | None:
 
 
 def parse_expectations(text: str, name: str) -> Expectations:
-    """Return the expectations of a file's text: ours, a Great Expectations suite's, or a pandera schema's.
+    """Return the expectations of a file's text: ours, or a Great Expectations suite's.
 
     Raises ConfigurationError.
     """

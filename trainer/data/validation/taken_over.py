@@ -1,4 +1,4 @@
-"""Expectations taken over from a Great Expectations suite (JSON) or a pandera schema (YAML), without their libraries.
+"""Expectations taken over from a Great Expectations suite (JSON), without its library.
 
 What has no counterpart here is listed, and reported as not checked.
 """
@@ -16,16 +16,9 @@ def is_suite(values: Any) -> bool:
     return isinstance(values, dict) and isinstance(values.get("expectations"), list)
 
 
-def is_pandera(values: Any) -> bool:
-    """Return whether these are the values of a pandera schema, as it writes them."""
-    return isinstance(values, dict) and "schema_type" in values and isinstance(values.get("columns"), dict)
-
-
 def taken_over(values: Any) -> Any:
-    """Return the values as ours, where another library wrote them; else as they are."""
-    if is_suite(values):
-        return from_suite(values)
-    return from_pandera(values) if is_pandera(values) else values
+    """Return a suite's values as ours; other values as they are."""
+    return from_suite(values) if is_suite(values) else values
 
 
 def _between(low: str, high: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
@@ -82,7 +75,8 @@ def from_suite(values: dict[str, Any]) -> dict[str, Any]:
             left.append(f"{told}: {', '.join(key for key in STRICT if given.get(key))}")
         elif not (_add_column(columns, name, given) or _add_rows(rows, name, given)):
             left.append(told)
-    return _whole(columns, rows, left)
+    found: dict[str, Any] = {"columns": columns}
+    return found | ({"rows": rows} if rows else {}) | ({"not_taken_over": left} if left else {})
 
 
 def _add_column(columns: Columns, name: str, given: dict[str, Any]) -> bool:
@@ -119,86 +113,3 @@ def _add_rows(rows: dict[str, Any], name: str, given: dict[str, Any]) -> bool:
     else:
         return False
     return True
-
-
-def from_pandera(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the expectations of a pandera schema, with what was not taken over under `not_taken_over`."""
-    columns: Columns = {}
-    left: list[str] = []
-    for name, one in values["columns"].items():
-        own: dict[str, Any] = {}
-        kind = KINDS.get(str(one.get("dtype")))
-        if kind is not None:
-            own["kind"] = kind
-        elif one.get("dtype") is not None:
-            left.append(f"dtype {one['dtype']} of {name}")
-        if not one.get("nullable", False):
-            own["nulls_at_most"] = 0.0
-        if one.get("unique"):
-            own["unique"] = True
-        if one.get("required") is False:
-            own["required"] = False
-        left += _add_checks(own, name, one.get("checks"))
-        columns[name] = own
-    if values.get("index"):
-        left.append("the index")
-    left += [f"check {name} of the table" for name in _named(values.get("checks"))]
-    rows = {"unique_together": [values["unique"]]} if isinstance(values.get("unique"), list) else {}
-    strict = {"other_columns": "refused"} if values.get("strict") is True else {}
-    return _whole(columns, rows, left) | strict
-
-
-def _add_checks(own: dict[str, Any], column: str, checks: Any) -> list[str]:
-    left = []
-    for name, given in _named(checks).items():
-        found = _check(name, given if isinstance(given, dict) else {}) if name in RANGED else _single(name, given)
-        if found is None:
-            left.append(f"check {name} of {column}")
-        else:
-            own.update(found)
-    return left
-
-
-RANGED = {"in_range": ("min", "max"), "str_length": ("length_at_least", "length_at_most")}
-SINGLE = {
-    "greater_than_or_equal_to": ("min", "min_value"),
-    "less_than_or_equal_to": ("max", "max_value"),
-    "isin": ("one_of", "allowed_values"),
-    "notin": ("none_of", "forbidden_values"),
-    "str_contains": ("pattern", "pattern"),
-    "str_matches": ("pattern", "pattern"),
-}
-
-
-def _check(name: str, given: dict[str, Any]) -> dict[str, Any] | None:
-    if given.get("include_min") is False or given.get("include_max") is False:
-        return None
-    found = dict(zip(RANGED[name], (given.get("min_value"), given.get("max_value")), strict=True))
-    return {key: value for key, value in found.items() if value is not None}
-
-
-def _single(name: str, given: Any) -> dict[str, Any] | None:
-    if name not in SINGLE:
-        return None
-    key, argument = SINGLE[name]
-    value = given.get(argument) if isinstance(given, dict) else given
-    if value is None:
-        return None
-    return {key: f"^(?:{value})" if name == "str_matches" else value}
-
-
-def _named(checks: Any) -> dict[str, Any]:
-    """Return checks by name: pandera writes a mapping, and since 0.24 a list of mappings with `options.check_name`."""
-    if isinstance(checks, dict):
-        return checks
-    found = {}
-    for one in checks or []:
-        options = one.get("options") or {}
-        rest = {key: value for key, value in one.items() if key != "options"}
-        found[str(options.get("check_name"))] = rest.get("value", rest) if set(rest) <= {"value"} else rest
-    return found
-
-
-def _whole(columns: Columns, rows: dict[str, Any], left: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {"columns": columns}
-    return found | ({"rows": rows} if rows else {}) | ({"not_taken_over": left} if left else {})

@@ -26,17 +26,6 @@ SUITE = {
         {"type": "expect_column_kl_divergence_to_be_less_than", "kwargs": {"column": "age"}},
     ],
 }
-PANDERA = """
-schema_type: dataframe
-version: 0.24.0
-columns:
-  age: {dtype: int64, nullable: false, checks: {in_range: {min_value: 0, max_value: 120}}}
-  plan: {dtype: object, nullable: true, required: false, checks: {isin: [a, b]}}
-  id: {dtype: str, unique: true, checks: [{value: "^C", options: {check_name: str_startswith}}]}
-checks: null
-index: null
-strict: true
-"""
 
 
 def frame_context(values: dict[str, object], text: str, **given: object) -> Context:
@@ -60,17 +49,6 @@ def test_a_suite_of_great_expectations_is_taken_over_and_the_rest_is_said_not_to
     report = validate(frame_context({"age": [1, 200], "plan": ["a", "c"], "id": [1, 1]}, json.dumps(SUITE)))
     assert {one.place for one in report.stopping} == {"age.max", "plan.one_of", "id.unique"}
     assert "expect_column_kl_divergence_to_be_less_than of age" in {one.what for one in report.not_checked}
-
-
-@pytest.mark.requirement("PIPE-2")
-def test_a_schema_of_pandera_is_taken_over():
-    found = parse_expectations(PANDERA, "schema.yaml")
-    age, plan = found.columns["age"], found.columns["plan"]
-    assert (age.kind, age.min, age.max, age.nulls_at_most) == ("integer", 0, 120, 0.0)
-    assert (plan.one_of, plan.required, plan.nulls_at_most) == (["a", "b"], False, None)
-    assert found.columns["id"].unique
-    assert found.other_columns == "refused"
-    assert found.not_taken_over == ["check str_startswith of id"]
 
 
 @pytest.mark.requirement("PIPE-2")
