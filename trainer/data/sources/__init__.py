@@ -17,15 +17,12 @@ from trainwright.trainer.data.sources.csv_file import Csv
 from trainwright.trainer.data.sources.excel_file import Excel
 from trainwright.trainer.data.sources.images import Images
 from trainwright.trainer.data.sources.json_lines import JsonLines
-from trainwright.trainer.data.sources.multiple_choice import MultipleChoice
 from trainwright.trainer.data.sources.orc_file import Orc
 from trainwright.trainer.data.sources.parquet_file import Parquet
-from trainwright.trainer.data.sources.question_answering import QuestionAnswering
-from trainwright.trainer.data.sources.seq2seq import Seq2Seq
 from trainwright.trainer.data.sources.source import Loaded, Source
 from trainwright.trainer.data.sources.sql import Sql
 from trainwright.trainer.data.sources.text_files import Text
-from trainwright.trainer.data.sources.token_classification import TokenClassification
+from trainwright.trainer.data.sources.text_rows import MultipleChoice, QuestionAnswering, Seq2Seq, TokenClassification
 from trainwright.trainer.data.sources.toy import BreastCancer, Diabetes, Digits, Iris, Wine
 
 if TYPE_CHECKING:

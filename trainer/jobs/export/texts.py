@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Any
 from trainwright.trainer.base.paths import confine_folder
 from trainwright.trainer.data.sources import open_source
 from trainwright.trainer.data.sources.chat import Chat
-from trainwright.trainer.data.sources.multiple_choice import MultipleChoice
-from trainwright.trainer.data.sources.question_answering import QuestionAnswering
-from trainwright.trainer.data.sources.seq2seq import Seq2Seq
 from trainwright.trainer.data.sources.tables import Texts
 from trainwright.trainer.data.sources.text_files import Text
-from trainwright.trainer.data.sources.token_classification import TokenClassification
+from trainwright.trainer.data.sources.text_rows import MultipleChoice, QuestionAnswering, Seq2Seq, TokenClassification
 from trainwright.trainer.data.text.masked import Masking
 from trainwright.trainer.data.text.sequences import START, Writing
 from trainwright.trainer.data.text.tokenizers import (
