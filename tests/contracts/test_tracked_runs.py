@@ -24,7 +24,6 @@ from trainwright.tools.workspace.handles import study_handles
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.config.schema import LoggingSection
 from trainwright.trainer.run import RunKind
-from trainwright.trainer.run.histograms import new_histograms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,15 +68,10 @@ class Shown(NamedTuple):
     metadata: dict[str, Any]
     times: int
     """Numbers that are stored, repetitions included."""
-    histograms: dict[str, dict[int, tuple[list[int], list[float]]]]
-    """Counts and edges by key and step."""
 
 
 def put(shown: Shown, key: str, step: int, value: Any) -> int:
     """Add a stored value to what is shown; return how many numbers it is."""
-    if isinstance(value, dict):
-        shown.histograms.setdefault(key, {})[step] = (value["values"], value["bins"])
-        return 0
     shown.metrics.setdefault(key, {})[step] = value
     return 1
 
@@ -108,7 +102,6 @@ def from_mlflow(workspace: Workspace) -> dict[str, Shown]:
                 results={k.removeprefix("summary/"): v for k, v in data.metrics.items() if k.startswith("summary/")},
                 metadata=data.tags,
                 times=sum(len(one) for key, one in points.items() if not key.startswith("summary/")),
-                histograms={},
             )
     return found
 
@@ -129,15 +122,8 @@ def blocks(content: bytes) -> Iterator[bytes]:
 
 
 def values_of(history: Any) -> dict[str, Any]:
-    """Return what one line of the history holds; a histogram's parts are items of their own."""
-    values: dict[str, Any] = {}
-    for item in history.item:
-        whole, *part = item.nested_key or [item.key]
-        if part:
-            values.setdefault(whole, {})[part[0]] = json.loads(item.value_json)
-        else:
-            values[whole] = json.loads(item.value_json)
-    return values
+    """Return what one line of the history holds."""
+    return {"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in history.item}
 
 
 def from_wandb(workspace: Workspace) -> dict[str, Shown]:
@@ -147,7 +133,7 @@ def from_wandb(workspace: Workspace) -> dict[str, Shown]:
     for file in sorted(folder_of(workspace, "wandb").glob("wandb/offline-run-*/run-*.wandb")):
         config: dict[str, Any] = {}
         results: dict[str, float] = {}
-        shown = Shown("", "", [], None, [], config, {}, results, {}, 0, {})
+        shown = Shown("", "", [], None, [], config, {}, results, {}, 0)
         run: Any = None
         count = 0
         for data in blocks(file.read_bytes()):
@@ -264,19 +250,6 @@ def test_a_study_holds_its_trials_and_a_run_what_was_tried_to_cure_it(given: Giv
         f"{given.study} best",
         f"{given.study} baseline",
     }
-
-
-@pytest.mark.requirement("TRACK-1", "TRACK-2")
-def test_histograms_are_shown_as_they_were_counted_or_said_to_be_missing(given: Given) -> None:
-    for run_id, run in given.runs.items():
-        shown = given.shown[run_id]
-        if given.name == "mlflow":
-            assert "histograms" in shown.metadata["not_shown"]
-            continue
-        recorded, _ = new_histograms(given.workspace.run_directory(run.project, run_id), 0)
-        assert {each.key for each in recorded} >= {"layers/weights/layers.0.weight", "layers/gradients/layers.2.bias"}
-        for each in recorded:
-            assert shown.histograms[each.key][each.step] == each.dense(), (run_id, each.key)
 
 
 @pytest.mark.requirement("TRACK-1", "TRAIN-9")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,12 @@ from trainwright.trainer.config.schema import LoggingSection
 from trainwright.trainer.engine.trackers import TRACKERS, Tracker, Trackers
 from trainwright.trainer.engine.trackers.tensorboard import TensorBoard
 from trainwright.trainer.run import RunDirectory
-from trainwright.trainer.run.histograms import Histogram, new_histograms
 
 FOLDER = "tensorboard"
 """Of the tracker that the configuration asks for; the tests put each in its place."""
 
 
 Read = Callable[[RunDirectory], dict[str, dict[int, float]]]
-Dense = tuple[list[int], Sequence[float]]
-"""Counts, and the upper edges of their bins."""
 
 
 class Lines:
@@ -41,11 +38,6 @@ class Lines:
     def log(self, values: Mapping[str, float], step: int, time: float) -> None:
         self.draw()
         self.file.write(json.dumps([dict(values), step, time]) + "\n")
-
-    def histograms(self, histograms: Sequence[Histogram]) -> None:
-        self.draw()
-        for each in histograms:
-            self.file.write(json.dumps([{}, each.step, each.time, each.key, *each.dense()]) + "\n")
 
     def close(self) -> None:
         self.draw()
@@ -79,29 +71,11 @@ def read_events(run: RunDirectory) -> dict[str, dict[int, float]]:
     return shown
 
 
-def read_histogram_lines(run: RunDirectory) -> dict[tuple[str, int], Dense]:
-    lines = map(json.loads, (run.path / FOLDER / "lines.jsonl").read_text().splitlines())
-    return {(line[3], line[1]): (line[4], line[5][1:]) for line in lines if len(line) > 3}
-
-
-def read_histogram_events(run: RunDirectory) -> dict[tuple[str, int], Dense]:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    (file,) = (run.path / FOLDER).iterdir()
-    events = EventAccumulator(str(file), size_guidance={"histograms": 0})
-    events.Reload()
-    return {
-        (key, event.step): ([int(count) for count in event.histogram_value.bucket], event.histogram_value.bucket_limit)
-        for key in events.Tags()["histograms"]
-        for event in events.Histograms(key)
-    }
-
-
-IMPLEMENTATIONS: dict[str, tuple[type, Read, Callable[[RunDirectory], dict[tuple[str, int], Dense]]]] = {
-    "tensorboard": (TensorBoard, read_events, read_histogram_events),
-    "lines": (Lines, read_lines, read_histogram_lines),
+IMPLEMENTATIONS: dict[str, tuple[type, Read]] = {
+    "tensorboard": (TensorBoard, read_events),
+    "lines": (Lines, read_lines),
 }
-"""A new tracker is one line here: what makes it, and how its numbers and its histograms are read."""
+"""A new tracker is one line here: what makes it, and how its numbers are read."""
 VALUES: dict[str, Any] = {
     "model": {"use": "mlp", "args": {"hidden": [8], "dropout": 0.3}},
     "data": {"use": "iris"},
@@ -112,7 +86,7 @@ VALUES: dict[str, Any] = {
 KEYS = ("train/loss", "train/gradient_norm", "train/epoch_loss", "validation/loss", "validation/accuracy")
 
 
-FAILING = [f"{name} {moment}" for name in IMPLEMENTATIONS for moment in ("start", "log", "histograms", "close")]
+FAILING = [f"{name} {moment}" for name in IMPLEMENTATIONS for moment in ("start", "log", "close")]
 
 
 @pytest.fixture(scope="module", params=IMPLEMENTATIONS)
@@ -159,17 +133,6 @@ def test_what_was_recorded_is_shown(made: str, shown: RunDirectory) -> None:
         assert points
         assert found[key] == pytest.approx(points)
     assert not [key for key in found if key.startswith(("throughput/", "system/"))]
-
-
-@pytest.mark.requirement("TRACK-1", "MON-1")
-def test_histograms_of_weights_and_gradients_are_shown_as_they_were_counted(made: str, shown: RunDirectory) -> None:
-    found, (recorded, _) = IMPLEMENTATIONS[made][2](shown), new_histograms(shown, 0)
-    assert {each.key.split("/")[1] for each in recorded} == {"weights", "gradients"}
-    assert {each.step for each in recorded} >= {1, 2, 3}
-    for each in recorded:
-        counts, edges = each.dense()
-        assert found[each.key, each.step] == (counts, pytest.approx(edges[1:]))
-    assert len(found) == len(recorded)
 
 
 @pytest.mark.requirement("TRAIN-9", "REPRO-6")
@@ -219,7 +182,7 @@ def test_a_folder_that_cannot_be_made_ends_the_tracker_and_not_the_run(
 def test_a_run_that_was_halted_and_resumed_shows_the_steps_from_its_checkpoint_on(
     made: str, tmp_path: Path, alone: RunDirectory, make_run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make, read, _ = IMPLEMENTATIONS[made]
+    make, read = IMPLEMENTATIONS[made]
     monkeypatch.setitem(TRACKERS, FOLDER, make)
     run = make_run(tmp_path / "run", VALUES)
     with pytest.raises(Halted):

@@ -36,7 +36,7 @@ CONFIG: dict[str, Any] = {
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.5}
 KINDS = ("smoke", "baseline", "replay")
 OF_TRAINING = {
-    "artifacts/rivals.json", "artifacts/model/model.onnx", "artifacts/predictions.npz", "histograms.jsonl",
+    "artifacts/rivals.json", "artifacts/model/model.onnx", "artifacts/predictions.npz",
     "opened.jsonl",
 }  # fmt: skip
 """Files that need a model: what reads them (the clean room, a page's pictures) has real runs."""

@@ -30,8 +30,7 @@ from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunState, write_atomically
-from trainwright.trainer.run.histograms import new_histograms
-from trainwright.trainer.run.tail import ALERTS, EventTail
+from trainwright.trainer.run.tail import AlertTail
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -89,11 +88,6 @@ class Followed:
         while rows := self.position.new_rows(self.directory):
             self._shown.log(rows)
             self.position.given(rows)
-            self.position.save(self._path)
-        histograms, reach = new_histograms(self.directory, self.position.histograms_bytes)
-        if histograms:
-            self._shown.histograms(histograms)
-            self.position.histograms_bytes = reach
             self.position.save(self._path)
         events, reach = self.position.new_events(self.directory)
         if events:
@@ -246,8 +240,6 @@ class Position(BaseModel):
     """Last step by key."""
     events_bytes: int = 0
     """How far the event log was read."""
-    histograms_bytes: int = 0
-    """How far the histograms were read."""
     finished: int = 0
     """Attempt of which the end was given."""
 
@@ -277,7 +269,7 @@ class Position(BaseModel):
 
     def new_events(self, run: RunDirectory) -> tuple[list[Event], int]:
         """Return the alerts and findings that have not been given, and how far the log reaches. Raises OSError."""
-        tail = EventTail(run, ALERTS, self.events_bytes)
+        tail = AlertTail(run, self.events_bytes)
         return tail.new(), tail.read_bytes
 
     def given(self, rows: list[Row]) -> None:

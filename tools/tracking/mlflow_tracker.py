@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     from trainwright.tools.tracking.tracker import Row
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run import Event
-    from trainwright.trainer.run.histograms import Histogram
 
 OF_RUN, OF_PARENT = "trainwright.run_id", "trainwright.parent_id"
 """Tags by which a run, or a parent, is found again."""
-NOT_SHOWN = "histograms of weights and gradients: MLflow has none; TensorBoard and Weights & Biases show them"
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "GIT_PYTHON_REFRESH": "quiet",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
@@ -110,9 +108,6 @@ class MLflowRun:
         for start in range(0, len(metrics), METRICS_AT_ONCE):
             self._client.log_batch(self._id, metrics=metrics[start : start + METRICS_AT_ONCE])
 
-    def histograms(self, histograms: Sequence[Histogram]) -> None:
-        """Nothing: MLflow has no such form, and the run's tag `not_shown` says so."""
-
     def alert(self, alerts: Sequence[Event]) -> None:
         """Show each alert as a tag with its text."""
         for event in alerts:
@@ -179,7 +174,7 @@ class MLflowRun:
 
 def _tags(card: RunCard) -> dict[str, str]:
     """Return the run's tags: where it stands, then all else of its card in MLflow's names or ours."""
-    found = dict.fromkeys(card.tags, "true") | {"purpose": ", ".join(card.tags), "not_shown": NOT_SHOWN}
+    found = dict.fromkeys(card.tags, "true") | {"purpose": ", ".join(card.tags)}
     found |= {f"data.{name}": _text(value) for name, value in card.data.items()}
     found |= {f"environment.{name}": _text(value) for name, value in card.environment.items()}
     found |= {name: _text(value) for name, value in card.metadata.items()}

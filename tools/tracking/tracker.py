@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from trainwright.tools.tracking.card import RunCard
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run import Event
-    from trainwright.trainer.run.histograms import Histogram
 
 
 class Row(NamedTuple):
@@ -32,9 +31,6 @@ class TrackedRun(Protocol):
 
     def log(self, rows: Sequence[Row]) -> None:
         """Show numbers; some may have been shown before an error."""
-
-    def histograms(self, histograms: Sequence[Histogram]) -> None:
-        """Show how weights and gradients were distributed; nothing where the tracker has no such form."""
 
     def alert(self, alerts: Sequence[Event]) -> None:
         """Show alerts and findings."""

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from trainwright.tools.tracking.tracker import Row
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run import Event
-    from trainwright.trainer.run.histograms import Histogram
 
 KEY = "WANDB_API_KEY"
 STEP = "trainer/step"
@@ -82,18 +81,6 @@ class WandbRun:
         steps: dict[int, dict[str, float]] = {}
         for row in rows:
             steps.setdefault(row.step, {})[row.key] = row.value
-        for step, values in sorted(steps.items()):
-            self._run.log({**values, STEP: step})
-
-    def histograms(self, histograms: Sequence[Histogram]) -> None:
-        """Show those of one step together, in the bins that they were counted in."""
-        import numpy as np
-        from wandb import Histogram as Shown
-
-        steps: dict[int, dict[str, Shown]] = {}
-        for each in histograms:
-            counts, edges = each.dense()
-            steps.setdefault(each.step, {})[each.key] = Shown(np_histogram=(np.array(counts), np.array(edges)))
         for step, values in sorted(steps.items()):
             self._run.log({**values, STEP: step})
 

@@ -7,7 +7,6 @@ run.lock        an flock held by the worker: whether it is alive
 metrics.sqlite  see metrics.py
 events.jsonl    see events.py
 stop_reason     why the run was asked to stop; alert_stop.N.json: for which alert its attempt N was (conditions.py)
-histograms.jsonl see histograms.py
 end.json        digests of an orderly end, signed with the run's key: see ending.py
 checkpoints/    one folder per checkpoint
 artifacts/      evidence and results, JSON and others (evidence names: see EVIDENCE)

@@ -1,4 +1,4 @@
-"""Tail of a log of a run: events as they are appended, each read once."""
+"""Tail of the event log of a run: alerts and findings as they are appended, each read once."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ ALERTS = frozenset({"alert", "alert_cleared", "finding"})
 """Kinds that the monitor appends, and trackers show."""
 
 
-class EventTail:
+class AlertTail:
     """Reads what was appended since the last look; a line that is not whole yet waits for its end."""
 
-    def __init__(self, run: RunDirectory, kinds: frozenset[str], read_bytes: int = 0, name: str = EVENTS) -> None:
-        self._path, self._kinds = run.path / name, kinds
+    def __init__(self, run: RunDirectory, read_bytes: int = 0) -> None:
+        self._path = run.path / EVENTS
         self.read_bytes = read_bytes
         """How far the log was read."""
 
     def new(self) -> list[Event]:
-        """Return the events of these kinds that are new; damaged lines are passed over. Raises OSError."""
+        """Return the events of ALERTS that are new; damaged lines are passed over. Raises OSError."""
         if not self._path.exists() or self._path.stat().st_size <= self.read_bytes:
             return []
         with self._path.open("rb") as file:
@@ -34,7 +34,7 @@ class EventTail:
         whole = text[: text.rfind(b"\n") + 1]
         self.read_bytes += len(whole)
         events = [_event(line) for line in whole.splitlines()]
-        return [event for event in events if event is not None and event.kind in self._kinds]
+        return [event for event in events if event is not None and event.kind in ALERTS]
 
 
 def _event(line: bytes) -> Event | None:

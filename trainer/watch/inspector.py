@@ -18,7 +18,6 @@ from torch.optim import Optimizer
 
 from trainwright.trainer.engine.observers.observer import EpochResult, StepResult
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.run.histograms import Histogram
 
 MOST_LAYERS, MOST_ROWS = 10, 20
 """Names and rows that a finding carries."""
@@ -85,7 +84,6 @@ class Look:
     values: dict[str, Tensor | float] = field(default_factory=dict)
     """Numbers by key, scalars; tensors are read from the device together, after the step."""
     findings: list[Finding] = field(default_factory=list)
-    histograms: list[Histogram] = field(default_factory=list)
     hooks: list[Handle] = field(default_factory=list)
     """Taken away when the step is over."""
     kept: dict[Any, Any] = field(default_factory=dict)

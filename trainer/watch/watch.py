@@ -157,7 +157,6 @@ class Watch(Observer):
         """Record the numbers of a step, and each finding once."""
         if look.values:
             self.recorder.add_measured(self._numbers(look), look.step)
-        self.recorder.histograms += look.histograms
         for finding in look.findings:
             known = self.found.setdefault(finding.id, [])
             key = (*finding.layers, *finding.rows)

@@ -18,7 +18,6 @@ from trainwright.trainer.engine.observers.observer import EpochResult, Observer,
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.engine.trackers import Trackers
 from trainwright.trainer.reproducibility import determinism
-from trainwright.trainer.run.histograms import Histogram
 from trainwright.trainer.run.metrics import MetricStore
 from trainwright.trainer.supervision.heartbeat import Heartbeat
 from trainwright.trainer.supervision.sampling import SystemSampler
@@ -40,8 +39,6 @@ class Recorder(Observer):
         self.rows: list[Row] = []
         self.shown: list[tuple[dict[str, float], int, float]] = []
         """Rows for the trackers: values, step and moment."""
-        self.histograms: list[Histogram] = []
-        """For the trackers; who counted them has written them."""
         self.losses: deque[tuple[int, float]] = deque(maxlen=MAX_ROWS_WAITING)
         """Steps with their losses since somebody took them: whoever watches need not read the store."""
         self.flushed_at = self.window_at = time.monotonic()
@@ -133,12 +130,10 @@ class Recorder(Observer):
         """Write the rows. Raises sqlite3.Error."""
         rows, self.rows = self.rows, []
         shown, self.shown = self.shown, []
-        histograms, self.histograms = self.histograms, []
         self.flushed_at = time.monotonic()
         if rows:
             self.store.write(rows)
         self.trackers.log(shown)
-        self.trackers.histograms(histograms)
 
     def _repeat_history(self, session: Session) -> None:
         """Record the checkpoint's values of earlier epochs again where the file differs.

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from trainwright.trainer.engine.trackers.tensorboard import TensorBoard
-from trainwright.trainer.run.tail import ALERTS, EventTail
+from trainwright.trainer.run.tail import AlertTail
 
 if TYPE_CHECKING:
     from trainwright.trainer.config import TrainingConfig
     from trainwright.trainer.engine.session import Session
     from trainwright.trainer.run import Event, RunDirectory
-    from trainwright.trainer.run.histograms import Histogram
 
 
 class Tracker(Protocol):
@@ -24,9 +23,6 @@ class Tracker(Protocol):
 
     def log(self, values: Mapping[str, float], step: int, time: float) -> None:
         """Show values at an optimizer step and a moment (Unix seconds). A resumed run repeats steps."""
-
-    def histograms(self, histograms: Sequence[Histogram]) -> None:
-        """Show how weights and gradients were distributed."""
 
     def alert(self, event: Event) -> None:
         """Show an alert or a finding of the monitor."""
@@ -41,7 +37,7 @@ class Trackers:
     def __init__(self, run: RunDirectory, config: TrainingConfig, trackers: Mapping[str, Tracker]) -> None:
         self._run = run
         self._trackers = dict(trackers)
-        self._alerts = EventTail(run, ALERTS)
+        self._alerts = AlertTail(run)
         self._each(lambda tracker: tracker.start(run, config))
 
     def log(self, shown: list[tuple[dict[str, float], int, float]]) -> None:
@@ -54,11 +50,6 @@ class Trackers:
         if shown:
             self._each(show)
         self._show_alerts()
-
-    def histograms(self, histograms: Sequence[Histogram]) -> None:
-        """Show histograms of inspected steps."""
-        if histograms:
-            self._each(lambda tracker: tracker.histograms(histograms))
 
     def close(self) -> None:
         """Close them all."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from operator import mul
+from collections.abc import Mapping
 from typing import Any
 
 from trainwright.trainer.config import TrainingConfig, flatten
 from trainwright.trainer.run import Event, RunDirectory
-from trainwright.trainer.run.histograms import Histogram
 
 PLAIN = (bool, int, float, str)
 """Values that TensorBoard's table takes as they are."""
@@ -38,27 +35,6 @@ class TensorBoard:
 
         numbers = [Summary.Value(tag=key, simple_value=value) for key, value in values.items()]
         self._writer.file_writer.add_summary(Summary(value=numbers), step, time)
-
-    def histograms(self, histograms: Sequence[Histogram]) -> None:
-        """Write those of a step as one event, in the bins that they were counted in; sums are of the bins' middles."""
-        from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary
-
-        steps: dict[tuple[int, float], list[Any]] = {}
-        for each in histograms:
-            counts, edges = each.dense()
-            middles = [(low + high) / 2 for low, high in pairwise(edges)]
-            shown = HistogramProto(
-                min=each.counts.lowest,
-                max=each.counts.highest,
-                num=sum(counts),
-                sum=sum(map(mul, counts, middles)),
-                sum_squares=sum(map(mul, counts, map(mul, middles, middles))),
-                bucket_limit=edges[1:],
-                bucket=counts,
-            )
-            steps.setdefault((each.step, each.time), []).append(Summary.Value(tag=each.key, histo=shown))
-        for (step, time), values in steps.items():
-            self._writer.file_writer.add_summary(Summary(value=values), step, time)
 
     def alert(self, event: Event) -> None:
         """Write an alert or a finding as a text under its id."""
