@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from trainwright.tools.documents import SKILL
 from trainwright.tools.training_architect.hardware import Device, accelerators, named_device
 from trainwright.trainer.base.errors import ConfigurationError, folded, near
-from trainwright.trainer.base.unchanged import while_unchanged
+from trainwright.trainer.base.traces import while_unchanged
 from trainwright.trainer.config import load_yaml
 
 if TYPE_CHECKING:

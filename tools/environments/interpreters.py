@@ -11,7 +11,7 @@ from pathlib import Path
 from trainwright.tools.launchers.environment import inherited_environment
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.releases import has_torch
-from trainwright.trainer.base.unchanged import while_unchanged
+from trainwright.trainer.base.traces import while_unchanged
 from trainwright.trainer.run.environment import installed_packages
 
 LEAST_PYTHON = (3, 10)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainwright.trainer.data.leaks.chance import probability
+from trainwright.trainer.data.leaks.finding import probability
 
 if TYPE_CHECKING:
     from trainwright.trainer.run.evidence import AlikeSamples

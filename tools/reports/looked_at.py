@@ -15,7 +15,7 @@ from trainwright.tools.ledger import entries
 from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import flatten, parse_config
-from trainwright.trainer.data.leaks.chance import probability
+from trainwright.trainer.data.leaks.finding import probability
 from trainwright.trainer.run.artifacts import FixedRows
 from trainwright.trainer.run.evidence import Data
 from trainwright.trainer.run.looked_at import TRANSFORMATIONS, LookedAt, Opened

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates import cures
 from trainwright.tools.gates.attempts import attempts, configurations, gain_over_first
-from trainwright.tools.gates.beside_rivals import rivals_text
+from trainwright.tools.gates.beside_rivals import rivals_text, word_of
+from trainwright.tools.gates.bounds import is_smaller_better
 from trainwright.tools.gates.caveats import caveats
 from trainwright.tools.gates.exits import reached, verdict
 from trainwright.tools.gates.finals import overlay_of_run
@@ -23,9 +24,9 @@ from trainwright.tools.reports.certified import Reported, best_known, evaluated,
 from trainwright.tools.reports.looked_at import configurations_beside, looked_at_values
 from trainwright.tools.reports.markdown import metric_label, reference_line, shared_values
 from trainwright.tools.reports.slices import slices_values
-from trainwright.tools.reports.variants import variant_lines
 from trainwright.tools.training_monitor.diagnosis import diagnose
 from trainwright.tools.training_monitor.documents import load_diagnostics
+from trainwright.tools.training_monitor.outdone import ALIKE, BETTER, WORSE
 from trainwright.tools.versions import version_of
 from trainwright.trainer.base.text import one_line
 from trainwright.trainer.config import flatten
@@ -33,12 +34,13 @@ from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.evaluation import Evaluation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from trainwright.tools.gates.decide import GateReport
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.tools.gates.test_set_access import SplitAccess
+    from trainwright.tools.ledger.events import RunEvaluated
     from trainwright.tools.reports.final_model import Shipped
     from trainwright.tools.reports.pictures import Picture
     from trainwright.tools.training_monitor import Alert
@@ -276,3 +278,36 @@ def _rule(alert: Alert) -> str:
     triggers = [trigger for one in load_diagnostics() if one.id == alert.id for trigger in one.triggers]
     comparison = next((each.comparison for each in triggers if each.signal == alert.signal), "past")
     return f"{alert.signal} {comparison.replace('_', ' ')} {alert.threshold:g}"
+
+
+# Lines of the model card on smaller variants of the program: size and figure beside the program's own.
+
+WORDS = {BETTER: "it is worse", WORSE: "it is better", ALIKE: ALIKE}
+"""Of a variant, by what the program is beside it."""
+
+
+def variant_lines(evaluated: RunEvaluated | None, goal: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each variant; none where nothing was evaluated.
+
+    Args:
+        goal: {metric, direction}.
+    """
+    record = evaluated.splits.get("validation", {}) if evaluated is not None and not evaluated.problem else {}
+    return [f"{file}: {_told(one, record, goal)}." for file, one in record.get("variants", {}).items()]
+
+
+def _told(one: dict[str, Any], record: dict[str, Any], goal: Mapping[str, Any]) -> str:
+    size = f"{one['share']:.2g} of the size ({one['bytes']:,} bytes)" if "share" in one else "not there"
+    shared = [name for name in one.get("metrics", {}) if name in record["metrics"]]
+    if not shared:
+        return f"{size}; no figure: {str(one.get('problem', 'no metric is computed of it')).rstrip('.')}"
+    metric = goal["metric"] if goal["metric"] in shared else shared[0]
+    is_goals = metric == goal["metric"]
+    is_minimized = goal["direction"] == "minimize" if is_goals else is_smaller_better(metric)
+    ends = one["paired"]["intervals"].get(metric)
+    between = f" (95 % interval of the difference {ends[0]:.3g} to {ends[1]:.3g})" if ends else ""
+    singly = ", one row in a call, as its scales depend on the rows of a call" if one.get("batch") == 1 else ""
+    return (
+        f"{size}, {metric} {one['metrics'][metric]:.4g} against {record['metrics'][metric]:.4g} on the same "
+        f"{one['rows']} validation rows{singly}: {WORDS[word_of(ends, is_minimized=is_minimized)]}{between}"
+    )

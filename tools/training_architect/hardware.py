@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from trainwright.tools.training_architect.documents import DOCUMENTS
 from trainwright.trainer.base.errors import ConfigurationError, folded, near
-from trainwright.trainer.base.unchanged import while_unchanged
+from trainwright.trainer.base.traces import while_unchanged
 from trainwright.trainer.config import load_yaml
 from trainwright.trainer.estimation.hardware import Accelerator
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterator
+    from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 
 T = TypeVar("T")
 
@@ -307,3 +307,27 @@ _HEARD = frozenset({"open", "os.listdir", "os.scandir", "sqlite3.connect"})
 def _listen() -> None:
     """Begin to hear: in a process that keeps something, and not in one that trains."""
     sys.addaudithook(_hear)
+
+
+# Values read from small files, kept in this process, and in its forks, while the files are as they were.
+
+_kept: dict[Hashable, tuple[tuple[Stamp, ...], object]] = {}
+
+
+def while_unchanged(key: Hashable, paths: Sequence[str], read: Callable[[], T]) -> T:
+    """Return what `read` gives, from memory while each of the paths has the stamp that it had then.
+
+    Args:
+        key: names the value; one key belongs to one function.
+        paths: every file that `read` reads; one that is missing counts as such.
+    """
+    began = time.time_ns()
+    for path in paths:
+        note(path)
+    stamps = tuple(stamp_of(path) for path in paths)
+    if (found := _kept.get(key)) is not None and found[0] == stamps:
+        return found[1]  # type: ignore[return-value]
+    value = read()
+    if max((max(stamp[3:]) for stamp in stamps if stamp is not None), default=0) < began - SETTLED_NS:
+        _kept[key] = (stamps, value)
+    return value

@@ -13,7 +13,7 @@ from tests.tools.evaluation.conftest import Evaluated
 
 from trainwright.tools.evaluation.evaluate import order_of
 from trainwright.tools.evaluation.variants import variants_of
-from trainwright.tools.reports.variants import variant_lines
+from trainwright.tools.reports.model_card import variant_lines
 from trainwright.tools.verification.evaluations import _figures
 from trainwright.trainer.config.schema import DeploymentSection
 from trainwright.trainer.jobs.export.exporters import DYNAMO, data_of

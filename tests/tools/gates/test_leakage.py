@@ -15,7 +15,7 @@ from trainwright.tools.gates.leakage import beyond_chance
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.owner.grant import Grant
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.data.leaks.chance import probability
+from trainwright.trainer.data.leaks.finding import probability
 from trainwright.trainer.run.evidence import AlikeSamples, Data
 from trainwright.trainer.run.split_rows import SplitRows
 

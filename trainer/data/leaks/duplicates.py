@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from trainwright.trainer.data.leaks.chance import probability
-from trainwright.trainer.data.leaks.finding import MOST_ROWS_NAMED, Finding
+from trainwright.trainer.data.leaks.finding import MOST_ROWS_NAMED, Finding, probability
 from trainwright.trainer.data.leaks.table import Column, LeakTable
 
 DIGITS = 6

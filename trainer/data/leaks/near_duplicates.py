@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from trainwright.trainer.data.leaks.chance import probability
 from trainwright.trainer.data.leaks.duplicates import DROP, is_key
-from trainwright.trainer.data.leaks.finding import MOST_ROWS_NAMED, Finding
+from trainwright.trainer.data.leaks.finding import MOST_ROWS_NAMED, Finding, probability
 from trainwright.trainer.data.leaks.table import Column, LeakTable
 
 LEAST_ROWS = 3

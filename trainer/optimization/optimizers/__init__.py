@@ -13,12 +13,12 @@ from trainwright.trainer.optimization.optimizers.adaptive import (
     Adam8bit,
     AdamW,
     Lamb,
+    NAdam,
     RmsProp,
 )
 from trainwright.trainer.optimization.optimizers.lbfgs import Lbfgs
 from trainwright.trainer.optimization.optimizers.momentum import Lars, Lion, Sgd
 from trainwright.trainer.optimization.optimizers.muon import Muon
-from trainwright.trainer.optimization.optimizers.nadam import NAdam
 from trainwright.trainer.optimization.optimizers.own import Own
 from trainwright.trainer.optimization.optimizers.schedule_free import ScheduleFreeAdamW, ScheduleFreeSgd
 from trainwright.trainer.optimization.optimizers.section import OptimizerSection

@@ -149,3 +149,22 @@ class Adagrad(OptimizerSection):
         options = super().options()
         options["initial_accumulator_value"] = options.pop("initial_accumulator")
         return options
+
+
+# NAdam, Adam with Nesterov's momentum: Dozat 2016, "Incorporating Nesterov momentum into Adam" (ICLR workshop).
+
+
+class NAdam(OptimizerSection):
+    """Adam that looks ahead along its momentum, with decoupled weight decay."""
+
+    made_by = "torch.optim.NAdam"
+
+    name: Literal["nadam"] = "nadam"
+    learning_rate: LearningRate = 2e-3
+    betas: Betas = (0.9, 0.999)
+    eps: PositiveFloat = 1e-8
+    momentum_decay: PositiveFloat = 4e-3
+
+    def options(self) -> dict[str, Any]:
+        """Return torch's arguments: the decay is taken off the weights, as AdamW's is."""
+        return {**super().options(), "decoupled_weight_decay": True}

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.trainer.base.section import form_of, union_of
-from trainwright.trainer.optimization.schedules.exponential import Exponential
 from trainwright.trainer.optimization.schedules.forms import (
     Constant,
     Cosine,
     CosineRestarts,
+    Exponential,
     InverseSquareRoot,
     Linear,
     OneCycle,
