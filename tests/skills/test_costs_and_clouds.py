@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.tools.clouds.programs import PROGRAMS
 
 from trainwright.tools.clouds import PLATFORMS, gpu_table
-from trainwright.tools.clouds.checking import PROGRAMS
 from trainwright.tools.costs.estimating import EXAMPLE, TEMPLATE
 from trainwright.tools.documents import SKILL
 from trainwright.tools.training_architect.hardware import named_device

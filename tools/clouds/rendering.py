@@ -62,15 +62,11 @@ def render_cloud(workspace: Workspace, request: CloudRequest, folder: Path) -> C
     rendered = RENDERERS[request.platform](place)
     further = {name: text for name, (_, text) in rendered.more.items()}
     texts = {rendered.file: rendered.text, **further, **_common(place, rendered)}
-    checked = check(request.platform, rendered.file, texts) + check_entry(texts)
-    checked += [replace(one, by=f"{name}: {one.by}") for name in further for one in check("kubernetes", name, texts)]
+    checked = check(request.platform, rendered.file, rendered.text)
+    for name, by in ((ENTRY, f"{ENTRY}: bash -n"), *((name, f"{name}: parser") for name in further)):
+        checked += [replace(one, by=by) for one in check("", name, texts[name])]
     texts[README] = render_plain("clouds/templates/readme.md.j2", **_readme(place, rendered, checked))
     return CloudFiles(folder, write_generated(folder, texts), checked, rendered.start, _warnings(place, rendered))
-
-
-def check_entry(texts: dict[str, str]) -> list[Checked]:
-    """Return the check of the entry, by bash. Raises ConfigurationError."""
-    return [replace(one, by=f"{ENTRY}: bash -n") for one in check("slurm", ENTRY, texts)[:1]]
 
 
 def _common(place: Place, rendered: Rendered) -> dict[str, str]:

@@ -27,9 +27,3 @@ def home(tmp_path: Path) -> Workspace:
 def left_alone(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """The same for all tests of a file: for what writes nothing into the project."""
     return _home(tmp_path_factory.mktemp("home"))
-
-
-@pytest.fixture
-def without_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing but our own checks: the platforms' programs take seconds each."""
-    monkeypatch.setenv("TRAINWRIGHT_COMPANIONS", str(tmp_path / "none"))

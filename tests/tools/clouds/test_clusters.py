@@ -14,7 +14,7 @@ pytestmark = pytest.mark.requirement("COST-2")
 
 
 @pytest.mark.parametrize("platform", ["kubernetes", "kubeflow"])
-def test_a_row_of_the_cluster_counts_the_money_there(home: Workspace, without_programs: None, platform: str) -> None:
+def test_a_row_of_the_cluster_counts_the_money_there(home: Workspace, platform: str) -> None:
     request = {"gpu": "NVIDIA-L4", "spot": False}
     before = rendered(home, platform, home.path.parent / "before", **request)["README.md"]
     assert "money is not counted" in before
@@ -28,9 +28,7 @@ def test_a_row_of_the_cluster_counts_the_money_there(home: Workspace, without_pr
     assert "money is not counted" not in texts["README.md"]
 
 
-def test_a_clusters_job_ends_with_its_hours_and_keeps_its_logs_for_days(
-    home: Workspace, without_programs: None
-) -> None:
+def test_a_clusters_job_ends_with_its_hours_and_keeps_its_logs_for_days(home: Workspace) -> None:
     texts = rendered(home, "kubernetes", home.path.parent / "job", hours=2)
     own = yaml.safe_load(texts["kubernetes.yaml"])["spec"]
     assert own["activeDeadlineSeconds"] == 7200, "of all its pods: the owner's cap holds for them together"
@@ -50,7 +48,7 @@ def pod_of(platform: str, texts: dict[str, str]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("platform", sorted(CLUSTERS))
 def test_a_pod_on_a_cluster_has_shared_memory_and_tolerates_the_taints_of_its_nodes(
-    home: Workspace, without_programs: None, platform: str
+    home: Workspace, platform: str
 ) -> None:
     plain = pod_of(platform, rendered(home, platform, home.path.parent / "plain", spot=False))
     gpu = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
@@ -68,9 +66,7 @@ def test_a_pod_on_a_cluster_has_shared_memory_and_tolerates_the_taints_of_its_no
 
 
 @pytest.mark.parametrize("platform", sorted(CLUSTERS))
-def test_a_clusters_volume_is_there_and_filled_before_the_job(
-    home: Workspace, without_programs: None, platform: str
-) -> None:
+def test_a_clusters_volume_is_there_and_filled_before_the_job(home: Workspace, platform: str) -> None:
     texts = rendered(home, platform, home.path.parent / "job")
     kinds = {name: yaml.safe_load(texts[name])["kind"] for name in ("claim.yaml", "copy.yaml", FILES[platform])}
     assert list(kinds.values()) == [

@@ -17,7 +17,7 @@ from trainwright.tools.workspace import Workspace
 pytestmark = pytest.mark.requirement("COST-2")
 
 
-def test_an_env_file_that_skypilot_would_copy_is_warned_of(home: Workspace, without_programs: None) -> None:
+def test_an_env_file_that_skypilot_would_copy_is_warned_of(home: Workspace) -> None:
     code = home.path.parent / "code"
     (code / ".env").write_text("HF_TOKEN=secret\n")
     (code / ".env.example").write_text("HF_TOKEN=flowers_dev_your_token_here\n")
