@@ -28,7 +28,6 @@ MADE_UP = {
 """Passwords in tests that are none: file and kind."""
 RECORDS = {
     "server/commands/pipeline.py",  # a stage's digests
-    "server/generate.py",  # the index of the tools
     "server/http/tokens.py",  # digests of tokens
     "tools/data/requests.py",  # what was told
     "tools/environments/containers.py",  # what an image's Python has

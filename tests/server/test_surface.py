@@ -4,9 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.server.surface_files import ROOT, derived_files
 
-from trainwright.server import generate
-from trainwright.server.generate import ROOT, derived_files
 from trainwright.server.surface import TOOLS
 
 SNAPSHOT = Path(__file__).with_name("snapshots") / "tools.json"
@@ -33,7 +32,7 @@ def test_the_index_and_the_published_schemas_fit_the_code():
     files = derived_files()
     assert ROOT / "tools" / "INDEX.md" in files
     stale = [path.name for path, text in files.items() if path.read_text() != text]
-    assert not stale, f"run `python -m {generate.__name__} --write`"
+    assert not stale, "run `python tests/server/surface_files.py --write`"
 
 
 @pytest.mark.requirement("MCP-5")

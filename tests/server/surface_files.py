@@ -1,7 +1,7 @@
-"""Generator of the files derived from the tools: `tools/INDEX.md` and the locked surface.
+"""Files derived from the tools: `tools/INDEX.md` and the locked surface.
 
-`python -m trainwright.server.generate` checks whether the files fit the code; with `--write` it writes them, which is
-how the public surface is changed on purpose.
+`python tests/server/surface_files.py` checks whether they fit the code; with `--write` it writes them, which is how the
+public surface is changed on purpose.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 from trainwright.server.agent_tool import StrictTool
 from trainwright.server.surface import TOOLS
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 HEADER = """\
 # Tools
 
-Generated from the code by `python -m trainwright.server.generate --write`; a test compares it.
+Generated from the code by `python tests/server/surface_files.py --write`; a test compares it.
 Every answer carries `next`, the recommended call. It comes as Markdown and, with the same facts, as structured
 content; documents and pictures come as content alone. Unknown arguments are errors.
 
@@ -42,12 +42,9 @@ def main(arguments: list[str]) -> int:
 
 
 def derived_files() -> dict[Path, str]:
-    """Return the path and text of every derived file; the locked surface only where there are tests."""
-    files = {ROOT / "tools" / "INDEX.md": index_text()}
-    snapshots = ROOT / "tests" / "server" / "snapshots"
-    if snapshots.parent.is_dir():
-        files[snapshots / "tools.json"] = json.dumps([_surface(tool) for tool in TOOLS], indent=1) + "\n"
-    return files
+    """Return the path and text of every derived file."""
+    locked = json.dumps([_surface(tool) for tool in TOOLS], indent=1) + "\n"
+    return {ROOT / "tools" / "INDEX.md": index_text(), ROOT / "tests" / "server" / "snapshots" / "tools.json": locked}
 
 
 def _answer_schemas(tool: StrictTool) -> list[dict[str, Any]]:
