@@ -94,7 +94,7 @@ def _against_runs(evidence: Evidence, recorded: dict[str, Any], trials: list[dic
     return found + [
         f"its confirmation tells {name} otherwise than its runs"
         for name in measured
-        if not _same(measured[name], confirmation.get(name))
+        if not same_figures(measured[name], confirmation.get(name))
     ]
 
 
@@ -135,10 +135,12 @@ def _record_problems(evidence: Evidence, run: RunEvidence, state: str) -> list[s
     return evidence.facts.rows.differences(run.row) + changed + (other if state == COMPLETED else [])
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Whether two figures agree; derived values may differ in their last digits by the library."""
+def same_figures(one: Any, other: Any) -> bool:
+    """Whether two results agree; derived figures may differ in their last digits by the library."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same_figures(value, other[name]) for name, value in one.items())
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
+        return len(one) == len(other) and all(map(same_figures, one, other))
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
     return bool(one == other)

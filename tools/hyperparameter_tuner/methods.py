@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.hyperparameter_tuner.domain import at
 from trainwright.tools.hyperparameter_tuner.memory_study import decoded, distributions, memory_study
-from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord
+from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
 from trainwright.trainer.base.canonical import canonical_json
 from trainwright.trainer.base.releases import require_torch
 from trainwright.trainer.config.search import Choices
@@ -32,7 +32,6 @@ Drawn = tuple[dict[str, Any], dict[str, Any]]
 
 STARTUP_TRIALS = 6
 """Trials that a model draws at random before it models: the same however long the study is, for it may be split."""
-ENDED = frozenset({COMPLETED, PRUNED, FAILED})
 GENERATION = "NSGAIISampler:generation"
 """Optuna's attribute of a trial."""
 POPULATION = 12

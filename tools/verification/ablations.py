@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.study_check import best_value, epoch_values
+from trainwright.tools.gates.study_check import best_value, epoch_values, same_figures
 from trainwright.tools.hyperparameter_tuner.ablation.conduct import parameters_of
 from trainwright.tools.hyperparameter_tuner.ablation.publishing import study_seeds
 from trainwright.tools.hyperparameter_tuner.ablation.results import results_of
 from trainwright.tools.hyperparameter_tuner.ablation.section import recorded_search
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED
 from trainwright.tools.ledger.events import AblationChanged, TrialEnded
-from trainwright.tools.verification.findings import Case, Finding, Found
+from trainwright.tools.verification.findings import Case, Found, derived_again
 from trainwright.tools.workspace.tables import Study
-from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
 
 if TYPE_CHECKING:
@@ -24,13 +24,7 @@ if TYPE_CHECKING:
 def verify_ablations(case: Case) -> Found:
     """Compare every run's line with its run, and derive seeds, effects and conclusion from the lines again."""
     ended = [(entry, body) for entry, body in case.of(AblationChanged.name) if body.get("results")]
-    findings: list[Finding] = []
-    for entry, body in ended:
-        try:
-            findings += [_finding(entry, what) for what in _differences(case, entry, body)]
-        except (TrainwrightError, LookupError, ValueError, TypeError, AttributeError, AssertionError) as error:
-            findings.append(_finding(entry, f"it cannot be derived again: {error}"))
-    return len(ended), findings
+    return derived_again(ended, "ablation study", partial(_differences, case))
 
 
 def _differences(case: Case, entry: LedgerEntry, body: dict[str, Any]) -> list[str]:
@@ -51,7 +45,7 @@ def _differences(case: Case, entry: LedgerEntry, body: dict[str, Any]) -> list[s
     return [
         f"its {name} is recorded otherwise than its runs give it"
         for name in sorted(derived.keys() | recorded.keys())
-        if not _same(derived.get(name), recorded.get(name))
+        if not same_figures(derived.get(name), recorded.get(name))
     ]
 
 
@@ -72,18 +66,3 @@ def _against_run(evidence: Evidence, study: Study, line: TrialEnded) -> str:
         return f"run {run.id} did not train its configuration"
     best = best_value(epoch_values(run.directory, study.objective["metric"]), study.objective["direction"])
     return "" if line.value == best else f"run {run.id} recorded other values"
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Whether two results agree; derived figures may differ in their last digits by the library."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(value, other[name]) for name, value in one.items())
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    if isinstance(one, float) and isinstance(other, float):
-        return abs(one - other) <= max(1e-9 * abs(other), 1e-12)
-    return bool(one == other)
-
-
-def _finding(entry: LedgerEntry, what: str) -> Finding:
-    return Finding(where="verdict", what=f"project {entry.project}: ablation study (ledger {entry.sequence}): {what}")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.cures import CONTROL, ENDED, runs_of_cure
 from trainwright.tools.ledger.seals import changed_files
 from trainwright.tools.training_monitor import Goal, diagnostics_digests
 from trainwright.tools.training_monitor.pairs import Pair
-from trainwright.tools.verification.findings import Case, Finding, Found
+from trainwright.tools.verification.findings import Case, Found, derived_again
 from trainwright.trainer.base.canonical import canonical_json
-from trainwright.trainer.base.errors import TrainwrightError
 
 if TYPE_CHECKING:
     from trainwright.tools.workspace.tables import LedgerEntry
@@ -21,16 +21,13 @@ def verify_cures(case: Case) -> Found:
     """Evaluate the pairs of every ended trial again."""
     begun = {body.get("cure_id"): body for _, body in case.of("cure") if body.get("fixes")}
     ended = [(entry, body) for entry, body in case.of("cure") if body.get("state") == ENDED]
-    findings: list[Finding] = []
-    for entry, body in ended:
-        try:
-            findings += _differences(case, entry, begun[body["cure_id"]], body)
-        except (TrainwrightError, LookupError, ValueError, TypeError, AttributeError) as error:
-            findings.append(_finding(entry, f"it cannot be derived again: {error}"))
-    return len(ended), findings
+    return derived_again(ended, "trial of fixes", partial(_differences, case, begun))
 
 
-def _differences(case: Case, entry: LedgerEntry, begun: dict[str, Any], ended: dict[str, Any]) -> list[Finding]:
+def _differences(
+    case: Case, all_begun: dict[Any, dict[str, Any]], entry: LedgerEntry, ended: dict[str, Any]
+) -> list[str]:
+    begun = all_begun[ended["cure_id"]]
     project = str(entry.project)
     facts = case.project(project)
     runs = runs_of_cure(facts, begun["cure_id"])
@@ -51,9 +48,5 @@ def _differences(case: Case, entry: LedgerEntry, begun: dict[str, Any], ended: d
             outcome = pair.outcome(directory, fix) if pair.shown and directory else pair.not_shown(fix, begun["steps"])
             derived = outcome.model_dump(mode="json")
         if json.loads(canonical_json(derived)) != recorded:
-            found.append(_finding(entry, f"{recorded['fix']} cured: recorded {recorded}, derived {derived}{by}"))
+            found.append(f"{recorded['fix']} cured: recorded {recorded}, derived {derived}{by}")
     return found
-
-
-def _finding(entry: LedgerEntry, what: str) -> Finding:
-    return Finding(where="verdict", what=f"project {entry.project}: trial of fixes (ledger {entry.sequence}): {what}")

@@ -22,6 +22,7 @@ from trainwright.tools.ledger.projection import ProjectFacts
 from trainwright.tools.ledger.rows import Rows
 from trainwright.tools.ledger.seals import Inspection
 from trainwright.tools.workspace.tables import LedgerEntry
+from trainwright.trainer.base.errors import TrainwrightError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -63,6 +64,23 @@ Found = tuple[int, list[Finding]]
 def found(where: Where, sentences: list[str]) -> list[Finding]:
     """Return a finding for each sentence."""
     return [Finding(where=where, what=what) for what in sentences]
+
+
+def derived_again(
+    recorded: Collection[tuple[LedgerEntry, dict[str, Any]]],
+    what: str,
+    differ: Callable[[LedgerEntry, dict[str, Any]], list[str]],
+) -> Found:
+    """Return what differs between entries and their derivation; one that cannot be derived again is a difference."""
+    findings = []
+    for entry, body in recorded:
+        try:
+            said = differ(entry, body)
+        except (TrainwrightError, LookupError, ValueError, TypeError, AttributeError, AssertionError) as error:
+            said = [f"it cannot be derived again: {error}"]
+        head = f"project {entry.project}: {what} (ledger {entry.sequence})"
+        findings += found("verdict", [f"{head}: {one}" for one in said])
+    return len(recorded), findings
 
 
 def deleted_projects(entries: Iterable[LedgerEntry]) -> set[str]:
