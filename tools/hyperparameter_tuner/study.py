@@ -12,6 +12,7 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.hyperparameter_tuner.ablation.section import is_ablation
 from trainwright.tools.hyperparameter_tuner.ablation.start import start_ablation
 from trainwright.tools.hyperparameter_tuner.earlier_runs import depends_on_present
+from trainwright.tools.hyperparameter_tuner.found_bounds import with_found_bounds
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor, forget_launches, study_folder
 from trainwright.tools.hyperparameter_tuner.room_notes import room_notes
 from trainwright.tools.hyperparameter_tuner.space import checked_search, require_reported, with_search
@@ -51,7 +52,7 @@ def start_study(
         GateRefusedError: the phase permits no trials.
         LimitReachedError: more trials than the project has left.
         ConfigurationError: no search section, or a space that does not fit the schema.
-        ConflictError: the key names a study of the other kind.
+        ConflictError: the key names a study of the other kind, or no probe has found the bounds that it asks for.
     """
     if is_ablation(search):
         study_id, notes = start_ablation(workspace, project, search or {}, idempotency_key)
@@ -60,6 +61,7 @@ def start_study(
         row = get_project(session, project)
         values = latest_config(session, project).values
         evidence = Evidence(session, workspace, project)
+        search, bounds, found = with_found_bounds(evidence, search)
         wanted, config, notes = with_search(values, search)
         if search is not None:  # its errors are reported before the phase is asked to permit it
             trials = checked_search(
@@ -76,14 +78,14 @@ def start_study(
             notes += _notes(evidence, own, wanted, study)
             limits.require_trials(session, workspace, row, study.id if study else None, own.trials)
             notes += room_notes(evidence, own, study.base_values if study else wanted, study.id if study else None)
-            begun = _again(study, section) if study else _new(evidence, wanted, section, idempotency_key)
+            begun = _again(study, section) if study else _new(evidence, wanted, section, idempotency_key, bounds)
             study_id = begun.study_id
             forget_launches(study_folder(workspace, project, study_id))
             ledger.record(session, project, begun)
         else:
             study_id = study.id
     ensure_conductor(workspace, project, study_id)
-    return view_study(workspace, study_id, estimate=True).model_copy(update={"taken_as": notes or None})
+    return view_study(workspace, study_id, estimate=True).model_copy(update={"taken_as": [*notes, *found] or None})
 
 
 def _with_trials(search: SearchSection | None, trials: int) -> SearchSection | None:
@@ -144,6 +146,7 @@ def _new(
     values: dict[str, Any],
     search: SearchSection,
     key: str | None,
+    bounds: dict[str, Any] | None = None,
 ) -> StudyChanged:
     base = {name: value for name, value in values.items() if name != "search"}
     config = parse_config(base)
@@ -159,4 +162,5 @@ def _new(
         idempotency_key=key,
         created_at=now(),
         made_by=made_by(),
+        **({"bounds": bounds} if bounds else {}),
     )

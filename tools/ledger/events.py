@@ -211,6 +211,8 @@ class StudyChanged(Event):
     """Why it asks for no more trials before its last one: the limit or the rule, with the figures."""
     made_by: Values = {}
     """Versions on which its suggestions depend."""
+    bounds: Values | None = None
+    """{key: {from, probe}} of the ranges whose ends a probe has found."""
 
 
 class AblationChanged(Event):
