@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 PROCESSES = 2
 STARTUP_TRIALS = 6
-"""As ours: tools/hyperparameter_tuner/methods.py."""
+"""As ours: tools/hyperparameter_tuner/methods/question.py."""
 
 
 @dataclass(frozen=True)

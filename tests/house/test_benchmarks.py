@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 from tests.trainer.start_a_run import make_run, work
 
-from trainwright.tools.hyperparameter_tuner.methods import STARTUP_TRIALS, tpe_sampler
+from trainwright.tools.hyperparameter_tuner.methods import tpe
+from trainwright.tools.hyperparameter_tuner.methods.question import STARTUP_TRIALS
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, PRUNED, TrialRecord
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.run import RunDirectory
@@ -204,13 +205,13 @@ def test_contestants_take_turns_in_another_order_each_time(search: Any) -> None:
 @pytest.mark.requirement("TUNE-3")
 def test_the_bare_script_samples_as_a_study_does(search: Any) -> None:
     from trainwright.tools.hyperparameter_tuner.domain import Domain
-    from trainwright.tools.hyperparameter_tuner.methods import Question
+    from trainwright.tools.hyperparameter_tuner.methods.question import Question
     from trainwright.trainer.config import SearchSection
 
     bare, tasks = search("bare"), search("tasks")
     section = SearchSection.model_validate({"space": tasks.SPACE})
     question = Question(section, Domain(section, {}), "maximize", [], [], [], seed=1)
-    ours, theirs = tpe_sampler(question), bare.sampler(1)
+    ours, theirs = tpe.sampler(question), bare.sampler(1)
     assert bare.STARTUP_TRIALS == STARTUP_TRIALS
     for name in ("_n_startup_trials", "_n_ei_candidates", "_multivariate", "_group", "_constant_liar"):
         assert getattr(theirs, name) == getattr(ours, name), name

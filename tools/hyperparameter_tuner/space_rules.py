@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.hyperparameter_tuner.conditions import condition_problems, exclude, own_choice
 from trainwright.tools.hyperparameter_tuner.domain import Constraint, Domain
-from trainwright.tools.hyperparameter_tuner.methods import LEARNING, sequence
+from trainwright.tools.hyperparameter_tuner.methods import LEARNING
+from trainwright.tools.hyperparameter_tuner.methods.quasi_random import sequence
 from trainwright.tools.hyperparameter_tuner.start_points import guess_problem, start_points
 from trainwright.trainer.base.canonical import canonical_json
 from trainwright.trainer.base.errors import near
@@ -116,6 +117,8 @@ def _method(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:
         yield Flaw(
             f"gaussian_process computes with torch, which the server does not have ({BESIDE})", {"method": "tpe"}
         )
+    if search.method == "cma_es" and all(isinstance(range_, Choices) for range_ in search.space.values()):
+        yield Flaw("cma_es searches over numbers, and the space has choices alone", {"method": "tpe"})
     if search.warm_start and search.method not in LEARNING:
         text = f"method {search.method} learns nothing from results, so it cannot start from earlier ones (warm_start)"
         yield Flaw(text, {"method": "tpe"})
@@ -148,6 +151,8 @@ def _objectives(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Fl
     if len(once) < len(further):
         text = f"`objectives` are further ones, each once: {goal!r} is the goal's, and the first already"
         yield Flaw(text, {"objectives": list(reversed(once.values()))})
+    if search.method == "cma_es":
+        yield Flaw("cma_es looks for the best of one objective, and the search has several", {"method": "tpe"})
     if search.pruning.name != "none":
         text = f"pruning {search.pruning.name} compares trials by one objective, and the search has several"
         yield Flaw(text, {"pruning": {"name": "none"}})

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import trainwright
 from trainwright.tools.hyperparameter_tuner.domain import Domain
-from trainwright.tools.hyperparameter_tuner.methods import IN_SEQUENCE, METHODS, STARTUP_TRIALS, Question
+from trainwright.tools.hyperparameter_tuner.methods import IN_SEQUENCE, METHODS
+from trainwright.tools.hyperparameter_tuner.methods.question import STARTUP_TRIALS, Question
 from trainwright.tools.hyperparameter_tuner.start_points import ORIGIN, start_points
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import ConfigurationError
@@ -28,7 +29,7 @@ __all__ = ["STARTUP_TRIALS", "made_by", "suggest"]
 REDRAWS, REDRAWS_OF_A_PROCESS = 20, 4
 """Suggestions that may break a constraint before parameters are drawn at random; of a Gaussian process each costs."""
 RANDOM_REDRAWS = 2000
-MADE_WITH = ("optuna", "numpy", "scipy", "torch")
+MADE_WITH = ("optuna", "numpy", "scipy", "torch", "cmaes")
 """Packages whose arithmetic the methods are."""
 
 

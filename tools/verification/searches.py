@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 MOST_TRIALS = 500
 """Of one study, from the first, in whole waves: a suggestion takes longer the more trials it sees."""
-OF_THE_PROCESSOR = "gaussian_process"
-"""Method whose linear algebra another processor computes otherwise in its last bits, and so suggests others."""
+OF_THE_PROCESSOR = frozenset({"gaussian_process", "cma_es"})
+"""Methods whose linear algebra another processor computes otherwise in its last bits, and so suggests others."""
 
 
 def verify_searches(case: Case) -> Found:
@@ -63,7 +63,7 @@ def verify_searches(case: Case) -> Found:
 
 
 def _is_portable(study: Study) -> bool:
-    return _method(study) != OF_THE_PROCESSOR
+    return _method(study) not in OF_THE_PROCESSOR
 
 
 def _method(study: Study) -> str:
@@ -71,8 +71,8 @@ def _method(study: Study) -> str:
 
 
 def _of_all(made: dict[str, str] | None) -> dict[str, str] | None:
-    """Return the versions that the portable methods depend on: torch is of the other alone."""
-    return None if made is None else {name: version for name, version in made.items() if name != "torch"}
+    """Return the versions that the portable methods depend on: torch and cmaes are of the others alone."""
+    return None if made is None else {name: version for name, version in made.items() if name not in {"torch", "cmaes"}}
 
 
 def _differences(case: Case, study: Study, trials: list[TrialRecord]) -> Iterator[tuple[str, bool]]:

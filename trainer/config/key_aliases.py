@@ -244,6 +244,7 @@ NAMES = {
     "grid": ("grid_search", "gridsearch", "grid_sampler", "exhaustive"),
     "quasi_random": ("sobol", "qmc", "qmc_sampler", "quasirandom", "halton"),
     "gaussian_process": ("gp", "gp_sampler", "gp_bo", "botorch", "skopt"),
+    "cma_es": ("cmaes", "cma", "cma_es_sampler"),
     "nsga2": ("nsga", "nsga_ii", "nsgaii", "nsgaii_sampler", "nsga_ii_sampler"),
     "tpe": ("bayesian", "bayes", "optuna", "tpe_sampler"),
     "hyperband": ("asha", "hyperband_pruner"),

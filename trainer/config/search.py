@@ -197,7 +197,7 @@ class ObjectiveSection(Section):
 class SearchSection(Section):
     """A hyperparameter search (TUNE-1): dotted configuration keys to ranges."""
 
-    method: Literal["tpe", "random", "grid", "quasi_random", "gaussian_process", "nsga2"] = "tpe"
+    method: Literal["tpe", "random", "grid", "quasi_random", "gaussian_process", "cma_es", "nsga2"] = "tpe"
     trials: Annotated[int, Field(ge=1, le=100_000)] = 20
     """Of a grid, where it is left out: all of its points."""
     width: Annotated[int, Field(ge=1, le=64)] = 1

@@ -17,6 +17,7 @@ from tests.function_text import body_of
 
 from trainwright.tools.hyperparameter_tuner.memory_study import pruned_epoch
 from trainwright.tools.hyperparameter_tuner.methods import LEARNING, METHODS
+from trainwright.tools.hyperparameter_tuner.methods.cma_es import GENERATION, POINT
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord, seen_by, wave_of
 from trainwright.trainer.config import SearchSection
@@ -206,10 +207,31 @@ def test_a_quasi_random_search_leaves_no_part_of_the_space_out() -> None:
 
 
 @pytest.mark.requirement("TUNE-1", "TUNE-2")
-def test_what_a_method_keeps_with_a_trial_survives_its_pruning() -> None:
-    search = search_of("tpe", 20, pruning={"name": "median", "startup_trials": 1, "warmup_epochs": 0})
-    trials = study_of("tpe", 1)
+@pytest.mark.parametrize("method", ["tpe", "cma_es"])
+def test_what_a_method_keeps_with_a_trial_survives_its_pruning(method: str) -> None:
+    search = search_of(method, 20, pruning={"name": "median", "startup_trials": 1, "warmup_epochs": 0})
+    trials = study_of(method, 1)
     fresh = TrialRecord(20, trials[-1].parameters, attributes=trials[-1].attributes)
     at, kept = pruned_epoch(search, "maximize", trials, fresh, {1: -9.0, 2: -9.0}, epochs=2)
     assert at == 1
     assert kept | trials[-1].attributes == kept
+
+
+@pytest.mark.requirement("TUNE-1")
+def test_cma_es_ranks_what_was_pruned_and_failed_and_closes_in() -> None:
+    numbers = {RATE: SPACE[RATE], "optimizer.weight_decay": {"type": "float", "low": 0.0, "high": 1.0}}
+    given = {"method": "cma_es", "trials": 80, "width": 4, "space": numbers, "present_first": False}
+    search = SearchSection.model_validate(given)
+    table: list[TrialRecord] = []
+    for number in range(80):
+        parameters, attributes = suggest(search, "minimize", seen_by(number, 4, table))
+        value = (math.log10(parameters[RATE]) + 1) ** 2 + (parameters["optimizer.weight_decay"] - 0.3) ** 2
+        state = FAILED if value > 6 else PRUNED if value > 3 else COMPLETED
+        kept = {1: value} if state != FAILED else {}
+        value_told = value if state == COMPLETED else None
+        table.append(TrialRecord(number, parameters, state, value_told, kept, attributes))
+    assert [trial.attributes[GENERATION] for trial in table] == [number // 8 for number in range(80)], "waves of four"
+    assert all(len(trial.attributes[POINT]) == 2 for trial in table)
+    last = [trial.value for trial in table[-8:]]
+    assert max(value for value in last if value is not None) < 0.2
+    assert None not in last
