@@ -136,11 +136,17 @@ def dashboard(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0: any that is free.")] = 0,
     *,
     browser: Annotated[bool, typer.Option("--browser", help="Open it in the browser.")] = False,
+    keep: Annotated[str | None, typer.Option(help="Write this project's pages into one file instead.")] = None,
+    into: Annotated[Path, typer.Option(help="The file that --keep writes.")] = Path("report.html"),
 ) -> None:
     """Serve a live page: projects and gates, runs with their curves, alerts, comparisons, studies, the ledger."""
-    from trainwright.server.commands.status import serve_dashboard
+    from trainwright.server.commands.status import keep_page, serve_dashboard
 
-    serve_dashboard(existing_workspace(workspace_path(workspace)), port, browser=browser)
+    path = existing_workspace(workspace_path(workspace))
+    if keep is not None:
+        keep_page(path, keep, into)
+    else:
+        serve_dashboard(path, port, browser=browser)
 
 
 @app.command()

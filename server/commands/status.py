@@ -6,6 +6,7 @@ import json
 import signal
 import threading
 import webbrowser
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -142,6 +143,15 @@ def serve_dashboard(path: Path, port: int, *, browser: bool) -> None:
     if browser:
         webbrowser.open(page.access.address)
     page.run()
+
+
+def keep_page(path: Path, project: str, into: Path) -> None:
+    """Write a project's pages into one file, which a browser opens anywhere. Raises NotFoundError, OSError."""
+    from trainwright.server.dashboard.keeping import kept_page
+
+    with closing(Workspace.open(path)) as workspace:
+        into.write_text(kept_page(workspace, project), encoding="utf-8")
+    Terminal().marked("ok", f"{into}: open it in a browser; it needs no server")
 
 
 # `trainwright follow`: runs are followed without a server, for clusters and cron.

@@ -21,7 +21,7 @@ function follow(page) {
   if (state.source) state.source.close();
   state.source = null;
   const address = page.stream && page.stream();
-  if (!address) { showLive("", ""); return; }
+  if (!address || kept) { showLive("", kept ? "kept" : ""); return; }
   const source = new EventSource(address);
   state.source = source;
   source.onopen = () => showLive("on", "live");
@@ -86,6 +86,7 @@ document.addEventListener("visibilitychange", () => {
   if (document.hidden && state.source) { state.source.close(); state.source = null; showLive("", "paused"); }
   else if (!document.hidden && state.page && !state.source) visit(false);
 });
+if (kept && !location.hash) location.hash = kept.home;
 window.addEventListener("hashchange", () => visit());
 document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
 visit();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import subprocess
@@ -10,8 +11,10 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from tests.server.dashboard.conftest import PROJECT
 
 from trainwright.server import cli
+from trainwright.server.commands.status import keep_page
 from trainwright.tools.workspace import Workspace
 
 pytestmark = pytest.mark.slow
@@ -59,3 +62,16 @@ def test_a_workspace_that_is_not_there_is_not_made(tmp_path):
     done = subprocess.run(command(tmp_path / "none"), capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.requirement("MON-2")
+def test_a_projects_pages_are_kept_in_one_file_with_the_answers_of_the_server(served, tmp_path):
+    keep_page(served.workspace.path, PROJECT, tmp_path / "report.html")
+    html = (tmp_path / "report.html").read_text(encoding="utf-8")
+    kept = json.loads(html.partition('id="kept">')[2].partition("</script>")[0])
+    assert kept["home"] == f"#/projects/{PROJECT}"
+    address = f"api/runs/{served.smoke}"
+    assert kept["answers"][address] == served.read(f"/{address}")
+    assert len(kept["answers"][f"api/projects/{PROJECT}"]["runs"]) == 2
+    assert kept["answers"][f"api/runs/{served.smoke}/curves"]["curves"]["train/loss"]["steps"]
+    assert html.count("<script>") == 1, "an intent of the user's begins no script"

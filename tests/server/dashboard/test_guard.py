@@ -8,7 +8,7 @@ import pytest
 
 from trainwright.server.dashboard.application import FOLDER, bundle
 
-MOST_BYTES = 100_000
+MOST_BYTES = 100 * 1024
 MAKES_ELEMENTS = r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function"
 PATHS = ("/", "/api/overview", "/api/projects/flowers", "/api/projects/flowers/ledger", "/api/events")
 
