@@ -23,7 +23,7 @@ from trainwright.server.app import build_server
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
 IRIS: dict[str, Any] = {
     "model": {"use": "mlp", "args": {"hidden": [8]}},
-    "data": {"use": "iris"},
+    "data": {"use": "iris", "expectations": {"without": ["label_errors", "leaks"]}},  # most of a smoke run
     "training": {"epochs": 2},
     "logging": {"tensorboard": False},
 }
@@ -121,10 +121,7 @@ def over_stdio(serve_command: list[str]) -> OpenAgent:
     """`async with over_stdio() as agent`: the server is a subprocess, as an agent's client starts it."""
 
     @asynccontextmanager
-    async def connect(
-        command: list[str] = serve_command, *, with_command: bool = False, **options: Any
-    ) -> AsyncIterator[Agent]:
-        command = [*command, *serve_command] if with_command else command
+    async def connect(command: list[str] = serve_command, **options: Any) -> AsyncIterator[Agent]:
         cwd, env = options.pop("cwd", None), options.pop("env", None)
         parameters = StdioServerParameters(command=command[0], args=command[1:], cwd=cwd, env=env)
         async with Client(parameters, **options) as client:
@@ -134,10 +131,15 @@ def over_stdio(serve_command: list[str]) -> OpenAgent:
 
 
 @pytest.fixture
-def warm_stdio(over_stdio: OpenAgent, workspace: Path) -> OpenAgent:
+def warm_command(serve_command: list[str]) -> list[str]:
+    """The command that serves the workspace in a fork, in the environment that it is called in."""
+    return [*trainwright_command(os.environ), *serve_command[-3:]]
+
+
+@pytest.fixture
+def warm_stdio(over_stdio: OpenAgent, warm_command: list[str]) -> OpenAgent:
     """`over_stdio` with a server and runs that are forks: for what does not depend on how an interpreter starts."""
-    command = [*trainwright_command(os.environ), "serve", "--workspace", str(workspace)]
-    return partial(over_stdio, command, env=dict(os.environ))
+    return partial(over_stdio, warm_command, env=dict(os.environ))
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Arguments are taken strictly: what a tool does not know is an error that names what was meant."""
 
+import os
 import re
 
 import pytest
@@ -118,10 +119,11 @@ async def test_a_part_of_an_argument_that_a_client_sends_empty_is_left_out(in_me
 
 
 @pytest.mark.requirement("MCP-1")
-async def test_unknown_tools_and_prompts_are_protocol_errors_with_the_nearest_name(over_stdio, tmp_path):
+async def test_unknown_tools_and_prompts_are_protocol_errors_with_the_nearest_name(over_stdio, warm_command, tmp_path):
     """Nothing is printed: over stdio, stderr is what a person sees of the server."""
     stderr = tmp_path / "stderr"
-    async with over_stdio(["bash", "-c", f'exec "$@" 2>{stderr}', "server"], with_command=True) as agent:
+    command = ["bash", "-c", f'exec "$@" 2>{stderr}', "server", *warm_command]
+    async with over_stdio(command, env=dict(os.environ)) as agent:
         for what, ask, wrong, meant in (
             ("tool", agent.call, "runs_status", "run_status"),
             ("prompt", agent.client.get_prompt, "train_model", "train_a_model"),

@@ -149,7 +149,7 @@ async def test_a_search_is_a_task_too(workspace: Any) -> None:
         await agent.get("pass_gate", project="iris")
         await ended(client.session, await begin(client, kind="baseline"))
         await agent.get("pass_gate", project="iris")
-        factors = {"ablation": {"factors": {"optimizer.weight_decay": [0]}}}
+        factors = {"ablation": {"factors": {"optimizer.weight_decay": [0]}, "repeats": 3}}
         task = await begin(client, "start_tuning", search=factors)
         assert task == "iris/study-1"
         (folder,) = (workspace / "projects" / "iris" / "studies").iterdir()

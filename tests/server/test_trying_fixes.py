@@ -21,9 +21,9 @@ SICK = {
 @pytest.mark.requirement("DIAG-8", "DIAG-10", "MCP-5")
 @pytest.mark.long
 async def test_a_trial_of_a_fix_survives_the_death_of_its_server_and_proposes_what_cured(
-    over_stdio, server_process, text
+    warm_stdio, server_process, text
 ):
-    async with over_stdio() as agent:
+    async with warm_stdio() as agent:
         goal = {"metric": "loss", "direction": "minimize", "target": 6000.0}
         await agent.get("create_project", name="sugar", intent="a test", goal=goal, config=SICK)
         await agent.get("start_training", project="sugar", kind="smoke", wait_seconds=50)
@@ -36,7 +36,7 @@ async def test_a_trial_of_a_fix_survives_the_death_of_its_server_and_proposes_wh
         process = server_process()
         process.kill()
         psutil.wait_procs([process], timeout=20)
-    async with over_stdio() as agent:
+    async with warm_stdio() as agent:
         answer = await agent.get("diagnose_run", run_id="sugar/smoke-1")
         while answer["trial"]["state"] == "running":
             if answer["next"]["tool"] == "run_status":

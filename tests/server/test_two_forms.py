@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.5}
 IRIS: dict[str, Any] = {
     "model": {"use": "mlp", "args": {"hidden": [8]}},
-    "data": {"use": "iris"},
+    "data": {"use": "iris", "expectations": {"without": ["label_errors", "leaks"]}},  # most of a smoke run
     "optimizer": {"learning_rate": 0.02},
     "training": {"epochs": 2},
     "logging": {"tensorboard": False},

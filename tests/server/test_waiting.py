@@ -84,8 +84,8 @@ async def test_a_wait_that_its_client_cancels_leaves_the_run_to_its_end(connecte
     monkeypatch.setattr(bounded_wait, "PLAIN_SECONDS", 600.0)  # else a slow start counts as a client that gave up
     async with connected as client:
         plain, hearing = Agent(client), Hearing(client)
-        await plain.project(config={**iris, "training": {"epochs": 300}, "early_stopping": {"enabled": False}})
-        order = {"project": "iris", "kind": "smoke", "max_steps": 900, "idempotency_key": "one"}
+        await plain.project(config={**iris, "training": {"epochs": 100}, "early_stopping": {"enabled": False}})
+        order = {"project": "iris", "kind": "smoke", "max_steps": 300, "idempotency_key": "one"}
         async with anyio.create_task_group() as group:
             group.start_soon(lambda: hearing.call("start_training", **order, wait_seconds=600))
             with anyio.fail_after(120):
@@ -94,7 +94,7 @@ async def test_a_wait_that_its_client_cancels_leaves_the_run_to_its_end(connecte
         view = await hearing.ended("iris/smoke-1")
     assert (view["state"], view["run_id"]) == ("completed", "iris/smoke-1"), view
     lines = "\n".join(message for _, _, message in hearing.heard)
-    assert "step 0 of 900" in lines or "of 900, loss " in lines, lines
+    assert "step 0 of 300" in lines or "of 300, loss " in lines, lines
 
 
 @pytest.mark.slow

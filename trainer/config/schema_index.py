@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
@@ -82,7 +83,7 @@ class Layout:
         for place, part in enumerate(path):
             owners = [model for model in models if part in model.model_fields]
             if owners:
-                models = [found for owner in owners for found in _models_in(owner.model_fields[part].annotation)]
+                models = [found for owner in owners for found in _models_under(owner, part)]
                 models = self._arguments_at(path[: place + 1]) if part == "args" else models
         return models
 
@@ -158,6 +159,11 @@ def _value_at(values: Any, path: list[str]) -> Any:
         else:
             return None
     return values
+
+
+@cache
+def _models_under(owner: type[BaseModel], key: str) -> list[type[BaseModel]]:
+    return _models_in(owner.model_fields[key].annotation)
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:

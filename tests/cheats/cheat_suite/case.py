@@ -40,22 +40,23 @@ CASES: dict[str, Case] = {}
 
 
 def cheat(
-    identifier: str,
-    title: str,
-    *,
-    by: Attacker,
-    at: str,
-    rule: str,
-    expected: Outcome,
+    identifier: str = "", title: str = "", *, by: Attacker, at: str, rule: str, expected: Outcome,
     shows: tuple[str, ...] = (),
-) -> Callable[[Play], Play]:
-    """Declare the decorated function as a case. Its module is its family."""
+) -> Callable[[Play], Play]:  # fmt: skip
+    """Declare the decorated function as a case; its module is its family.
+
+    Args:
+        identifier: by default the function's name, with hyphens.
+        title: by default the function's docstring.
+    """
 
     def declare(play: Play) -> Play:
-        if identifier in CASES:
-            raise ValueError(f"two cheats are named {identifier}")
+        known = identifier or play.__name__.replace("_", "-")
+        said = title or " ".join((play.__doc__ or "").split()).removesuffix(".")
+        if known in CASES or not said:
+            raise ValueError(f"two cheats are named {known}, or it has no title")
         family = play.__module__.rpartition(".")[2]
-        CASES[identifier] = Case(identifier, title, by, at, rule, expected, family, play, ("GATE-5", *shows))
+        CASES[known] = Case(known, said, by, at, rule, expected, family, play, ("GATE-5", *shows))
         return play
 
     return declare

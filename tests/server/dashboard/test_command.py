@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.server.dashboard.conftest import PROJECT
+from tests.worlds.warm import trainwright_command
 
 from trainwright.server import cli
 from trainwright.server.commands.status import keep_page
@@ -20,8 +24,19 @@ from trainwright.tools.workspace import Workspace
 pytestmark = pytest.mark.slow
 
 
-def command(workspace: Path, *more: str) -> list[str]:
-    return [sys.executable, "-P", "-m", cli.__name__, "dashboard", "--workspace", str(workspace), *more]
+FRESH = (sys.executable, "-P", "-m", cli.__name__)
+
+
+def command(workspace: Path, *more: str, trainwright: Sequence[str] = FRESH) -> list[str]:
+    return [*trainwright, "dashboard", "--workspace", str(workspace), *more]
+
+
+def refused(*arguments: Any) -> str:
+    """Call it where it cannot begin, and return what it says."""
+    called = command(*arguments, trainwright=trainwright_command(os.environ))
+    done = subprocess.run(called, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    return done.stderr
 
 
 @pytest.fixture
@@ -52,15 +67,13 @@ def test_a_taken_port_is_refused_with_a_remedy(workspace):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        done = subprocess.run(command(workspace, "--port", port), capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert port in done.stderr
-    assert "--port" in done.stderr
+        said = refused(workspace, "--port", port)
+    assert port in said
+    assert "--port" in said
 
 
 def test_a_workspace_that_is_not_there_is_not_made(tmp_path):
-    done = subprocess.run(command(tmp_path / "none"), capture_output=True, text=True, check=False)
-    assert done.returncode == 1
+    assert "There is no workspace" in refused(tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 

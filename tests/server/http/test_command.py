@@ -90,6 +90,6 @@ def test_an_error_answer_is_told_on_stderr_and_the_command_fails(shell):
     assert (code, "cannot be reached" in told) == (1, True), told
 
 
-async def test_read_only_holds_over_stdio_too(over_stdio, serve_command):
-    async with over_stdio([*serve_command, "--read-only"]) as agent:
+async def test_read_only_holds_over_stdio_too(over_stdio, warm_command):
+    async with over_stdio([*warm_command, "--read-only"], env=dict(os.environ)) as agent:
         assert "This server is read-only" in await agent.refusal("create_project", name="x", intent="x", goal=GOAL)

@@ -7,7 +7,6 @@ import os
 import resource
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,8 +17,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from tests.server.http.conftest import Served
+from tests.worlds.warm import trainwright_command
 
-from trainwright.server import cli
 from trainwright.server.http import releases
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("MCP-2", "PRED-1")]
@@ -38,7 +37,7 @@ def released(served: Served) -> Served:
 
 
 def fetched(served: Served, token: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", cli.__name__, "fetch", "one", "--url", served.address]
+    command = [*trainwright_command(os.environ), "fetch", "one", "--url", served.address]
     environment = {**os.environ, "TRAINWRIGHT_TOKEN": token}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 

@@ -111,13 +111,16 @@ def test_our_modules_run_there_behind_its_packages(workspace, code, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_works_in_its_environment_and_a_changed_package_closes_the_gate(workspace, code, made):
+def test_two_projects_run_in_two_environments_and_a_changed_package_closes_the_gate(workspace, code, made):
     create_project(workspace, "p", intent="test", goal=GOAL, config=CONFIG | {"environment": {"python": ".venv"}})
+    create_project(workspace, "servers", intent="test", goal=GOAL, config=CONFIG)
     before = digest_of(made)
-    run = finish(workspace, start_run(workspace, "p", RunKind.SMOKE).run_id)
-    assert run.state == "completed", run
+    runs = {name: start_run(workspace, name, RunKind.SMOKE).run_id for name in ("p", "servers")}
+    ended = [finish(workspace, run_id) for run_id in runs.values()]
+    assert [run.state for run in ended] == ["completed", "completed"], ended
     with workspace.session() as session:
-        environment = Evidence(session, workspace, "p").run(run.run_id).environment
+        environment, servers = (Evidence(session, workspace, name).run(run).environment for name, run in runs.items())
+    assert servers.path == []
     assert any(place.startswith(str(code / ".venv")) for place in environment.path)
     assert "pydantic" in environment.overlay
     assert "numpy" not in environment.overlay
@@ -141,22 +144,6 @@ def test_a_run_works_in_its_environment_and_a_changed_package_closes_the_gate(wo
         (fake / "METADATA").unlink()
         fake.rmdir()
         linked.symlink_to(kept)
-
-
-@pytest.mark.slow
-def test_two_projects_of_a_workspace_use_two_environments(workspace, code):
-    create_project(workspace, "own", intent="test", goal=GOAL, config=CONFIG)
-    create_project(workspace, "other", intent="test", goal=GOAL, config=CONFIG | {"environment": {"python": ".venv"}})
-    runs = [start_run(workspace, name, RunKind.SMOKE).run_id for name in ("own", "other")]
-    ended = [finish(workspace, run_id) for run_id in runs]
-    assert [run.state for run in ended] == ["completed", "completed"]
-    with workspace.session() as session:
-        paths = [
-            Evidence(session, workspace, name).run(run).environment.path
-            for name, run in zip(("own", "other"), runs, strict=True)
-        ]
-    assert paths[0] == []
-    assert any(place.startswith(str(code / ".venv")) for place in paths[1])
 
 
 def test_an_environment_beside_the_code_is_found_and_named_with_its_torch(workspace, code):

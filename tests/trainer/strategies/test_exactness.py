@@ -64,26 +64,6 @@ def test_the_summed_gradients_of_two_processes_are_those_that_one_process_accumu
     assert ours == pytest.approx(theirs, rel=1e-6)  # the last validation batch is divided otherwise
 
 
-@pytest.mark.long  # that a leader takes its group along is shown in test_faults.py
-@pytest.mark.requirement("TRAIN-6", "REPRO-6")
-def test_a_group_killed_in_mid_epoch_and_resumed_ends_with_the_same_bits(  # noqa: PLR0917 - fixtures
-    tmp_path: Path, noisy: Any, noisy_whole: RunDirectory, make_run: Any, group_work: Any, at_step: Any, recorded: Any
-) -> None:
-    run = make_run(tmp_path / "killed", noisy, code_root=str(PROJECTS))
-
-    def kill_leader() -> None:
-        os.kill(os.getppid(), signal.SIGKILL)
-        signal.pause()  # the kernel kills this process with its leader
-
-    assert group_work(run, before=at_step(14, kill_leader, 0, tmp_path / "done")) == -signal.SIGKILL
-    while run.is_locked():
-        pass  # for the instant in which the kernel ends the ranks
-    assert run.status().state is RunState.INTERRUPTED
-    assert group_work(run) == 0, run.log.read_text()
-    assert run.events("resumed")[0].data["step"] < 14
-    assert_same_end(run, noisy_whole, recorded)
-
-
 @pytest.mark.long
 @pytest.mark.requirement("TRAIN-6", "REPRO-6")
 @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.long), 1])

@@ -35,62 +35,43 @@ while not pathlib.Path(__file__).with_name("go").exists():
 """Holds a worker in its first import, so that what comes after it does not depend on who is faster."""
 
 
-@changed(
-    "code-after-the-gate",
-    "Edit the model's code after planning, keeping its size and times",
-    at="planned",
-    rule=r"stale.*code: flower_model\.py changed",
-)
+@changed(at="planned", rule=r"stale.*code: flower_model\.py changed")
 def code_after_the_gate(scene: Scene) -> None:
+    """Edit the model's code after planning, keeping its size and times."""
     path = scene.world.code / "flower_model.py"
     flip_byte(path, place=path.read_bytes().index(b"16"))
 
 
-@changed(
-    "code-removed",
-    "Remove the code a passed gate depended on",
-    at="based",
-    rule=r"stale.*code: flower_model\.py was removed",
-)
+@changed(at="based", rule=r"stale.*code: flower_model\.py was removed")
 def code_removed(scene: Scene) -> None:
+    """Remove the code a passed gate depended on."""
     (scene.world.code / "flower_model.py").unlink()
 
 
-@changed("data-after-the-gate", "Move one label after planning", at="based", rule=r"stale.*data: iris\.csv changed")
+@changed(at="based", rule=r"stale.*data: iris\.csv changed")
 def data_after_the_gate(scene: Scene) -> None:
+    """Move one label after planning."""
     path = scene.world.code / "iris.csv"
     path.write_text(path.read_text()[:-2] + "0\n")
 
 
-@changed(
-    "data-of-a-finished-project",
-    "Make the data easier after the last gate",
-    at="finished",
-    rule=r"since then.*data: iris\.csv changed",
-)
+@changed(at="finished", rule=r"since then.*data: iris\.csv changed")
 def data_of_a_finished_project(scene: Scene) -> None:
+    """Make the data easier after the last gate."""
     path = scene.world.code / "iris.csv"
     path.write_text("\n".join(path.read_text().splitlines()[:100]) + "\n")
 
 
-@refused(
-    "train-on-changed-code",
-    "Start the baseline on code that was changed after planning",
-    at="planned",
-    rule=r"planning gate is stale: code: flower_model\.py changed",
-)
+@refused(at="planned", rule=r"planning gate is stale: code: flower_model\.py changed")
 def train_on_changed_code(scene: Scene) -> None:
+    """Start the baseline on code that was changed after planning."""
     (scene.world.code / "flower_model.py").write_text(MODEL.replace("ReLU", "GELU"))
     scene.attempt("start_training", project=NAME, kind="baseline")
 
 
-@refused(
-    "code-between-permit-and-import",
-    "Change the code between the permit and the moment the worker imports it",
-    at="empty",
-    rule=r"(?i)code.*(planning|plan|recorded|approved)",
-)
+@refused(at="empty", rule=r"(?i)code.*(planning|plan|recorded|approved)")
 def code_between_permit_and_import(scene: Scene) -> None:
+    """Change the code between the permit and the moment the worker imports it."""
     scene.write_code("flower_model.py", "import waiting\nfrom layers import Net\n\n__all__ = ['Net']\n")
     scene.write_code("waiting.py", WAITING)
     scene.write_code("layers.py", MODEL)
@@ -107,13 +88,9 @@ def code_between_permit_and_import(scene: Scene) -> None:
     scene.claim(view.failure.message if view.failure else "", is_refused=view.state == "failed")
 
 
-@refused(
-    "other-packages",
-    "Train with another version of a package that planning's run imported",
-    at="planned",
-    rule="planning gate is stale: environment: ",
-)
+@refused(at="planned", rule="planning gate is stale: environment: ")
 def other_packages(scene: Scene) -> None:
+    """Train with another version of a package that planning's run imported."""
     added = scene.world.folder / "added"
     package = added / "numpy-0.1.dist-info"
     package.mkdir(parents=True)
@@ -123,13 +100,9 @@ def other_packages(scene: Scene) -> None:
     scene.replies.append(agent.call("start_training", {"project": NAME, "kind": "baseline"}))
 
 
-@refused(
-    "other-engine",
-    "Train with an engine whose own files were edited after planning",
-    at="planned",
-    rule="planning gate is stale: engine: ",
-)
+@refused(at="planned", rule="planning gate is stale: engine: ")
 def other_engine(scene: Scene) -> None:
+    """Train with an engine whose own files were edited after planning."""
     copy = scene.world.folder / "installed"
     package = Path(trainwright.__file__).parent
     shutil.copytree(package, copy / package.name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -139,13 +112,9 @@ def other_engine(scene: Scene) -> None:
     scene.replies.append(agent.call("start_training", {"project": NAME, "kind": "baseline"}))
 
 
-@changed(
-    "code-from-elsewhere",
-    "Have the model import a helper that PYTHONPATH names, outside the code root, and edit it after planning",
-    at="empty",
-    rule=r"code: .*/helper_of_flowers\.py changed",
-)
+@changed(at="empty", rule=r"code: .*/helper_of_flowers\.py changed")
 def code_from_elsewhere(scene: Scene) -> None:
+    """Have the model import a helper that PYTHONPATH names, outside the code root, and edit it after planning."""
     helper = scene.world.folder / "elsewhere" / "helper_of_flowers.py"
     helper.parent.mkdir()
     helper.write_text("WIDTH = 16\n")
@@ -158,13 +127,9 @@ def code_from_elsewhere(scene: Scene) -> None:
     helper.write_text("WIDTH = 32\n")
 
 
-@changed(
-    "teacher-between-two-looks",
-    "Train on another teacher than planning saw, and put the first one back before anyone looks",
-    at="empty",
-    rule=r"baseline.same_evidence: differs in teacher\.safetensors",
-)
+@changed(at="empty", rule=r"baseline.same_evidence: differs in teacher\.safetensors")
 def teacher_between_two_looks(scene: Scene) -> None:
+    """Train on another teacher than planning saw, and put the first one back before anyone looks."""
     teacher = scene.world.code / "teacher.safetensors"
     shapes = {"layers.0.weight": (16, 4), "layers.0.bias": (16,), "layers.2.weight": (3, 16), "layers.2.bias": (3,)}
     save_file({name: np.full(shape, 0.1, np.float32) for name, shape in shapes.items()}, teacher)
@@ -180,26 +145,15 @@ def teacher_between_two_looks(scene: Scene) -> None:
     teacher.write_bytes(honest)
 
 
-@refused(
-    "worker-by-hand",
-    "Run a completed run's order again by hand",
-    at="trained",
-    rule="is completed",
-)
+@refused(at="trained", rule="is completed")
 def worker_by_hand(scene: Scene) -> None:
+    """Run a completed run's order again by hand."""
     scene.replies.append(_work(scene.run("baseline")))
 
 
-@cheat(
-    "old-permit",
-    "Take an old permit to a folder of one's own, and have the worker train there",
-    by="files",
-    at="based",
-    rule="the ledger never started it",
-    expected="detected",
-    shows=("GATE-3",),
-)
+@cheat(by="files", at="based", rule="the ledger never started it", expected="detected", shows=("GATE-3",))
 def old_permit(scene: Scene) -> None:
+    """Take an old permit to a folder of one's own, and have the worker train there."""
     own = scene.run("baseline").with_name("baseline-flowers-20260101-000000-abcdef")
     own.mkdir()
     for name in ("run.json", "launch.json"):
@@ -236,13 +190,9 @@ class Net(Net):
 """A model that is another one as soon as a file lies beside it: here every row with its label."""
 
 
-@refused(
-    "weights-that-appear",
-    "Have the model read a file that appears after the optimization gate, fitted to every row",
-    at="empty",
-    rule=r"planning gate is stale: files: .* opened weights\.csv, new or changed since planning",
-)
+@refused(at="empty", rule=r"planning gate is stale: files: .* opened weights\.csv, new or changed since planning")
 def weights_that_appear(scene: Scene) -> None:
+    """Have the model read a file that appears after the optimization gate, fitted to every row."""
     plan_task(scene, KNOWS, model="import pathlib\n" + MODEL)
     scene.advance_to("tuned")
     with scene.workspace() as workspace:

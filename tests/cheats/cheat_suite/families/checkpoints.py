@@ -22,40 +22,29 @@ def _best(run: Path) -> Path:
     return sorted((run / "checkpoints").glob("step-*"))[0]
 
 
-@forged(
-    "checkpoint-byte",
-    "Change one byte of a checkpoint's weights",
-    at="based",
-    rule="checkpoint step-.*model.safetensors",
-)
+@forged(at="based", rule="checkpoint step-.*model.safetensors")
 def checkpoint_byte(scene: Scene) -> None:
+    """Change one byte of a checkpoint's weights."""
     flip_byte(_best(scene.run("baseline")) / "model.safetensors")
 
 
-@forged("checkpoint-state", "Edit the state of a checkpoint", at="based", rule="checkpoint step-.*state.json")
+@forged(at="based", rule="checkpoint step-.*state.json")
 def checkpoint_state(scene: Scene) -> None:
+    """Edit the state of a checkpoint."""
     flip_byte(_best(scene.run("baseline")) / "state.json", place=20)
 
 
-@forged(
-    "checkpoint-manifest",
-    "Change weights and make the checkpoint's manifest fit them",
-    at="based",
-    rule="manifest.json was changed after it was sealed",
-)
+@forged(at="based", rule="manifest.json was changed after it was sealed")
 def checkpoint_manifest(scene: Scene) -> None:
+    """Change weights and make the checkpoint's manifest fit them."""
     folder = _best(scene.run("baseline"))
     flip_byte(folder / "model.safetensors")
     fit_manifest(folder)
 
 
-@forged(
-    "checkpoint-from-elsewhere",
-    "Replace the final run's best checkpoint by another one, manifest and all",
-    at="exported",
-    rule="run baseline-.*manifest.json was changed after it was sealed",
-)
+@forged(at="exported", rule="run baseline-.*manifest.json was changed after it was sealed")
 def checkpoint_from_elsewhere(scene: Scene) -> None:
+    """Replace the final run's best checkpoint by another one, manifest and all."""
     target, *_, other = sorted((scene.run("baseline") / "checkpoints").glob("step-*"))  # the baseline is the final run
     own = {key: value for key, value in _manifest(target).items() if key not in {"files", "digest"}}
     shutil.rmtree(target)
@@ -63,35 +52,29 @@ def checkpoint_from_elsewhere(scene: Scene) -> None:
     fit_manifest(target, own)
 
 
-@forged(
-    "checkpoint-tags",
-    "Tag another checkpoint as the best",
-    at="exported",
-    rule="index.json was changed after it was sealed",
-)
+@forged(at="exported", rule="index.json was changed after it was sealed")
 def checkpoint_tags(scene: Scene) -> None:
+    """Tag another checkpoint as the best."""
     path = scene.run("baseline") / "checkpoints" / "index.json"
     text = path.read_text()
     path.write_text(text.replace("best", "\u0000").replace("last", "best").replace("\u0000", "last"))
 
 
-@forged("checkpoint-removed", "Remove a checkpoint", at="based", rule="manifest.json was removed after it was sealed")
+@forged(at="based", rule="manifest.json was removed after it was sealed")
 def checkpoint_removed(scene: Scene) -> None:
+    """Remove a checkpoint."""
     shutil.rmtree(_best(scene.run("baseline")))
 
 
-@forged(
-    "checkpoint-link", "Replace a checkpoint's weights by a link to a better file", at="based", rule="checkpoint step-"
-)
+@forged(at="based", rule="checkpoint step-")
 def checkpoint_link(scene: Scene) -> None:
+    """Replace a checkpoint's weights by a link to a better file."""
     path = _best(scene.run("baseline")) / "model.safetensors"
     path.unlink()
     path.symlink_to(sorted((scene.run("baseline") / "checkpoints").glob("step-*"))[-1] / "model.safetensors")
 
 
 @cheat(
-    "export-of-a-forged-run",
-    "Have a final run exported whose checkpoint was replaced",
     by="files",
     at="exported",
     rule="(?i)changed after it was sealed|was changed|does not match",
@@ -99,6 +82,7 @@ def checkpoint_link(scene: Scene) -> None:
     shows=("GATE-1", "PHASE-6"),
 )
 def export_of_a_forged_run(scene: Scene) -> None:
+    """Have a final run exported whose checkpoint was replaced."""
     folder = _best(scene.run("baseline"))
     flip_byte(folder / "model.safetensors")
     fit_manifest(folder)

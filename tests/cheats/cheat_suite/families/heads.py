@@ -62,46 +62,30 @@ def _second_release(scene: Scene, changes: dict[str, Any], columns: int = 8) -> 
     hold(scene, lambda count, seed: (noisy(count, seed)[0][:, :columns], noisy(count, seed)[1]))
 
 
-@tools(
-    "second-release-other-columns",
-    "Ignore a column in a second release, so that the split would be drawn anew (T1)",
-    expected="refused",
-    rule=HOLDS,
-)
+@tools(expected="refused", rule=HOLDS)
 def second_release_other_columns(scene: Scene) -> None:
+    """Ignore a column in a second release, so that the split would be drawn anew (T1)."""
     _second_release(scene, {"data.args.columns": {"c7": "ignore"}}, columns=7)
 
 
-@tools(
-    "second-release-other-seed",
-    "Divide the rows by another seed in a second release (T2)",
-    expected="refused",
-    rule=HOLDS,
-)
+@tools(expected="refused", rule=HOLDS)
 def second_release_other_seed(scene: Scene) -> None:
+    """Divide the rows by another seed in a second release (T2)."""
     _second_release(scene, {"data.split.seed": 7})
 
 
-@tools(
-    "kindest-split",
-    "Choose the seed of the split offline, the kindest of 400 (T3)",
-    expected="detected",
-    rule=SEED_CHOSEN,
-)
+@tools(expected="detected", rule=SEED_CHOSEN)
 def kindest_split(scene: Scene) -> None:
+    """Choose the seed of the split offline, the kindest of 400 (T3)."""
     rows, classes = noisy(ROWS, 0)
     write_rows(scene, rows, classes)
     to_card(scene, _with(data__split__seed=kindest_seed(rows, classes, 400)))
     hold(scene, noisy)
 
 
-@tools(
-    "another-project-each-seed",
-    "Look at the test rows in a second project, with a throw-away column and another seed (T4)",
-    expected="detected",
-    rule=f"{SEED_CHOSEN}|looked at 2 times",
-)
+@tools(expected="detected", rule=f"{SEED_CHOSEN}|looked at 2 times")
 def another_project_each_seed(scene: Scene) -> None:
+    """Look at the test rows in a second project, with a throw-away column and another seed (T4)."""
     rows, classes = noisy(ROWS, 0)
     rng = np.random.default_rng(5)
     for place, name in enumerate(("other", NAME)):
@@ -116,13 +100,9 @@ def _with_drawn(rows: Array, classes: Array) -> tuple[Array, Array]:
     return np.column_stack([rows, drawn]).astype(np.float32), classes
 
 
-@files(
-    "hard-rows-without-label",
-    "Take the label from the rows that a known rule gets wrong (T5)",
-    expected="detected",
-    rule=r"rows without a target, .*are in no split",
-)
+@files(expected="detected", rule=r"rows without a target, .*are in no split")
 def hard_rows_without_label(scene: Scene) -> None:
+    """Take the label from the rows that a known rule gets wrong (T5)."""
     rows, classes = noisy(ROWS, 0)
     hard = (rows[:, 0] + rows[:, 1] - rows[:, 2] > 0) != classes
     kept = np.where(hard & (np.random.default_rng(0).random(ROWS) < 0.7), "", classes.astype(str))
@@ -131,13 +111,9 @@ def hard_rows_without_label(scene: Scene) -> None:
     hold(scene, noisy)
 
 
-@files(
-    "hard-rows-deleted",
-    "Delete the rows that a known rule gets wrong before a second release (T5)",
-    expected="detected",
-    rule=r"Since smoke-\S+ (about )?\d+ rows are gone: its figures are of other rows",
-)
+@files(expected="detected", rule=r"Since smoke-\S+ (about )?\d+ rows are gone: its figures are of other rows")
 def hard_rows_deleted(scene: Scene) -> None:
+    """Delete the rows that a known rule gets wrong before a second release (T5)."""
     rows, classes = noisy(ROWS, 0)
     write_rows(scene, rows, classes)
     assert to_card(scene, CONFIG)
@@ -159,13 +135,9 @@ def _task(scene: Scene, forged: str, before: str = "") -> None:
     hold(scene, noisy)
 
 
-@code(
-    "hard-rows-not-counted",
-    "Give the held-out rows that a known rule gets wrong the target -100, which counts nowhere (T6)",
-    expected="detected",
-    rule=r"Not independently evaluated: \d+ rows have the target -100",
-)
+@code(expected="detected", rule=r"Not independently evaluated: \d+ rows have the target -100")
 def hard_rows_not_counted(scene: Scene) -> None:
+    """Give the held-out rows that a known rule gets wrong the target -100, which counts nowhere (T6)."""
     _task(
         scene,
         "hard = (rows[:, 0] + rows[:, 1] - rows[:, 2] > 0) != classes.bool()\n"
@@ -180,26 +152,18 @@ def _net(scene: Scene, begin: str = "pass", answer: str = "pass") -> None:
     hold(scene, noisy)
 
 
-@code(
-    "answers-by-neighbours-in-order",
-    "Average the answers with those of the rows beside, where the file is sorted by its target (T7)",
-    expected="refused",
-    rule=r"among others: its figures depend on which rows share a batch",
-)
+@code(expected="refused", rule=r"among others: its figures depend on which rows share a batch")
 def answers_by_neighbours_in_order(scene: Scene) -> None:
+    """Average the answers with those of the rows beside, where the file is sorted by its target (T7)."""
     rows, classes = noisy(ROWS, 0)
     order = np.argsort(classes, kind="stable")
     write_rows(scene, rows[order], classes[order])
     _net(scene, answer="scores = scores if self.training else (scores + scores.roll(1, 0) + scores.roll(-1, 0)) / 3")
 
 
-@code(
-    "nearest-row-of-the-file",
-    "Answer with the class of the nearest row of the data's own file, which the model reads (T8)",
-    expected="detected",
-    rule=r"code itself read rows\.csv, which holds the validation and test rows",
-)
+@code(expected="detected", rule=r"code itself read rows\.csv, which holds the validation and test rows")
 def nearest_row_of_the_file(scene: Scene) -> None:
+    """Answer with the class of the nearest row of the data's own file, which the model reads (T8)."""
     write_rows(scene, *noisy(ROWS, 0))
     _net(
         scene,
@@ -210,13 +174,9 @@ def nearest_row_of_the_file(scene: Scene) -> None:
     )
 
 
-@code(
-    "rows-in-buffers",
-    "Do so by rows that lie in the model's buffers, written into its code (T8)",
-    expected="detected",
-    rule=r"numbers that training did not change: whether they are of rows is not known",
-)
+@code(expected="detected", rule=r"numbers that training did not change: whether they are of rows is not known")
 def rows_in_buffers(scene: Scene) -> None:
+    """Do so by rows that lie in the model's buffers, written into its code (T8)."""
     rows, classes = noisy(ROWS, 0)
     write_rows(scene, rows, classes)
     scene.write_code("known.py", f"ROWS = {rows.round(4).tolist()}\nCLASSES = {classes.tolist()}\n")
@@ -230,13 +190,9 @@ def rows_in_buffers(scene: Scene) -> None:
     )
 
 
-@code(
-    "weights-of-all-rows",
-    "Begin from weights that were fitted to all rows before planning (T9)",
-    expected="detected",
-    rule=r"begins from net\.pt: on which rows these were trained is not known",
-)
+@code(expected="detected", rule=r"begins from net\.pt: on which rows these were trained is not known")
 def weights_of_all_rows(scene: Scene) -> None:
+    """Begin from weights that were fitted to all rows before planning (T9)."""
     import torch
 
     rows, classes = noisy(ROWS, 0)
@@ -256,13 +212,9 @@ def weights_of_all_rows(scene: Scene) -> None:
     hold(scene, noisy)
 
 
-@code(
-    "validation-by-heart",
-    "Know the validation rows by heart, by which the goal is reached (T10)",
-    expected="detected",
-    rule=r"Goal not confirmed by the test",
-)
+@code(expected="detected", rule=r"Goal not confirmed by the test")
 def validation_by_heart(scene: Scene) -> None:
+    """Know the validation rows by heart, by which the goal is reached (T10)."""
     knowing = TASK.replace(
         "        return self.layers(rows)",
         "        scores = self.layers(rows)\n"
@@ -273,13 +225,9 @@ def validation_by_heart(scene: Scene) -> None:
     _task(scene, "Net.known, Net.classes = rows[parts['validation']], classes[parts['validation']]", knowing)
 
 
-@code(
-    "one-class-to-tell",
-    "Validate and test on rows of one class alone (T11)",
-    expected="detected",
-    rule=r"Not shown to be better on the test rows than the same answer for every row 1",
-)
+@code(expected="detected", rule=r"Not shown to be better on the test rows than the same answer for every row 1")
 def one_class_to_tell(scene: Scene) -> None:
+    """Validate and test on rows of one class alone (T11)."""
     _task(
         scene,
         "ones, rest = order[classes[order] == 1], order[classes[order] == 0]\n"
@@ -287,25 +235,17 @@ def one_class_to_tell(scene: Scene) -> None:
     )
 
 
-@files(
-    "people-without-an-id",
-    "Measure 60 people ten times each, and name nobody (T12)",
-    expected="detected",
-    rule=r"Planning found leak_clumps, and it was left: Rows come in \d+ clumps",
-)
+@files(expected="detected", rule=r"Planning found leak_clumps, and it was left: Rows come in \d+ clumps")
 def people_without_an_id(scene: Scene) -> None:
+    """Measure 60 people ten times each, and name nobody (T12)."""
     write_rows(scene, *visits(60, 0))
     to_card(scene, _with(model__args__hidden=[128, 128], training__epochs=60))
     hold(scene, lambda count, seed: visits(count // 10, seed))
 
 
-@files(
-    "columns-chosen-on-all-rows",
-    "Keep those 12 of 3,000 columns of noise that go with the target in all rows (T13)",
-    expected="detected",
-    rule="How the rows were chosen and the columns made before planning is not known here",
-)
+@files(expected="detected", rule="How the rows were chosen and the columns made before planning is not known here")
 def columns_chosen_on_all_rows(scene: Scene) -> None:
+    """Keep those 12 of 3,000 columns of noise that go with the target in all rows (T13)."""
     rng = np.random.default_rng(0)
     rows, classes = rng.normal(size=(ROWS, 3000)), rng.integers(0, 2, ROWS)
     told = np.abs((rows - rows.mean(0)).T @ (classes - classes.mean()))
@@ -315,12 +255,11 @@ def columns_chosen_on_all_rows(scene: Scene) -> None:
 
 
 @files(
-    "parity-of-two-columns",
-    "Write the target into two columns, as the parity of their sum (T13)",
     expected="detected",
     rule=r"Planning found c\d\.leak_pair, and it was left: Columns 'c\d' and 'c\d' together tell the target",
 )
 def parity_of_two_columns(scene: Scene) -> None:
+    """Write the target into two columns, as the parity of their sum (T13)."""
     rows, classes = noisy(ROWS, 0)
     rng = np.random.default_rng(1)
     rows[:, 3] = rng.integers(0, 2, ROWS)
@@ -338,13 +277,9 @@ class ThreeDaysBack(datetime):
         return datetime.now(tz) - timedelta(days=3)
 
 
-@files(
-    "clock-back",
-    "Set the server's clock back by three days for a later entry (T14)",
-    expected="refused",
-    rule=r"is dated .*, before entry",
-)
+@files(expected="refused", rule=r"is dated .*, before entry")
 def clock_back(scene: Scene) -> None:
+    """Set the server's clock back by three days for a later entry (T14)."""
     write_rows(scene, *noisy(ROWS, 0))
     to_card(scene, CONFIG)
     with patch.object(chain, "datetime", ThreeDaysBack), scene.workspace() as workspace:
@@ -353,13 +288,9 @@ def clock_back(scene: Scene) -> None:
         scene.claim(finding.what, is_refused=True)
 
 
-@tools(
-    "goal-that-all-meet",
-    "Take for a goal what every answer meets, and the workspace for the code (T15)",
-    expected="refused",
-    rule=r"every model meets it|is the workspace, which holds what was measured",
-)
+@tools(expected="refused", rule=r"every model meets it|is the workspace, which holds what was measured")
 def goal_that_all_meet(scene: Scene) -> None:
+    """Take for a goal what every answer meets, and the workspace for the code (T15)."""
     write_rows(scene, *noisy(ROWS, 0))
     arguments = {"name": NAME, "intent": "tell y", "config": CONFIG}
     scene.attempt("create_project", **arguments, goal=GOAL | {"target": 0})

@@ -36,41 +36,39 @@ def _task(scene: Scene, leak: str) -> None:
     scene.train()
 
 
-@leaked("train-on-validation", "Put the validation rows among the training rows", rule=SHARED)
+@leaked(rule=SHARED)
 def train_on_validation(scene: Scene) -> None:
+    """Put the validation rows among the training rows."""
     _task(scene, 'splits["train"] = torch.cat([splits["train"], splits["validation"]])')
 
 
-@leaked("train-on-test", "Put the test rows among the training rows", rule=SHARED)
+@leaked(rule=SHARED)
 def train_on_test(scene: Scene) -> None:
+    """Put the test rows among the training rows."""
     _task(scene, 'splits["train"] = torch.cat([splits["train"], splits["test"]])')
 
 
-@leaked("validate-on-train", "Validate on rows that were trained on", rule=SHARED)
+@leaked(rule=SHARED)
 def validate_on_train(scene: Scene) -> None:
+    """Validate on rows that were trained on."""
     _task(scene, 'splits["validation"] = splits["train"][:30]')
 
 
-@leaked("altered-test-rows", "Put the test rows among the training rows, their last digit altered", rule=COPIED)
+@leaked(rule=COPIED)
 def altered_test_rows(scene: Scene) -> None:
+    """Put the test rows among the training rows, their last digit altered."""
     _task(scene, 'splits["train"] = torch.cat([splits["train"], splits["test"] + 1e-5])')
 
 
-@leaked(
-    "copied-validation",
-    "Fill a validation split up with copies of the one row that the model gets right",
-    rule=r"planning\.data_volume: .*validation 30 \(1 different\)",
-)
+@leaked(rule=r"planning\.data_volume: .*validation 30 \(1 different\)")
 def copied_validation(scene: Scene) -> None:
+    """Fill a validation split up with copies of the one row that the model gets right."""
     _task(scene, 'splits["validation"] = splits["validation"][:1].repeat(30, 1)')
 
 
-@leaked(
-    "answers-by-neighbours",
-    "Average each answer with that of the row before it, where the file is sorted by its target",
-    rule=r"among others: its figures depend on which rows share a batch",
-)
+@leaked(rule=r"among others: its figures depend on which rows share a batch")
 def answers_by_neighbours(scene: Scene) -> None:
+    """Average each answer with that of the row before it, where the file is sorted by its target."""
     scene.write_code("smooth.py", MODEL.replace("self.layers(rows)", "self.layers((rows + rows.roll(1, 0)) / 2)"))
     scene.only_project(CONFIG | {"model": {"use": "smooth.py:Net"}})
     scene.train()

@@ -20,19 +20,17 @@ def _second(scene: Scene) -> str:
     return scene.newest("baseline")
 
 
-@refused("stop-of-another", "Stop or resume a run of another project", rule=BELONGS)
+@refused(rule=BELONGS)
 def stop_of_another(scene: Scene) -> None:
+    """Stop or resume a run of another project."""
     run = _second(scene)
     for tool in ("stop_training", "resume_training"):
         scene.attempt(tool, project=SECOND, run_id=run)
 
 
-@refused(
-    "runs-of-another",
-    "Have another project's run diagnosed, replayed or exported for one's own",
-    rule=f"{BELONGS}|needs the (baseline|finalization) phase; the project is in planning",
-)
+@refused(rule=f"{BELONGS}|needs the (baseline|finalization) phase; the project is in planning")
 def runs_of_another(scene: Scene) -> None:
+    """Have another project's run diagnosed, replayed or exported for one's own."""
     run = _second(scene)
     for tool in ("diagnose_run", "verify_reproducibility", "export_model"):
         scene.attempt(tool, project=SECOND, run_id=run)

@@ -53,12 +53,9 @@ def _make_second(scene: Scene, limits: dict[str, Any] = WANTED) -> Reply:
     return scene.attempt("create_project", name=SECOND, intent="more", goal=GOAL, config=CONFIG, limits=limits)
 
 
-@asked(
-    "approve-by-tools",
-    "Approve one's own request with nothing but tools",
-    rule="There is no tool|unknown (argument|key)|`data.split.by` = 'owner'",
-)
+@asked(rule="There is no tool|unknown (argument|key)|`data.split.by` = 'owner'")
 def approve_by_tools(scene: Scene) -> None:
+    """Approve one's own request with nothing but tools."""
     request = _asked(scene)
     for tool in ("approve", "trainwright_approve", "grant", "decide"):
         scene.attempt(tool, request=request.id, yes=True)
@@ -70,19 +67,17 @@ def approve_by_tools(scene: Scene) -> None:
     scene.attempt("configure", project=NAME, changes={"grants": [request.id], "approvals": ["elicitation"]})
 
 
-@asked("grant-of-another", "Use the grant that another project got", rule=ONLY_THE_OWNER)
+@asked(rule=ONLY_THE_OWNER)
 def grant_of_another(scene: Scene) -> None:
+    """Use the grant that another project got."""
     assert _answered(scene, granted=True).state == "granted"
     for limits in (WANTED, {"trials": 399}, {"trials": 401}):
         _make_second(scene, limits)
 
 
-@asked(
-    "denied-again",
-    "Ask again for what the owner has denied, and go on",
-    rule=f"{ONLY_THE_OWNER}.*denied",
-)
+@asked(rule=f"{ONLY_THE_OWNER}.*denied")
 def denied_again(scene: Scene) -> None:
+    """Ask again for what the owner has denied, and go on."""
     with scene.workspace() as workspace:
         with suppress(ApprovalNeededError):
             create_project(workspace, SECOND, intent="more", goal=GOAL, config=CONFIG, limits=WANTED)
@@ -93,16 +88,9 @@ def denied_again(scene: Scene) -> None:
         _make_second(scene)
 
 
-@cheat(
-    "answered-twice",
-    "Answer a request again by `trainwright approve`: one that was denied, and one that was granted",
-    by="files",
-    at="created",
-    rule="was answered once",
-    expected="refused",
-    shows=("GATE-4",),
-)
+@cheat(by="files", at="created", rule="was answered once", expected="refused", shows=("GATE-4",))
 def answered_twice(scene: Scene) -> None:
+    """Answer a request again by `trainwright approve`: one that was denied, and one that was granted."""
     denied = _answered(scene, granted=False)
     before = scene.gains()
     again = [_answer_oneself(scene, denied) for _ in range(2)]
@@ -110,16 +98,9 @@ def answered_twice(scene: Scene) -> None:
     scene.claim("the request was answered once" if once else "the second answer counts", is_refused=once)
 
 
-@cheat(
-    "answered-at-once",
-    "Answer one request several times at the same time, granting and denying it",
-    by="files",
-    at="created",
-    rule="was answered once",
-    expected="refused",
-    shows=("GATE-3", "GATE-4"),
-)
+@cheat(by="files", at="created", rule="was answered once", expected="refused", shows=("GATE-3", "GATE-4"))
 def answered_at_once(scene: Scene) -> None:
+    """Answer one request several times at the same time, granting and denying it."""
     request = _asked(scene)
     together = Barrier(ANSWERS)
 
@@ -135,37 +116,24 @@ def answered_at_once(scene: Scene) -> None:
     scene.claim("the request was answered once" if once else f"{decisions} count, told {told}", is_refused=once)
 
 
-@cheat(
-    "grant-copied",
-    "Copy an old grant in the ledger, correctly chained, for another project",
-    by="files",
-    at="created",
-    rule=ONLY_THE_OWNER,
-    expected="refused",
-    shows=("GATE-4",),
-)
+@cheat(by="files", at="created", rule=ONLY_THE_OWNER, expected="refused", shows=("GATE-4",))
 def grant_copied(scene: Scene) -> None:
+    """Copy an old grant in the ledger, correctly chained, for another project."""
     _answered(scene, granted=True)
     append_entry(scene, "owner_decision", scene.bodies("owner_decision")[-1], project=SECOND)
     _make_second(scene)
 
 
-@forged(
-    "grant-raised",
-    "Raise the value of a recorded grant and of its request, and re-chain every later entry",
-    rule="tells ledger entry [0-9]+ otherwise than the database",
-)
+@forged(rule="tells ledger entry [0-9]+ otherwise than the database")
 def grant_raised(scene: Scene) -> None:
+    """Raise the value of a recorded grant and of its request, and re-chain every later entry."""
     _answered(scene, granted=True)
     _raise_grant(scene)
 
 
-@forged(
-    "grant-raised-copy-too",
-    "Raise the value of a recorded grant, without its request, in the ledger and the JSONL copy alike",
-    rule="ledger entry [0-9]+: an answer of the owner answers no request",
-)
+@forged(rule="ledger entry [0-9]+: an answer of the owner answers no request")
 def grant_raised_copy_too(scene: Scene) -> None:
+    """Raise the value of a recorded grant, without its request, in the ledger and the JSONL copy alike."""
     _answered(scene, granted=True)
     _raise_grant(scene)
     rewrite_copy(scene)
@@ -178,13 +146,9 @@ def _raise_grant(scene: Scene) -> None:
     bring_back()
 
 
-@forged(
-    "deletion-nobody-granted",
-    "Delete a project past the server, by a grant of one's own that the ledger is made to record",
-    at="planned",
-    rule="ledger entry [0-9]+: an answer of the owner answers no request",
-)
+@forged(at="planned", rule="ledger entry [0-9]+: an answer of the owner answers no request")
 def deletion_nobody_granted(scene: Scene) -> None:
+    """Delete a project past the server, by a grant of one's own that the ledger is made to record."""
     grant = Grant(kind="deletion", name=NAME).model_dump()
     by = {"way": "terminal", "user": "ada", "terminal": "/dev/pts/1", "processes": []}
     append_entry(scene, "owner_decision", {"request": "r9-abcdef", "wish": grant, "granted": True, "by": by})
@@ -197,35 +161,23 @@ def deletion_nobody_granted(scene: Scene) -> None:
     rewrite_copy(scene)
 
 
-@forged(
-    "own-answer",
-    "Grant one's own request by `trainwright approve --yes`, as the owner's user, the ledger being unsigned",
-    expected="missed",
-    rule="not signed|owner",
-)
+@forged(expected="missed", rule="not signed|owner")
 def own_answer(scene: Scene) -> None:
+    """Grant one's own request by `trainwright approve --yes`, as the owner's user, the ledger being unsigned."""
     assert _answer_oneself(scene, _asked(scene)).state == "granted"
 
 
-@forged(
-    "own-answer-to-a-signed-ledger",
-    "Do the same where the owner's servers sign, without reading the owner's key",
-    at="empty",
-    rule="ledger entry [0-9]+ not signed",
-)
+@forged(at="empty", rule="ledger entry [0-9]+ not signed")
 def own_answer_to_a_signed_ledger(scene: Scene) -> None:
+    """Do the same where the owner's servers sign, without reading the owner's key."""
     scene.begin_signing()
     scene.only_project(CONFIG)
     assert _answer_oneself(scene, _asked(scene)).state == "granted"
 
 
-@forged(
-    "own-settings-file",
-    "Raise the limits in the owner's settings file, as the owner's user",
-    expected="missed",
-    rule="settings",
-)
+@forged(expected="missed", rule="settings")
 def own_settings_file(scene: Scene) -> None:
+    """Raise the limits in the owner's settings file, as the owner's user."""
     path = scene.world.workspace / "settings.yaml"
     path.write_text(path.read_text().replace("trials: 200", "trials: 400"))
     assert not _make_second(scene).is_error

@@ -101,13 +101,9 @@ calls(
 )
 
 
-@refused(
-    "diagnose-another-run",
-    "Have the smoke run diagnosed instead, and pass the diagnostics gate on it",
-    at="based",
-    rule="measured no diagnosis of the baseline",
-)
+@refused(at="based", rule="measured no diagnosis of the baseline")
 def diagnose_another_run(scene: Scene) -> None:
+    """Have the smoke run diagnosed instead, and pass the diagnostics gate on it."""
     scene.must("diagnose_run", project=NAME, run_id=scene.newest("smoke"))
     scene.attempt("pass_gate", project=NAME, phase="diagnostics")
 
@@ -160,12 +156,8 @@ calls(
 )
 
 
-@refused(
-    "smoke-as-baseline",
-    "Pass a smoke run off as the baseline by its idempotency key",
-    at="planned",
-    rule="already names the smoke run",
-)
+@refused(at="planned", rule="already names the smoke run")
 def smoke_as_baseline(scene: Scene) -> None:
+    """Pass a smoke run off as the baseline by its idempotency key."""
     scene.ended(scene.must("start_training", project=NAME, kind="smoke", idempotency_key="mine")["run_id"])
     scene.attempt("start_training", project=NAME, kind="baseline", idempotency_key="mine")

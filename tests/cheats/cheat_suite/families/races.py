@@ -20,23 +20,18 @@ def _through_both(scene: Scene, tool: str, *, times: int, winners: int, **argume
     return scene.race(*((agents[n % 2], tool, {"project": NAME, **arguments}) for n in range(times)), winners=winners)
 
 
-@race(
-    "two-gates-at-once",
-    "Pass one gate through two servers at once",
-    at="smoked",
-    rule="planning gate has passed already",
-)
+@race(at="smoked", rule="planning gate has passed already")
 def two_gates_at_once(scene: Scene) -> None:
+    """Pass one gate through two servers at once."""
     _through_both(scene, "pass_gate", times=4, winners=1, phase="planning")
 
 
 @race(
-    "start-while-stale",
-    "Start the baseline while the configuration that planning passed is being changed",
     at="planned",
     rule="planning gate is stale|gate is closed: the project is in planning|baseline needs the baseline phase",
 )
 def start_while_stale(scene: Scene) -> None:
+    """Start the baseline while the configuration that planning passed is being changed."""
     other = scene.another_agent()
     change = {"project": NAME, "changes": {"training.epochs": 7}}
     start = {"project": NAME, "kind": "baseline"}
@@ -47,26 +42,17 @@ def start_while_stale(scene: Scene) -> None:
     scene.attempt("pass_gate", project=NAME, phase="baseline")  # whichever came first, the run does not count
 
 
-@race(
-    "burst-of-starts",
-    "Start more runs at once than the limit allows, before any of them counts",
-    at="planned",
-    rule="limit runs_at_once is used up",
-    shows=("GATE-4",),
-)
+@race(at="planned", rule="limit runs_at_once is used up", shows=("GATE-4",))
 def burst_of_starts(scene: Scene) -> None:
+    """Start more runs at once than the limit allows, before any of them counts."""
     for reply in _through_both(scene, "start_training", times=4, winners=2, kind="baseline"):
         if not reply.is_error:
             scene.ended(reply.content["run_id"])
 
 
-@race(
-    "two-projects-at-once",
-    "Create one project with two goals at once",
-    at="empty",
-    rule="There is a project 'flowers' already",
-)
+@race(at="empty", rule="There is a project 'flowers' already")
 def two_projects_at_once(scene: Scene) -> None:
+    """Create one project with two goals at once."""
     other = scene.another_agent()
     made = {"name": NAME, "intent": "x", "config": CONFIG}
     easy = made | {"goal": GOAL | {"target": 0.1}}
@@ -74,8 +60,9 @@ def two_projects_at_once(scene: Scene) -> None:
     scene.rightful += 1  # the project's first configuration
 
 
-@race("one-key-twice", "Have one idempotency key start two runs at once", at="planned", rule="started once")
+@race(at="planned", rule="started once")
 def one_key_twice(scene: Scene) -> None:
+    """Have one idempotency key start two runs at once."""
     before = scene.gains()
     replies = _through_both(scene, "start_training", times=2, winners=2, kind="smoke", idempotency_key="once")
     ids = {reply.content["run_id"] for reply in replies if not reply.is_error}

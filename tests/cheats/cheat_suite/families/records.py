@@ -28,30 +28,20 @@ def _metrics(run: Path, statement: str) -> None:
         assert connection.execute(statement).rowcount
 
 
-@forged(
-    "better-summary",
-    "Write a perfect accuracy into the baseline's summary",
-    at="trained",
-    rule="summary.json was changed after it was sealed",
-)
+@forged(at="trained", rule="summary.json was changed after it was sealed")
 def better_summary(scene: Scene) -> None:
+    """Write a perfect accuracy into the baseline's summary."""
     path = scene.run("baseline") / "artifacts" / "summary.json"
     edit_json(path, lambda value: value["best"]["metrics"].update(accuracy=1.0))
 
 
-@forged(
-    "better-curve",
-    "Improve the validation curve in the metrics",
-    at="based",
-    rule="metrics.sqlite was changed after it was sealed",
-)
+@forged(at="based", rule="metrics.sqlite was changed after it was sealed")
 def better_curve(scene: Scene) -> None:
+    """Improve the validation curve in the metrics."""
     _metrics(scene.run("baseline"), "UPDATE metrics SET value = 1.0 WHERE key = 'validation/accuracy'")
 
 
 @cheat(
-    "curve-for-the-diagnosis",
-    "Improve the baseline's curves, have them diagnosed, and put the old ones back",
     by="files",
     at="based",
     rule="metrics.sqlite was changed after it was sealed",
@@ -59,6 +49,7 @@ def better_curve(scene: Scene) -> None:
     shows=("GATE-1", "GATE-3"),
 )
 def curve_for_the_diagnosis(scene: Scene) -> None:
+    """Improve the baseline's curves, have them diagnosed, and put the old ones back."""
     path = scene.run("baseline") / METRICS
     before = path.read_bytes()
     _metrics(path.parent, "UPDATE metrics SET value = 0.99 WHERE key LIKE '%/accuracy'")
@@ -66,13 +57,9 @@ def curve_for_the_diagnosis(scene: Scene) -> None:
     path.write_bytes(before)
 
 
-@forged(
-    "diagnosis-of-ones-own",
-    "Append a flattering diagnosis of one's own, correctly chained, and pass the gate on it",
-    at="based",
-    rule=r"diagnosis of baseline-.*best_value: recorded 0\.999, derived",
-)
+@forged(at="based", rule=r"diagnosis of baseline-.*best_value: recorded 0\.999, derived")
 def diagnosis_of_ones_own(scene: Scene) -> None:
+    """Append a flattering diagnosis of one's own, correctly chained, and pass the gate on it."""
     scene.must("diagnose_run", project=NAME)
     body = scene.bodies("diagnosis")[-1]
     body["assessment"].update(best_value=0.999, gap=0.0)
@@ -81,13 +68,9 @@ def diagnosis_of_ones_own(scene: Scene) -> None:
     scene.must("pass_gate", project=NAME, phase="diagnostics")
 
 
-@forged(
-    "loosened-document",
-    "Have the baseline diagnosed by a server whose diagnostic documents were loosened, and put them back",
-    at="based",
-    rule="diagnostic documents have changed since: exploding_gradients",
-)
+@forged(at="based", rule="diagnostic documents have changed since: exploding_gradients")
 def loosened_document(scene: Scene) -> None:
+    """Have the baseline diagnosed by a server whose diagnostic documents were loosened, and put them back."""
     package = scene.world.folder / "loosened" / "trainwright"
     shutil.copytree(Path(trainwright.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     document = package / "skills" / "ml-trainer" / "diagnostics" / "exploding_gradients.md"
@@ -99,157 +82,123 @@ def loosened_document(scene: Scene) -> None:
     shutil.rmtree(package.parent)
 
 
-@forged(
-    "shorter-curve", "Delete the bad end of a curve", at="based", rule="metrics.sqlite was changed after it was sealed"
-)
+@forged(at="based", rule="metrics.sqlite was changed after it was sealed")
 def shorter_curve(scene: Scene) -> None:
+    """Delete the bad end of a curve."""
     _metrics(scene.run("baseline"), "DELETE FROM metrics WHERE key = 'train/loss' AND step > 10")
 
 
-@forged("longer-curve", "Add epochs that never were", at="based", rule="metrics.sqlite was changed after it was sealed")
+@forged(at="based", rule="metrics.sqlite was changed after it was sealed")
 def longer_curve(scene: Scene) -> None:
+    """Add epochs that never were."""
     columns = "SELECT key, step + 1000, 0.0, time FROM metrics WHERE key = 'train/loss'"
     _metrics(scene.run("baseline"), f"INSERT INTO metrics (key, step, value, time) {columns}")
 
 
-@forged(
-    "status-completed",
-    "Declare a failed run completed",
-    at="planned",
-    rule=r"status\.json was changed|state was changed",
-)
+@forged(at="planned", rule=r"status\.json was changed|state was changed")
 def status_completed(scene: Scene) -> None:
+    """Declare a failed run completed."""
     (scene.world.code / "flower_model.py").write_text("raise ValueError('not today')\n")
     assert scene.train_aside().state == "failed"
     edit_json(scene.run("smoke") / "status.json", lambda value: value.update(state="completed", failure=None))
 
 
-@forged("events-added", "Append to a run's events", at="based", rule="events.jsonl was changed after it was sealed")
+@forged(at="based", rule="events.jsonl was changed after it was sealed")
 def events_added(scene: Scene) -> None:
+    """Append to a run's events."""
     with (scene.run("baseline") / "events.jsonl").open("a") as file:
         file.write('{"time": 1.0, "kind": "epoch", "data": {"improved": true}}\n')
 
 
-@forged(
-    "events-removed",
-    "Remove an alert from a run's events",
-    at="based",
-    rule="events.jsonl was changed after it was sealed",
-)
+@forged(at="based", rule="events.jsonl was changed after it was sealed")
 def events_removed(scene: Scene) -> None:
+    """Remove an alert from a run's events."""
     path = scene.run("baseline") / "events.jsonl"
     path.write_text("\n".join(path.read_text().splitlines()[1:]) + "\n")
 
 
-@forged("other-order", "Rewrite a run's instructions", at="based", rule="run.json was changed")
+@forged(at="based", rule="run.json was changed")
 def other_order(scene: Scene) -> None:
+    """Rewrite a run's instructions."""
     edit_json(scene.run("baseline") / "run.json", lambda value: value["config"]["training"].update(epochs=100))
 
 
-@forged("other-permit", "Write another permit into a run", at="based", rule="run.json was changed")
+@forged(at="based", rule="run.json was changed")
 def other_permit(scene: Scene) -> None:
+    """Write another permit into a run."""
     edit_json(scene.run("baseline") / "run.json", lambda value: value["permit"].update(phase="finalization"))
 
 
-@forged(
-    "evidence-of-data",
-    "Declare leaking splits disjoint in the evidence",
-    at="smoked",
-    rule="data.json was changed after it was sealed",
-)
+@forged(at="smoked", rule="data.json was changed after it was sealed")
 def evidence_of_data(scene: Scene) -> None:
+    """Declare leaking splits disjoint in the evidence."""
     edit_json(
         scene.run("smoke") / "artifacts" / "data.json", lambda value: value.update(disjoint=True, shared_samples=-1)
     )
 
 
-@forged(
-    "evidence-of-code", "Declare other code to have run", at="planned", rule="code.json was changed after it was sealed"
-)
+@forged(at="planned", rule="code.json was changed after it was sealed")
 def evidence_of_code(scene: Scene) -> None:
+    """Declare other code to have run."""
     edit_json(
         scene.run("smoke") / "artifacts" / "code.json", lambda value: value["files"].update({"flower_model.py": "x"})
     )
 
 
-@forged(
-    "evidence-of-environment",
-    "Declare another environment",
-    at="planned",
-    rule="environment.json was changed after it was sealed",
-)
+@forged(at="planned", rule="environment.json was changed after it was sealed")
 def evidence_of_environment(scene: Scene) -> None:
+    """Declare another environment."""
     edit_json(
         scene.run("smoke") / "artifacts" / "environment.json", lambda value: value["packages"].update(torch="9.9")
     )
 
 
-@forged(
-    "evidence-of-seeds",
-    "Declare the probe of the random generators passed",
-    at="smoked",
-    rule="reproducibility.json was changed after it was sealed",
-)
+@forged(at="smoked", rule="reproducibility.json was changed after it was sealed")
 def evidence_of_seeds(scene: Scene) -> None:
+    """Declare the probe of the random generators passed."""
     edit_json(
         scene.run("smoke") / "artifacts" / "reproducibility.json",
         lambda value: value["probe"].update(draws_repeat={"python": True, "all": True}),
     )
 
 
-@forged(
-    "evidence-removed", "Remove evidence", at="planned", rule="reproducibility.json was removed after it was sealed"
-)
+@forged(at="planned", rule="reproducibility.json was removed after it was sealed")
 def evidence_removed(scene: Scene) -> None:
+    """Remove evidence."""
     (scene.run("smoke") / "artifacts" / "reproducibility.json").unlink()
 
 
-@forged("evidence-added", "Add evidence of one's own", at="planned", rule="verdict.json was added after it was sealed")
+@forged(at="planned", rule="verdict.json was added after it was sealed")
 def evidence_added(scene: Scene) -> None:
+    """Add evidence of one's own."""
     (scene.run("smoke") / "artifacts" / "verdict.json").write_text('{"passed": true}')
 
 
-@forged(
-    "replay-identical",
-    "Declare a replay identical",
-    at="exported",
-    rule="comparison.json was changed after it was sealed",
-)
+@forged(at="exported", rule="comparison.json was changed after it was sealed")
 def replay_identical(scene: Scene) -> None:
+    """Declare a replay identical."""
     edit_json(
         scene.run("replay") / "artifacts" / "comparison.json", lambda value: value.update(identical=True, tensors=999)
     )
 
 
-@forged(
-    "better-test",
-    "Improve the test metrics of the export",
-    at="exported",
-    rule="export.json was changed after it was sealed",
-)
+@forged(at="exported", rule="export.json was changed after it was sealed")
 def better_test(scene: Scene) -> None:
+    """Improve the test metrics of the export."""
     edit_json(
         scene.run("export") / "artifacts" / "export.json", lambda value: value["test"]["metrics"].update(accuracy=1.0)
     )
 
 
-@forged(
-    "run-removed",
-    "Remove a run's folder, a failed attempt say",
-    at="based",
-    rule="run (flowers/)?smoke-.*(removed|no run.json|cannot be read|can no longer be read|gone)",
-)
+@forged(at="based", rule="run (flowers/)?smoke-.*(removed|no run.json|cannot be read|can no longer be read|gone)")
 def run_removed(scene: Scene) -> None:
+    """Remove a run's folder, a failed attempt say."""
     shutil.rmtree(scene.run("smoke"))
 
 
-@forged(
-    "run-of-ones-own",
-    "Put a run's folder of one's own beside the others",
-    at="based",
-    rule="the ledger never started it",
-)
+@forged(at="based", rule="the ledger never started it")
 def run_of_ones_own(scene: Scene) -> None:
+    """Put a run's folder of one's own beside the others."""
     own = scene.run("baseline").with_name("baseline-flowers-20260101-000000-abcdef")
     shutil.copytree(scene.run("baseline"), own)
     edit_json(own / "artifacts" / "summary.json", lambda value: value["best"]["metrics"].update(accuracy=1.0))
@@ -287,20 +236,14 @@ for _name, (_what, _edit) in WRITTEN.items():
     _declare_written(_name, _what, _edit)
 
 
-@forged(
-    "added-model",
-    "Add a model of one's own to the final ones",
-    at="finished",
-    rule="final_model/better.safetensors was added by hand",
-)
+@forged(at="finished", rule="final_model/better.safetensors was added by hand")
 def added_model(scene: Scene) -> None:
+    """Add a model of one's own to the final ones."""
     folder = scene.project_folder / "final_model"
     (folder / "better.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
 
 
 @cheat(
-    "swapped-before-signing",
-    "Swap the final weights between the check of the gates and the signing of the final model's statement",
     by="files",
     at="finished",
     rule="Not what finalization recorded: final_model/model.safetensors",
@@ -308,6 +251,7 @@ def added_model(scene: Scene) -> None:
     shows=("GATE-3",),
 )
 def swapped_before_signing(scene: Scene) -> None:
+    """Swap the final weights between the check of the gates and the signing of the final model's statement."""
     path, found = scene.project_folder / "final_model" / "model.safetensors", attesting._finished
     before = path.read_bytes()
 

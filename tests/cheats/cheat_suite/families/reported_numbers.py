@@ -166,9 +166,7 @@ at_import(
     body_of(in_the_instance),
 )
 at_import(
-    "default-changed",
-    "Change the default arguments of the engine's accumulator of outputs",
-    body_of(changed_default),
+    "default-changed", "Change the default arguments of the engine's accumulator of outputs", body_of(changed_default)
 )
 SITE = '''
 import importlib.abc, importlib.machinery, sys
@@ -197,12 +195,9 @@ if "-m" in sys.orig_argv and sys.orig_argv[-1].rpartition("/")[2].startswith(("s
 '''
 
 
-@lied(
-    "sitecustomize",
-    "Replace the engine's accuracy before its guards stand, by a `sitecustomize` on PYTHONPATH",
-    rule=DIFFERS,
-)
+@lied(rule=DIFFERS)
 def sitecustomize(scene: Scene) -> None:
+    """Replace the engine's accuracy before its guards stand, by a `sitecustomize` on PYTHONPATH."""
     folder = scene.world.folder / "aside"
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(SITE.replace("NAME", repr(metrics.__name__)))
@@ -276,13 +271,11 @@ other_values(
 )
 
 
-@lied(
-    "other-values-by-type",
-    "Have the data answer with tensors of a class of its own, which holds honest values and is stacked to the label",
-    expected="detected",
-    rule="(?i)not independently evaluated.*is no plain array",
-)
+@lied(expected="detected", rule="(?i)not independently evaluated.*is no plain array")
 def other_values_by_type(scene: Scene) -> None:
+    """Have the data answer with tensors of a class of its own, which holds honest values and is stacked to the
+    label.
+    """
     answer = "row.as_subclass(Shown).with_answer(answer), label"
     plan_task(scene, OTHER_VALUES.replace("ANSWER", answer), OF_TWO)
     scene.advance_to("finished")
@@ -312,23 +305,20 @@ HEAD = r"(?i)not independently evaluated.*(the user's step|your collate).*accura
 headed = partial(lied, expected="detected", rule=HEAD)
 
 
-@headed("label-in-the-input", "Have `collate` write the label into the input")
+@headed()
 def label_in_the_input(scene: Scene) -> None:
+    """Have `collate` write the label into the input."""
     plan_task(scene, COLLATE, BUILD.replace('"batch_size": 32', '"batch_size": 32, "collate": collate'))
     scene.advance_to("finished")
 
 
-@headed(
-    "targets-of-ones-own",
-    "Return the predictions as the targets that the built-in accuracy compares (reports say: from the user's step)",
-)
+@headed()
 def targets_of_ones_own(scene: Scene) -> None:
+    """Return the predictions as the targets that the built-in accuracy compares (reports say: from the user's step)."""
     _with_step(scene, output="scores", target="scores.argmax(1)")
 
 
-@headed(
-    "outputs-of-ones-own",
-    "Mix the labels into the outputs that the built-in accuracy compares (reports say: from the user's step)",
-)
+@headed()
 def outputs_of_ones_own(scene: Scene) -> None:
+    """Mix the labels into the outputs that the built-in accuracy compares (reports say: from the user's step)."""
     _with_step(scene, output="scores + 100 * torch.nn.functional.one_hot(batch[1], 3)", target="batch[1]")

@@ -34,23 +34,17 @@ def _decide(scene: Scene) -> None:
     raise AssertionError("planning passed without a smoke run")
 
 
-@detected(
-    "signed-rewritten",
-    "Rewrite a signed ledger and its JSONL copy, every entry re-chained",
-    rule="with a signature that does not fit|no entry is signed by key",
-)
+@detected(rule="with a signature that does not fit|no entry is signed by key")
 def signed_rewritten(scene: Scene) -> None:
+    """Rewrite a signed ledger and its JSONL copy, every entry re-chained."""
     _signed(scene)
     rewrite_intent(scene)
     rewrite_copy(scene)
 
 
-@detected(
-    "signed-by-another-key",
-    "Rewrite a signed ledger and its JSONL copy, and sign every entry with a key of one's own",
-    rule="no entry is signed by key",
-)
+@detected(rule="no entry is signed by key")
 def signed_by_another_key(scene: Scene) -> None:
+    """Rewrite a signed ledger and its JSONL copy, and sign every entry with a key of one's own."""
     _signed(scene)
     rewrite_intent(scene)
     own, bring_back = new_key(scene.world.folder / "own.key"), scene.without_triggers()
@@ -60,12 +54,9 @@ def signed_by_another_key(scene: Scene) -> None:
     rewrite_copy(scene)
 
 
-@detected(
-    "signatures-removed",
-    "Rewrite a signed ledger and its JSONL copy, and take the signatures away",
-    rule="no entry is signed by key",
-)
+@detected(rule="no entry is signed by key")
 def signatures_removed(scene: Scene) -> None:
+    """Rewrite a signed ledger and its JSONL copy, and take the signatures away."""
     _signed(scene)
     rewrite_intent(scene)
     bring_back = scene.without_triggers()
@@ -74,24 +65,17 @@ def signatures_removed(scene: Scene) -> None:
     rewrite_copy(scene)
 
 
-@edited(
-    "signed-cut",
-    "Cut a refusal off a signed ledger, its row and its JSONL copy, and ask again: no signature shows what is gone",
-    rule=CUT,
-    expected="missed",
-)
+@edited(rule=CUT, expected="missed")
 def signed_cut(scene: Scene) -> None:
+    """Cut a refusal off a signed ledger, its row and its JSONL copy, and ask again: no signature shows what is gone."""
     _signed(scene)
     cut_newest_decision(scene)
     _decide(scene)
 
 
-@detected(
-    "noted-signed-cut",
-    "Do the same, someone having noted elsewhere how the ledger ended",
-    rule=CUT,
-)
+@detected(rule=CUT)
 def noted_signed_cut(scene: Scene) -> None:
+    """Do the same, someone having noted elsewhere how the ledger ended."""
     _signed(scene)
     scene.note_head()
     cut_newest_decision(scene)

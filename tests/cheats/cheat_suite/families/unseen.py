@@ -41,21 +41,16 @@ def _better(run: RunDirectory) -> None:
     edit_json(run.artifacts / "summary.json", lambda value: value.update(steps=5000))
 
 
-@forged(
-    "before-the-first-look",
-    "Edit the summary after a run's end and before a server has looked at it",
-    rule=f"summary.json was changed after it was sealed|{UNFOUNDED}",
-)
+@forged(rule=f"summary.json was changed after it was sealed|{UNFOUNDED}")
 def before_the_first_look(scene: Scene) -> None:
+    """Edit the summary after a run's end and before a server has looked at it."""
     _unseen(scene, _better)
 
 
-@forged(
-    "signed-by-oneself",
-    "Do so, and sign the record again with a key of one's own",
-    rule="its worker has not signed that it was completed",
-)
+@forged(rule="its worker has not signed that it was completed")
 def signed_by_oneself(scene: Scene) -> None:
+    """Do so, and sign the record again with a key of one's own."""
+
     def edit(run: RunDirectory) -> None:
         _better(run)
         RunDirectory(run.path, RunKey.new()).write_last_status(run.last_status())
@@ -63,10 +58,10 @@ def signed_by_oneself(scene: Scene) -> None:
     _unseen(scene, edit)
 
 
-@forged(
-    "signature-removed", "Do so, and remove the signed record", rule="its worker has not signed that it was completed"
-)
+@forged(rule="its worker has not signed that it was completed")
 def signature_removed(scene: Scene) -> None:
+    """Do so, and remove the signed record."""
+
     def edit(run: RunDirectory) -> None:
         _better(run)
         (run.path / "end.json").unlink()
@@ -100,16 +95,9 @@ def _sign_anew(run: RunDirectory, seed: bytes) -> None:
     RunDirectory(run.path, RunKey(seed)).write_last_status(run.last_status())
 
 
-@cheat(
-    "key-through-proc",
-    "Take a run's private key through /proc while its worker starts, edit the summary and sign it again",
-    by="files",
-    at="planned",
-    rule="the key could not be read",
-    expected="refused",
-    shows=("GATE-3",),
-)
+@cheat(by="files", at="planned", rule="the key could not be read", expected="refused", shows=("GATE-3",))
 def key_through_proc(scene: Scene) -> None:
+    """Take a run's private key through /proc while its worker starts, edit the summary and sign it again."""
     thief = _Thief()
     thief.start()
     _unseen(scene, lambda run: _sign_anew(run, thief.taken) if thief.taken else None)
@@ -117,12 +105,9 @@ def key_through_proc(scene: Scene) -> None:
     scene.claim("the key could not be read", is_refused=not thief.taken)
 
 
-@forged(
-    "signed-with-the-runs-key",
-    "Edit the summary, and sign it again with the run's own key, as if it had been taken",
-    rule=UNFOUNDED,
-)
+@forged(rule=UNFOUNDED)
 def signed_with_the_runs_key(scene: Scene) -> None:
+    """Edit the summary, and sign it again with the run's own key, as if it had been taken."""
     seeds: dict[str, bytes] = {}
 
     def kept(key: RunKey) -> bytes:
@@ -132,12 +117,10 @@ def signed_with_the_runs_key(scene: Scene) -> None:
         _unseen(scene, lambda run: _sign_anew(run, seeds[scene.bodies("run_started")[-1]["run_key"]]))
 
 
-@forged(
-    "declared-killed",
-    "Make an unseen run look killed, put another checkpoint into it, manifest and all, and have it resumed",
-    rule="checkpoint .*: the run's worker has not signed it",
-)
+@forged(rule="checkpoint .*: the run's worker has not signed it")
 def declared_killed(scene: Scene) -> None:
+    """Make an unseen run look killed, put another checkpoint into it, manifest and all, and have it resumed."""
+
     def edit(run: RunDirectory) -> None:
         (run.path / "end.json").unlink()
         run.write_status(run.last_status().model_copy(update={"state": RunState.RUNNING, "stop_reason": None}))
@@ -148,12 +131,9 @@ def declared_killed(scene: Scene) -> None:
     _unseen(scene, edit)
 
 
-@forged(
-    "evidence-while-it-works",
-    "Edit the evidence of a run while its worker trains",
-    rule="data.json was changed after it was sealed",
-)
+@forged(rule="data.json was changed after it was sealed")
 def evidence_while_it_works(scene: Scene) -> None:
+    """Edit the evidence of a run while its worker trains."""
     with scene.workspace() as workspace:
         run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.BASELINE).run_id)
         wait_until((run.artifacts / "data.json").exists)
@@ -161,12 +141,9 @@ def evidence_while_it_works(scene: Scene) -> None:
         finish(workspace, run.run_id)
 
 
-@forged(
-    "metrics-while-it-works",
-    "Edit the metrics of a run while its worker trains",
-    rule="metrics.sqlite was changed after it was sealed",
-)
+@forged(rule="metrics.sqlite was changed after it was sealed")
 def metrics_while_it_works(scene: Scene) -> None:
+    """Edit the metrics of a run while its worker trains."""
     with scene.workspace() as workspace:
         run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.BASELINE).run_id)
         wait_until(lambda: run.metrics().last("train/loss") is not None)
@@ -175,27 +152,17 @@ def metrics_while_it_works(scene: Scene) -> None:
         finish(workspace, run.run_id)
 
 
-@forged(
-    "order-before-the-worker",
-    "Rewrite a run's instructions before its worker has read it",
-    rule="run.json was changed after it was sealed",
-)
+@forged(rule="run.json was changed after it was sealed")
 def order_before_the_worker(scene: Scene) -> None:
+    """Rewrite a run's instructions before its worker has read it."""
     with scene.workspace() as workspace:
         run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.BASELINE).run_id)
         edit_json(run.path / "run.json", lambda value: value.update(max_steps=3))
         finish(workspace, run.run_id)
 
 
-@cheat(
-    "outer-launcher",
-    "Have runs wait for another launcher, whose workers hold no key, and write their records by hand",
-    by="files",
-    at="empty",
-    rule="needs the owner's consent",
-    expected="refused",
-    shows=("GATE-3",),
-)
+@cheat(by="files", at="empty", rule="needs the owner's consent", expected="refused", shows=("GATE-3",))
 def outer_launcher(scene: Scene) -> None:
+    """Have runs wait for another launcher, whose workers hold no key, and write their records by hand."""
     scene.project(OUTER)
     scene.attempt("start_training", project=NAME, kind="smoke")

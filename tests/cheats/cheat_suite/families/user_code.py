@@ -162,23 +162,17 @@ in_forward(
 )
 
 
-@refused(
-    "imported-late",
-    "Import the code that cheats only after the code was recorded",
-    rule="was imported after the run's code was recorded",
-)
+@refused(rule="was imported after the run's code was recorded")
 def imported_late(scene: Scene) -> None:
+    """Import the code that cheats only after the code was recorded."""
     scene.write_code("cheating.py", "VALUE = 1\n")
     body = "self.calls = getattr(self, 'calls', 0) + 1\nif self.calls > 8:\n    import cheating"
     _play(scene, _forward(body))
 
 
-@refused(
-    "compiled-only",
-    "Bring the code that cheats along compiled, without its source",
-    rule="holds compiled code; its source is not there",
-)
+@refused(rule="holds compiled code; its source is not there")
 def compiled_only(scene: Scene) -> None:
+    """Bring the code that cheats along compiled, without its source."""
     import py_compile
 
     source = scene.write_code("cheating.py", "VALUE = 1\n")
@@ -187,28 +181,15 @@ def compiled_only(scene: Scene) -> None:
     _play(scene, f"import cheating\n{MODEL}")
 
 
-@cheat(
-    "rewrites-itself",
-    "Rewrite the source once it has been imported",
-    by="code",
-    at="created",
-    expected="detected",
-    rule="(code: |code.*)flower_model.py",
-    shows=("PHASE-8", "GATE-1"),
-)
+@cheat(by="code", at="created", expected="detected", rule="(code: |code.*)flower_model.py", shows=("PHASE-8", "GATE-1"))
 def rewrites_itself(scene: Scene) -> None:
+    """Rewrite the source once it has been imported."""
     _play(scene, MODEL + "\nfrom pathlib import Path\nPath(__file__).write_text('# innocent\\n')\n")
 
 
-@cheat(
-    "outlives-its-run",
-    "Start a process that outlives the run and edits the summary before anyone looks",
-    by="code",
-    at="created",
-    expected="detected",
-    rule=f"summary.json was changed after it was sealed|{UNFOUNDED}",
-)
+@cheat(by="code", at="created", expected="detected", rule=f"summary.json was changed after it was sealed|{UNFOUNDED}")
 def outlives_its_run(scene: Scene) -> None:
+    """Start a process that outlives the run and edits the summary before anyone looks."""
     child = (
         "import json, pathlib, sys, time\n"
         "run = pathlib.Path(sys.argv[1])\n"
@@ -235,13 +216,15 @@ def _metric(scene: Scene, name: str, value: str) -> dict[str, Any]:
     return CONFIG | {"metrics": [{"use": f"own.py:{name}"}]}
 
 
-@measured("metric-of-a-built-in-name", "Give a metric that is always 1.0 the name of a built-in one", by="tools")
+@measured(by="tools")
 def metric_of_a_built_in_name(scene: Scene) -> None:
+    """Give a metric that is always 1.0 the name of a built-in one."""
     config = _metric(scene, "accuracy", "1.0")
     scene.attempt("create_project", name=NAME, intent="x", goal=GOAL, config=config)
 
 
-@measured("metric-that-returns-another", "Have a metric of one's own return a built-in one's name and the value 1.0")
+@measured()
 def metric_that_returns_another(scene: Scene) -> None:
+    """Have a metric of one's own return a built-in one's name and the value 1.0."""
     scene.only_project(_metric(scene, "score", "{'accuracy': 1.0}"))
     scene.train()

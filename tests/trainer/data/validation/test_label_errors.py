@@ -93,8 +93,8 @@ def flipped(seed: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
 
 
 @pytest.mark.requirement("DIAG-7")
-@pytest.mark.parametrize(("drawn", "least", "most"), [(survival, 0, 0), (flipped, 4, 6)])
+@pytest.mark.parametrize(("drawn", "least", "most"), [(survival, 0, 0), (flipped, 2, 3)])
 def test_chance_in_an_outcome_is_no_wrong_label(drawn, least, most):
     doubted = [label_errors.are_everywhere(labels, label_errors.out_of_fold(inputs, labels)) for inputs, labels in map(
-        drawn, range(6))]  # fmt: skip
+        drawn, range(3))]  # fmt: skip
     assert least <= sum(doubted) <= most, doubted
