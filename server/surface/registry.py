@@ -20,11 +20,11 @@ def models(
     context: Context[Any, Any],
     project: Project,
     compare: Annotated[
-        list[str] | None, Field(min_length=2, max_length=2, description='["v1", "v2"], or aliases, latest, previous')
+        list[str] | None, Field(min_length=2, max_length=2, description="Versions, aliases, latest or previous")
     ] = None,
 ) -> CallToolResult:
-    """Versions of a project's model: certified figures, lineage, aliases (production, staging, …) and folder. With
-    compare: two versions on the same rows, those that neither trained on, with a paired interval."""
+    """Versions of a model: certified figures, lineage, aliases, folder. compare: two on the same rows, which neither
+    trained on, with a paired interval."""
     from trainwright.tools import registry
 
     workspace = workspace_of(context)
@@ -42,12 +42,12 @@ def models(
 def promote_model(
     context: Context[Any, Any],
     project: Project,
-    version: Annotated[str, Field(description="v2, an alias, latest; previous: back to the one before")],
-    alias: Annotated[str, Field(description="production, staging, archived, or a word of your own")] = "production",
+    version: Annotated[str, Field(description="As v2; previous leads back")],
+    alias: Annotated[str, Field(description="Or staging, archived, …")] = "production",
     reason: Annotated[str, Field(max_length=300)] = "",
 ) -> CallToolResult:
-    """Move an alias to a version of the model. production has a gate: certified, and not worse than the version in
-    production on the same rows; going back to a version that was in production is free."""
+    """Move an alias to a version. production has a gate: certified, not worse than the one in production on the same
+    rows; the way back is free."""
     from trainwright.tools import registry
 
     by = present_access().token or "an agent"

@@ -10,7 +10,7 @@ from trainwright.server.generate import ROOT, derived_files
 from trainwright.server.surface import TOOLS
 
 SNAPSHOT = Path(__file__).with_name("snapshots") / "tools.json"
-MOST_TOKENS = 5150
+MOST_TOKENS = 5500
 
 
 async def listed(open_agent):

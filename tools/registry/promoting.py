@@ -84,8 +84,8 @@ def promote(
     with workspace.session() as session:
         if registered(session, project).aliases.get(alias) != held:
             raise ConflictError(f"{alias} of {project} was moved meanwhile.", remedy=f"models(project={project!r})")
-        wish = Grant(kind="promotion", name=alias, value=float(number))
-        grant = _consent(session, workspace, project, wish, checks)
+        asked = Grant(kind="promotion", name=alias, value=float(number))
+        grant = _consent(session, workspace, project, asked, checks)
         refused = isinstance(grant, GateRefusedError)
         event = ModelPromoted(
             alias=alias, version=number, before=held, outcome="refused" if refused else "moved", by=by, why=why[:300],
@@ -182,22 +182,22 @@ def _holds(evidence: Evidence, compared: Comparison, split: str, share: float | 
 
 
 def _consent(
-    session: Session, workspace: Workspace, project: str, wish: Grant, checks: list[PromotionCheck]
+    session: Session, workspace: Workspace, project: str, asked: Grant, checks: list[PromotionCheck]
 ) -> Request | GateRefusedError | None:
     """Return the owner's grant by which an alias moves, None where none is needed, or the refusal."""
     failed = [check for check in checks if not check.passed]
-    is_kept = wish.name in workspace.settings.promotion.needs_grant
+    is_kept = asked.name in workspace.settings.promotion.needs_grant
     if not failed and not is_kept:
         return None
-    given = [request for request in granted(session, workspace, project) if request.grant == wish]
+    given = [request for request in granted(session, workspace, project) if request.grant == asked]
     if given:
         return given[-1]
-    request = ask(session, workspace, project, wish, reason="; ".join(check.measured for check in failed)[:300])
+    request = ask(session, workspace, project, asked, reason="; ".join(check.measured for check in failed)[:300])
     lines = [f"{check.check}: measured {check.measured}; required {check.required}" for check in failed]
-    lines += [f"the owner keeps {wish.name}"] if is_kept else []
-    call = f"promote_model(project={project!r}, version='v{wish.value:g}', alias={wish.name!r})"
+    lines += [f"the owner keeps {asked.name}"] if is_kept else []
+    call = f"promote_model(project={project!r}, version='v{asked.value:g}', alias={asked.name!r})"
     return GateRefusedError(
-        f"{wish.name} of {project} does not move to v{wish.value:g}. {' | '.join(lines)}",
+        f"{asked.name} of {project} does not move to v{asked.value:g}. {' | '.join(lines)}",
         remedy=f"A better version, or the owner's grant: {how_to_grant([request])} Then {call}.",
         document=DOCUMENT,
         details={"checks": [check._asdict() for check in failed], "request": request.id},

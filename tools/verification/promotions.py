@@ -44,6 +44,6 @@ def _before(case: Case, kind: str, entry: Any) -> list[dict[str, Any]]:
 
 
 def _granted(case: Case, entry: Any, body: Move) -> set[str]:
-    wish = {"kind": "promotion", "name": body["alias"], "value": float(body["version"])}
+    asked = {"kind": "promotion", "name": body["alias"], "value": float(body["version"])}
     answers = _before(case, "owner_decision", entry)
-    return {one["request"] for one in answers if one["granted"] is True and one["wish"] == wish}
+    return {one["request"] for one in answers if one["granted"] is True and one["wish"] == asked}
