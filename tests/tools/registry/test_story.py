@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.worlds.flowers import NAME, STAGES, advance
 
+from trainwright.server.commands.deploy import folder_of
 from trainwright.server.commands.model import path as print_path
 from trainwright.tools import projects, registry
 from trainwright.tools.owner import Grantor, decide
@@ -84,6 +85,7 @@ def test_a_worse_release_is_refused_on_rows_that_neither_trained_on_and_goes_in_
     assert listed.moves[1] == "production v2 (before: v1) by an agent by the owner's grant: the owner wants it"
     print_path(f"{NAME}@production", workspace.path)
     assert digest_path(Path(capsys.readouterr().out.strip())) == first, "what is in production is what was certified"
+    assert folder_of(f"{NAME}@production", workspace.path) == workspace.project_folder(NAME) / "releases" / "1"
     assert registry.model_folder(workspace, NAME, "v2") == workspace.project_folder(NAME) / "final_model"
     report = verify_workspace(workspace.path)
     assert (report.problems, report.checked["promotions"]) == ([], 3)
