@@ -12,7 +12,7 @@ from trainwright.tools.gates.folds import folds_text
 from trainwright.tools.gates.next_call import SHARES
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.test_set_access import informative, project_accesses
-from trainwright.tools.ledger.aliases import PRODUCTION, aliases_after
+from trainwright.tools.ledger.aliases import PRODUCTION, aliases_after, moves_among
 from trainwright.tools.ledger.events import ModelPromoted, ModelRegistered
 from trainwright.trainer.clean_room.names import WORST
 from trainwright.trainer.prediction.assembly import use_of
@@ -53,7 +53,7 @@ def _version(evidence: Evidence) -> str:
     versions = [body["version"] for _, body in evidence.entries(ModelRegistered.name)]
     if not versions:
         return ""
-    moves = [body for _, body in evidence.entries(ModelPromoted.name) if body["outcome"] == "moved"]
+    moves = moves_among(body for _, body in evidence.entries(ModelPromoted.name))
     held, name = aliases_after(moves).get(PRODUCTION), evidence.name
     if held is None:
         return (

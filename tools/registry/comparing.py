@@ -80,11 +80,11 @@ def compare_models(workspace: Workspace, project: str, first: str, second: str) 
         NotFoundError: no such project or version.
     """
     with workspace.snapshot() as session:
-        found = registered(session, project)
+        found = registered(session, workspace, project)
         numbers = (found.version(first), found.version(second))
         facts = ProjectFacts(session, project)
         goal = dict(get_project(session, project).goal)
-    sides = [_side(workspace, facts, project, found.models[number][1].run_id) for number in numbers]
+    sides = [_side(workspace, facts, project, found.model(number).run_id) for number in numbers]
     later = 0 if numbers[0] > numbers[1] else 1
     names = [f"v{number}" for number in numbers]
     head: dict[str, Any] = {"project": project, "first": names[0], "second": names[1], "metric": found.metric}

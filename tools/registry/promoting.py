@@ -73,16 +73,16 @@ def promote(
     """
     _require_alias(alias)
     with workspace.session() as session:
-        found = registered(session, project)
+        found = registered(session, workspace, project)
         number, held = found.version(version), found.aliases.get(alias)
-        require_unchanged(session, workspace, get_run(session, found.models[number][1].run_id))
+        require_unchanged(session, workspace, get_run(session, found.model(number).run_id))
     answer = partial(Promotion, project=project, alias=alias, version=f"v{number}")
     if number == held:
         return answer(before=None, next=_after(project, alias, number))
-    is_back = alias == PRODUCTION and number in {move["version"] for move in found.moves if move["alias"] == alias}
+    is_back = alias == PRODUCTION and number in {move.version for move in found.moves if move.alias == alias}
     checks = _gate(workspace, found, number, held) if alias == PRODUCTION and not is_back else []
     with workspace.session() as session:
-        if registered(session, project).aliases.get(alias) != held:
+        if registered(session, workspace, project).aliases.get(alias) != held:
             raise ConflictError(f"{alias} of {project} was moved meanwhile.", remedy=f"models(project={project!r})")
         asked = Grant(kind="promotion", name=alias, value=float(number))
         grant = _consent(session, workspace, project, asked, checks)
@@ -113,7 +113,7 @@ def _require_alias(alias: str) -> None:
 
 def _gate(workspace: Workspace, found: Registered, number: int, held: int | None) -> list[PromotionCheck]:
     """Return the gate's checks of a version that is to replace the one in production."""
-    _, model = found.models[number]
+    model = found.model(number)
     split = next((name for name in ("test", "validation") if found.metric in _certified(model, name)), None)
     value = _certified(model, split)[found.metric] if split is not None else None
     told = f"{split} {found.metric} {value:.6g}" if value is not None else f"no certified {found.metric}"

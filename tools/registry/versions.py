@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
@@ -12,8 +14,8 @@ from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.gates.artifacts import WHOLE
 from trainwright.tools.gates.releases import BEGUN, folder_of
 from trainwright.tools.ledger import entries
-from trainwright.tools.ledger.aliases import PRODUCTION, Move, aliases_after, archived_after, moves_of
-from trainwright.tools.ledger.events import ModelRegistered, in_utc
+from trainwright.tools.ledger.aliases import PRODUCTION, aliases_after, archived_after, moves_of
+from trainwright.tools.ledger.events import ModelPromoted, ModelRegistered, in_utc
 from trainwright.tools.workspace.records import get_project
 from trainwright.trainer.base.errors import NotFoundError, near_matches
 
@@ -56,22 +58,27 @@ class Models(Answer):
     """The last moves of aliases, the newest first."""
 
 
-class Registered(NamedTuple):
+@dataclass(frozen=True)
+class Registered:
     """The versions of a project as its ledger has them."""
 
     project: str
     metric: str
     """The goal's."""
-    models: dict[int, tuple[int, ModelRegistered]]
-    """By number: sequence in the ledger, and the entry."""
-    moves: list[Move]
+    models: dict[int, tuple[int, dict[str, Any]]]
+    """By number: sequence in the ledger, and the entry's body: of a thousand, a few are read."""
+    moves: list[ModelPromoted]
     begun: list[int]
     """Sequences in the ledger at which further releases were begun."""
 
-    @property
+    @cached_property
     def aliases(self) -> dict[str, int]:
         """The version that each alias names."""
         return aliases_after(self.moves)
+
+    def model(self, number: int) -> ModelRegistered:
+        """Return what was registered as a version."""
+        return ModelRegistered.model_validate(self.models[number][1])
 
     def version(self, name: str) -> int:
         """Return the version that a name means: `2`, `v2`, `churn@v2`, an alias, `latest`, or `previous`.
@@ -103,22 +110,23 @@ class Registered(NamedTuple):
         """
         held: list[int] = []
         for move in self.moves:
-            if move["alias"] != alias or move["version"] is None:
+            if move.alias != alias or move.version is None:
                 continue
-            if move["version"] in held:
-                del held[held.index(move["version"]) + 1 :]
+            if move.version in held:
+                del held[held.index(move.version) + 1 :]
             else:
-                held.append(move["version"])
+                held.append(move.version)
         return held[-2] if len(held) > 1 else None
 
 
-def registered(session: Session, project: str) -> Registered:
-    """Return a project's versions. Raises NotFoundError for an unknown project."""
+def registered(session: Session, workspace: Workspace, project: str) -> Registered:
+    """Return a project's versions, read once while nothing changes. Raises NotFoundError for an unknown project."""
+    return workspace.kept.answer(session, project, "models", partial(_read, session, project))
+
+
+def _read(session: Session, project: str) -> Registered:
     metric = str(get_project(session, project).goal["metric"])
-    models = {
-        body["version"]: (sequence, ModelRegistered.model_validate(body))
-        for sequence, body in entries(session, project, ModelRegistered.name)
-    }
+    models = {body["version"]: (sequence, body) for sequence, body in entries(session, project, ModelRegistered.name)}
     begun = [sequence for sequence, _ in entries(session, project, BEGUN)]
     return Registered(project, metric, models, moves_of(session, project), begun)
 
@@ -126,12 +134,12 @@ def registered(session: Session, project: str) -> Registered:
 def list_models(workspace: Workspace, project: str) -> Models:
     """Return the versions of a project's model, at most MAX_LISTED of them. Raises NotFoundError."""
     with workspace.snapshot() as session:
-        found = registered(session, project)
+        found = registered(session, workspace, project)
         shown = sorted(found.models, reverse=True)[:MAX_LISTED]
     versions = [_listed(workspace, found, number) for number in shown]
     held = found.aliases.get(PRODUCTION)
     told = {"production": f"v{held}"} if held is not None else {}
-    moves = [_told(move) for move in reversed(found.moves)][:MAX_MOVES]
+    moves = [_told(move) for move in found.moves[: -MAX_MOVES - 1 : -1]]
     older = len(found.models) - len(shown)
     return Models(project=project, versions=versions, older=older, moves=moves, next=_next(found, held), **told)
 
@@ -139,7 +147,7 @@ def list_models(workspace: Workspace, project: str) -> Models:
 def model_folder(workspace: Workspace, project: str, name: str) -> Path:
     """Return the folder of a version's final model. Raises NotFoundError where there is no such version or folder."""
     with workspace.snapshot() as session:
-        found = registered(session, project)
+        found = registered(session, workspace, project)
     number = found.version(name)
     folder = _folder(workspace, found, number)
     if folder is None:
@@ -166,7 +174,7 @@ def _next(found: Registered, held: int | None) -> NextCall:
 
 
 def _listed(workspace: Workspace, found: Registered, number: int) -> ModelVersion:
-    _, model = found.models[number]
+    model = found.model(number)
     named = [alias for alias, version in found.aliases.items() if version == number]
     named += ["archived"] if number in archived_after(found.moves) else []
     folder = _folder(workspace, found, number)
@@ -215,9 +223,9 @@ def _folder(workspace: Workspace, found: Registered, number: int) -> Path | None
     return kept if kept.is_dir() else now if now.is_dir() and is_last else None
 
 
-def _told(move: Move) -> str:
-    where = "taken away" if move["version"] is None else f"v{move['version']}"
-    before = f" (before: v{move['before']})" if move["before"] is not None else ""
-    why = f": {move['why']}" if move["why"] else ""
-    granted = " by the owner's grant" if move.get("grant") else ""
-    return f"{move['alias']} {where}{before} by {move['by']}{granted}{why}"
+def _told(move: ModelPromoted) -> str:
+    where = "taken away" if move.version is None else f"v{move.version}"
+    before = f" (before: v{move.before})" if move.before is not None else ""
+    why = f": {move.why}" if move.why else ""
+    granted = " by the owner's grant" if move.grant else ""
+    return f"{move.alias} {where}{before} by {move.by}{granted}{why}"

@@ -24,8 +24,10 @@ At = Callable[[str], Workspace]
 pytestmark = pytest.mark.requirement("REG-1")
 
 
-def moves(*steps: tuple[str, int | None]) -> list[dict[str, Any]]:
-    return [{"alias": alias, "version": version} for alias, version in steps]
+def moves(*steps: tuple[str, int | None]) -> list[ModelPromoted]:
+    return [
+        ModelPromoted(alias=alias, version=version, before=None, outcome="moved", by="x") for alias, version in steps
+    ]
 
 
 def versions(*steps: tuple[str, int | None]) -> Registered:
