@@ -85,15 +85,14 @@ def promote(
         if registered(session, workspace, project).aliases.get(alias) != held:
             raise ConflictError(f"{alias} of {project} was moved meanwhile.", remedy=f"models(project={project!r})")
         asked = Grant(kind="promotion", name=alias, value=float(number))
-        grant = _consent(session, workspace, project, asked, checks)
-        refused = isinstance(grant, GateRefusedError)
+        grant, refusal = _consent(session, workspace, project, asked, checks)
         event = ModelPromoted(
-            alias=alias, version=number, before=held, outcome="refused" if refused else "moved", by=by, why=why[:300],
-            checks=[check._asdict() for check in checks], grant="" if refused or grant is None else grant.id,
+            alias=alias, version=number, before=held, outcome="refused" if refusal else "moved", by=by, why=why[:300],
+            checks=[check._asdict() for check in checks], grant=grant.id if grant else "",
         )  # fmt: skip
         record(session, project, event)
-    if isinstance(grant, GateRefusedError):
-        raise grant
+    if refusal is not None:
+        raise refusal
     return answer(
         before=f"v{held}" if held is not None else None,
         checks=[{key: value for key, value in check._asdict().items() if key != "passed"} for check in checks],
@@ -183,20 +182,20 @@ def _holds(evidence: Evidence, compared: Comparison, split: str, share: float | 
 
 def _consent(
     session: Session, workspace: Workspace, project: str, asked: Grant, checks: list[PromotionCheck]
-) -> Request | GateRefusedError | None:
-    """Return the owner's grant by which an alias moves, None where none is needed, or the refusal."""
+) -> tuple[Request | None, GateRefusedError | None]:
+    """Return the owner's grant by which an alias moves, and the refusal; neither where all checks passed."""
     failed = [check for check in checks if not check.passed]
     is_kept = asked.name in workspace.settings.promotion.needs_grant
     if not failed and not is_kept:
-        return None
+        return None, None
     given = [request for request in granted(session, workspace, project) if request.grant == asked]
     if given:
-        return given[-1]
+        return given[-1], None
     request = ask(session, workspace, project, asked, reason="; ".join(check.measured for check in failed)[:300])
     lines = [f"{check.check}: measured {check.measured}; required {check.required}" for check in failed]
     lines += [f"the owner keeps {asked.name}"] if is_kept else []
     call = f"promote_model(project={project!r}, version='v{asked.value:g}', alias={asked.name!r})"
-    return GateRefusedError(
+    return None, GateRefusedError(
         f"{asked.name} of {project} does not move to v{asked.value:g}. {' | '.join(lines)}",
         remedy=f"A better version, or the owner's grant: {how_to_grant([request])} Then {call}.",
         document=DOCUMENT,
