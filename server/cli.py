@@ -15,6 +15,7 @@ from trainwright.server.commands.deploy import deploy
 from trainwright.server.commands.enclose_options import enclose
 from trainwright.server.commands.fetch import fetch
 from trainwright.server.commands.handover import handover
+from trainwright.server.commands.model import model
 from trainwright.server.commands.rented import COMMANDS as OF_RENTED
 from trainwright.server.commands.serve import serve, sign_with
 from trainwright.server.commands.tokens import tokens
@@ -31,6 +32,7 @@ app = typer.Typer(
 keys = typer.Typer(help="Keys that sign the ledger.", no_args_is_help=True)
 app.add_typer(keys, name="keys")
 app.add_typer(tokens, name="tokens")
+app.add_typer(model, name="model")
 app.command()(serve)
 app.command()(call)
 app.command()(connect)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +18,9 @@ UNATTESTED = (
 
 
 def deploy(
-    model: Annotated[str, typer.Argument(help="A finished project, or a folder final_model/")],
+    model: Annotated[
+        str, typer.Argument(help="A finished project, a version as churn@production, or a folder final_model/")
+    ],
     into: Annotated[Path, typer.Option("--into", help="Folder for the parts, each in one of its name.")],
     *,
     parts: Annotated[
@@ -46,21 +49,22 @@ def deploy(
 
 
 def folder_of(model: str, workspace: Path | None) -> Path:
-    """Return the folder of a final model, given itself or by its project. Raises NotFoundError.
+    """Return the folder of a final model, given itself, by its project, or by a version of it. Raises NotFoundError.
 
     A bare name is a project's, also beside a folder of that name which holds no model (its data and code, say).
     """
     from trainwright.tools.integrations import is_model
+    from trainwright.tools.registry import model_folder
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.records import get_project
 
     path = Path(model).expanduser()
     if path.is_dir() and ("/" in model or os.sep in model or is_model(path)):
         return path
-    opened = Workspace.open(existing_workspace(workspace_path(workspace)))
-    try:
+    project, _, version = model.partition("@")
+    with closing(Workspace.open(existing_workspace(workspace_path(workspace)))) as opened:
+        if version:
+            return model_folder(opened, project, version).parent
         with opened.session() as session:
-            get_project(session, model)
-        return opened.project_folder(model)
-    finally:
-        opened.close()
+            get_project(session, project)
+        return opened.project_folder(project)

@@ -8,6 +8,7 @@ from trainwright.server.surface.data import validate_data
 from trainwright.server.surface.documents import read_document
 from trainwright.server.surface.monitoring import compare_runs, diagnose_run, open_dashboard, plot_metrics
 from trainwright.server.surface.projects import advance, configure, create_project, pass_gate, project_status
+from trainwright.server.surface.registry import models, promote_model
 from trainwright.server.surface.runs import (
     resume_training,
     run_status,
@@ -39,6 +40,8 @@ TOOLS: tuple[StrictTool, ...] = (
     prune_checkpoints,
     verify_reproducibility,
     export_model,
+    models,
+    promote_model,
     estimate_cost,
     read_document,
 )

@@ -9,7 +9,7 @@ from tests.server.surface_files import ROOT, derived_files
 from trainwright.server.surface import TOOLS
 
 SNAPSHOT = Path(__file__).with_name("snapshots") / "tools.json"
-MOST_TOKENS = 5150
+MOST_TOKENS = 5500
 
 
 async def listed(open_agent):
@@ -39,7 +39,7 @@ def test_the_index_and_the_published_schemas_fit_the_code():
 async def test_the_tool_list_is_small(in_memory):
     tools = await listed(in_memory)
     assert len(json.dumps(tools, separators=(",", ":"))) / 4 < MOST_TOKENS
-    assert len(tools) <= 23
+    assert len(tools) <= 25
 
 
 async def test_schemas_carry_no_noise_and_refuse_unknown_arguments(in_memory):

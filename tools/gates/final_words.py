@@ -12,6 +12,8 @@ from trainwright.tools.gates.folds import folds_text
 from trainwright.tools.gates.next_call import SHARES
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.test_set_access import informative, project_accesses
+from trainwright.tools.ledger.aliases import PRODUCTION, aliases_after, moves_among
+from trainwright.tools.ledger.events import ModelPromoted, ModelRegistered
 from trainwright.trainer.clean_room.names import WORST
 from trainwright.trainer.prediction.assembly import use_of
 from trainwright.trainer.run.evaluation import Evaluation
@@ -41,8 +43,26 @@ def final_words(evidence: Evidence) -> list[str]:
         rivals_text(evidence),
         _inputs(evidence),
         _served(found),
+        _version(evidence),
     ]
     return [one for one in words if one]
+
+
+def _version(evidence: Evidence) -> str:
+    """Return which version of the model this is, with the call that puts it, or compares it with what is, in use."""
+    versions = [body["version"] for _, body in evidence.entries(ModelRegistered.name)]
+    if not versions:
+        return ""
+    moves = moves_among(body for _, body in evidence.entries(ModelPromoted.name))
+    held, name = aliases_after(moves).get(PRODUCTION), evidence.name
+    if held is None:
+        return (
+            f"It is v{versions[-1]}; promote_model(project={name!r}, version='v{versions[-1]}') puts it in production."
+        )
+    if held == versions[-1]:
+        return f"It is v{held}, which is in production."
+    compared = f"models(project={name!r}, compare=['v{held}', 'v{versions[-1]}'])"
+    return f"It is v{versions[-1]}; in production is v{held}: {compared} has both on the same rows."
 
 
 def _folds(evidence: Evidence) -> str:

@@ -53,14 +53,14 @@ def entries(
     session: Session, project: str | None = None, kind: str | None = None, *, before: int | None = None
 ) -> list[tuple[int, dict[str, Any]]]:
     """Return (sequence, body) of the entries in order: of one project, of one kind, before a sequence, if given."""
-    query = select(LedgerEntry).order_by(LedgerEntry.sequence)
+    query = select(LedgerEntry.sequence, LedgerEntry.body).order_by(LedgerEntry.sequence)
     if before is not None:
         query = query.where(LedgerEntry.sequence < before)
     if project is not None:
         query = query.where(LedgerEntry.project == project)
     if kind is not None:
         query = query.where(LedgerEntry.kind == kind)
-    return [(entry.sequence, json.loads(entry.body)) for entry in session.scalars(query)]
+    return [(sequence, json.loads(body)) for sequence, body in session.execute(query)]
 
 
 def broken_links(session: Session) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, StrictBool, ValidationError
 
@@ -331,6 +331,26 @@ class ModelRegistered(Event):
     metrics: Values
     lineage: Values
     created_at: Moment
+    figures: Values = {}
+    """By split: rows, and the certified metrics with their intervals."""
+
+
+class ModelPromoted(Event):
+    """An alias of the model was to move to another version: it moved, or its gate refused."""
+
+    name = "model_promoted"
+    alias: str
+    version: int | None
+    """None: the alias was taken away."""
+    before: int | None
+    """The version that held it."""
+    outcome: Literal["moved", "refused"]
+    by: str
+    why: str = ""
+    checks: list[Values] = []
+    """Of the gate: check, measured, required, passed."""
+    grant: str = ""
+    """The owner's request by which it moved all the same."""
 
 
 class ModelAttested(Event):

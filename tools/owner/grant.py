@@ -34,12 +34,12 @@ class Grant(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kind: Literal["limit", "code_root", "exemption", "deletion", "acceptance", "goal", "alert"]
+    kind: Literal["limit", "code_root", "exemption", "deletion", "acceptance", "goal", "alert", "promotion"]
     name: str
     """The limit's name; the folder; the operation, or one of NO_OPERATIONS; the project; the goal's metric; the id of
-    an alert."""
+    an alert; the alias that is to move."""
     value: float | None = None
-    """The limit's new value; the worst accepted value of the metric; the goal's new target."""
+    """The limit's new value; the worst accepted value of the metric; the goal's new target; the model's version."""
 
     def __str__(self) -> str:
         """In a few words: `limit trials = 500`."""
@@ -186,6 +186,10 @@ ACCEPTANCE = (
 )
 GOAL = "The project's target becomes this value; metric and direction stay. Every report names both goals."
 ALERT = "The project may continue while this alert is open. The card says so, and that you accepted it."
+PROMOTION = (
+    "The alias moves to this version of the project's model, whatever its gate measured against the version before. "
+    "The ledger says that you allowed it."
+)
 
 
 def meaning(grant: Grant) -> str:
@@ -193,4 +197,4 @@ def meaning(grant: Grant) -> str:
     if grant.kind == "exemption":
         return {MISSING_GIT: GIT, ALIKE_SAMPLES: ALIKE}.get(grant.name, OPERATION_ALLOWS)
     others = {"limit": LIMIT, "code_root": CODE_ROOT, "deletion": DELETION}
-    return (others | {"acceptance": ACCEPTANCE, "goal": GOAL, "alert": ALERT})[grant.kind]
+    return (others | {"acceptance": ACCEPTANCE, "goal": GOAL, "alert": ALERT, "promotion": PROMOTION})[grant.kind]

@@ -10,7 +10,6 @@ from sqlalchemy import select
 
 from trainwright.tools import ledger
 from trainwright.tools.answers import Answer, NextCall
-from trainwright.tools.checkpoint_manager import register_model
 from trainwright.tools.gates.decide import ENDING, GateReport, evaluate, record
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import verdict
@@ -22,6 +21,7 @@ from trainwright.tools.ledger import Inspection, entries
 from trainwright.tools.ledger.events import ReleaseBegun
 from trainwright.tools.provenance import attest
 from trainwright.tools.provenance.attesting import FILE as STATEMENT
+from trainwright.tools.registry import register_model
 from trainwright.tools.reports import draft_artifacts
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project

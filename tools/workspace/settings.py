@@ -189,6 +189,19 @@ class WarmWorkers(BaseModel):
     """How long one waits for a run."""
 
 
+class PromotionBounds(BaseModel):
+    """What a version must keep to be served, and the aliases that only the owner moves."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    max_latency_ms: float | None = Field(default=None, gt=0, strict=False)
+    """Longest median of one prediction, as its export measured it."""
+    max_bytes: int | None = Field(default=None, gt=0)
+    """Largest program."""
+    needs_grant: list[str] = Field(default_factory=list)
+    """Aliases of which the owner grants every move, one by one."""
+
+
 class ListedGpu(BaseModel):
     """A GPU that runs may use."""
 
@@ -213,6 +226,8 @@ class Settings(BaseModel):
     workspace_limits: WorkspaceLimits = Field(default_factory=WorkspaceLimits)
     retention: RetentionPolicy = Field(default_factory=RetentionPolicy)
     """What pruning keeps beyond what gates and releases depend on."""
+    promotion: PromotionBounds = Field(default_factory=PromotionBounds)
+    """Bounds of the gate through which a model goes into production."""
     price_per_gpu_hour: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """In the owner's currency, that of `money`."""
     require_git: bool = False
@@ -272,7 +287,9 @@ class Settings(BaseModel):
     @property
     def digest(self) -> str:
         """Digest of the settings that bear on gates, recorded with every gate decision."""
-        return digest_json(self.model_dump(mode="json", exclude={"notify", "warm_workers", "gpus", "environments"}))
+        return digest_json(
+            self.model_dump(mode="json", exclude={"notify", "warm_workers", "gpus", "environments", "promotion"})
+        )
 
     def gives_to_data(self, variable: str) -> bool:
         """Return whether a variable of the environment may be named for data: by a pattern, or in a connection."""

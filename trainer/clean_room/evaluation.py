@@ -21,6 +21,7 @@ from .comparison import Comparison, report_interval
 from .intervals import bootstrap
 from .paired import report_paired
 from .programs import Program, open_program
+from .recoded import Recoded
 from .rivals import rivals_beside
 from .rows import Array, RefusalError, Split, open_split
 from .slices import report_classes, report_slices, report_targets
@@ -75,7 +76,8 @@ def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> di
 def _opened(order: Mapping[str, Any], name: str) -> Split:
     """Return a split's rows in an order that follows from the program's bytes: it is fixed, and nobody chose it."""
     split = open_split(Path(order["rows"]["folder"]), order["rows"]["record"], name)
-    return split.drawn(int(hashlib.sha256(str(order["program"]["digest"]).encode()).hexdigest()[:16], 16))
+    seed = int(hashlib.sha256(str(order["program"]["digest"]).encode()).hexdigest()[:16], 16)
+    return split.drawn(seed, (order.get("only") or {}).get(name))
 
 
 def _beside(order: Mapping[str, Any], program: Program, name: str) -> dict[str, Any]:
@@ -83,6 +85,8 @@ def _beside(order: Mapping[str, Any], program: Program, name: str) -> dict[str, 
     record = order["rows"]["record"]
     try:
         other = open_program(order["beside"], int(order.get("threads") or 1))
+        if order["beside"].get("recode"):
+            other = Recoded(other, order["beside"]["recode"])
         answer = _evaluate_split({**order, "slices": [], "groups": [], "rivals": [], "keep_outputs": None}, other, name)
         del answer["readings"]
         split = _opened(order, name)

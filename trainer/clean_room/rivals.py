@@ -34,12 +34,10 @@ def rivals_beside(
     rivals = [one for one in order.get("rivals") or [] if name in one["splits"]]
     if not rivals or len(compared) > 1 or split.target is None or split.target.shapes is not None:
         return {}
-    record = order["rows"]["record"]["splits"][name]
     found: dict[str, Any] = {}
     for one in rivals:
         try:
-            chosen = read_array(Path(order["rows"]["folder"]), record["chosen"]) if record.get("chosen") else None
-            outputs = _outputs(one, one["splits"][name], split, chosen)
+            outputs = _outputs(one, one["splits"][name], split)
             found[one["name"]] = _reported(one, outputs, split, compared[0], fresh())
             if order.get("keep_outputs") and (folder := Path(order["keep_outputs"]) / name).is_dir():
                 found[one["name"]]["kept"] = f"rival_{len(found)}.npy"
@@ -51,12 +49,12 @@ def rivals_beside(
     return found
 
 
-def _outputs(one: Mapping[str, Any], kept: Mapping[str, Any], split: Split, chosen: Array | None) -> Array:
+def _outputs(one: Mapping[str, Any], kept: Mapping[str, Any], split: Split) -> Array:
     """Return a rival's outputs for the rows as they stand, (rows, ...): of all of a split's rows, or of those kept."""
 
     def arranged(record: Mapping[str, Any]) -> Array:
         values = read_array(Path(one["folder"]), record)
-        values = values[chosen] if chosen is not None and kept.get("targets") else values
+        values = values[split.chosen] if split.chosen is not None and kept.get("targets") else values
         if len(values) != split.rows:
             raise RefusalError(f"it answers {len(values)} rows, and {split.rows} were fixed", "")
         return values if split.order is None else values[split.order]

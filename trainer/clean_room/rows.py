@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -82,20 +82,35 @@ class Split:
     """Whether groups were kept whole: all of them, or a sample."""
     order: Array | None = None
     """Places of the rows among those that were kept, (rows,), where they are not in their own order."""
+    chosen: Array | None = None
+    """Places in the split of the rows that were kept, (rows,), where not all were."""
 
-    def drawn(self, seed: int) -> Split:
+    def drawn(self, seed: int, only: Sequence[int] | None = None) -> Split:
         """Return the rows in an order drawn by a seed: a program could know the neighbours of a row in a sorted file.
 
         Rows of shapes of their own stay in theirs: in another their batches would be of one row each.
+
+        Args:
+            only: places in the split of the rows to take; None: all that were kept.
+
+        Raises:
+            RefusalError: none is left, or rows of shapes of their own are to be left out.
         """
+        places = np.arange(self.rows)
+        if only is not None:
+            places = np.flatnonzero(np.isin(places if self.chosen is None else self.chosen, list(only)))
+        if not len(places):
+            raise RefusalError("No row is left to compare on.", "Compare after new rows have come.")
         columns = [*self.inputs.values(), *([] if self.target is None else [self.target])]
         if any(column.shapes is not None for column in columns):
+            if len(places) < self.rows:
+                raise RefusalError("Rows of different shapes cannot be left out one by one.", "Compare other versions.")
             return self
-        order = np.random.default_rng(seed).permutation(self.rows)
+        order = places[np.random.default_rng(seed).permutation(len(places))]
         inputs = {name: replace(column, order=order) for name, column in self.inputs.items()}
         target = None if self.target is None else replace(self.target, order=order)
         groups = None if self.groups is None else self.groups[order]
-        return replace(self, inputs=inputs, target=target, groups=groups, order=order)
+        return replace(self, rows=len(order), inputs=inputs, target=target, groups=groups, order=order)
 
     @property
     def ranked(self) -> Array | None:
@@ -145,7 +160,8 @@ def open_split(folder: Path, record: Mapping[str, Any], split: str) -> Split:
         raise RefusalError(f"The groups of the {split} split are not of {rows} rows.", RENEWED)
     is_sample, grouped_by = found.get("chosen") is not None or rows < size, found.get("grouped_by", "groups")
     whole_groups = not is_sample or bool(found.get("whole_groups"))
-    return Split(size, rows, is_sample, inputs, target, per_target, groups, grouped_by, whole_groups)
+    chosen = np.asarray(read_array(folder, found["chosen"])) if found.get("chosen") else None
+    return Split(size, rows, is_sample, inputs, target, per_target, groups, grouped_by, whole_groups, chosen=chosen)
 
 
 RENEWED = "Take the rows from a backup, or return to planning and run its smoke run again: it fixes them anew."

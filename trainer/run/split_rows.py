@@ -204,6 +204,23 @@ def rows_moved(earlier: SplitRows, before: Path, now: SplitRows, after: Path) ->
     )
 
 
+def rows_unseen(earlier: SplitRows, before: Path, now: SplitRows, after: Path) -> dict[str, list[int]] | None:
+    """Return the places, in each held-out split of `after`, of the rows that the train split of `before` has not.
+
+    None where one of them has no record of every row.
+
+    Raises:
+        IntegrityError: a file is not as it was written.
+    """
+    if not (earlier.kept and now.kept) or earlier.level or now.level:
+        return None
+    old, new = earlier.read(before), now.read(after)
+    known = (Known([*chain(*rows.values())], one.columns, one.source) for rows, one in ((old, earlier), (new, now)))
+    _, was, is_now = known_by(*known)
+    trained = set(map(was, old["train"]))
+    return {name: [place for place, row in enumerate(new[name]) if is_now(row) not in trained] for name in ORDER[1:]}
+
+
 def _contents(found: Rows, key: Key) -> dict[bytes, set[bytes]]:
     """Return, by what rows are known, what they hold."""
     contents: dict[bytes, set[bytes]] = {}

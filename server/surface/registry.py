@@ -1,0 +1,55 @@
+"""The model registry: versions listed and compared, aliases moved."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from mcp.server.mcpserver import Context
+from mcp.types import CallToolResult
+from pydantic import Field
+
+from trainwright.server.access import present_access
+from trainwright.server.agent_tool import agent_tool, reply
+from trainwright.server.context import workspace_of
+from trainwright.server.markdown import counted
+from trainwright.server.surface.arguments import Project
+
+
+@agent_tool("tools.registry:Models", "tools.registry:Comparison", title="Versions of a model", read_only=True)
+def models(
+    context: Context[Any, Any],
+    project: Project,
+    compare: Annotated[
+        list[str] | None, Field(min_length=2, max_length=2, description="Versions, aliases, latest or previous")
+    ] = None,
+) -> CallToolResult:
+    """Versions of a model: certified figures, lineage, aliases, folder. compare: two on the same rows, which neither
+    trained on, with a paired interval."""
+    from trainwright.tools import registry
+
+    workspace = workspace_of(context)
+    if compare is None:
+        listed = registry.list_models(workspace, project)
+        count = counted(len(listed.versions) + listed.older, "version")
+        return reply(listed, f"{count} of the model of {project}; production: {listed.production}.", omit={"project"})
+    answer = registry.compare_models(workspace, project, *compare)
+    told = "; ".join(f"{split}: {answer.second} {one.verdict}" for split, one in answer.splits.items())
+    what = f"{project}, {answer.first} and {answer.second}"
+    return reply(answer, f"{what}: {answer.not_compared or told}.", omit={"project"})
+
+
+@agent_tool("tools.registry:Promotion", title="Promote a version", idempotent=True)
+def promote_model(
+    context: Context[Any, Any],
+    project: Project,
+    version: Annotated[str, Field(description="As v2; previous leads back")],
+    alias: Annotated[str, Field(description="Or staging, archived, …")] = "production",
+    reason: Annotated[str, Field(max_length=300)] = "",
+) -> CallToolResult:
+    """Move an alias to a version. production has a gate: certified, not worse than the one in production on the same
+    rows; the way back is free."""
+    from trainwright.tools import registry
+
+    by = present_access().token or "an agent"
+    answer = registry.promote(workspace_of(context), project, version, alias, why=reason, by=by)
+    return reply(answer, f"{alias} of {project} is {answer.version}.", omit={"project", "alias", "version"})

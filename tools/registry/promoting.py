@@ -1,0 +1,208 @@
+"""Promotion: an alias moves to a version; `production` only through a gate of its own, and back by one call."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import Field
+
+from trainwright.tools.answers import Answer, NextCall
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.ledger import record
+from trainwright.tools.ledger.aliases import PRODUCTION
+from trainwright.tools.ledger.events import ModelPromoted
+from trainwright.tools.owner import Grant, ask, granted
+from trainwright.tools.owner.request import how_to_grant
+from trainwright.tools.registry.comparing import Comparison, compare_models
+from trainwright.tools.registry.registering import require_unchanged
+from trainwright.tools.registry.versions import Registered, registered
+from trainwright.tools.workspace.records import get_run
+from trainwright.trainer.base.errors import ConfigurationError, ConflictError, GateRefusedError
+from trainwright.trainer.run.results import Export
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from trainwright.tools.owner import Request
+    from trainwright.tools.workspace import Workspace
+
+ALIAS = re.compile(r"[a-z][a-z0-9_.-]{0,39}")
+RESERVED = {"latest", "previous"}
+PREVIOUS = "previous"
+DOCUMENT = "phases/promotion.md"
+
+
+class PromotionCheck(NamedTuple):
+    """One line of the gate."""
+
+    check: str
+    measured: str
+    required: str
+    passed: bool
+
+
+class Promotion(Answer):
+    """An alias's move."""
+
+    project: str
+    alias: str
+    version: str
+    before: str | None
+    checks: list[dict[str, Any]] = Field(default_factory=list)
+    """Of the gate: check, measured, required."""
+    by_grant: str | None = None
+    """The owner's request, where a check had failed."""
+
+
+def promote(
+    workspace: Workspace, project: str, version: str, alias: str = PRODUCTION, *, why: str = "", by: str = "an agent"
+) -> Promotion:
+    """Move an alias to a version; `previous` leads `production` back to the version before.
+
+    `production` moves through its gate: the certified files, a certified figure, not worse than the version in
+    production on the same rows, within the owner's bounds. The way back, to a version that passed it, is free.
+
+    Raises:
+        NotFoundError: no such project or version.
+        ConfigurationError: not a name for an alias.
+        ConflictError: the alias moved while its gate was at work.
+        GateRefusedError: a check of the gate failed, which the ledger records; the owner may grant the move.
+        IntegrityError: files of the version were changed.
+    """
+    _require_alias(alias)
+    with workspace.session() as session:
+        found = registered(session, workspace, project)
+        number, held = found.version(version), found.aliases.get(alias)
+        require_unchanged(session, workspace, get_run(session, found.model(number).run_id))
+    answer = partial(Promotion, project=project, alias=alias, version=f"v{number}")
+    if number == held:
+        return answer(before=None, next=_after(project, alias, number))
+    is_back = alias == PRODUCTION and number in {move.version for move in found.moves if move.alias == alias}
+    checks = _gate(workspace, found, number, held) if alias == PRODUCTION and not is_back else []
+    with workspace.session() as session:
+        if registered(session, workspace, project).aliases.get(alias) != held:
+            raise ConflictError(f"{alias} of {project} was moved meanwhile.", remedy=f"models(project={project!r})")
+        asked = Grant(kind="promotion", name=alias, value=float(number))
+        grant, refusal = _consent(session, workspace, project, asked, checks)
+        event = ModelPromoted(
+            alias=alias, version=number, before=held, outcome="refused" if refusal else "moved", by=by, why=why[:300],
+            checks=[check._asdict() for check in checks], grant=grant.id if grant else "",
+        )  # fmt: skip
+        record(session, project, event)
+    if refusal is not None:
+        raise refusal
+    return answer(
+        before=f"v{held}" if held is not None else None,
+        checks=[{key: value for key, value in check._asdict().items() if key != "passed"} for check in checks],
+        by_grant=grant.id if grant is not None else None,
+        next=_after(project, alias, number),
+    )
+
+
+def _require_alias(alias: str) -> None:
+    if not ALIAS.fullmatch(alias) or alias in RESERVED or re.fullmatch(r"v?[0-9]+", alias):
+        raise ConfigurationError(
+            f"{alias[:60]!r} is not a name for an alias.",
+            remedy="production, staging, archived, or a word of your own: small letters, digits, '-', '_', '.'.",
+            document=DOCUMENT,
+        )
+
+
+def _gate(workspace: Workspace, found: Registered, number: int, held: int | None) -> list[PromotionCheck]:
+    """Return the gate's checks of a version that is to replace the one in production."""
+    model = found.model(number)
+    split = next((name for name in ("test", "validation") if found.metric in _certified(model, name)), None)
+    value = _certified(model, split)[found.metric] if split is not None else None
+    told = f"{split} {found.metric} {value:.6g}" if value is not None else f"no certified {found.metric}"
+    checks = [
+        PromotionCheck("certified", told, "the goal's metric, computed apart from the program", value is not None)
+    ]
+    export = workspace.run_directory(found.project, model.run_id).part(Export)
+    bounds = workspace.settings.promotion
+    latency, size = (
+        (export.latency_ms or {}).get("batch_size_1_median"),
+        export.files.get("model.onnx", {}).get("bytes"),
+    )
+    for name, measured, most in (("latency_ms", latency, bounds.max_latency_ms), ("bytes", size, bounds.max_bytes)):
+        if most is not None:
+            is_met = measured is not None and measured <= most
+            told = "not measured" if measured is None else f"{measured:g}"
+            checks.append(PromotionCheck(name, told, f"at most {most:g}, by the owner", is_met))
+    if held is not None:
+        compared = compare_models(workspace, found.project, f"v{held}", f"v{number}")
+        with workspace.snapshot() as session:
+            checks += _not_worse(Evidence(session, workspace, found.project), compared)
+    return checks
+
+
+def _certified(model: Any, split: str) -> dict[str, float]:
+    return dict(model.figures.get(split, {}).get("metrics", {}))
+
+
+def _not_worse(evidence: Evidence, compared: Comparison) -> list[PromotionCheck]:
+    """Return a check for each split: not shown to be worse; with a bound, shown to be no worse than it allows.
+
+    Non-inferiority: the whole interval of the paired difference lies within the bound.
+    """
+    gate = evidence.config.evaluation_gate
+    share = gate.max_drift if gate is not None else None
+    rule = f"worse than {compared.first} by at most {100 * share:g} %, shown" if share is not None else None
+    required = rule or f"not shown to be worse than {compared.first} on the same rows"
+    if compared.not_compared is not None:
+        return [PromotionCheck("not_worse", compared.not_compared, required, passed=False)]
+    checks = []
+    for split, one in compared.splits.items():
+        between = f" ({one.interval[0]:+.4g} to {one.interval[1]:+.4g})" if one.interval else ""
+        told = (
+            one.verdict
+            if one.difference is None
+            else f"{compared.metric} {one.difference:+.4g}{between}, {one.verdict}"
+        )
+        measured = f"{split}: {told}, on {one.rows} rows that neither trained on"
+        checks.append(
+            PromotionCheck(f"not_worse_on_{split}", measured, required, _holds(evidence, compared, split, share))
+        )
+    return checks
+
+
+def _holds(evidence: Evidence, compared: Comparison, split: str, share: float | None) -> bool:
+    one = compared.splits[split]
+    if one.difference is None:
+        return False
+    if share is None:
+        return one.verdict != "worse" and one.interval is not None
+    if one.interval is None:
+        return False
+    allowed = share * abs(one.first[compared.metric])
+    lost = -one.interval[0] if evidence.project.goal["direction"] == "maximize" else one.interval[1]
+    return lost <= allowed
+
+
+def _consent(
+    session: Session, workspace: Workspace, project: str, asked: Grant, checks: list[PromotionCheck]
+) -> tuple[Request | None, GateRefusedError | None]:
+    """Return the owner's grant by which an alias moves, and the refusal; neither where all checks passed."""
+    failed = [check for check in checks if not check.passed]
+    is_kept = asked.name in workspace.settings.promotion.needs_grant
+    if not failed and not is_kept:
+        return None, None
+    given = [request for request in granted(session, workspace, project) if request.grant == asked]
+    if given:
+        return given[-1], None
+    request = ask(session, workspace, project, asked, reason="; ".join(check.measured for check in failed)[:300])
+    lines = [f"{check.check}: measured {check.measured}; required {check.required}" for check in failed]
+    lines += [f"the owner keeps {asked.name}"] if is_kept else []
+    call = f"promote_model(project={project!r}, version='v{asked.value:g}', alias={asked.name!r})"
+    return None, GateRefusedError(
+        f"{asked.name} of {project} does not move to v{asked.value:g}. {' | '.join(lines)}",
+        remedy=f"A better version, or the owner's grant: {how_to_grant([request])} Then {call}.",
+        document=DOCUMENT,
+        details={"checks": [check._asdict() for check in failed], "request": request.id},
+    )
+
+
+def _after(project: str, alias: str, number: int) -> NextCall:
+    why = f"v{number} is {alias}: `trainwright model path {project}@{alias}` prints its folder"
+    return NextCall(tool="models", arguments={"project": project}, why=why)
