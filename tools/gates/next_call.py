@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,9 +21,12 @@ from trainwright.tools.gates.searches import (
     conclude,
     first_search,
     moved_search,
+    no_room,
     resumed_search,
+    search_anew,
     search_seconds,
     studies_of,
+    unmet_wish,
 )
 from trainwright.tools.gates.trying import options_against, waiting_call
 from trainwright.tools.ledger import Inspection, Look
@@ -115,12 +117,19 @@ def facts_of(
     if where.phase is Phase.BASELINE:
         facts["price"] = _option(evidence, unpriced(evidence))
     if where.phase is Phase.OPTIMIZATION:
-        wanted = asked_search(evidence) or (moved_search(evidence) if is_improved_below_goal(evidence) else None)
+        wanted = owed_search(evidence) or (moved_search(evidence) if is_improved_below_goal(evidence) else None)
         facts |= {"search": _option(evidence, wanted), "seconds_left": evidence.seconds_left}
         if is_improved_below_goal(evidence):  # what follows reads the test split: that is a decision
             return Facts(**facts, gate=Option(call=conclude(evidence, verdict(evidence, where.phase))))
-    passing = evidence.call("pass_gate", "every check of the phase passes", phase=where.phase.value)
-    return Facts(**facts, gate=Option(call=passing))
+    return Facts(**facts, gate=Option(call=_passing(evidence, where.phase)))
+
+
+def _passing(evidence: Evidence, phase: Phase) -> NextCall:
+    """Name the gate, which no check keeps closed, and the search that it is passed without."""
+    why = "every check of the phase passes"
+    if phase is Phase.OPTIMIZATION and (wish := unmet_wish(evidence)) and (hindered := no_room(evidence)):
+        why += f"; the intent asks for a search ({wish.words!r}), and none is proposed: {hindered}"
+    return evidence.call("pass_gate", why, phase=phase.value)
 
 
 def option_of(evidence: Evidence, call: NextCall) -> Option:
@@ -188,19 +197,13 @@ def _was_refused_just_now(evidence: Evidence, phase: Phase) -> bool:
 #
 # A search is asked for by the configuration's `search`, at any time before the export, or by the project's intent.
 
-IN_WORDS = re.compile(
-    r"\b(hyper-?\s?parameters?|(?<!fine-)(?<!fine )tun(e|ed|ing)|sweep|optuna|(grid|random|bayesian) search"
-    r"|(several|different|best|better|good) (learning rates?|settings))\b",
-    re.IGNORECASE,
-)
-NOT_ASKED = re.compile(r"\b(no|not|without|never|don't|skip)\W+(\w+\W+){0,3}$", re.IGNORECASE)
 SHARES = frozenset({"accuracy", "balanced_accuracy", "f1_micro", "top_3_accuracy", "top_5_accuracy"})
 """Metrics that count rows: their chance follows from the number of rows."""
 HAIR = 0.25
 """Of the standard error of a share; or a single row, where that is more."""
 
 
-def asked_search(evidence: Records) -> NextCall | None:
+def owed_search(evidence: Records) -> NextCall | None:
     """Return the search to make before optimization is skipped; None where nothing is lost by skipping it.
 
     Its reason says what is lost, and names the call that goes on without it.
@@ -210,7 +213,8 @@ def asked_search(evidence: Records) -> NextCall | None:
     studies = studies_of(evidence)
     if any(body["state"] == "completed" for body in studies.values()):
         return None
-    stopped = [(name, body) for name, body in studies.items() if body["state"] == "stopped"]
+    stopped, failed = ([(name, body) for name, body in studies.items() if body["state"] == state]
+                       for state in ("stopped", "failed"))  # fmt: skip
     if stopped:
         name, body = stopped[-1]
         ended = sum(trial["state"] != "running" for trial in body.get("trials") or [])
@@ -218,7 +222,8 @@ def asked_search(evidence: Records) -> NextCall | None:
         call = resumed_search(evidence, {"study_id": name, **body})
     else:
         reason, call = _wish(evidence) or _by_a_hair(evidence), None
-        call = first_search(evidence) if reason else None
+        again = f"{failed[-1][0]} failed" if failed else ""
+        call = (search_anew(evidence, again) if again else first_search(evidence)) if reason else None
     if call is None or call.tool == "pass_gate":
         return None
     without = f"pass_gate(project={evidence.name!r}, phase='optimization') goes on without it"
@@ -228,9 +233,8 @@ def asked_search(evidence: Records) -> NextCall | None:
 def _wish(evidence: Records) -> str:
     if evidence.config.search is not None:
         return "the configuration asks for a search"
-    intent = evidence.project.intent
-    asked = [found for found in IN_WORDS.finditer(intent) if not NOT_ASKED.search(intent[: found.start()])]
-    return f"the intent asks for a search ({asked[0].group()!r})" if asked else ""
+    asked = unmet_wish(evidence)
+    return f"the intent asks for a search ({asked.words!r})" if asked else ""
 
 
 def _by_a_hair(evidence: Records) -> str:

@@ -11,7 +11,7 @@ from trainwright.tools.gates.next_call import opening
 from trainwright.tools.gates.phase_status import PhaseStatus, accepted_decisions, phase_status_of
 from trainwright.tools.gates.phases import PERMITTED, Phase, phase_that_permits
 from trainwright.tools.gates.releases import witnesses
-from trainwright.tools.gates.searches import proposed_search
+from trainwright.tools.gates.searches import proposed_search, reopening_call
 from trainwright.tools.workspace.records import latest_config
 from trainwright.trainer.base.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
@@ -115,8 +115,7 @@ def _refusal(evidence: Evidence, where: PhaseStatus, kind: RunKind) -> GateRefus
     mending = opening(evidence, where.phase, report.blocking) if report.blocking else None
     call = mending or evidence.call("pass_gate", "every check passes", phase=where.phase.value)
     if kind is RunKind.TRIAL and where.gate(Phase.OPTIMIZATION).status == "skipped" and evidence.export is None:
-        why = "asks for a search, which re-opens the skipped phase; then start_tuning"
-        call = evidence.call("configure", why, changes={"search": proposed_search(evidence)})
+        call = reopening_call(evidence)
     return GateRefusedError(
         f"A run of kind {kind.value} needs the {needed.value} phase; the project is in {now}.{where.stale_text}"
         + (f" Not yet passed: {missing}." if missing else f" The {now} gate has not been passed yet."),

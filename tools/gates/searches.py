@@ -15,6 +15,7 @@ from trainwright.tools.training_monitor.outdone import helping_changes, what_hel
 from trainwright.trainer.base.errors import StorageError
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.config import SearchSection, flatten
+from trainwright.trainer.config.search_words import AskedSearch, asked_search
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ USUAL_REPEATS = 3
 MOST_CONFIRMED = 3
 """Keys of an ablation study's best arm that one search confirms."""
 FIRST_TRIALS = 10
-"""Trials of a search that neither configuration nor call describes."""
+"""Trials of a search that neither configuration, call nor intent describes."""
 ENOUGH_WITHIN_NOISE = 2
 """Searches without a validated improvement after which a further one is not advised."""
 MOST_MOVED = 4
@@ -84,27 +85,58 @@ def unused_keys(evidence: Records) -> list[str]:
     return unused if len(unused) == len(space) else []
 
 
+def unmet_wish(evidence: Records) -> AskedSearch | None:
+    """Return the search that the project's intent asks for, until one has completed, on whichever configuration."""
+    if any(body["state"] == "completed" for _, body in evidence.entries("study")):
+        return None
+    return asked_search(evidence.project.intent)
+
+
+def no_room(evidence: Records) -> str:
+    """Return why no search can be made, or none can help; empty where one can."""
+    if unused := unused_keys(evidence):
+        return (
+            f"a search could change nothing: the run makes no use of {', '.join(unused)}; or search keys that it uses"
+        )
+    if evidence.spent:
+        return evidence.spent
+    return "" if _fitting(evidence)["trials"] >= 1 else "the time that is left is too short for a search"
+
+
+def _fitting(evidence: Records) -> dict[str, Any]:
+    """Return the proposed search with as many of its trials as fit the limits; below 1: none."""
+    wanted = proposed_search(evidence)
+    repeats = wanted.get("confirmation_repeats", USUAL_REPEATS)
+    return {**wanted, "trials": affordable(evidence, wanted["trials"], repeats)}
+
+
+def proposed_call(evidence: Records, why: str) -> NextCall:
+    """Name the proposed search, as large as the limits leave; without arguments where it is the configuration's."""
+    search = _fitting(evidence)
+    if evidence.config.search is not None and search["trials"] == evidence.config.search.planned_trials:
+        return evidence.call("start_tuning", why)
+    return evidence.call("start_tuning", why, search={**search, "trials": max(search["trials"], 1)})
+
+
+def reopening_call(evidence: Records) -> NextCall:
+    """Name the change that opens a skipped phase again, before the export."""
+    why = "asks for a search, which re-opens the skipped phase; then start_tuning"
+    return evidence.call("configure", why, changes={"search": proposed_search(evidence)})
+
+
 def first_search(evidence: Records) -> NextCall:
     """Name the first search: the configuration's or one around its learning rate, as large as the limits leave."""
-    wanted = proposed_search(evidence)
-    if unused := unused_keys(evidence):
-        why = f"a search could change nothing: the run makes no use of {', '.join(unused)}; or search keys that it uses"
+    if why := no_room(evidence):
         return conclude(evidence, why)
-    if evidence.spent:
-        return conclude(evidence, evidence.spent)
-    trials = affordable(evidence, wanted["trials"], wanted.get("confirmation_repeats", USUAL_REPEATS))
-    if trials < 1:
-        return conclude(evidence, "the time that is left is too short for a search")
-    why = f"search for better; {costs(evidence, trials, wanted.get('confirmation_repeats', USUAL_REPEATS))}"
+    search = _fitting(evidence)
+    why = f"search for better; {costs(evidence, search['trials'], search.get('confirmation_repeats', USUAL_REPEATS))}"
     if (rival := baseline_outdone(evidence)) is not None:
         why = f"{rival.clause()}. {what_helps(rival, evidence.config)} Or {why}"
         if changes := helping_changes(rival, evidence.config):
             return evidence.call("configure", f"{why}: start_tuning(project={evidence.name!r})", changes=changes)
     if exhausted := fixes_exhausted(evidence):
         why = f"{why}. Or end below the goal, since {exhausted}: {exit_in_words(evidence)}"
-    if evidence.config.search is not None and trials == wanted["trials"]:
-        return evidence.call("start_tuning", why)
-    return evidence.call("start_tuning", why, search={**wanted, "trials": trials})
+    return proposed_call(evidence, why)
 
 
 def next_search(evidence: Records, found: dict[str, Any]) -> NextCall:
@@ -307,7 +339,7 @@ def middle_seconds(runs: Sequence[Run]) -> float | None:
 def proposed_search(evidence: Records) -> dict[str, Any]:
     """Return the configuration's search, the one that confirms what an ablation study found, or one around the rate.
 
-    Where the run makes no use of the rate, one over the task's numbers.
+    Where the run makes no use of the rate, one over the task's numbers; of as many trials as the intent asks for.
     """
     search = evidence.config.search
     if search is not None:
@@ -316,7 +348,8 @@ def proposed_search(evidence: Records) -> dict[str, Any]:
         return {"method": "grid", "trials": 2 ** len(found), "space": found}
     usual = _usual_space(evidence)
     own = _own_space(evidence) if ignored(evidence, list(usual)) else {}
-    return {"trials": FIRST_TRIALS, "space": own or usual}
+    asked = asked_search(evidence.project.intent)
+    return {"trials": (asked.trials if asked else None) or FIRST_TRIALS, "space": own or usual}
 
 
 def _ablated(evidence: Records) -> dict[str, Any]:

@@ -64,23 +64,16 @@ def with_search(
     return settled.values, settled.config, settled.notes
 
 
-def checked_search(search: SearchSection | None, values: dict[str, Any], project: str, *, given: bool) -> SearchSection:
+def checked_search(search: SearchSection, values: dict[str, Any], project: str, *, given: bool) -> SearchSection:
     """Return the search, every key and end of its space held against the configuration.
 
     Args:
         given: whether the call gave it; otherwise it is the configuration's.
 
     Raises:
-        ConfigurationError: there is none, or it cannot be searched; the remedy is the same search without what is
+        ConfigurationError: it cannot be searched; the remedy is the same search without what is
             wrong, or with it put right.
     """
-    if search is None:
-        raise ConfigurationError(
-            "The configuration has no `search` section, and none was given.",
-            remedy=f"start_tuning(project='{project}', search={json.dumps(EXAMPLE)})",
-            document=DOCUMENT,
-            details={"amend": {"search": EXAMPLE}},
-        )
     _check_comparable(values)
     problems: list[str] = []
     changes: dict[str, Any] = {}

@@ -9,13 +9,14 @@ from sqlalchemy import select
 from trainwright.tools import ledger, limits
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.searches import proposed_call
 from trainwright.tools.hyperparameter_tuner.ablation.section import is_ablation
 from trainwright.tools.hyperparameter_tuner.ablation.start import start_ablation
 from trainwright.tools.hyperparameter_tuner.earlier_runs import depends_on_present
 from trainwright.tools.hyperparameter_tuner.found_bounds import with_found_bounds
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor, forget_launches, study_folder
 from trainwright.tools.hyperparameter_tuner.room_notes import room_notes
-from trainwright.tools.hyperparameter_tuner.space import checked_search, require_reported, with_search
+from trainwright.tools.hyperparameter_tuner.space import DOCUMENT, checked_search, require_reported, with_search
 from trainwright.tools.hyperparameter_tuner.space_rules import objective_notes
 from trainwright.tools.hyperparameter_tuner.start_points import begins_with
 from trainwright.tools.hyperparameter_tuner.suggest import made_by
@@ -25,13 +26,14 @@ from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.training_orchestrator.launch import new_id
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import Study, now
-from trainwright.trainer.base.errors import ConflictError
+from trainwright.trainer.base.errors import ConfigurationError, ConflictError
 from trainwright.trainer.config import (
     SearchSection,
     TrainingConfig,
     config_digest,
     parse_config,
 )
+from trainwright.trainer.config.search_words import asked_search
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -63,11 +65,14 @@ def start_study(
         evidence = Evidence(session, workspace, project)
         search, bounds, found = with_found_bounds(evidence, search)
         wanted, config, notes = with_search(values, search)
+        if config.search is None:
+            raise _no_search(evidence)
+        if config.search is None:
+            raise _no_search(evidence)
         if search is not None:  # its errors are reported before the phase is asked to permit it
-            trials = checked_search(
-                config.search, wanted, project, given=True
-            ).trials  # a grid has no more than its points
-            config = config.model_copy(update={"search": _with_trials(config.search, trials)})
+            section = _as_large_as_asked(config.search, evidence, notes)
+            trials = checked_search(section, wanted, project, given=True).trials  # a grid has no more than its points
+            config = config.model_copy(update={"search": _with_trials(section, trials)})
         study = _existing(evidence, config, idempotency_key)
         if study is None or study.state == "stopped":
             permits.permit(evidence, RunKind.TRIAL)
@@ -88,8 +93,27 @@ def start_study(
     return view_study(workspace, study_id, estimate=True).model_copy(update={"taken_as": [*notes, *found] or None})
 
 
-def _with_trials(search: SearchSection | None, trials: int) -> SearchSection | None:
-    return search.model_copy(update={"trials": trials}) if search is not None and not search.is_whole_grid else search
+def _no_search(evidence: Evidence) -> ConfigurationError:
+    call = proposed_call(evidence, "the one that is proposed")
+    return ConfigurationError(
+        "The configuration has no `search` section, and none was given.",
+        remedy=str(call),
+        document=DOCUMENT,
+        details={"amend": {"search": call.arguments["search"]}},
+    )
+
+
+def _as_large_as_asked(search: SearchSection, evidence: Evidence, notes: list[str]) -> SearchSection:
+    """Return a search with as many trials as the intent asks for, where the call names no number, and note it."""
+    asked = asked_search(evidence.project.intent)
+    if asked is None or asked.trials is None or "trials" in search.model_fields_set or search.method == "grid":
+        return search
+    notes.append(f"trials {asked.trials}: the intent asks for {asked.words!r}")
+    return search.model_copy(update={"trials": asked.trials})
+
+
+def _with_trials(search: SearchSection, trials: int) -> SearchSection:
+    return search if search.is_whole_grid else search.model_copy(update={"trials": trials})
 
 
 def _existing(evidence: Evidence, config: TrainingConfig, key: str | None) -> Study | None:

@@ -7,7 +7,6 @@ call of the same name is, with the same permits and checks.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,15 +14,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
-from sqlalchemy import select
 
 from trainwright.tools import alerts
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.final_words import final_words
 from trainwright.tools.gates.folds import FOLD, open_fold
-from trainwright.tools.gates.phase_status import phase_status_of
-from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.searches import study_in_words
 from trainwright.tools.gates.since_release import no_better
 from trainwright.tools.hyperparameter_tuner import start_study, study_status
@@ -34,7 +30,6 @@ from trainwright.tools.projects.status import AlertLine, ProjectStatus, project_
 from trainwright.tools.training_monitor.assessment import fit_in_words
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
 from trainwright.tools.training_orchestrator.run_view import FailureView
-from trainwright.tools.workspace.tables import Study
 from trainwright.trainer.base.errors import LimitReachedError, TrainwrightError
 from trainwright.trainer.run import RunKind, RunState
 
@@ -76,13 +71,6 @@ class Advance(Answer):
     failure: FailureView | None = None
     alerts: list[AlertLine] = Field(default_factory=list)
     """That were raised meanwhile."""
-
-
-SEARCH = re.compile(
-    r"\b(?:an?|the|some) (?:[\w-]+ ){0,2}search\b|\bhyper-?parameters?\b|\b\d+ trials\b|\btune (?:it|the)\b",
-    re.IGNORECASE,
-)
-"""Words that ask for a search."""
 
 
 @dataclass
@@ -248,30 +236,11 @@ def _study(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
 
 
 def _pass(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
-    """Pass a gate; not that of optimization unsearched where the user asked for a search: nothing goes back to it."""
-    if way.is_attended and (asked := _asked_search(way)):
-        way.ended = "decision"
-        way.reason = (
-            f"The intent asks for {asked!r}, and none has run: start_tuning(project={way.project!r}, search={{…}}) "
-            "now, before the test rows are looked at; or make the next call, which goes on without one."
-        )
-        return _status(way.workspace, way.project).next
     answer = pass_gate(way.workspace, way.project, arguments.get("phase"))
     way.note(answer.outcome_in_words)
     if answer.now_in == "finished":
         way.ended = "finished"
     return answer.next
-
-
-def _asked_search(way: _Way) -> str:
-    """Return the words of the intent that ask for a search, in optimization without any; or ''."""
-    with way.workspace.snapshot() as session:
-        evidence = Evidence(session, way.workspace, way.project, inspection=Look())
-        asked = SEARCH.search(evidence.project.intent)
-        if asked is None or phase_status_of(evidence).phase is not Phase.OPTIMIZATION:
-            return ""
-        has_run = session.scalar(select(Study.id).where(Study.project == way.project).limit(1)) is not None
-        return "" if has_run else asked[0]
 
 
 def _diagnose(way: _Way, arguments: dict[str, Any]) -> NextCall | None:

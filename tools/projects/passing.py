@@ -17,6 +17,7 @@ from trainwright.tools.gates.next_call import next_of, opening
 from trainwright.tools.gates.phase_status import PhaseStatus, phase_status_of
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.releases import BEGUN, releases
+from trainwright.tools.gates.searches import no_room, reopening_call, unmet_wish
 from trainwright.tools.ledger import Inspection, entries
 from trainwright.tools.ledger.events import ReleaseBegun
 from trainwright.tools.provenance import attest
@@ -112,6 +113,8 @@ class GateAnswer(Answer):
     now_in: str
     """The phase that the project is in now, or `finished`."""
     checks: list[CheckLineView]
+    unsearched: str | None = None
+    """That the phase was skipped though the intent asks for a search, and the call that opens it again."""
     artifacts: list[str]
     """Files the server wrote in the project folder."""
     folder: str
@@ -134,7 +137,7 @@ class GateAnswer(Answer):
         parts = [f"{self.checks_met} of {len(self.checks)} checks met"]
         parts += [f"{exempted} by the owner's exemption"] if exempted else []
         parts += [f"{len(without)} not applicable ({', '.join(without)})"] if without else []
-        return f"{self.phase} {self.outcome}; {', '.join(parts)}"
+        return f"{self.phase} {self.outcome}; {', '.join(parts)}" + f"; {self.unsearched}" * bool(self.unsearched)
 
     def unsaid(self) -> dict[str, Any]:
         """The checks that are met still, and their reports; the last gate's state the results."""
@@ -251,11 +254,21 @@ def _answer(evidence: Evidence, report: GateReport, artifacts: dict[str, str], s
         goal=verdict(evidence, report.phase) if report.phase in ENDING else "",
         now_in="finished" if where.is_finished else where.phase.value,
         checks=check_lines(map(dict, report.checks), decided_before(evidence, report.phase, sequence)),
+        unsearched=_unsearched(evidence) if report.outcome == "skipped" else None,
         artifacts=sorted(artifacts),
         folder=str(evidence.folder),
         ledger_sequence=sequence,
         next=next_of(evidence),
     )
+
+
+def _unsearched(evidence: Evidence) -> str | None:
+    """Return that the intent asks for a search that was not made, and what makes it still."""
+    asked = unmet_wish(evidence)
+    if asked is None:
+        return None
+    still = no_room(evidence) or f"{reopening_call(evidence)} before the export opens the phase again"
+    return f"the intent asks for a search ({asked.words!r}), and none was made: {still}"
 
 
 def _out_of_turn(evidence: Evidence, where: PhaseStatus, wanted: Phase) -> GateRefusedError:

@@ -9,36 +9,14 @@ from typing import TYPE_CHECKING
 from trainwright.tools.training_architect.hardware import accelerators
 from trainwright.tools.training_architect.series import HORIZON
 from trainwright.trainer.config.goal_words import any_of, spoken_goals
+from trainwright.trainer.config.number_words import AMOUNT, SPELT, WORDED, number_of
+from trainwright.trainer.config.search_words import TRIALS, asked_search
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from trainwright.tools.training_architect.request import PlanRequest
 
-ONES = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-EINER = ("ein", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun")
-TENS = ("ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-ZEHNER = ("zehn", "zwanzig", "dreißig", "vierzig", "fünfzig", "sechzig", "siebzig", "achtzig", "neunzig")
-COMPOSED = {
-    word: 10 * place + unit
-    for place in range(2, 10)
-    for unit in range(1, 10)
-    for word in (
-        f"{TENS[place - 1]}-{ONES[unit - 1]}", f"{TENS[place - 1]} {ONES[unit - 1]}",
-        f"{EINER[unit - 1]}und{ZEHNER[place - 1]}",
-    )
-}  # fmt: skip
-WORDS = COMPOSED | {
-    **{name: 10 * place for names in (TENS, ZEHNER) for place, name in enumerate(names, 1)},
-    **{name: place for names in (ONES, EINER) for place, name in enumerate(names, 1)},
-    "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15, "sixteen": 16, "seventeen": 17,
-    "eighteen": 18, "nineteen": 19, "hundred": 100, "a": 1, "an": 1, "single": 1,
-    "elf": 11, "zwölf": 12, "dreizehn": 13, "vierzehn": 14, "fünfzehn": 15, "sechzehn": 16, "siebzehn": 17,
-    "achtzehn": 18, "neunzehn": 19, "dreissig": 30, "hundert": 100, "eine": 1, "einer": 1,
-    "one and a half": 1.5, "anderthalb": 1.5, "eineinhalb": 1.5, "two and a half": 2.5, "zweieinhalb": 2.5,
-}  # fmt: skip
-WORDED = "|".join(sorted(WORDS, key=len, reverse=True))
-AMOUNT = r"\d{1,3}(?:[,']\d{3})+(?!\d)|\d+(?:[.,]\d+)?"
 NUMBER = rf"(?P<n>{AMOUNT}|{WORDED})"
 COUNT = rf"(?:\b(?P<count>\d+|{WORDED})\s*(?:x|\*)?\s+)?"
 COUNTED = rf"\d+\s*x|\d+|{WORDED}"
@@ -100,7 +78,6 @@ SHORT = 3
 """Characters up to which a name could be a word of something else."""
 NO_COUNT = r"(?!\s+[a-z]*(?:rows|samples|steps|tickets|images|texts|documents))"
 
-SPELT = "|".join(sorted((word for word, value in WORDS.items() if value >= 2), key=len, reverse=True))
 BOUND = (
     r"(?:(?:at most|within|under|below|up to|only|max(?:imum|imal)?\.?(?: of)?|höchstens|unter|bis zu|nur"
     r"|(?:no|not)(?: be)? (?:more|longer|larger|bigger|slower) than|(?:less|fewer|smaller|faster|cheaper) than"
@@ -158,6 +135,11 @@ RIVALS = (
     "of the user's, or an older model, is named before: evaluation_gate.reference 'file.py:function', or .baseline"
 )
 
+SEARCHED = (
+    "{search.words!r} asks for a search: once the baseline is diagnosed, `next` is start_tuning with {trials}, as many "
+    "of them as the stated time still holds beside the repetitions over seeds"
+)
+
 
 def with_intent(request: PlanRequest, owners: Path | None = None) -> tuple[PlanRequest, list[str]]:
     """Return the request with what its intent names and its arguments leave out, and one sentence for each."""
@@ -177,6 +159,11 @@ def with_intent(request: PlanRequest, owners: Path | None = None) -> tuple[PlanR
             read.add(name)
         elif limits[name] != value:
             noted.append(f"{name} {value:g} of the intent gives way to the call's {limits[name]:g}")
+    if (search := asked_search(request.intent)) is not None:
+        rest = TRIALS.sub(lambda one: " " * len(one[0]), rest)
+        said.append(
+            SEARCHED.format(search=search, trials=f"{search.trials} trials" if search.trials else "a few trials")
+        )
     said += [
         f"{words!r} is not planned for: nothing in the plan is set by it, so tell the user"
         for words in _unplanned(rest, hardware or "")
@@ -197,11 +184,6 @@ def _unplanned(intent: str, hardware: str) -> list[str]:
                 found.append(" ".join(match[0].split()))
             intent = intent[: match.start()] + " " * len(match[0]) + intent[match.end() :]
     return found
-
-
-def _number(text: str) -> float:
-    whole = re.sub(r"[,'](?=\d{3}(?!\d))", "", text)
-    return float(WORDS.get(text.lower()) or whole.replace(",", "."))
 
 
 def _limits(intent: str) -> tuple[dict[str, float], list[str], str]:
@@ -245,7 +227,7 @@ def _amount(found: dict[str, str | None]) -> float:
         return 0.75 if re.match("three|drei", str(found["quarters"]), re.IGNORECASE) else 0.25
     scale = next((size for unit, size in HOURS.items() if found.get(unit)), 1.0)
     return (
-        _number(found.get("of") or found.get("n") or "one") * scale
+        number_of(found.get("of") or found.get("n") or "one") * scale
         + int(found.get("more") or 0) / 60
         + (scale / 2 if found.get("and_half") else 0)
     )
@@ -288,5 +270,5 @@ def _named(name: str, intent: str) -> re.Match[str] | None:
 
 
 def _counted(count: str | None, name: str) -> str:
-    number = int(_number(count)) if count else 1
+    number = int(number_of(count)) if count else 1
     return f"{number}x {name}" if number > 1 else name

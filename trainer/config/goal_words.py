@@ -137,8 +137,10 @@ def spoken_goals(text: str) -> Spoken:
     found.sort(key=lambda one: one.target is None)
     if found and found[0].number is not None and not found[0].doubt:
         found[0] = replace(found[0], doubt=_doubt(text, found[0], [one for one in numbers if one.span not in taken]))
-    kept = [*relative, *(place for one in found for place in (one.span, one.number) if place is not None)]
-    return Spoken(tuple(found), None if found else _bare(text, numbers), _without(text, kept))
+    bare = None if found else _bare(text, numbers)
+    read = [*found, *([bare] if bare is not None else [])]
+    kept = [*relative, *(place for one in read for place in (one.span, one.number) if place is not None)]
+    return Spoken(tuple(found), bare, _without(text, kept))
 
 
 def _neighbours(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -10,7 +10,7 @@ import pytest
 from tests.worlds.scripted import scripted
 
 from trainwright.tools import projects
-from trainwright.tools.gates.next_call import IN_WORDS, NOT_ASKED, _by_a_hair
+from trainwright.tools.gates.next_call import _by_a_hair
 from trainwright.tools.hyperparameter_tuner import start_study
 from trainwright.tools.projects.advancing import advance
 from trainwright.tools.workspace import Workspace
@@ -60,22 +60,6 @@ def test_a_skipped_phase_is_opened_again_by_one_call_before_the_export(at: Calla
     assert answer.phase == "optimization"
     assert answer.next is not None
     assert answer.next.tool == "start_tuning"
-
-
-@pytest.mark.parametrize(
-    ("intent", "asks"),
-    [
-        ("Classify reviews; please tune the hyperparameters a little", True),
-        ("Try several learning rates", True),
-        ("Fine-tune a small language model", False),
-        ("A semantic search engine for tickets", False),
-        ("A quick classifier, no tuning", False),
-        ("Predict prices. Don't do any hyperparameter search.", False),
-    ],
-)
-def test_an_intent_asks_for_a_search_in_words(intent: str, asks: bool) -> None:
-    found = [one for one in IN_WORDS.finditer(intent) if not NOT_ASKED.search(intent[: one.start()])]
-    assert bool(found) is asks
 
 
 @pytest.mark.parametrize(

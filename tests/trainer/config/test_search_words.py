@@ -1,0 +1,53 @@
+"""Sentences that ask for a search, with how many trials, and those that only sound like it (Q151)."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainwright.trainer.config.search_words import AskedSearch, asked_search
+
+pytestmark = pytest.mark.requirement("TUNE-5")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "asked"),
+    [
+        ("price within 10 %, 6 trials, in fifteen minutes", AskedSearch("6 trials", 6)),
+        ("try six settings and take the best", AskedSearch("six settings", 6)),
+        ("price within 10 %; a search of about 15 trials", AskedSearch("about 15 trials", 15)),
+        ("no more than 8 trials", AskedSearch("no more than 8 trials", 8)),
+        ("a 12-trial search over the rate", AskedSearch("12-trial", 12)),
+        ("nimm höchstens zwölf Versuche", AskedSearch("höchstens zwölf Versuche", 12)),
+        ("try 5 different learning rates", AskedSearch("5 different learning rates", 5)),
+        ("please try a few settings", AskedSearch("try a few settings")),
+        ("spam F1 of at least 0.93; a small search; a killed training goes on", AskedSearch("small search")),
+        ("tune the learning rate", AskedSearch("tune")),
+        ("find good hyperparameters", AskedSearch("hyperparameters")),
+        ("Classify reviews; please tune the hyperparameters a little", AskedSearch("tune")),
+        ("Try several learning rates", AskedSearch("Try several learning rates")),
+        ("eine kleine Suche, dann das Modell", AskedSearch("kleine Suche")),
+    ],
+)
+def test_a_sentence_asks_for_a_search_with_its_number_of_trials(sentence: str, asked: AskedSearch) -> None:
+    assert asked_search(sentence) == asked
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Fine-tune a small language model",
+        "A semantic search engine for tickets",
+        "rank the results of our search engine",
+        "order the hotels of each search by clicks",
+        "patients of three clinical trials",
+        "the outcome of patients in 3 trials",
+        "search queries by topic",
+        "whether a search found anything",
+        "A quick classifier, no tuning",
+        "Predict prices. Don't do any hyperparameter search.",
+        "no trials, and 6 epochs",
+        "predict the price from the settings of the machine",
+    ],
+)
+def test_a_sentence_that_only_sounds_like_it_asks_for_none(sentence: str) -> None:
+    assert asked_search(sentence) is None
