@@ -54,7 +54,7 @@ def diagnose_run(
     answer = projects.diagnose(workspace, project, run, fix=fix)
     words = fit_in_words(answer.fit, answer.reasons, answer.beside_rivals)
     found = f"{answer.verdict}. {words}, recommendation: {answer.recommendation}"
-    looks = answer.verdict == "attention" and answer.recommendation == "deploy" and bool(answer.alerts)
+    looks = answer.verdict == "attention" and answer.recommendation in {"deploy", "decide"} and bool(answer.alerts)
     found += f", after a look at {answer.alerts[0].id}." if looks else "."
     omit = {"run_id", "project", "kind", "state", "verdict", "fit", "recommendation", "beside_rivals"}
     headline = f"Run {answer.run_id} of {project} ({answer.kind}, {answer.state}): {found}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainwright.tools.gates.leak_prices import found_leaks, leaks_of
+from trainwright.tools.gates.shown import gain
 from trainwright.tools.ledger import seal_differences
 from trainwright.trainer.run import RunKind, RunState
 
@@ -54,7 +55,9 @@ def attempts(evidence: Evidence) -> list[Attempt]:
 
 
 def gain_over_first(evidence: Evidence) -> str:
-    """Return how much better the final model is than the project's first baseline; empty where it is that one.
+    """Return how much better the final model is than the project's first baseline, negative where it is worse.
+
+    Empty where it is that one.
 
     Against one whose data leaked, or on other validation rows, there is no such difference, and that is said.
     """
@@ -69,7 +72,8 @@ def gain_over_first(evidence: Evidence) -> str:
     splits = [one.data.splits.get("validation") for one in (run, final) if one is not None]
     if len({one.fingerprint for one in splits if one is not None}) > 1:
         return f"none told: {first.run} was evaluated on other rows"
-    return f"{value - first.value:+.4f} ({first.run} {first.value:.4g}, the final run {value:.4g})"
+    better = gain(evidence.goal, value) - gain(evidence.goal, first.value)
+    return f"{better:+.4f} ({first.run} {first.value:.4g}, the final run {value:.4g})"
 
 
 def _leaks_since_taken_out(evidence: Evidence) -> dict[str, list[str]]:

@@ -43,15 +43,19 @@ MOST_TIMED = 10
 MOST_CHARACTERS = 160
 
 
-def studies_of(evidence: Records) -> dict[str, dict[str, Any]]:
-    """Return the studies on the present configuration, by id in order: each one's ledger entries merged."""
+def every_study(evidence: Records) -> dict[str, dict[str, Any]]:
+    """Return the project's studies, by id in order: each one's ledger entries merged."""
     found: dict[str, dict[str, Any]] = {}
     for _, body in evidence.entries("study"):
-        if body["study_id"] in found:
-            found[body["study_id"]] |= body
-        elif body.get("base_config_digest") == evidence.config_digest:
-            found[body["study_id"]] = dict(body)
+        first = found.setdefault(body["study_id"], body)
+        found[body["study_id"]] = first | body | {"base_config_digest": first.get("base_config_digest")}
     return found
+
+
+def studies_of(evidence: Records) -> dict[str, dict[str, Any]]:
+    """Return the studies on the present configuration, as `every_study` does."""
+    digest = evidence.config_digest
+    return {name: body for name, body in every_study(evidence).items() if body["base_config_digest"] == digest}
 
 
 def studies_under_way(evidence: Records) -> list[str]:
@@ -64,10 +68,7 @@ def chosen_keys(evidence: Records, config: TrainingConfig) -> list[str]:
 
     Over seeds its best configuration was better than the baseline, beyond their noise.
     """
-    found: dict[str, dict[str, Any]] = {}
-    for _, body in evidence.entries("study"):
-        found[body["study_id"]] = found.get(body["study_id"], {}) | body
-    ended = [body.get("confirmation") or {} for body in found.values() if body["state"] == "completed"]
+    ended = [body.get("confirmation") or {} for body in every_study(evidence).values() if body["state"] == "completed"]
     better = [one for one in ended if one.get("validated") and not is_baseline(one)]
     values = flatten(config.model_dump(mode="json"))
     return sorted({key for one in better for key, best in one["best_parameters"].items() if values.get(key) == best})
@@ -75,7 +76,12 @@ def chosen_keys(evidence: Records, config: TrainingConfig) -> list[str]:
 
 def ended_studies(evidence: Records) -> list[str]:
     """Return one line for every study on the configuration that has ended, in order."""
-    return [_told(name, body) for name, body in studies_of(evidence).items() if body["state"] not in ACTIVE]
+    return studies_told(studies_of(evidence))
+
+
+def studies_told(studies: dict[str, dict[str, Any]]) -> list[str]:
+    """Return one line for each study that has ended."""
+    return [_told(name, body) for name, body in studies.items() if body["state"] not in ACTIVE]
 
 
 def unused_keys(evidence: Records) -> list[str]:

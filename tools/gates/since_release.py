@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from trainwright.tools.gates.exits import improvement_validated
 from trainwright.tools.gates.shown import gain
+from trainwright.trainer.config import config_digest, flatten, parse_config
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
@@ -48,6 +50,20 @@ def no_better(evidence: Evidence) -> str:
         f"{final.id} is no better than {found.release} on the same validation rows ({evidence.goal_metric} {value:.6g} "
         f"and {found.value:.6g}): a look at the test rows may not be worth it"
     )
+
+
+def left_behind(evidence: Evidence, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values that the project's search has shown to be better, and that a next configuration has not.
+
+    Args:
+        evidence: of the finished project.
+        values: the configuration with which the next release begins.
+    """
+    config = parse_config(values)
+    if not improvement_validated(evidence) or config_digest(config) == evidence.config_digest:
+        return {}  # the same configuration keeps its study
+    has = flatten(config.model_dump(mode="json"))
+    return {key: best for key, best in evidence.confirmation["best_parameters"].items() if has.get(key) != best}
 
 
 def _on_same_rows(evidence: Evidence, run: RunRecords | None) -> bool:

@@ -246,7 +246,7 @@ def _pass(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
 def _diagnose(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
     answer = diagnose(way.workspace, way.project, arguments.get("run_id"))
     words = fit_in_words(answer.fit, answer.reasons, answer.beside_rivals)
-    is_open = answer.fit == "outdone" and answer.recommendation == "deploy"
+    is_open = answer.recommendation == "decide"
     advice = "whether to release it is yours to decide" if is_open else f"recommendation {answer.recommendation}"
     way.note(f"{answer.run_id} diagnosed: {words}, {advice}; {answer.report}")
     if is_open and way.is_attended:  # it is asked before the release

@@ -5,18 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
+from sqlalchemy import select
 
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.evaluation.paired import paired_tests
+from trainwright.tools.gates.searches import study_in_words
 from trainwright.tools.training_orchestrator import followed_next, refresh_run
 from trainwright.tools.workspace.handles import handles
 from trainwright.tools.workspace.records import get_project, get_run, get_study, runs_of
+from trainwright.tools.workspace.tables import Study
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, NotFoundError
 from trainwright.trainer.base.text import one_line
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from sqlalchemy.orm import Session
 
     from trainwright.tools.figures.kinds import Kind, StudyKind
     from trainwright.tools.training_monitor import RunComparison
@@ -87,12 +92,13 @@ def compare_runs(
     owner, directories = directories_of(workspace, chosen)
     with workspace.snapshot() as session:
         goal, names = Goal.model_validate(get_project(session, owner).goal), handles(session, chosen)
+        searched = _searched(session, owner, chosen)
     found = compare(directories, MOST_RUNS, goal)
     ids = [row.run_id for row in found.runs]
     paired = paired_tests(workspace, owner, ids)
     after = NextCall(tool="compare_runs", arguments={"run_ids": ids})
     return ComparisonAnswer(
-        **_bounded(found, [note for one in paired if (note := note_of_test(one))]),
+        **_bounded(found, [*(note for one in paired if (note := note_of_test(one))), *searched]),
         paired=paired,
         picture=_drawn(workspace.project_folder(owner), [one for one in directories if one.run_id in set(ids)], names),
         next=followed_next(workspace, owner, after=after),
@@ -137,6 +143,21 @@ def note_of_test(test: dict[str, Any]) -> str:
         f"As trained, {test['first']} and {test['second']} do differ on the same {test['rows']} rows (p = {p:.1g}): "
         "the rows are no chance. Whether configuration or seed made it, several seeds tell."
     )
+
+
+def _searched(session: Session, project: str, run_ids: list[str]) -> list[str]:
+    """Return what each study found over seeds of which trials, or the configuration that it began from, are compared.
+
+    Its gain is positive where the best trial is better.
+    """
+    rows = [get_run(session, run_id) for run_id in run_ids]
+    of_studies, digests = {row.study for row in rows}, {row.config_digest for row in rows}
+    query = select(Study).where(Study.project == project, Study.state == "completed").order_by(Study.created_at)
+    return [
+        f"{study.id}: {study_in_words(study.state, study.confirmation)}, best {study.confirmation['best_parameters']}"
+        for study in session.scalars(query)
+        if study.confirmation and (study.id in of_studies or study.base_config_digest in digests)
+    ]
 
 
 def _bounded(found: RunComparison, further: list[str]) -> dict[str, Any]:

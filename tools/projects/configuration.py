@@ -15,6 +15,7 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_of
 from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.scope import require_reason, scope_changes
+from trainwright.tools.gates.since_release import left_behind
 from trainwright.tools.gates.staleness import file_changes
 from trainwright.tools.handover import HandOverView, read_words
 from trainwright.tools.handover import hand_over as hand_over_project
@@ -156,6 +157,10 @@ def _changed(workspace: Workspace, project: str, asked: dict[str, Any], *, begin
                 details={"amend": {"begin_release": False}},
             )
         begun = begin(session, project, where, reason) if begin_release else None
+        notes = list(settled.notes)
+        if begun is not None and (found := left_behind(present, new)):
+            call = present.call("configure", "", changes=found)
+            notes.append(f"it starts from before the search of {where.release}, whose best values {call} takes over")
         moved |= keep_goal(present, goal, reason)
         if changed:
             if not reason.strip():
@@ -175,7 +180,7 @@ def _changed(workspace: Workspace, project: str, asked: dict[str, Any], *, begin
             release_begun=begun,
             reopened=_reopened(before_it, where),
             requests=[view(request) for request in requests] or None,
-            taken_as=settled.notes or None,
+            taken_as=notes or None,
             next=next_of(evidence),
         )
 

@@ -121,7 +121,7 @@ class DiagnosisAnswer(Answer):
     beside_rivals: list[str] = Field(default_factory=list)
     """Beside the strongest rival and the user's reference on the same rows, a clause each."""
     recommendation: str
-    """Of the model: deploy, optimize, debug, or conclude below the goal."""
+    """Of the model: deploy, optimize, debug, decide (a rival meets the goal better), or conclude below the goal."""
     reasons: list[str]
     epochs: int
     best_epoch: int | None = None
@@ -190,7 +190,7 @@ def answer_of(project: str, run: RunEvidence, seen: Glance, done: dict[str, list
         fit=assessment.fit,
         beside_guessing=assessment.beside_guessing if assessment.fit != "guessing" else None,
         beside_rivals=assessment.beside_rivals,
-        recommendation=assessment.recommendation,
+        recommendation=assessment.advice,
         reasons=assessment.reasons,
         epochs=assessment.epochs,
         best_epoch=assessment.best_epoch,

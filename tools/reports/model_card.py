@@ -19,6 +19,7 @@ from trainwright.tools.gates.folds import folds_text
 from trainwright.tools.gates.leak_prices import told_leaks
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.scope import scope_changes
+from trainwright.tools.gates.searches import every_study, studies_told, unmet_wish
 from trainwright.tools.provenance.model_signature import COMMAND
 from trainwright.tools.reports.certified import Reported, best_known, evaluated, table
 from trainwright.tools.reports.looked_at import configurations_beside, looked_at_values
@@ -240,7 +241,8 @@ def _tried(evidence: Evidence) -> dict[str, Any]:
         "attempts": found[-MOST_ROWS:],
         "last": MOST_ROWS if len(found) > MOST_ROWS else None,
         "configurations": configurations(evidence),
-        "studies": len({body["study_id"] for _, body in evidence.entries("study")}),
+        "studies": studies_told(every_study(evidence)),
+        "asked": "" if (asked := unmet_wish(evidence)) is None else asked.words,
         "trials": sum(start.kind == RunKind.TRIAL and start.study is not None for start in started),
         "ablations": len({body["study_id"] for _, body in evidence.entries("ablation")}),
         "ablated": sum(start.kind == RunKind.ABLATION and start.study is not None for start in started),

@@ -102,6 +102,12 @@ class Assessment(BaseModel):
     reasons: list[str]
     alerts: list[Alert]
 
+    @property
+    def advice(self) -> Advice | Literal["decide"]:
+        """The recommendation as it is told: a goal that a rival meets better leaves the release to be decided."""
+        is_open = self.fit == "outdone" and self.recommendation == "deploy"
+        return "decide" if is_open else self.recommendation
+
     def as_recorded(self) -> dict[str, Any]:
         """Return it as the ledger keeps it: the goal is there already, and so is the evaluation beside rivals."""
         return {

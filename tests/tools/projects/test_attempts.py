@@ -53,7 +53,7 @@ def test_a_baseline_found_by_another_seed_is_told_where_optimization_is_skipped_
     chosen_among = f"2 attempts, 2 configurations: baselines {first.value:.6g} (seed 42), {second.value:.6g} (seed 7)"
     assert needed(answer).endswith(f"; {chosen_among}")
     assert chosen_among in (workspace.project_folder(NAME) / "tuning_results.md").read_text()
-    assert "2 configurations, 2 baselines, ablations and final runs, 0 studies with 0 runs of trials." in card
+    assert "Configurations: 2. Baselines, ablations and final runs: 2. Searches: 0, with 0 runs of trials." in card
     assert f"| {first.run} | baseline | 1 | 42 | {first.value:.6g} | completed |" in card
     assert verify_workspace(workspace.path).problems == []
 
@@ -71,12 +71,13 @@ def test_the_only_attempt_needs_no_telling(at: At) -> None:
         assert (len(attempts(evidence)), configurations(evidence), describe_attempts(evidence)) == (1, 1, "")
 
 
+FALLING = {"metric": "loss", "direction": "minimize", "target": 1.0}
 LEAK = Verdict(family="leaks", name="leak_target", column="boat", severity="warning", passed=False, text="It tells.")
 
 
 def best_known(plan: RunSpecification, epoch: int) -> dict[str, float]:
     leaks = plan.config.optimizer.learning_rate == 0.5
-    return {"loss": 0.1, "accuracy": 1.0 if leaks else 0.8 + epoch / 100}
+    return {"loss": 0.1 + plan.config.optimizer.learning_rate / 10, "accuracy": 1.0 if leaks else 0.8 + epoch / 100}
 
 
 def leaks_found(run: RunEvidence) -> list[Verdict]:
@@ -85,20 +86,21 @@ def leaks_found(run: RunEvidence) -> list[Verdict]:
 
 @pytest.mark.requirement("PIPE-2", "PHASE-6")
 @pytest.mark.parametrize(
-    ("first_rate", "leaked", "gain"),
+    ("first_rate", "goal", "leaked", "gain"),
     [
-        (0.5, "boat.leak_target", "none told: {} had boat.leak_target in its data, which was taken out since"),
-        (0.25, "", "+0.0000 ({} 0.83, the final run 0.83)"),
+        (0.5, GOAL, "boat.leak_target", "none told: {} had boat.leak_target in its data, which was taken out since"),
+        (0.25, GOAL, "", "+0.0000 ({} 0.83, the final run 0.83)"),
+        (0.25, FALLING, "", "+0.0150 ({} 0.125, the final run 0.11)"),
     ],
 )
 def test_a_baseline_whose_data_leaked_is_named_so_and_compared_with_nothing(
-    tmp_path: Path, first_rate: float, leaked: str, gain: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, first_rate: float, goal: dict[str, Any], leaked: str, gain: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(room, "leaks_of", leaks_found)  # written runs validate nothing
     workspace = Workspace.open(tmp_path / "workspace")
     config = {"model": {"use": "mlp"}, "data": {"use": "iris"}, "training": {"epochs": 3}}
     config["optimizer"] = {"learning_rate": first_rate}
-    projects.create_project(workspace, NAME, intent="", goal=GOAL, config=config)
+    projects.create_project(workspace, NAME, intent="", goal=goal, config=config)
     with scripted(Script(best_known)), blank_pictures():
         for rate in (first_rate, 0.1):
             projects.configure(workspace, NAME, changes={"optimizer.learning_rate": rate})

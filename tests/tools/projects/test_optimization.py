@@ -19,19 +19,22 @@ from tests.worlds.scripted import scripted
 
 from trainwright.tools import projects
 from trainwright.tools.answers import NextCall
+from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.checks.optimization import best_configuration
 from trainwright.tools.gates.edges import moved
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.since_release import left_behind
 from trainwright.tools.gates.study_check import _against_runs, study_differences
 from trainwright.tools.hyperparameter_tuner import start_study, study_status
 from trainwright.tools.projects import ProjectStatus
+from trainwright.tools.reports.model_card import _tried
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import Trial
 from trainwright.trainer.base.errors import GateRefusedError
-from trainwright.trainer.config import SearchSection
+from trainwright.trainer.config import SearchSection, apply_changes
 from trainwright.trainer.run import RunKind
 
 pytestmark = pytest.mark.slow
@@ -134,6 +137,24 @@ def test_a_real_improvement_passes_and_fixes_the_final_configuration(at: At) -> 
     assert "over 3 seeds" in next(c.measured for c in answer.checks if c.id == "optimization.improvement_validated")
     assert "## Checks" in (folder / "tuning_results.md").read_text()
     assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.requirement("PHASE-11", "MON-3")
+def test_what_a_search_has_shown_is_told_where_its_runs_are_compared_and_a_release_leaves_it_behind(at: At) -> None:
+    workspace = at()
+    best = confirmation(workspace)["best_parameters"]
+    (told,) = [one for one in projects.compare_runs(workspace, project=NAME).notes if "completed, gain" in one]
+    assert re.search(r"completed, gain \+.* over 3 seeds, .*, validated, best \{'optimizer.learning_rate': ", told)
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, NAME)
+        present = evidence.version.values
+        assert left_behind(evidence, apply_changes(present, {"training.epochs": 3})) == best
+        assert left_behind(evidence, apply_changes(present, {"training.epochs": 3, **best})) == {}
+        assert left_behind(evidence, present) == {}, "the same configuration keeps its study"
+        card = render("reports/tried.md.j2", tried=_tried(evidence))
+    assert "Configurations: 1. Baselines, ablations and final runs: 1. Searches: 1, with 5 runs of trials." in card
+    assert ", validated\n" in card
 
 
 @pytest.mark.timeout(600)

@@ -15,6 +15,7 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.releases import BEGUN
 from trainwright.tools.gates.since_release import before
 from trainwright.tools.ledger import append
+from trainwright.tools.projects import configuration
 from trainwright.tools.projects.advancing import advance
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.verification import verify_workspace
@@ -88,6 +89,19 @@ def test_a_finished_project_is_changed_only_by_a_call_that_begins_its_next_relea
     assert (found.finished, found.release, found.phase) == (False, 2, "planning")
     assert set(found.gates.values()) == {"open", "closed"}
     assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.requirement("PHASE-11")
+def test_a_release_that_begins_without_what_the_search_before_it_found_names_the_call_that_takes_it_over(
+    at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which values these are: test_optimization.py."""
+    workspace = at("finished")
+    monkeypatch.setattr(configuration, "left_behind", lambda *_: {"optimizer.learning_rate": 0.0123})
+    changes = {"training.epochs": 5}
+    told = projects.configure(workspace, NAME, changes=changes, begin_release=True).taken_as or []
+    call = "configure(project='flowers', changes={'optimizer.learning_rate': 0.0123})"
+    assert [call in one for one in told if "starts from before the search of " in one] == [True], told
 
 
 @pytest.mark.requirement("PHASE-11", "GATE-7")

@@ -63,6 +63,7 @@ def test_a_run_that_a_rival_outdoes_is_no_good_fit_and_says_by_what(healthy, wor
     assert any("the rival may simply be the better model" in reason for reason in found.reasons) is (word == WORSE)
     assert seen.verdict == ("attention" if word == WORSE or target == 0.97 else "healthy")
     assert found.recommendation == ("deploy" if target == 0.95 else "optimize"), "the goal decides, and not a rival"
+    assert found.advice == ("decide" if (word, target) == (WORSE, 0.95) else found.recommendation), "told as one word"
     assert "beside_rivals" not in found.as_recorded()["assessment"], "the ledger has their evaluation"
 
 
