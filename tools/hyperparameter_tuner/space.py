@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from trainwright.tools.gates.study_check import MEASURED
 from trainwright.tools.hyperparameter_tuner.conditions import assumed
 from trainwright.tools.hyperparameter_tuner.space_rules import condition_flaws, flaws_of, grid_size
 from trainwright.trainer.base.errors import ConfigurationError, near
-from trainwright.trainer.config import SearchSection, TrainingConfig, apply_changes, merge_changes, parse_config
+from trainwright.trainer.config import (
+    SearchSection,
+    TrainingConfig,
+    apply_changes,
+    flatten,
+    merge_changes,
+    parse_config,
+)
 from trainwright.trainer.config.key_correction import SPACE, correct_changes
 from trainwright.trainer.config.search import Choices, ObjectiveSection, Range
+from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.objectives.sections import MEASURING
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
 
+RANGE: TypeAdapter[Range] = TypeAdapter(Range)
 OBJECTIVE_MEASURES = tuple(f"objective.{key}" for key in MEASURING)
 UNSEARCHABLE = (
-    "seed", "code_root", "data", "task.use", "loss", "target_scaling", "metrics", "returns", "training.device",
+    "seed", "code_root", "data", "task.use", "target_scaling", "metrics", "returns", "training.device",
     "selection", "reproducibility", "search", "evaluation_gate", "deployment", "checkpoints", "logging", "monitoring",
     *OBJECTIVE_MEASURES,
 )  # fmt: skip
 """Keys that decide what is learned and how a result is evaluated, or that change nothing about it."""
+LOSS = "loss"
+OF_THE_LOSS = frozenset({"loss", "perplexity", "bits_per_byte"})
+"""Metrics whose size the loss decides."""
 DOCUMENT = "phases/04_optimization/workflow.md"
 OBJECTIVES_DOCUMENT = "configs/searches.md"
 TIMED = re.compile("second|latency|time|speed|throughput")
@@ -33,6 +48,10 @@ RATIO = 1000
 """Of a range's ends, where the lower one must be above 0 and was not."""
 ALMOST = 0.99
 """Share of a range that is left where its upper end is just not allowed."""
+NEAR = 10
+"""Times a range's ends within which the present value of a key lies that could be meant by another name."""
+ALIKE = 0.9
+"""Of two dotted keys, from which on one may be a slip of the other."""
 EXAMPLE: dict[str, Any] = {
     "trials": 20,
     "space": {"optimizer.learning_rate": {"type": "float", "low": 1e-4, "high": 1e-2, "log": True}},
@@ -91,7 +110,7 @@ def checked_search(search: SearchSection, values: dict[str, Any], project: str, 
         changes |= flaw.changes
         space |= flaw.ranges
     if problems:
-        space = {key: range_ for key, range_ in space.items() if range_ is not None}
+        space = {key: range_ for key, range_ in space.items() if range_ is not None and _is_valid(key, range_, values)}
         raise _refusal(problems, space, changes, values, project, given=given)
     return settled(search, values)
 
@@ -113,18 +132,48 @@ def _checked_range(
         under: values of other keys that the range is searched under.
     """
     whole = {"type": range_.type, **range_.model_dump(mode="json", exclude_defaults=True)}
-    held = next((name for name in UNSEARCHABLE if f"{name}.".startswith(f"{key}.") or key.startswith(f"{name}.")), None)
-    if held is not None:
-        return f"`{key}` cannot be searched over: `{held}` decides how results are judged, or has no part in them.", {}
+    if (held := held_by(key, values)) is not None:
+        return f"`{key}` cannot be searched over: {held}.", {}
     ends = range_.choices if isinstance(range_, Choices) else [range_.low, range_.high]
     for end in ends:
         try:
-            parse_config(apply_changes(values, {**under, key: end}))
+            tried = parse_config(apply_changes(values, {**under, key: end}))
         except ConfigurationError as error:
-            fixed = _fixed_range(key, whole, end, error.details.get("changes", {}))
+            fixed = _fixed_range(key, whole, end, values, error.details.get("changes", {}))
             hint = "".join(f" Search over `{name}` instead of `{key}`." for name in fixed if name != key)
             return f"The search space is not valid at `{key}` = {end!r}: {error.message}{hint}", fixed
+        if problem := _other_kind(tried, parse_config(values)):
+            return f"The search space is not valid at `{key}` = {end!r}: {problem}.", _without(key, whole, end)
     return None, {key: whole}
+
+
+def held_by(key: str, values: dict[str, Any]) -> str | None:
+    """Return why a key is not varied between runs that are compared; None where it may be.
+
+    Losses may: they are compared by a metric that is none of theirs.
+    """
+    metric = parse_config(values).selection.metric
+    if f"{key}.".startswith(f"{LOSS}.") and metric in OF_THE_LOSS:
+        return f"results are judged by {metric}, whose size the loss decides"
+    held = next((name for name in UNSEARCHABLE if f"{name}.".startswith(f"{key}.") or key.startswith(f"{name}.")), None)
+    return f"`{held}` decides how results are judged, or has no part in them" if held is not None else None
+
+
+def _other_kind(tried: TrainingConfig, present: TrainingConfig) -> str:
+    """Return that a loss is for targets of another kind than the present one; empty where both are alike."""
+    names = [loss if isinstance(loss, str) else getattr(loss, "use", "") for loss in (tried.loss, present.loss)]
+    one, other = (LOSSES[name].task if name in LOSSES else None for name in names)
+    return f"a loss for {one}, and {names[1]} is for {other}" if None not in {one, other} and one != other else ""
+
+
+def _is_valid(key: str, range_: dict[str, Any], values: dict[str, Any]) -> bool:
+    """Whether a range of a remedy would be accepted; one under a condition is told by the search that has it."""
+    if range_.get("when"):
+        return True
+    try:
+        return _checked_range(key, RANGE.validate_python(range_), values, {})[0] is None
+    except ValidationError:
+        return False
 
 
 def _only_under(key: str, range_: Range, search: SearchSection, values: dict[str, Any]) -> dict[str, Any] | None:
@@ -138,14 +187,31 @@ def _only_under(key: str, range_: Range, search: SearchSection, values: dict[str
     return None
 
 
-def _fixed_range(key: str, whole: dict[str, Any], end: Any, changes: dict[str, Any]) -> dict[str, Any]:
+def _without(key: str, whole: dict[str, Any], end: Any) -> dict[str, Any]:
+    kept = [choice for choice in whole["choices"] if choice != end]
+    return {key: {**whole, "choices": kept}} if len(kept) > 1 else {}
+
+
+def _could_mean(key: str, name: str, whole: dict[str, Any], present: Any) -> bool:
+    """Whether a range could be meant for another key: its name is almost the same, or its value of that size."""
+    if difflib.SequenceMatcher(None, key, name).ratio() >= ALIKE:
+        return True
+    if "choices" in whole:
+        return any(type(present) is type(choice) for choice in whole["choices"])
+    return isinstance(present, int | float) and whole["low"] / NEAR <= present <= whole["high"] * NEAR
+
+
+def _fixed_range(
+    key: str, whole: dict[str, Any], end: Any, values: dict[str, Any], changes: dict[str, Any]
+) -> dict[str, Any]:
     """Return the range for the key that was meant, or with the end that is allowed; nothing where neither is known."""
+    present = flatten(parse_config(values).model_dump(mode="json"))
     meant = [name for name, value in changes.items() if value == end and name != key]
     if meant:
-        return {meant[0]: whole}
+        is_meant = _could_mean(key, meant[0], whole, present.get(meant[0])) and _is_valid(meant[0], whole, values)
+        return {meant[0]: whole} if is_meant else {}
     if "choices" in whole:
-        kept = [choice for choice in whole["choices"] if choice != end]
-        return {key: {**whole, "choices": kept}} if len(kept) > 1 else {}
+        return _without(key, whole, end)
     low, high = whole["low"], whole["high"]
     nearest = changes.get(key)
     if end == low:

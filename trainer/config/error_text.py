@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from trainwright.trainer.base.errors import near
 from trainwright.trainer.base.section import ImpossibleError
 from trainwright.trainer.catalog.names import UnknownNameError, from_library
-from trainwright.trainer.config.key_aliases import is_section, known_elsewhere, schema_keys
+from trainwright.trainer.config.key_aliases import is_section, known_elsewhere, may_be_meant, schema_keys
 from trainwright.trainer.config.schema_index import DEFAULT_FORMS, Layout
 from trainwright.trainer.config.value_coercion import coerced, fits, fixed_values
 
@@ -239,7 +239,8 @@ def _unknown_key(location: list[str], given: Any, layout: Layout, tags: list[str
         taken = f"`{key}` is not taken by {chosen}, only by {', '.join(owners)}; {chosen} takes {', '.join(known)}"
         return Problem(key, taken, {key: None})
     alike = [".".join([*parents, name]) for name in near(last, known, most=MOST_MEANT)]
-    meant = known_elsewhere(last) or alike or _alike_elsewhere(last)
+    elsewhere = [name for name in known_elsewhere(last) if may_be_meant(name, parents)]
+    meant = elsewhere or alike or _alike_elsewhere(last)
     if not 0 < len(meant) <= MOST_MEANT:
         return Problem(key, f"unknown key `{key}`; known: {', '.join(known) or 'none'}", {key: None})
     meant.sort(key=lambda name: (not _fits(name, given, layout), not layout.is_taken(name.split("."))))

@@ -5,7 +5,7 @@ Left is ours, right is theirs. All are compared without case and separators (`fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, get_args, get_origin
 
@@ -304,6 +304,11 @@ def our_name(given: str, known: Iterable[str]) -> str | None:
 def known_elsewhere(name: str) -> list[str]:
     """Return the dotted keys that an unknown key's last part may mean: by that very name, or by another of theirs."""
     return list(dict.fromkeys([*_by_last_part().get(folded(name), ()), *called_elsewhere(name)]))
+
+
+def may_be_meant(key: str, path: Sequence[str]) -> bool:
+    """Whether a word in the section at `path` may mean a key; one of a search is too special for another section."""
+    return not key.startswith("search.") or not path or path[0] == "search"
 
 
 @cache

@@ -13,6 +13,7 @@ from trainwright.trainer.config.key_aliases import (
     SWITCHES,
     WRAPPED,
     called_elsewhere,
+    may_be_meant,
     our_name,
     schema_keys,
 )
@@ -111,6 +112,7 @@ def _elsewhere(layout: Layout, path: Path, part: str) -> Path | None:
         return None
     keys = [key for key in schema_keys() if folded(key.rpartition(".")[2]) == folded(part)]
     keys += [f"{of}.args.{part}" for of in ("model", "data", "loss")]
+    keys = [key for key in keys if may_be_meant(key, path)]
     places = [tuple(key.split(".")) for key in dict.fromkeys([*called_elsewhere(part), *keys])]
     fitting = [place for place in places if place[-1] in layout.known_keys(list(place[:-1]))]
     taken = [place for place in fitting if layout.is_taken(list(place))] or (

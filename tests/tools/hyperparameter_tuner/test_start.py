@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.tools.hyperparameter_tuner.conftest import CONFIG
 
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner import start_study, stop_study, study_status
 from trainwright.tools.hyperparameter_tuner.conductor import next_wave
+from trainwright.tools.hyperparameter_tuner.space import checked_search
 from trainwright.tools.projects import create_project
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.trainer.base.errors import (
@@ -18,6 +21,7 @@ from trainwright.trainer.base.errors import (
     NotFoundError,
     TrainwrightError,
 )
+from trainwright.trainer.config import SearchSection
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -62,7 +66,7 @@ def test_a_space_that_does_not_fit_is_refused_by_key(
 @pytest.mark.parametrize(
     "key",
     ["seed", "data.split.seed", "selection.metric",
-     "data", "data.args", "data.args.size", "data.split.validation", "loss", "loss.args.weights", "metrics", "task",
+     "data", "data.args", "data.args.size", "data.split.validation", "metrics", "task",
      "task.use", "training", "training.device", "returns", "selection", "deployment.formats", "checkpoints", "logging",
      "reproducibility.threads", "search.trials", "code_root", "objective", "objective.epsilon",
      "objective.evaluation_steps", "objective.clip_range", "objective.tasks.a.weight", "objective.probe_samples"],
@@ -85,8 +89,48 @@ def test_arguments_of_the_model_and_of_the_task_are_searched(
     space = {
         "model.args.hidden": {"type": "categorical", "choices": [[8], [16]]},
         "training.epochs": {"type": "int", "low": 2, "high": 4},
+        "loss.use": {"type": "categorical", "choices": ["cross_entropy", "focal"]},
     }
     assert start_study(workspace, "digits", search=SEARCH | {"space": space}).state == "running"
+
+
+@pytest.mark.requirement("TUNE-1", "MCP-3")
+@pytest.mark.parametrize(
+    ("space", "told"),
+    [
+        ({"model.args.width": {"type": "int", "low": 8, "high": 64}}, "at `model.args.width` = 8: "),
+        (
+            {"model.args.depth": {"type": "int", "low": 1, "high": 4}, "optimizer.learning_rate": RATE},
+            "args.depth` = 1",
+        ),
+        (
+            {"loss.use": {"type": "categorical", "choices": ["focal", "mse"]}},
+            "= 'mse': a loss for regression, ",
+        ),
+        ({"loss.use": {"type": "categorical", "choices": ["focal", "dice", "mse"]}}, "`loss.use` = 'mse'"),
+        ({"model.args.dropuot": {"type": "float", "low": 40.0, "high": 50.0}}, "at `model.args.dropuot` = 40.0"),
+    ],
+)
+def test_a_refused_search_names_what_was_given_and_its_remedy_is_accepted_as_printed(
+    workspace: Workspace, make_project: Callable[..., str], space: dict[str, Any], told: str
+) -> None:
+    """Q150."""
+    make_project(workspace)
+    with pytest.raises(ConfigurationError) as caught:
+        start_study(workspace, "digits", search=SEARCH | {"space": space})
+    assert told in caught.value.message
+    assert "search.width" not in caught.value.message
+    printed = json.loads(caught.value.remedy.partition("search=")[2].partition("): single")[0])
+    assert start_study(workspace, "digits", search=printed).state == "running"
+
+
+@pytest.mark.requirement("TUNE-1")
+def test_losses_are_not_compared_by_a_loss(workspace: Workspace, make_project: Callable[..., str]) -> None:
+    config = CONFIG | {"selection": {"metric": "loss", "direction": "minimize"}}
+    space = {"loss.use": {"type": "categorical", "choices": ["cross_entropy", "focal"]}}
+    search = SearchSection.model_validate(SEARCH | {"space": space})
+    with pytest.raises(ConfigurationError, match="results are judged by loss, whose size the loss decides"):
+        checked_search(search, config, "digits", given=True)
 
 
 @pytest.mark.parametrize(

@@ -86,16 +86,17 @@ def leaks_found(run: RunEvidence) -> list[Verdict]:
 
 @pytest.mark.requirement("PIPE-2", "PHASE-6")
 @pytest.mark.parametrize(
-    ("first_rate", "goal", "leaked", "gain"),
+    ("first_rate", "goal", "gain"),
     [
-        (0.5, GOAL, "boat.leak_target", "none told: {} had boat.leak_target in its data, which was taken out since"),
-        (0.25, GOAL, "", "+0.0000 ({} 0.83, the final run 0.83)"),
-        (0.25, FALLING, "", "+0.0150 ({} 0.125, the final run 0.11)"),
+        (0.5, GOAL, "none told: {} had boat.leak_target in its data, which was taken out since"),
+        (0.25, GOAL, "+0.0000 ({} 0.83, the final run 0.83)"),
+        (0.25, FALLING, "+0.0150 ({} 0.125, the final run 0.11)"),
     ],
 )
 def test_a_baseline_whose_data_leaked_is_named_so_and_compared_with_nothing(
-    tmp_path: Path, first_rate: float, goal: dict[str, Any], leaked: str, gain: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, first_rate: float, goal: dict[str, Any], gain: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    leaked = "boat.leak_target" if first_rate == 0.5 else ""
     monkeypatch.setattr(room, "leaks_of", leaks_found)  # written runs validate nothing
     workspace = Workspace.open(tmp_path / "workspace")
     config = {"model": {"use": "mlp"}, "data": {"use": "iris"}, "training": {"epochs": 3}}

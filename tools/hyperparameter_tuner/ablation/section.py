@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trainwright.tools.hyperparameter_tuner.ablation.design import FULL, ONE, Design, design_of, level_name
-from trainwright.tools.hyperparameter_tuner.space import UNSEARCHABLE
+from trainwright.tools.hyperparameter_tuner.space import held_by
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import apply_changes, config_digest, merge_changes, parse_config
 
@@ -173,9 +173,8 @@ def _checked_factors(
 
 def _settled(key: str, level: Any, base: dict[str, Any]) -> tuple[tuple[str | None, Any], str, str, list[str]]:
     """Return key and value as meant (None where nothing fits), the problem, the configuration's digest, and notes."""
-    held = next((name for name in UNSEARCHABLE if f"{name}.".startswith(f"{key}.") or key.startswith(f"{name}.")), None)
-    if held is not None:
-        return (None, level), f"`{key}` cannot be varied: `{held}` decides how results are judged.", "", []
+    if (held := held_by(key, base)) is not None:
+        return (None, level), f"`{key}` cannot be varied: {held}.", "", []
     digest, problem = _level(key, level, base)
     if not problem:
         return (key, level), "", digest, []
