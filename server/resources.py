@@ -53,7 +53,10 @@ class IndexResource(Resource):
 
 
 def add_resources(server: MCPServer[AppContext]) -> None:
-    """Register the index, every document, and the templates for documents and runs."""
+    """Register the index, the first document of each folder, and the templates for the others and for runs.
+
+    All of them in one list would be 16,000 characters of an agent's.
+    """
     server.add_resource(
         IndexResource(
             uri=INDEX_URI,
@@ -63,7 +66,7 @@ def add_resources(server: MCPServer[AppContext]) -> None:
             annotations=Annotations(priority=1.0),
         )
     )
-    for path in documents.document_paths():
+    for path in filter(_is_first, documents.document_paths()):
         resource = DocumentResource(
             uri=documents.URI_PREFIX + path, name=path, mime_type=documents.mime_type(path), path=path
         )
@@ -88,6 +91,11 @@ def add_resources(server: MCPServer[AppContext]) -> None:
         _pipeline_file
     )
     server.resource(files.PICTURE_TEMPLATE, name="picture", title="A project's plot", mime_type="image/png")(_picture)
+
+
+def _is_first(path: str) -> bool:
+    """Whether a document is the one that a folder of the skill begins with."""
+    return path.count("/") == 1 and path.endswith(("/README.md", "/WORKFLOW.md"))
 
 
 def _document(path: str) -> str:
