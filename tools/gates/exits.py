@@ -13,7 +13,7 @@ from trainwright.tools.gates.figures import NOT_EVALUATED
 from trainwright.tools.gates.finals import is_as_accepted
 from trainwright.tools.gates.improvement import confirmed_value
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.gates.searches import ended_studies, studies_under_way, unused_keys
+from trainwright.tools.gates.searches import unused_keys
 from trainwright.tools.gates.shown import (
     certified_figure,
     interval_text,
@@ -23,6 +23,7 @@ from trainwright.tools.gates.shown import (
     over_seeds,
     rows_to_show,
 )
+from trainwright.tools.gates.studies import ended_studies, studies_under_way
 from trainwright.tools.limits import Amounts, limit_table
 from trainwright.tools.owner.grants import accepted_values, by_whom, granting
 

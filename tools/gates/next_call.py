@@ -25,9 +25,9 @@ from trainwright.tools.gates.searches import (
     resumed_search,
     search_anew,
     search_seconds,
-    studies_of,
     unmet_wish,
 )
+from trainwright.tools.gates.studies import studies_of
 from trainwright.tools.gates.trying import options_against, waiting_call
 from trainwright.tools.ledger import Inspection, Look
 from trainwright.trainer.base.errors import TrainwrightError
@@ -127,8 +127,8 @@ def facts_of(
 def _passing(evidence: Evidence, phase: Phase) -> NextCall:
     """Name the gate, which no check keeps closed, and the search that it is passed without."""
     why = "every check of the phase passes"
-    if phase is Phase.OPTIMIZATION and (wish := unmet_wish(evidence)) and (hindered := no_room(evidence)):
-        why += f"; the intent asks for a search ({wish.words!r}), and none is proposed: {hindered}"
+    if phase is Phase.OPTIMIZATION and (asked := unmet_wish(evidence)) and (hindered := no_room(evidence)):
+        why += f"; the intent asks for a search ({asked.words!r}), and none is proposed: {hindered}"
     return evidence.call("pass_gate", why, phase=phase.value)
 
 

@@ -11,6 +11,7 @@ from trainwright.tools.gates.edges import moved
 from trainwright.tools.gates.memory import ignored
 from trainwright.tools.gates.offers import exit_in_words, owners_exit
 from trainwright.tools.gates.onward import make_room
+from trainwright.tools.gates.studies import ended_studies, every_study, studies_of, study_told
 from trainwright.tools.training_monitor.outdone import helping_changes, what_helps
 from trainwright.trainer.base.errors import StorageError
 from trainwright.trainer.checkpoints.index import list_checkpoints
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace.tables import Run
     from trainwright.trainer.config import TrainingConfig
 
-ACTIVE = frozenset({"running", "confirming"})
 MOST_REPEATS = 20
 USUAL_REPEATS = 3
 MOST_CONFIRMED = 3
@@ -43,26 +43,6 @@ MOST_TIMED = 10
 MOST_CHARACTERS = 160
 
 
-def every_study(evidence: Records) -> dict[str, dict[str, Any]]:
-    """Return the project's studies, by id in order: each one's ledger entries merged."""
-    found: dict[str, dict[str, Any]] = {}
-    for _, body in evidence.entries("study"):
-        first = found.setdefault(body["study_id"], body)
-        found[body["study_id"]] = first | body | {"base_config_digest": first.get("base_config_digest")}
-    return found
-
-
-def studies_of(evidence: Records) -> dict[str, dict[str, Any]]:
-    """Return the studies on the present configuration, as `every_study` does."""
-    digest = evidence.config_digest
-    return {name: body for name, body in every_study(evidence).items() if body["base_config_digest"] == digest}
-
-
-def studies_under_way(evidence: Records) -> list[str]:
-    """Return the ids of the configuration's studies that have not ended."""
-    return [name for name, body in studies_of(evidence).items() if body["state"] in ACTIVE]
-
-
 def chosen_keys(evidence: Records, config: TrainingConfig) -> list[str]:
     """Return the keys whose values in a configuration a study of the project, on whichever version, found the best.
 
@@ -72,16 +52,6 @@ def chosen_keys(evidence: Records, config: TrainingConfig) -> list[str]:
     better = [one for one in ended if one.get("validated") and not is_baseline(one)]
     values = flatten(config.model_dump(mode="json"))
     return sorted({key for one in better for key, best in one["best_parameters"].items() if values.get(key) == best})
-
-
-def ended_studies(evidence: Records) -> list[str]:
-    """Return one line for every study on the configuration that has ended, in order."""
-    return studies_told(studies_of(evidence))
-
-
-def studies_told(studies: dict[str, dict[str, Any]]) -> list[str]:
-    """Return one line for each study that has ended."""
-    return [_told(name, body) for name, body in studies.items() if body["state"] not in ACTIVE]
 
 
 def unused_keys(evidence: Records) -> list[str]:
@@ -249,7 +219,7 @@ def resumed_search(evidence: Records, entry: dict[str, Any]) -> NextCall:
     A full disk is nothing of its own: it first gets room, and counts only where no trial ended since the stop before.
     """
     if _stops(evidence, entry["study_id"]) >= ENOUGH_WITHIN_NOISE or evidence.spent:
-        return conclude(evidence, _told(entry["study_id"], entry))
+        return conclude(evidence, study_told(entry["study_id"], entry))
     width = int(entry["search"].get("width", 1))
     if room := room_for(evidence.workspace, evidence.name, entry.get("failure"), width):
         return room.model_copy(update={"why": f"{room.why}. Or end below the goal: {exit_in_words(evidence)}"})
@@ -398,25 +368,6 @@ def _own_space(evidence: Records) -> dict[str, Any]:
         for name, value in args.items()
         if isinstance(value, float) and value > 0 and not ignored(evidence, [name])
     }
-
-
-def study_in_words(state: str, confirmation: dict[str, Any]) -> str:
-    """Return a study's state, and what its repetitions over seeds found where there are some."""
-    if "improvement_mean" not in confirmation:
-        return state
-    low, high = confirmation["improvement_low"], confirmation["improvement_high"]
-    word = "validated" if confirmation.get("validated") else "not validated"
-    return (
-        f"{state}, gain {confirmation['improvement_mean']:+.4g} ({100 * confirmation['confidence']:.4g} % interval "
-        f"{low:+.4g} to {high:+.4g} over {len(confirmation['seeds'])} seeds, baseline's spread "
-        f"{confirmation['baseline_spread']:.4g}), {word}"
-    )
-
-
-def _told(name: str, body: dict[str, Any]) -> str:
-    failure, told = body.get("failure") or {}, study_in_words(body["state"], body.get("confirmation") or {})
-    cause = f": {failure['message']}"[:MOST_CHARACTERS] if failure.get("message") and told == body["state"] else ""
-    return f"{name} {told}{cause}"
 
 
 def _left(evidence: Records, search: SearchSection) -> str:

@@ -20,8 +20,8 @@ from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.final_words import final_words
 from trainwright.tools.gates.folds import FOLD, open_fold
-from trainwright.tools.gates.searches import study_in_words
 from trainwright.tools.gates.since_release import no_better
+from trainwright.tools.gates.studies import study_in_words
 from trainwright.tools.hyperparameter_tuner import start_study, study_status
 from trainwright.tools.ledger import Look
 from trainwright.tools.projects.diagnosis import diagnose

@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.evaluation.paired import paired_tests
-from trainwright.tools.gates.searches import study_in_words
+from trainwright.tools.gates.studies import study_in_words
 from trainwright.tools.training_orchestrator import followed_next, refresh_run
 from trainwright.tools.workspace.handles import handles
 from trainwright.tools.workspace.records import get_project, get_run, get_study, runs_of

@@ -22,7 +22,7 @@ from trainwright.tools.gates.next_call import facts_of, next_call, option_of
 from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import PERMITTED
 from trainwright.tools.gates.run_evidence import RunEvidence
-from trainwright.tools.gates.searches import studies_under_way
+from trainwright.tools.gates.studies import studies_under_way
 from trainwright.tools.gates.trying import options_against, waiting_call
 from trainwright.tools.ledger import Look, record, seal_differences
 from trainwright.tools.ledger.events import Diagnosed

@@ -19,7 +19,8 @@ from trainwright.tools.gates.folds import folds_text
 from trainwright.tools.gates.leak_prices import told_leaks
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.scope import scope_changes
-from trainwright.tools.gates.searches import every_study, studies_told, unmet_wish
+from trainwright.tools.gates.searches import unmet_wish
+from trainwright.tools.gates.studies import every_study, studies_told
 from trainwright.tools.provenance.model_signature import COMMAND
 from trainwright.tools.reports.certified import Reported, best_known, evaluated, table
 from trainwright.tools.reports.looked_at import configurations_beside, looked_at_values

@@ -174,7 +174,8 @@ def evidence_of(folder: Path) -> Any:
     return Of(
         name="p", goal=GOAL, goal_metric="accuracy", goal_text="accuracy >= 0.9", grants=[], settings=Settings(),
         project=SimpleNamespace(intent="", goal=GOAL, limits={}, code_root=str(folder)), config=CONFIG,
-        config_digest="config", version=SimpleNamespace(number=1, values=VALUES), limits=ProjectLimits(), changed=[], files={"report.md": "a"},
+        config_digest="config", version=SimpleNamespace(number=1, values=VALUES),
+        limits=ProjectLimits(), changed=[], files={"report.md": "a"},
         facts=SimpleNamespace(seals={}, started=started, overlay=lambda run_id: {}, configurations={}), spent="",
         recorded={"diagnosis": [diagnosis]}, study=SimpleNamespace(id="study-1", state="completed", search=SEARCH),
         trials_left=100, seconds_left=None, decisions=[], answers=[], named_baseline={},

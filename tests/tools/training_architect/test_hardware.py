@@ -7,11 +7,13 @@ import re
 import pytest
 
 from trainwright.tools.training_architect.hardware import accelerators, named_device, probed_device
-from trainwright.tools.training_architect.intent import with_intent
+from trainwright.tools.training_architect.intent import SEARCHED, with_intent
 from trainwright.tools.training_architect.request import read_request
 from trainwright.tools.training_architect.traced import price_of
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.config.goal_words import spoken_goals
+from trainwright.trainer.config.search_words import AskedSearch
 
 
 @pytest.mark.requirement("ARCH-1")
@@ -133,3 +135,11 @@ def test_a_price_is_the_calls_then_the_owners_then_a_dated_one_that_came_along(t
     _, told = price_of(workspace, device, None)
     assert "days old: prices move, so look it up again" in told
     workspace.close()
+
+
+@pytest.mark.requirement("ARCH-1")
+def test_what_became_the_target_or_asks_for_a_search_is_not_told_as_unread():
+    """Q151: a sentence's `within 10 %` is the target 0.1, and its trials are those of the search to come."""
+    request, noted = with_intent(read_request(intent="predict the price within 10 %, 6 trials", metric="mape"))
+    assert noted == [SEARCHED.format(search=AskedSearch("6 trials", 6), trials="6 trials")]
+    assert (request.metric, spoken_goals(request.intent).bare.target) == ("mape", 0.1)

@@ -9,12 +9,11 @@ from tests.tools.training_architect.sentences import asked, plan_of, table
 
 from trainwright.tools.projects.goals import other_than_said
 from trainwright.tools.training_architect.documents import DOCUMENTS, load_rulebook
-from trainwright.tools.training_architect.intent import SEARCHED, with_intent
+from trainwright.tools.training_architect.intent import with_intent
 from trainwright.tools.training_architect.reading import read_task
 from trainwright.tools.training_architect.request import read_request
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.goal_words import spoken_goals
-from trainwright.trainer.config.search_words import AskedSearch
 
 pytestmark = pytest.mark.requirement("ARCH-1")
 C, R = "classification", "regression"
@@ -308,13 +307,6 @@ def test_time_and_money_that_bound_nothing_are_said():
 def test_no_limit_that_a_sentence_states_is_dropped_without_a_word(stated, said):
     noted = with_intent(read_request(intent=f"predict price, r2 of 0.8, {stated}"))[1]
     assert [str(said) in one for one in noted] == ([True] if said else [])
-
-
-def test_what_became_the_target_or_asks_for_a_search_is_not_told_as_unread():
-    """Q151: a sentence's `within 10 %` is the target 0.1, and its trials are those of the search to come."""
-    request, noted = with_intent(read_request(intent="predict the price within 10 %, 6 trials", metric="mape"))
-    assert noted == [SEARCHED.format(search=AskedSearch("6 trials", 6), trials="6 trials")]
-    assert (request.metric, spoken_goals(request.intent).bare.target) == ("mape", 0.1)
 
 
 @pytest.mark.parametrize("sentence", ["honestly beside something simple", "better than a naive forecast"])

@@ -16,9 +16,8 @@ from trainwright.tools.gates.searches import (
     next_search,
     resumed_search,
     search_anew,
-    studies_of,
-    studies_under_way,
 )
+from trainwright.tools.gates.studies import studies_of, studies_under_way
 from trainwright.tools.gates.study_check import study_differences
 from trainwright.trainer.run import RunKind
 
