@@ -67,17 +67,19 @@ def start_study(
         wanted, config, notes = with_search(values, search)
         if config.search is None:
             raise _no_search(evidence)
-        if config.search is None:
+        whole = config.search
+        if whole is None:
             raise _no_search(evidence)
         if search is not None:  # its errors are reported before the phase is asked to permit it
-            section = _as_large_as_asked(config.search, evidence, notes)
-            trials = checked_search(section, wanted, project, given=True).trials  # a grid has no more than its points
-            config = config.model_copy(update={"search": _with_trials(section, trials)})
+            whole = _as_large_as_asked(whole, evidence, notes)
+            trials = checked_search(whole, wanted, project, given=True).trials  # a grid has no more than its points
+            whole = _with_trials(whole, trials)
+            config = config.model_copy(update={"search": whole})
         study = _existing(evidence, config, idempotency_key)
         if study is None or study.state == "stopped":
             permits.permit(evidence, RunKind.TRIAL)
             limits.require_room(session, workspace, row)
-            section = checked_search(config.search, wanted, project, given=search is not None)
+            section = checked_search(whole, wanted, project, given=search is not None)
             require_reported(evidence, config)
             own = section if study is None else SearchSection.model_validate(_going_on(study, section))
             notes += _notes(evidence, own, wanted, study)

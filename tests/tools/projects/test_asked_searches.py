@@ -43,7 +43,7 @@ def asked(at: Any, rewrite: Any) -> Callable[..., Workspace]:
 
 def test_each_voice_names_the_search_of_as_many_trials_as_the_intent_asks_for(asked: Any) -> None:
     workspace = asked(intent="tell irises apart, 6 trials")
-    status = projects.project_status(workspace, NAME)
+    status: Any = projects.project_status(workspace, NAME)
     search = {"trials": 6, "space": RATE}
     assert (status.next.tool, status.next.arguments) == ("start_tuning", {"project": NAME, "search": search})
     assert "the intent asks for a search ('6 trials')" in status.next.why
@@ -70,7 +70,8 @@ def test_a_search_without_a_number_of_trials_has_those_that_the_intent_asks_for(
 
 def test_a_search_that_no_time_is_left_for_is_named_where_the_gate_is_passed(asked: Any) -> None:
     workspace = asked(intent="tell irises apart, 6 trials", limits={"project_wall_clock_seconds": 1.0})
-    call = projects.project_status(workspace, NAME).next
+    status: Any = projects.project_status(workspace, NAME)
+    call = status.next
     assert call.tool == "pass_gate"
     assert "('6 trials'), and none is proposed: " in call.why
     assert "s are left of project_wall_clock_seconds" in call.why
