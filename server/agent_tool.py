@@ -259,10 +259,10 @@ def _short(node: Any, definitions: dict[str, Any], parent: str = "") -> Any:
 
 
 def _is_noise(key: str, value: Any) -> bool:
-    """Return whether a reader assumes the keyword's value anyway."""
+    """Return whether a reader assumes the keyword's value anyway, or learns of a far bound when it refuses."""
     if key == "default":
         return not value  # null, false, 0 and an empty text are the usual defaults of optional arguments
-    return key == "title" or (key == "additionalProperties" and value is True)
+    return key in {"title", "maxLength", "maximum"} or (key == "additionalProperties" and value is True)
 
 
 # News in answers: alerts that no answer has carried yet stand in the next one about their project, whatever tool.
@@ -275,10 +275,21 @@ def with_news(app: AppContext, arguments: Mapping[str, Any], result: CallToolRes
     found, left = app.take_news((about & own or own) if own else about, list(_shown(facts or {})))
     if not found:
         return result
-    news = rounded({"news": found, **({"more_news": left} if left else {})})
+    news = rounded({"news": alike(found), **({"more_news": left} if left else {})})
     text = TextContent(type="text", text=markdown(news))
     with_facts = {**news, **facts} if facts is not None else None
     return result.model_copy(update={"content": [text, *result.content], "structured_content": with_facts})
+
+
+def alike(news: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return news of one cause once, by the first run that raised it, with the names of the others."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for one in news:
+        cause = tuple(one.get(name) for name in ("id", "state", "severity", "document", "fix"))
+        first = found.setdefault(cause, dict(one))
+        if first["run_id"] != one["run_id"]:
+            first["also"] = ", ".join(filter(None, [first.get("also"), one["run_id"]]))
+    return list(found.values())
 
 
 def projects_in(values: Mapping[str, Any]) -> set[str]:

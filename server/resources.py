@@ -44,16 +44,23 @@ class DocumentResource(Resource):
 
 
 class IndexResource(Resource):
-    """The list of all documents, one line each."""
+    """The list of all documents, one line a folder."""
 
     async def read(self) -> str:
-        """Return Markdown: uri and title of every document."""
-        lines = [f"- {documents.URI_PREFIX}{path}: {documents.title_of(path)}" for path in documents.document_paths()]
+        """Return Markdown: the address of each folder, and the names of its documents."""
+        folders: dict[str, list[str]] = {}
+        for path in documents.document_paths():
+            folder, _, name = path.rpartition("/")
+            folders.setdefault(folder, []).append(name)
+        lines = [
+            f"- {documents.URI_PREFIX}{folder and folder + '/'}: {', '.join(names)}"
+            for folder, names in folders.items()
+        ]
         return "# Trainwright's documents\n\n" + "\n".join(lines) + "\n"
 
 
 def add_resources(server: MCPServer[AppContext]) -> None:
-    """Register the index, every document, and the templates for documents and runs."""
+    """Register the index, the documents to begin with, and the templates for all documents, projects and runs."""
     server.add_resource(
         IndexResource(
             uri=INDEX_URI,
@@ -63,11 +70,10 @@ def add_resources(server: MCPServer[AppContext]) -> None:
             annotations=Annotations(priority=1.0),
         )
     )
-    for path in documents.document_paths():
-        resource = DocumentResource(
-            uri=documents.URI_PREFIX + path, name=path, mime_type=documents.mime_type(path), path=path
+    for path in (documents.INDEX, documents.BEGIN):
+        server.add_resource(
+            DocumentResource(uri=documents.URI_PREFIX + path, name=path, mime_type="text/markdown", path=path)
         )
-        server.add_resource(resource)
     server.resource(DOCUMENT_TEMPLATE, name="document", title="A document of the skill", mime_type="text/markdown")(
         _document
     )

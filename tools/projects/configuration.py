@@ -79,6 +79,10 @@ class ConfigurationAnswer(Answer):
     handed_over: HandOverView | None = None
     """The hand-over that this call wrote, after any change of the configuration."""
 
+    def unsaid(self) -> dict[str, Any]:
+        """The digest, which the version's number stands for."""
+        return {"digest": True}
+
 
 def configure(
     workspace: Workspace,
