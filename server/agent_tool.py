@@ -146,6 +146,7 @@ def _completed(
         may_act = present_access().operates and not is_at_once()  # else those who can act would never be told
         result = with_news(app, arguments, result) if may_act else result
         app.follow_runs()
+        app.after_call()
     with suppress(Exception):
         result = _named(app, result)
     return result

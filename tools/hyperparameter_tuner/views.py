@@ -194,9 +194,7 @@ class StudyView(Answer):
 
     def unsaid(self) -> dict[str, Any]:
         """Counts that are nought, the next best trials before the end, and what stands beside it in the answer."""
-        without: dict[str, Any] = {
-            name: True for name in ("completed", "pruned", "failed") if not getattr(self, name)
-        }
+        without: dict[str, Any] = {name: True for name in ("completed", "pruned", "failed") if not getattr(self, name)}
         without |= {} if self.running is None else {"running_trial": True, "running_run": True}
         without |= {} if self.is_ended else {"others": True}
         return without | ({} if self.confirmation is None else {"confirmation": BESIDE})
