@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from trainwright.server.access import permitted, present_access, require_operating
 from trainwright.server.bounded_wait import is_at_once, patience
 from trainwright.server.context import AppContext
-from trainwright.server.errors import argument_error, refusal, with_call
+from trainwright.server.errors import argument_error, from_afar, refusal, with_call
 from trainwright.server.markdown import facts_of, markdown, rounded
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.secret_kinds import known_in
@@ -88,7 +88,7 @@ class StrictTool(Tool):
         except MCPError:
             raise
         except Exception as error:  # noqa: BLE001 - the one place where failures are worded for the agent
-            return refusal(with_call(error, self.name, normalized))
+            return refusal(with_call(from_afar(error), self.name, normalized))
 
     def _checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments as the function takes them. Raises ConfigurationError."""

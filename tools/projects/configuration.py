@@ -307,7 +307,11 @@ def code_folder(workspace: Workspace, requested: str) -> Path:
     roots = workspace.settings.allowed_roots(workspace.path)
     path = (roots[0] / Path(requested).expanduser()).resolve() if roots else Path(requested).resolve()
     if not path.is_dir():
-        raise ConfigurationError(f"code_root {str(path)!r} is not a folder.", remedy="Name an existing folder.")
+        raise ConfigurationError(
+            f"code_root {str(path)!r} is not a folder.",
+            remedy="Name an existing folder.",
+            details={"absent": str(path)},
+        )
     if path == workspace.path.resolve():
         raise ConfigurationError(
             f"code_root {str(path)!r} is the workspace, which holds what was measured.",
