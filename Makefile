@@ -132,8 +132,8 @@ bench-resume: $(BENCH_STAMP)  ## Runs killed at random moments, resumed, compare
 bench-engine: $(BENCH_STAMP)  ## What a step costs beside a bare loop and two frameworks (QUICK=1)
 	$(BIN)/python benchmarks/engine $(if $(QUICK),--quick)
 
-bench-soak: install  ## Whether memory, files or processes grow over 2,000 epochs and over 200 runs (QUICK=1)
-	$(BIN)/python benchmarks/soak.py $(if $(QUICK),--epochs 200 --runs 3)
+bench-soak: install  ## Whether anything grows over 2,000 epochs, 200 runs, 50 clients over HTTP; 100 kills (QUICK=1, OPTIONS="--epochs 0 --runs 0")
+	$(BIN)/python -P benchmarks/soak.py $(if $(QUICK),--epochs 200 --runs 3 --clients 8 --alive 3 --minutes 0.5 --kills 2) $(OPTIONS)
 
 monitor-faults: $(COMPANIONS)/.installed-monitors  ## Faults injected into runs of six fields, named by the monitor and by two other tools (QUICK=1)
 	$(BIN)/python -P benchmarks/monitor_faults $(if $(QUICK),--quick)
