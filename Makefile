@@ -33,7 +33,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-walls bench-search bench-session bench-resume bench-engine bench-soak data-faults monitor-faults conformance cheats clean-room predict walks agent-tasks model-test bench-gate-kills bench-study-kills mutations pictures decisions examples format clean bench-tuner secrets-test environments integrations gpu-kit inputs fuzz
+.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-walls bench-search bench-session bench-resume bench-engine bench-soak data-faults monitor-faults conformance cheats clean-room predict walks agent-tasks model-test bench-gate-kills bench-study-kills mutations pictures decisions examples format clean bench-tuner secrets-test environments integrations gpu-kit inputs fuzz bundle
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -140,6 +140,12 @@ monitor-faults: $(COMPANIONS)/.installed-monitors  ## Faults injected into runs 
 
 data-faults: install  ## Leaks injected into clean data, found or not, and what false points they were worth (QUICK=1)
 	$(BIN)/python benchmarks/data_faults $(if $(QUICK),--quick,--held-out)
+
+bundle: install  ## build/trainwright.mcpb, which clients install by a click where uv is; validated if mcpb is on PATH
+	@rm -rf build/bundle build/trainwright.mcpb && mkdir -p build/bundle && cp .mcpb/manifest.json build/bundle
+	$(BIN)/python -P -m build --no-isolation --wheel --outdir build/bundle . > build/bundle.log
+	@if command -v mcpb > /dev/null; then mcpb validate build/bundle/manifest.json; fi
+	cd build/bundle && ../../$(BIN)/python -P -m zipfile -c ../trainwright.mcpb manifest.json *.whl
 
 conformance: $(CONFORMANCE)/.installed  ## The protocol's official suite over HTTP, in both eras; what may fail is in benchmarks/conformance/expected.yaml
 	$(BIN)/python -P benchmarks/conformance --node-modules $(CONFORMANCE)/node_modules

@@ -255,7 +255,7 @@ class Visitor:
                     await self.look(client)
                     await _call(client, "run_status", run_id=self.run, wait_seconds=WAIT_SECONDS)
                     await asyncio.sleep(random.uniform(0, PAUSE_SECONDS))
-        except BaseException as error:  # noqa: BLE001 - groups of groups, and the end of a call
+        except Exception as error:  # noqa: BLE001 - groups of groups
             self.tally.errors.append(f"client {self.number} ({self.mode}): {_innermost(error)}")
 
     async def find_again(self, since: float) -> None:
@@ -267,7 +267,7 @@ class Visitor:
                     await self.look(client)
                 self.tally.found.append(time.monotonic() - since)
                 return
-            except (Exception, SystemExit) as caught:  # noqa: BLE001 - whatever it is, it tries again
+            except Exception as caught:  # noqa: BLE001 - whatever it is, it tries again
                 error = caught
                 await asyncio.sleep(0.2)
         self.tally.errors.append(f"client {self.number} ({self.mode}) after a kill: {_innermost(error)}")
@@ -373,7 +373,7 @@ async def _stopped(served: Served, names: list[str]) -> list[str]:
 async def _call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     result = await client.call_tool(tool, arguments)
     if result.is_error or result.structured_content is None:
-        raise SystemExit(f"{tool}: {result.content}")
+        raise RuntimeError(f"{tool}: {result.content}")
     return result.structured_content
 
 
