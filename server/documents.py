@@ -135,7 +135,8 @@ def passages(key: str) -> str:
 
     Of a table its rows about the key; else the paragraph. Those of `configs/` first, where keys are explained.
     """
-    word, found, left = re.compile(rf"(?<![\w.]){re.escape(key)}(?![\w])"), [], 0
+    word, left = re.compile(rf"(?<![\w.]){re.escape(key)}(?![\w])"), 0
+    found: list[str] = []
     for path in sorted(document_paths(), key=lambda path: not path.startswith("configs/")):
         if not path.endswith(".md") or not word.search(text := read_text(path)):
             continue
