@@ -33,7 +33,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-walls bench-search bench-session bench-resume bench-engine bench-soak data-faults monitor-faults conformance cheats clean-room predict walks agent-tasks model-test bench-gate-kills bench-study-kills mutations pictures decisions examples format clean bench-tuner secrets-test environments integrations gpu-kit inputs fuzz
+.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-walls bench-search bench-session bench-resume bench-engine bench-soak data-faults monitor-faults conformance cheats clean-room predict walks agent-tasks model-test bench-gate-kills bench-study-kills mutations pictures decisions examples format clean bench-tuner secrets-test environments integrations gpu-kit inputs fuzz bundle
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -132,14 +132,20 @@ bench-resume: $(BENCH_STAMP)  ## Runs killed at random moments, resumed, compare
 bench-engine: $(BENCH_STAMP)  ## What a step costs beside a bare loop and two frameworks (QUICK=1)
 	$(BIN)/python benchmarks/engine $(if $(QUICK),--quick)
 
-bench-soak: install  ## Whether memory, files or processes grow over 2,000 epochs and over 200 runs (QUICK=1)
-	$(BIN)/python benchmarks/soak.py $(if $(QUICK),--epochs 200 --runs 3)
+bench-soak: install  ## Whether anything grows over 2,000 epochs, 200 runs, 50 clients over HTTP; 100 kills (QUICK=1, OPTIONS="--epochs 0 --runs 0")
+	$(BIN)/python -P benchmarks/soak.py $(if $(QUICK),--epochs 200 --runs 3 --clients 8 --alive 3 --minutes 0.5 --kills 2) $(OPTIONS)
 
 monitor-faults: $(COMPANIONS)/.installed-monitors  ## Faults injected into runs of six fields, named by the monitor and by two other tools (QUICK=1)
 	$(BIN)/python -P benchmarks/monitor_faults $(if $(QUICK),--quick)
 
 data-faults: install  ## Leaks injected into clean data, found or not, and what false points they were worth (QUICK=1)
 	$(BIN)/python benchmarks/data_faults $(if $(QUICK),--quick,--held-out)
+
+bundle: install  ## build/trainwright.mcpb, which clients install by a click where uv is; validated if mcpb is on PATH
+	@rm -rf build/bundle build/trainwright.mcpb && mkdir -p build/bundle && cp .mcpb/manifest.json build/bundle
+	$(BIN)/python -P -m build --no-isolation --wheel --outdir build/bundle . > build/bundle.log
+	@if command -v mcpb > /dev/null; then mcpb validate build/bundle/manifest.json; fi
+	cd build/bundle && ../../$(BIN)/python -P -m zipfile -c ../trainwright.mcpb manifest.json *.whl
 
 conformance: $(CONFORMANCE)/.installed  ## The protocol's official suite over HTTP, in both eras; what may fail is in benchmarks/conformance/expected.yaml
 	$(BIN)/python -P benchmarks/conformance --node-modules $(CONFORMANCE)/node_modules

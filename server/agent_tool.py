@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from trainwright.server.access import permitted, present_access, require_operating
 from trainwright.server.bounded_wait import is_at_once, patience
 from trainwright.server.context import AppContext
-from trainwright.server.errors import argument_error, refusal, with_call
+from trainwright.server.errors import argument_error, from_afar, refusal, with_call
 from trainwright.server.markdown import facts_of, markdown, rounded
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.secret_kinds import known_in
@@ -88,7 +88,7 @@ class StrictTool(Tool):
         except MCPError:
             raise
         except Exception as error:  # noqa: BLE001 - the one place where failures are worded for the agent
-            return refusal(with_call(error, self.name, normalized))
+            return refusal(with_call(from_afar(error), self.name, normalized))
 
     def _checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments as the function takes them. Raises ConfigurationError."""
@@ -146,6 +146,7 @@ def _completed(
         may_act = present_access().operates and not is_at_once()  # else those who can act would never be told
         result = with_news(app, arguments, result) if may_act else result
         app.follow_runs()
+        app.after_call()
     with suppress(Exception):
         result = _named(app, result)
     return result
@@ -259,10 +260,10 @@ def _short(node: Any, definitions: dict[str, Any], parent: str = "") -> Any:
 
 
 def _is_noise(key: str, value: Any) -> bool:
-    """Return whether a reader assumes the keyword's value anyway."""
+    """Return whether a reader assumes the keyword's value anyway, or learns of a far bound when it refuses."""
     if key == "default":
         return not value  # null, false, 0 and an empty text are the usual defaults of optional arguments
-    return key == "title" or (key == "additionalProperties" and value is True)
+    return key in {"title", "maxLength", "maximum"} or (key == "additionalProperties" and value is True)
 
 
 # News in answers: alerts that no answer has carried yet stand in the next one about their project, whatever tool.
@@ -275,10 +276,21 @@ def with_news(app: AppContext, arguments: Mapping[str, Any], result: CallToolRes
     found, left = app.take_news((about & own or own) if own else about, list(_shown(facts or {})))
     if not found:
         return result
-    news = rounded({"news": found, **({"more_news": left} if left else {})})
+    news = rounded({"news": alike(found), **({"more_news": left} if left else {})})
     text = TextContent(type="text", text=markdown(news))
     with_facts = {**news, **facts} if facts is not None else None
     return result.model_copy(update={"content": [text, *result.content], "structured_content": with_facts})
+
+
+def alike(news: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return news of one cause once, by the first run that raised it, with the names of the others."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for one in news:
+        cause = tuple(one.get(name) for name in ("id", "state", "severity", "document", "fix"))
+        first = found.setdefault(cause, dict(one))
+        if first["run_id"] != one["run_id"]:
+            first["also"] = ", ".join(filter(None, [first.get("also"), one["run_id"]]))
+    return list(found.values())
 
 
 def projects_in(values: Mapping[str, Any]) -> set[str]:

@@ -7,15 +7,17 @@ import re
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
 from mcp.server import MCPServer
+from mcp.server.lowlevel import NotificationOptions
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.prompts import Prompt
 from mcp.server.mcpserver.prompts.base import Message, PromptArgument
-from mcp.server.subscriptions import InMemorySubscriptionBus, ResourceUpdated, ServerEvent
+from mcp.server.subscriptions import InMemorySubscriptionBus, ResourcesListChanged, ResourceUpdated, ServerEvent
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
     INVALID_PARAMS,
@@ -24,11 +26,14 @@ from mcp.types import (
     CompletionContext,
     EmptyResult,
     InputRequiredResult,
+    ListResourcesResult,
+    PaginatedRequestParams,
     PromptReference,
     ResourceTemplateReference,
     SubscribeRequestParams,
     UnsubscribeRequestParams,
 )
+from mcp.types import Resource as ListedResource
 from pydantic import BaseModel, ConfigDict
 
 import trainwright
@@ -171,7 +176,12 @@ class Updates(InMemorySubscriptionBus):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sessions: dict[str, dict[int, Any]] = {}
         """Of each resource, the sessions to notify, one for each connection."""
+        self._listing: dict[int, Any] = {}
+        """The sessions that were answered a list of resources, one for each connection."""
+        self._listed: tuple[int, dict[str, str]] | None = None
+        """Version of the database, and what stood in the list then."""
         app.on_change = self.changed
+        app.after_call = self.look
 
     def begin(self) -> None:
         """Send from the event loop that runs now."""
@@ -188,6 +198,29 @@ class Updates(InMemorySubscriptionBus):
         if self._loop is not None and not self._loop.is_closed():
             with suppress(RuntimeError):  # the loop has just ended
                 asyncio.run_coroutine_threadsafe(self._send(uris), self._loop)
+
+        with suppress(Exception):  # what follows runs goes on
+            self.look()
+
+    def look(self) -> None:
+        """Send that the list of resources has changed, if it has. Called on any thread; cheap without a write."""
+        if not self._listing and not self._listeners:
+            return
+        version = self._app.workspace().kept.version()
+        if self._listed is not None and self._listed[0] == version:
+            return
+        before, self._listed = self._listed, (version, self._app.newest())
+        if (before is None or before[1] != self._listed[1]) and self._loop is not None and not self._loop.is_closed():
+            with suppress(RuntimeError):  # the loop has just ended
+                asyncio.run_coroutine_threadsafe(self._send_listed(), self._loop)
+
+    async def _send_listed(self) -> None:
+        await self.publish(ResourcesListChanged())
+        for connection, session in list(self._listing.items()):
+            try:
+                await session.send_resource_list_changed()
+            except Exception:  # noqa: BLE001 - as of a resource
+                self._listing.pop(connection, None)
 
     async def _send(self, uris: list[str]) -> None:
         for uri in dict.fromkeys(uris):
@@ -229,6 +262,16 @@ class Updates(InMemorySubscriptionBus):
             self._follow()
         return EmptyResult()
 
+    async def listed(self, context: Any, _: PaginatedRequestParams | None) -> ListResourcesResult:
+        """Serve `resources/list`: what is always there, and the status of the newest projects and runs."""
+        connection, projects = _connection(context.session), present_access().projects
+        if connection not in self._listing:
+            context.session._connection.exit_stack.callback(self._listing.pop, connection, None)
+            self._listing[connection] = context.session
+        found = await anyio.to_thread.run_sync(self._app.newest, projects)
+        own = [ListedResource(uri=uri, name=name, mime_type="application/json") for name, uri in found.items()]
+        return ListResourcesResult(resources=[*await self._server.list_resources(), *own])
+
     async def unsubscribed(self, context: Any, params: UnsubscribeRequestParams) -> EmptyResult:
         """Serve `resources/unsubscribe`."""
         self._forget(params.uri, context.session)
@@ -236,7 +279,11 @@ class Updates(InMemorySubscriptionBus):
 
     def serve(self, server: MCPServer[AppContext]) -> None:
         """Register the methods of the older protocols, as the SDK's own examples do."""
-        lowlevel = server._lowlevel_server  # the SDK has no other way
+        self._server, lowlevel = server, server._lowlevel_server  # the SDK has no other way
+        lowlevel.add_request_handler("resources/list", PaginatedRequestParams, self.listed)
+        lowlevel.create_initialization_options = partial(  # type: ignore[method-assign]
+            lowlevel.create_initialization_options, NotificationOptions(resources_changed=True)
+        )
         lowlevel.add_request_handler("resources/subscribe", SubscribeRequestParams, self.subscribed)
         lowlevel.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self.unsubscribed)
 

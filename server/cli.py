@@ -16,6 +16,7 @@ from trainwright.server.commands.enclose_options import enclose
 from trainwright.server.commands.fetch import fetch
 from trainwright.server.commands.handover import handover
 from trainwright.server.commands.model import model
+from trainwright.server.commands.push import push
 from trainwright.server.commands.rented import COMMANDS as OF_RENTED
 from trainwright.server.commands.serve import serve, sign_with
 from trainwright.server.commands.tokens import tokens
@@ -37,6 +38,7 @@ app.command()(serve)
 app.command()(call)
 app.command()(connect)
 app.command()(fetch)
+app.command()(push)
 app.command()(deploy)
 app.command()(demo)
 app.command()(example)

@@ -28,6 +28,8 @@ OPERATIONS = (
 
 
 ARGUMENTS = "trainwright.server.argument_repair"
+MOST_LISTED = 10
+"""Projects, and runs, whose status the list of resources names."""
 
 
 class AppContext:
@@ -41,6 +43,8 @@ class AppContext:
         self._log: logging.Handler | None = None
         self.on_change: Callable[[str, str, str], None] = lambda _project, _run, _handle: None
         """Called with project, long id and handle when something about a run has changed, on any thread."""
+        self.after_call: Callable[[], None] = lambda: None
+        """Called when a call was answered, on any thread."""
         self._following = Following(self._run_changed)
         self._dashboard: Dashboard | None = None
         self._opening = threading.Lock()
@@ -96,6 +100,28 @@ class AppContext:
                 return handles_of(session, found)
 
         return with_handles(value, workspace.kept.rows(("handles", found), read))
+
+    def newest(self, projects: tuple[str, ...] = ()) -> dict[str, str]:
+        """Return the names of the newest projects, and handles of the newest runs that no study started, to their URIs.
+
+        Args:
+            projects: the only ones to look for; none: all.
+        """
+        from sqlalchemy import select
+
+        from trainwright.tools.workspace.handles import handles_of
+        from trainwright.tools.workspace.tables import Project, Run
+
+        if self._workspace is None and not (self.path / "workspace.sqlite").is_file():
+            return {}
+        named = select(Project.name).order_by(Project.created_at.desc()).limit(MOST_LISTED)
+        runs = select(Run.id).where(Run.study.is_(None)).order_by(Run.created_at.desc()).limit(MOST_LISTED)
+        if projects:
+            named, runs = named.where(Project.name.in_(projects)), runs.where(Run.project.in_(projects))
+        with self.workspace().snapshot() as session:
+            handles = handles_of(session, list(session.scalars(runs))).values()
+            found = {name: f"trainwright://projects/{name}/status" for name in sorted(session.scalars(named))}
+        return found | {handle: f"trainwright://runs/{handle}/status" for handle in sorted(handles)}
 
     def take_news(self, projects: set[str], shown: list[tuple[str, str]]) -> tuple[list[dict[str, Any]], int]:
         """Return the alerts that an answer about these projects (none: about all) should carry, and how many are left.

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from trainwright.tools.documents import SKILL
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError, near
 
 URI_PREFIX = "trainwright://documents/"
-SUFFIXES = {".md": "text/markdown", ".yaml": "application/yaml"}
-PAGE_CHARACTERS = 4800
-"""Of one answer: about 1,200 tokens."""
+SUFFIXES = {".md", ".yaml"}
+PAGE_CHARACTERS = 2800
+"""Of one answer: about 700 tokens; the headings of what follows are named beside it."""
+MENTION_CHARACTERS = 1600
+"""Of all passages about one key."""
+KEY = re.compile(r"[a-z_]+(?:\.[a-z_*]+)+")
+"""A key of a configuration, which documents speak of: `search.pruning.name`."""
+HEADING = re.compile(r"^##+ +(.+)$", re.MULTILINE)
 COMMENT = re.compile(r"^<!--.*?-->\n", re.MULTILINE)
 """What tells the tests how an example is run."""
-INDEX = "SKILL.md"
+INDEX, BEGIN = "SKILL.md", "begin.md"
 
 
 @cache
@@ -40,11 +45,6 @@ def _file(path: str) -> Path:
     """Return the file of one of `document_paths`."""
     file = SKILL / path
     return file if file.is_file() else SKILL.parent / path
-
-
-def mime_type(path: str) -> str:
-    """Return the media type of a document path."""
-    return SUFFIXES[PurePosixPath(path).suffix]
 
 
 def title_of(path: str) -> str:
@@ -99,9 +99,62 @@ def read_page(path: str, offset: int) -> tuple[str, int, int | None]:
     end = offset + PAGE_CHARACTERS
     if end >= len(text):
         return text[offset:], len(text), None
-    line_end = text.rfind("\n", offset + PAGE_CHARACTERS // 2, end) + 1
-    end = line_end or end
+    starts = [start for start in sections(text).values() if offset + PAGE_CHARACTERS // 2 <= start <= end]
+    end = max(starts, default=0) or text.rfind("\n", offset + PAGE_CHARACTERS // 2, end) + 1 or end
     return text[offset:end], len(text), end
+
+
+def sections(text: str) -> dict[str, int]:
+    """Return where the headings of a document begin, by their anchors: `several-objectives`."""
+    code = [(found.start(), found.end()) for found in re.finditer(r"^```.*?^```", text, re.MULTILINE | re.DOTALL)]
+    found = [one for one in HEADING.finditer(text) if not any(low <= one.start() < high for low, high in code)]
+    return {anchor_of(one.group(1)): one.start() for one in found}
+
+
+def anchor_of(heading: str) -> str:
+    """Return a heading as links name it."""
+    return re.sub(r"[^a-z0-9_ -]", "", heading.lower()).strip().replace(" ", "-")
+
+
+def section_at(path: str, anchor: str) -> int:
+    """Return where a section begins. Raises NotFoundError with the nearest ones."""
+    known = sections(read_text(path))
+    if anchor_of(anchor) in known:
+        return known[anchor_of(anchor)]
+    nearest = near(anchor, known) or list(known)
+    first = f"{path}#{nearest[0]}" if nearest else path
+    raise NotFoundError(
+        f"{path} has no section {anchor[:80]!r}.",
+        remedy=f'read_document(path="{first}"); its sections: {", ".join(known) or "none"}.',
+        details={"near": nearest[:3]},
+    )
+
+
+def passages(key: str) -> str:
+    """Return what the documents say of a configuration's key, with their paths; nothing where none speaks of it.
+
+    Of a table its rows about the key; else the paragraph. Those of `configs/` first, where keys are explained.
+    """
+    word, left = re.compile(rf"(?<![\w.]){re.escape(key)}(?![\w])"), 0
+    found: list[str] = []
+    for path in sorted(document_paths(), key=lambda path: not path.startswith("configs/")):
+        if not path.endswith(".md") or not word.search(text := read_text(path)):
+            continue
+        blocks = [block for block in re.split(r"\n\s*\n", text) if word.search(block)]
+        said = f"{path}:\n" + "\n".join(_about(word, block) for block in blocks)
+        if sum(map(len, found)) + len(said) > MENTION_CHARACTERS and found:
+            left += 1
+        else:
+            found.append(said[:MENTION_CHARACTERS])
+    more = [f"{left} more documents name it."] if left else []
+    return "\n\n".join(found + more)
+
+
+def _about(word: re.Pattern[str], block: str) -> str:
+    lines = block.splitlines()
+    if not lines[-1].lstrip().startswith("|"):
+        return block
+    return "\n".join([*lines[:2], *(line for line in lines[2:] if word.search(line))])
 
 
 def near_paths(name: str) -> list[str]:

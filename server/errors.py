@@ -16,6 +16,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, TextContent
 from pydantic import ValidationError
 
+from trainwright.server.access import present_access
 from trainwright.server.markdown import call_text, offered
 from trainwright.trainer.base.errors import ConfigurationError, StorageError, TrainwrightError, near
 from trainwright.trainer.base.text import visible_lines
@@ -50,6 +51,16 @@ def _remedy(error: TrainwrightError, call: Mapping[str, Any] | None) -> str:
     if error.remedy.startswith(words):
         return error.remedy
     return f"{words} ({error.remedy})" if "instead" in error.details else words
+
+
+def from_afar(error: Exception) -> Exception:
+    """Return the error about a path that is not here, which the caller's machine may have, with the way to bring it."""
+    if isinstance(error, TrainwrightError) and "absent" in error.details and present_access().token is not None:
+        error.message += (
+            " Paths are this server's: a folder of yours comes here by `trainwright push FOLDER --url ADDRESS`, which "
+            "says the code_root to name."
+        )
+    return error
 
 
 def as_tool_error(error: Exception) -> ToolError:

@@ -64,7 +64,7 @@ def _mapping(key: str, value: Mapping[str, Any], indent: str) -> list[str]:
 def _rows(key: str, items: list[Any], indent: str) -> list[str]:
     """Return a table if all rows have one shape and plain values; otherwise a list."""
     rows = [{name: item for name, item in row.items() if not _is_void(item)} for row in items if isinstance(row, dict)]
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    names = list(dict.fromkeys(name for row in sorted(rows, key=len, reverse=True) for name in row))
     is_plain = len(rows) == len(items) > 1 and all(_is_short(item) for row in rows for item in row.values())
     if is_plain and sum(len(row) for row in rows) > len(names) * len(rows) * 0.7:
         table = [[_inline(row[name]).replace("|", "/") if name in row else "-" for name in names] for row in rows]
@@ -143,7 +143,12 @@ def _is_short(value: Any) -> bool:
     """Return whether the value fits into a line with others."""
     if isinstance(value, str):
         return "\n" not in value and len(value) <= LONGEST_INLINE
-    return not isinstance(value, Mapping | list)
+    return not isinstance(value, Mapping | list) or _is_pair(value)
+
+
+def _is_pair(value: Any) -> bool:
+    """Return whether the value is two numbers: bounds of something."""
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(one, int | float) for one in value)
 
 
 # Text of calls and numbers, the same in answers, errors and the terminal.

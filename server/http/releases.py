@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -40,14 +40,9 @@ def releases(workspace: Path, security: TransportSecuritySettings) -> Route:
     guard, audit, archives = TransportSecurityMiddleware(security), Audit(workspace), Archives(workspace)
 
     async def answer(request: Request) -> Response:
-        refused = await guard.validate_request(request)
-        if refused is not None:
-            return refused
-        holder, project = getattr(request.scope.get("user"), "access_token", None), request.path_params["project"]
-        if not isinstance(holder, Holder):
-            return _refusal(
-                401, "This request carries no token that lets anybody in.", "Send it: Authorization: Bearer …"
-            )
+        holder, project = await admitted(request, guard), request.path_params["project"]
+        if isinstance(holder, Response):
+            return holder
         access = holder.kept.access
         with (
             ExitStack() as held,
@@ -56,23 +51,38 @@ def releases(workspace: Path, security: TransportSecuritySettings) -> Route:
         ):
             try:
                 if not access.sees(project):
-                    raise _RefusalError(403, f"The token {access.token!r} is bound to {', '.join(access.projects)}.")
+                    raise RefusalError(403, f"The token {access.token!r} is bound to {', '.join(access.projects)}.")
                 archive = await archives.one(project, holder.token, held)
-            except _RefusalError as error:
+            except RefusalError as error:
                 line.answered({"isError": True})
-                return _refusal(error.status, error.message, error.remedy)
+                return error.response()
             line.answered({})
             return Download(archive, f"{project}.tar", held.pop_all())
 
     return Route(ADDRESS, answer, methods=["GET"])
 
 
-class _RefusalError(Exception):
-    """A request for an archive that is refused in words."""
+async def admitted(request: Request, guard: TransportSecurityMiddleware) -> Holder | Response:
+    """Return the holder of the token that came with a request, or the answer that refuses it."""
+    refused = await guard.validate_request(request)
+    holder = getattr(request.scope.get("user"), "access_token", None)
+    if refused is not None or isinstance(holder, Holder):
+        return refused or holder
+    return RefusalError(
+        401, "This request carries no token that lets anybody in.", "Send it: Authorization: Bearer …"
+    ).response()
+
+
+class RefusalError(Exception):
+    """A request that is refused in words."""
 
     def __init__(self, status: int, message: str, remedy: str = "Name one.") -> None:
         super().__init__(message)
         self.status, self.message, self.remedy = status, message, remedy
+
+    def response(self) -> JSONResponse:
+        """Return it as an answer."""
+        return JSONResponse({"message": self.message, "remedy": self.remedy}, status_code=self.status)
 
 
 class Archives:
@@ -84,14 +94,14 @@ class Archives:
         self._downloads: Counter[str] = Counter()
 
     async def one(self, project: str, token: str, held: ExitStack) -> IO[bytes]:
-        """Return a new archive, which is gone once `held` is closed. Raises _RefusalError."""
+        """Return a new archive, which is gone once `held` is closed. Raises RefusalError."""
         if self._downloads[token] >= MOST_DOWNLOADS:
-            raise _RefusalError(429, f"{MOST_DOWNLOADS} downloads of this token are under way.", "Wait for one to end.")
+            raise RefusalError(429, f"{MOST_DOWNLOADS} downloads of this token are under way.", "Wait for one to end.")
         self._downloads[token] += 1
         held.callback(self._ended, token)
         folder = self._workspace / "projects" / project / FOLDER
         if not PROJECT.fullmatch(project) or not folder.is_dir():
-            raise _RefusalError(
+            raise RefusalError(
                 404, f"Project {project[:63]!r} has no final model.", "advance(project=…) goes on to its release."
             )
         return held.enter_context(await anyio.to_thread.run_sync(_archive, folder, limiter=self._making))
@@ -139,8 +149,3 @@ def _nobodys(member: tarfile.TarInfo) -> tarfile.TarInfo:
     member.uid = member.gid = 0
     member.uname = member.gname = ""
     return member
-
-
-def _refusal(status: int, message: str, remedy: str) -> JSONResponse:
-    facts: dict[str, Any] = {"message": message, "remedy": remedy}
-    return JSONResponse(facts, status_code=status)

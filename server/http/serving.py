@@ -18,6 +18,7 @@ from starlette.middleware import Middleware
 from trainwright.server.app import build_server
 from trainwright.server.http.connections import Listener, Server, settings
 from trainwright.server.http.limits import Limits
+from trainwright.server.http.pushes import pushes
 from trainwright.server.http.releases import releases
 from trainwright.server.http.tokens import Tokens, Verifier
 from trainwright.server.listening import listening
@@ -109,7 +110,9 @@ class HttpServer:
         try:
             port = self._socket.getsockname()[1]
             self.address = reach.address(port) + PATH
-            application = _application(build(workspace, read_only=read_only), workspace, reach, port)
+            application = _application(
+                build(workspace, read_only=read_only), workspace, reach, port, read_only=read_only
+            )
             self._server = Server(_config(application, reach))
             self._socket.connections = self._server.server_state.connections
         except BaseException:
@@ -128,13 +131,13 @@ class HttpServer:
         self._server.should_exit = True
 
 
-def _application(server: StdioServer, workspace: Path, reach: Reach, port: int) -> Starlette:
+def _application(server: StdioServer, workspace: Path, reach: Reach, port: int, *, read_only: bool) -> Starlette:
     tokens = Tokens(workspace)
     address = reach.address(port)
     security = reach.security(port)
     application = server.http_application(
         streamable_http_path=PATH,
-        custom_starlette_routes=[releases(workspace, security)],
+        custom_starlette_routes=[releases(workspace, security), pushes(workspace, security, read_only=read_only)],
         max_request_body_size=MOST_BODY_BYTES,
         session_idle_timeout=IDLE_SECONDS,
         max_sessions=MOST_SESSIONS,

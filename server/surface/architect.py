@@ -15,7 +15,7 @@ from trainwright.server.agent_tool import agent_tool, reply
 from trainwright.server.bounded_wait import PLAIN_SECONDS, waited
 from trainwright.server.context import workspace_of
 from trainwright.server.progress import Progress
-from trainwright.server.surface.arguments import WaitSeconds
+from trainwright.server.surface.arguments import Detail, WaitSeconds
 from trainwright.trainer.base.errors import TrainwrightError
 
 if TYPE_CHECKING:
@@ -103,10 +103,11 @@ async def plan_training(
         bool, Field(description="Also a script that trains outside Trainwright, with what it needs")
     ] = False,
     wait_seconds: WaitSeconds = PLAIN_SECONDS,
+    detail: Annotated[Detail, Field(description="full: each value's source too")] = "concise",
     answers: Annotated[ElicitationResult[PlanAnswers], Resolve(open_points)],
 ) -> CallToolResult:
     """Plan before create_project: reads rows, lengths, classes and hardware, and returns one complete configuration
-    with a reason and a source for every value, alternatives, and what is assumed; or asks what is missing. Creates no
+    with a reason for every value, alternatives, and what is assumed; or asks what is missing. Creates no
     project."""
     from trainwright.tools import training_architect
 
@@ -126,7 +127,7 @@ async def plan_training(
 
     told = "reading data and model"
     answer = await waited(context, look, lambda: Progress(time.monotonic() - began, wait_seconds, told))
-    return reply(answer, _headline(answer), omit={"state"})
+    return reply(answer, _headline(answer), omit={"state"}, full=detail == "full")
 
 
 def _headline(answer: PlanAnswer) -> str:
@@ -134,4 +135,4 @@ def _headline(answer: PlanAnswer) -> str:
         return "Before a plan, these questions are open."
     if answer.state == "running":
         return "The plan is running: data and model are being read."
-    return "The training is planned; every value with its reason."
+    return 'The training is planned; why each value that is often set, and of all, with sources, by detail="full".'

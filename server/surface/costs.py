@@ -16,7 +16,7 @@ from trainwright.server.agent_tool import agent_tool, reply
 from trainwright.server.bounded_wait import PLAIN_SECONDS, waited
 from trainwright.server.context import workspace_of
 from trainwright.server.progress import Progress
-from trainwright.server.surface.arguments import Project
+from trainwright.server.surface.arguments import Detail, Project
 
 if TYPE_CHECKING:
     from trainwright.tools.costs import CostAnswer
@@ -35,6 +35,7 @@ async def estimate_cost(
     requests_per_month: float | None = None,
     interruptions_per_day: Annotated[float | None, Field(description="Of spot machines")] = None,
     prices: Annotated[str | None, Field(description="File below code_root; default: the owner's prices.yaml")] = None,
+    detail: Detail = "concise",
 ) -> CallToolResult:
     """Price a project's training, search, storage and predictions on each platform of dated prices, by the
     throughput that its runs measured, and its checkpoints' disk; break-even of spot."""
@@ -56,4 +57,4 @@ async def estimate_cost(
     low, high = cheapest.total
     where = f"{cheapest.platform} {cheapest.accelerator}"
     headline = f"The cheapest for {project} is {where}: {low:g} to {high:g} {answer.currency}."
-    return reply(answer, headline, omit={"project", "currency"})
+    return reply(answer, headline, omit={"project", "currency"}, full=detail == "full")

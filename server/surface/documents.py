@@ -12,18 +12,29 @@ from trainwright.server.agent_tool import agent_tool, content_only
 
 @agent_tool("server.surface.answers:DocumentAnswer", title="Read a document", read_only=True, structured=False)
 def read_document(
-    path: Annotated[str, Field(max_length=300, description="e.g. phases/01_planning/checklist.md")] = "SKILL.md",
+    path: Annotated[
+        str, Field(max_length=300, description="e.g. configs/searches.md, its #gpus, or a key: data.split")
+    ] = "SKILL.md",
     offset: Annotated[int, Field(ge=0, description="Character to continue from")] = 0,
 ) -> CallToolResult:
     """Read one of the documents: workflows, the enforced checklists, diagnostics, configuration. SKILL.md lists them.
-    Long ones come in pages."""
+    Long ones come in pages, with the sections that follow; of a key, what all of them say."""
     from trainwright.server import documents
     from trainwright.server.surface.answers import DocumentAnswer
     from trainwright.tools.answers import NextCall
 
+    if documents.KEY.fullmatch(path) and (said := documents.passages(path)):
+        answer = DocumentAnswer(path=path, text=said, offset=0, total_characters=len(said))
+        return content_only(answer, f"`{path}` in the documents\n\n{said}", omit=set(DocumentAnswer.model_fields))
+    path, _, anchor = path.partition("#")
     path = documents.resolve(path)
+    offset = offset or (documents.section_at(path, anchor) if anchor else 0)
     text, total, next_offset = documents.read_page(path, offset)
-    more = NextCall(tool="read_document", arguments={"path": path, "offset": next_offset}, why="the next page")
+    later = [
+        name for name, start in documents.sections(documents.read_text(path)).items() if start >= (next_offset or total)
+    ]
+    why = f"the next page; sections to come: {', '.join(f'#{name}' for name in later)}" if later else "the next page"
+    more = NextCall(tool="read_document", arguments={"path": path, "offset": next_offset}, why=why)
     answer = DocumentAnswer(
         path=path,
         text=text,

@@ -75,7 +75,7 @@ async def test_a_scripted_architect_comes_from_a_sentence_to_a_passed_planning_g
     assert (asked["state"], [one["argument"] for one in asked["questions"]]) == ("questions", ["data"])
     plan = answers["plan_training"]
     values = {one["key"]: one for one in plan["values"]}
-    assert all(one["why"] and one["source"] for one in plan["values"])
+    assert all(one["why"] and "source" not in one for one in plan["values"])
     assert values["training.precision"]["value"] == "bf16"
     assumed = " ".join(plan["assumed"])
     assert all(words in assumed for words in ("'24 GB card' was read", "dollars 20 was read", "the slowest"))
@@ -126,6 +126,23 @@ def test_the_transcript_is_one_of_agents_that_have_the_tools_they_call():
 
 
 TABLE = "size,colour,team,urgency\n" + "".join(f"{n % 7},{n % 5},t{n % 3},u{n % 2}\n" for n in range(120))
+
+
+@pytest.mark.requirement("ARCH-1", "MCP-5")
+async def test_a_plan_gives_reasons_of_what_is_often_set_and_on_request_all_with_their_sources(in_memory, tmp_path):
+    (tmp_path / "rows.csv").write_text(TABLE)
+    asked = {"intent": "Predict the team, accuracy 0.9", "data": "rows.csv"}
+    async with in_memory() as client:
+        plan = (await planned(client, **asked)).structured_content
+        full = (await planned(client, **asked, detail="full")).structured_content
+    assert plan["next"] == full["next"]
+    keys, all_keys = ([one["key"] for one in answer["values"]] for answer in (plan, full))
+    assert set(all_keys) - set(keys) >= {"schedule.name", "logging.every_n_steps"}
+    assert "optimizer.learning_rate" in keys
+    assert all(one["source"] and "value" in one for one in full["values"])
+    assert full["goal"] == plan["next"]["arguments"]["goal"]
+    assert "goal" not in plan
+    assert len(json.dumps(plan)) < 0.75 * len(json.dumps(full))
 
 
 @pytest.mark.requirement("ARCH-1", "MCP-1")

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from trainwright.server.agent_tool import alike
 from trainwright.server.markdown import markdown, rounded
 
 ANSWER = {
@@ -67,3 +68,20 @@ def test_terminal_codes_and_turning_characters_reach_no_reader():
 def test_a_key_that_a_change_removes_is_shown_as_null() -> None:
     fixes = [{"changes": {"data.split.validation": None}, "text": "Remove the key"}]
     assert "data.split.validation null" in markdown({"fixes": fixes})
+
+
+def test_rows_of_bounds_are_a_table_and_its_columns_come_in_the_order_of_the_fullest_row():
+    text = markdown({"rows": [{"name": "a", "why": "b"}, {"name": "c", "hours": [0.1, 0.25], "why": "d"}]})
+    assert text.splitlines() == ["rows: | name | hours | why", "- a | - | b", "- c | [0.1, 0.25] | d"]
+
+
+def test_news_of_one_cause_is_told_once_with_the_runs_that_have_it():
+    news = [
+        {"run_id": f"p/trial-{number}", "id": what, "state": "new", "severity": "warning", "message": f"{number} %"}
+        for number, what in ((1, "overfitting"), (2, "loss_nan"), (3, "overfitting"), (4, "overfitting"))
+    ]
+    told = alike(news)
+    assert [(one["run_id"], one.get("also"), one["message"]) for one in told] == [
+        ("p/trial-1", "p/trial-3, p/trial-4", "1 %"), ("p/trial-2", None, "2 %"),
+    ]  # fmt: skip
+    assert "also" not in news[0]

@@ -38,6 +38,12 @@ class PlatformCost(BaseModel):
     always_on_per_month: Bounds | None = None
     """Of replicas that never stop, enough for the requests."""
 
+    def unsaid(self) -> set[str]:
+        """The price's day, which a warning tells where it is old, and parts that are all of the total."""
+        alone = {"training"} if self.search is None and not self.storage else set()
+        hours = {"gpu_hours"} if self.gpu_hours == self.training_hours else set()
+        return {"price_date"} | alone | hours | (set() if self.requests_per_month else {"per_1000_requests"})
+
 
 class SpotCost(BaseModel):
     """A spot price beside the lasting one of the same platform and device."""
@@ -76,3 +82,7 @@ class CostAnswer(Answer):
     owner_limit: str | None = None
     assumed: list[str]
     warnings: list[str] | None = None
+
+    def unsaid(self) -> dict[str, Any]:
+        """Of each platform what its total says, and what nothing was asked about."""
+        return {"platforms": {place: one.unsaid() for place, one in enumerate(self.platforms)}}

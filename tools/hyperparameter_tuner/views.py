@@ -117,6 +117,13 @@ MOST_OF_FRONT = 8
 """Trials of the front in an answer; `plot_metrics` draws, and the report lists, all of them."""
 
 
+BESIDE = {
+    "metric", "direction", "best_trial", "best_value", "best_parameters", "baseline_runs", "best_runs", "differences",
+    "look", "certified",
+}  # fmt: skip
+"""Of a confirmation: what the study's own fields say, and what follows from the others."""
+
+
 class BestTrial(BaseModel):
     """The best completed trial."""
 
@@ -186,8 +193,11 @@ class StudyView(Answer):
         return self.state not in ACTIVE
 
     def unsaid(self) -> dict[str, Any]:
-        """Counts that are nought."""
-        return {name: True for name in ("completed", "pruned", "failed") if not getattr(self, name)}
+        """Counts that are nought, the next best trials before the end, and what stands beside it in the answer."""
+        without: dict[str, Any] = {name: True for name in ("completed", "pruned", "failed") if not getattr(self, name)}
+        without |= {} if self.running is None else {"running_trial": True, "running_run": True}
+        without |= {} if self.is_ended else {"others": True}
+        return without | ({} if self.confirmation is None else {"confirmation": BESIDE})
 
 
 def view_study(workspace: Workspace, study_id: str, *, estimate: bool = False) -> StudyView:

@@ -80,6 +80,10 @@ class ConfigurationAnswer(Answer):
     handed_over: HandOverView | None = None
     """The hand-over that this call wrote, after any change of the configuration."""
 
+    def unsaid(self) -> dict[str, Any]:
+        """The digest, which the version's number stands for."""
+        return {"digest": True}
+
 
 def configure(
     workspace: Workspace,
@@ -308,7 +312,11 @@ def code_folder(workspace: Workspace, requested: str) -> Path:
     roots = workspace.settings.allowed_roots(workspace.path)
     path = (roots[0] / Path(requested).expanduser()).resolve() if roots else Path(requested).resolve()
     if not path.is_dir():
-        raise ConfigurationError(f"code_root {str(path)!r} is not a folder.", remedy="Name an existing folder.")
+        raise ConfigurationError(
+            f"code_root {str(path)!r} is not a folder.",
+            remedy="Name an existing folder.",
+            details={"absent": str(path)},
+        )
     if path == workspace.path.resolve():
         raise ConfigurationError(
             f"code_root {str(path)!r} is the workspace, which holds what was measured.",

@@ -168,8 +168,12 @@ class DiagnosisAnswer(Answer):
         return {name: value for name, value in found.items() if name in self.ALWAYS or value not in ([], {})}
 
     def unsaid(self) -> dict[str, Any]:
-        """Figures of the gradients, where no alert speaks of them."""
-        return dict.fromkeys(("gradient_norm_median", "gradient_norm_maximum"), True)
+        """Figures of the gradients, where no alert speaks of them; of curves, what their trend says."""
+        curves = {
+            place: {"slope", "slope_error", "noise"} | (set() if one.spikes else {"spikes"})
+            for place, one in enumerate(self.curves)
+        }
+        return {**dict.fromkeys(("gradient_norm_median", "gradient_norm_maximum"), True), "curves": curves}
 
 
 def answer_of(project: str, run: RunEvidence, seen: Glance, done: dict[str, list[Tried]]) -> DiagnosisAnswer:

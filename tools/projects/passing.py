@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 REASONED = frozenset({"baseline.independently_evaluated", "finalization.independently_evaluated"})
 """Checks whose reason is told where they have no meaning: what keeps a figure from being certified can be fixed."""
 MOST_REASON = 160
+NO_SMOKE_RUN = "no smoke run of this configuration"
 
 
 class CheckLineView(BaseModel):
@@ -66,9 +67,11 @@ def met_still(checks: list[CheckLineView]) -> dict[int, bool]:
 
 
 def not_yet(checks: list[CheckLineView]) -> dict[int, bool]:
-    """Return the places of the checks behind the first failed one: without a run, nothing has measured them."""
+    """Return the places of the checks that wait, as the first failed one does, for a smoke run of the configuration."""
     failed = [place for place, check in enumerate(checks) if check.status == "failed"]
-    return dict.fromkeys(failed[1:], True)
+    if not failed or checks[failed[0]].measured != NO_SMOKE_RUN:
+        return {}
+    return {place: True for place in failed[1:] if checks[place].measured.startswith(("no ", "not "))}
 
 
 def check_lines(checks: Iterable[dict[str, Any]], before: dict[str, str]) -> list[CheckLineView]:

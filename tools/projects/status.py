@@ -156,7 +156,7 @@ class ProjectStatus(Answer):
         """Fields without news: checks met still, gates that are open or passed, old runs."""
         usual = {phase: True for phase, stands in self.gates.items() if stands in {"open", "closed", "passed"}}
         return {
-            "checks": met_still(self.checks) | (not_yet(self.checks) if not self.runs else {}),
+            "checks": met_still(self.checks) | not_yet(self.checks),
             "gates": True if len(usual) == len(self.gates) else usual,
             "runs": dict.fromkeys(range(SHOWN_RUNS, len(self.runs)), True),
             **dict.fromkeys(("limits", "config_version", "folder"), True),
@@ -268,12 +268,10 @@ def _reported(run: RunEvidence, metric: str) -> float | None:
     return beside(run.certified().get(metric), run.reported_value(metric)).get("reported")
 
 
-def _unmeasured(runs: list[RunEvidence], checks: list[dict[str, Any]]) -> list[str]:
-    """Say how many checks no run has measured yet, of a project without one."""
-    waiting = sum(check["status"] == "failed" for check in checks) - 1
-    if runs or waiting < 1:
-        return []
-    return [f"Not measured yet: {waiting} further checks, which the smoke run answers too."]
+def _unmeasured(checks: list[CheckLineView]) -> list[str]:
+    """Say how many checks wait for the smoke run."""
+    waiting = len(not_yet(checks))
+    return [f"Not measured yet: {waiting} further checks, which the smoke run answers too."] if waiting else []
 
 
 def _looked_at(session: Session, workspace: Workspace, name: str, *, brief: bool = False) -> ProjectStatus:
@@ -287,7 +285,7 @@ def _looked_at(session: Session, workspace: Workspace, name: str, *, brief: bool
     release = where.release
     report = None if release else evaluate(evidence, where.phase)
     checks = [*map(dict, report.checks)] if report else release.decision["checks"] if release else []
-    before = {} if release else decided_before(evidence, where.phase)
+    shown = check_lines(checks, {} if release else decided_before(evidence, where.phase))
     gates = {
         gate.phase.value: _short(f"stale: {'; '.join(gate.reasons[:3])}") if gate.reasons else gate.status
         for gate in where.gates
@@ -315,12 +313,12 @@ def _looked_at(session: Session, workspace: Workspace, name: str, *, brief: bool
         release=release.number if release else 1 + len(evidence.begun) if evidence.begun else None,
         finished_on=release.date or None if release else None,
         remarks=[
-            *_unmeasured(runs, checks),
+            *_unmeasured(shown),
             *met_by_the_smoke_run(evidence),
             *(_short(remark) for remark in where.remarks[:MOST_REMARKS]),
         ],
         gates=gates,
-        checks=[_shortened(line) for line in check_lines(checks, before)],
+        checks=[_shortened(line) for line in shown],
         runs=lines,
         alerts=_recorded_alerts(evidence, runs) if brief else _alerts(evidence, runs),
         study=f"{evidence.study.id} ({evidence.study.state})" if evidence.study else None,

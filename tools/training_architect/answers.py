@@ -30,6 +30,10 @@ ROOFLINE = "operations and bytes of a step by formula, on a roofline; a probe ru
 COUNTED = "counted operations and bytes of a step on a roofline; a probe run measures it"
 
 
+ROUTINE = ("checkpoints.", "logging.", "schedule.", "training.accumulation_steps")
+"""Beginnings of keys that hardly anybody sets: reasons on request."""
+
+
 class PlannedValue(BaseModel):
     """One decision."""
 
@@ -92,6 +96,16 @@ class PlanAnswer(Answer):
     """Commands to run before the project is created."""
     files: list[str] | None = None
     """Written on request: a script that trains outside Trainwright, and what it needs."""
+
+    def unsaid(self) -> dict[str, Any]:
+        """Sources, values that no decision hangs on, and what the proposed call says: the goal, values of sections."""
+        of_values: dict[int, Any] = {
+            place: {"source", "value"} if isinstance(one.value, dict) else {"source"}
+            for place, one in enumerate(self.values or [])
+        }
+        of_values |= {place: True for place, one in enumerate(self.values or []) if one.key.startswith(ROUTINE)}
+        sources = {"memory_source", "memory_error_percent", "time_source"}
+        return {"values": of_values, "estimates": sources} | ({} if self.next is None else {"goal": True})
 
 
 def questions_answer(request: PlanRequest, questions: list[Question], assumed: list[str]) -> PlanAnswer:

@@ -145,5 +145,6 @@ def answer_of(folder: Path, wait_seconds: float, should_stop: Callable[[], bool]
         failure = {"message": "The process that reads the files ended without an answer.", "remedy": said}
     if failure is not None:
         jobs.forget(folder)
-        raise DataError(failure["message"], remedy=failure["remedy"], document=failure.get("document"))
+        absent = {name: path for name, path in (failure.get("details") or {}).items() if name == "absent"}
+        raise DataError(failure["message"], remedy=failure["remedy"], document=failure.get("document"), details=absent)
     return found

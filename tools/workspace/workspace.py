@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +32,9 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 PATIENCE_SECONDS = 8.0
 """How long a call waits for a database that another program holds: an answer comes within ten seconds."""
 
+TURN_SECONDS = 60.0
+"""How long a thread waits for those of its own process before it."""
+
 
 class Workspace:
     """One workspace folder: `.settings`, `.session()`, and the paths of projects and runs."""
@@ -47,6 +51,7 @@ class Workspace:
         event.listen(self._engine, "connect", _prepare_connection)
         event.listen(self._engine, "begin", _begin_immediately)
         self._sessions = sessionmaker(self._engine, expire_on_commit=False)
+        self._turns = threading.Lock()
         self.kept = Kept(self._database)
         """Query results, until their sources change."""
 
@@ -116,13 +121,23 @@ class Workspace:
         Because it begins with BEGIN IMMEDIATE, what is read in it cannot change before it is written.
         """
         with self._told(), self._sessions(info={OPENED_BY: self}) as session:
-            with session.begin():
+            with self._turn(), session.begin():
                 session.connection()  # begins here, not at the first query: files are read and moved under the lock too
                 yield session
                 for act in session.info.pop(BEFORE_COMMIT, {}).values():
                     act(self)
             for act in session.info.pop(AFTER_COMMIT, {}).values():
                 act(self)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Wait for this process's other threads: SQLite would let them try again unfairly, until one gives up."""
+        has_turn = self._turns.acquire(timeout=TURN_SECONDS)
+        try:
+            yield
+        finally:
+            if has_turn:
+                self._turns.release()
 
     @contextmanager
     def snapshot(self) -> Iterator[Session]:

@@ -81,7 +81,7 @@ def confine(path: str, code_root: Path, *, key: str) -> Path:
         raise ConfigurationError(
             f"`{key}` = {path!r}: no file at {tried}.{near_matches(path, names)}",
             remedy=f"Paths are relative to code_root; {_way_to(path, names)}.",
-            details={"near": next(iter(near(path, names)), None)},
+            details={"near": next(iter(near(path, names)), None), "absent": path},
         )
     return resolved
 
@@ -139,6 +139,7 @@ def matches_nothing(pattern: str, code_root: Path, *, key: str) -> Configuration
         f"in {Path(*fixed).as_posix() if fixed else 'code_root'} there is: {lying}.",
         remedy="Patterns are relative to code_root, and `**/` stands for any folders; correct it, or name the files as "
         "a list.",
+        details={"absent": pattern},
     )
 
 
@@ -160,7 +161,7 @@ def confine_folder(path: str, code_root: Path, *, key: str) -> Path:
         raise ConfigurationError(
             f"`{key}` = {path!r}: no folder at {tried}.{near_matches(path, names)}",
             remedy="Paths are relative to code_root; correct the path or code_root.",
-            details={"near": next(iter(near(path, names)), None)},
+            details={"near": next(iter(near(path, names)), None), "absent": path},
         )
     return resolved
 

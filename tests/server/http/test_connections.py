@@ -2,10 +2,13 @@
 
 import socket
 import ssl
+import struct
 import subprocess
 import sys
+import threading
 import time
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
@@ -14,7 +17,7 @@ from tests.function_text import body_of
 from tests.server.http.conftest import serving
 
 from trainwright.server.http import connections
-from trainwright.server.http.serving import Reach
+from trainwright.server.http.serving import HttpServer, Reach
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("MCP-4")]
 MOST, LARGE = 16, 2**25
@@ -184,6 +187,21 @@ def test_a_handshake_that_never_ends_makes_room_as_well(tls, tmp_path, monkeypat
         context = ssl.create_default_context(cafile=tls[0])
         assert httpx.post(f"https://127.0.0.1:{port}/mcp", verify=context).status_code == 401
         assert sum(has_ended(one) for one in crowd) >= 2 * MOST
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the length of a queue")
+def test_as_many_wait_to_be_taken_as_come_at_once_whatever_the_loop_takes_in_one_turn(tmp_path):
+    server = HttpServer(tmp_path / "workspace", Reach())
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        assert httpx.post(server.address).status_code == 401, "it serves"
+        told = server._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 32)
+        most = int(Path("/proc/sys/net/core/somaxconn").read_text())
+        assert struct.unpack("8x6I", told)[5] == min(connections.MOST_WAITING, most)
+    finally:
+        server.stop()
+        thread.join(30)
 
 
 def test_a_thousand_silent_connections_leave_the_server_to_those_with_a_token(tmp_path):

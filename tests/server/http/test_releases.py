@@ -8,10 +8,13 @@ import resource
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import IO
 from urllib.parse import urlsplit
 
 import httpx
@@ -155,6 +158,27 @@ def test_a_token_has_so_many_downloads_at_once_and_each_that_ends_makes_room(
     assert become(lambda: asked(token).recv(12) == b"HTTP/1.1 200")
     for one in slow[1:]:
         one.close()
+
+
+def test_few_archives_are_made_at_once_and_the_others_wait(released: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted, lock, make, seen = [0], threading.Lock(), releases._archive, []
+
+    def slowly(folder: Path) -> IO[bytes]:
+        with lock:
+            counted[0] += 1
+            seen.append(counted[0])
+        time.sleep(0.3)
+        with lock:
+            counted[0] -= 1
+        return make(folder)
+
+    monkeypatch.setattr(releases, "_archive", slowly)
+    address = f"{released.address.removesuffix('/mcp')}/releases/one.tar"
+    headers = {"Authorization": f"Bearer {released.token('reader', 'read')}"}
+    with ThreadPoolExecutor(releases.MOST_DOWNLOADS) as pool:
+        asked = [pool.submit(httpx.get, address, headers=headers, timeout=30) for _ in range(releases.MOST_DOWNLOADS)]
+    assert [one.result().status_code for one in asked] == [200] * releases.MOST_DOWNLOADS
+    assert max(seen) == releases.MOST_MADE_AT_ONCE < releases.MOST_DOWNLOADS
 
 
 def test_an_archive_that_cannot_be_made_leaves_nothing(released: Served, asked: Callable[[str], socket.socket]) -> None:

@@ -100,6 +100,7 @@ async def test_resources_completions_and_subscriptions_are_bound_as_well(served,
             "runs/latest/status",
             "runs/ latest/status",
             "runs//latest/status",
+            "runs/ /status",
         )  # of all projects, to whoever reads
         there = ("projects/second/status", "projects/%73econd/status", "runs/second/smoke-1/status", "runs/second")
         for uri in (*there, *latest):

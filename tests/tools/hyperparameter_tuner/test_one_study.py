@@ -93,6 +93,12 @@ def test_the_improvement_is_measured_on_repeated_seeds(module_workspace: Workspa
         plans = [module_workspace.run_directory("digits", run).specification() for run in found[f"{side}_runs"]]
         assert [plan.config.seed for plan in plans] == found["seeds"]
         assert {plan.config.optimizer.learning_rate for plan in plans} == {rate}
+    told = study.shown()
+    assert told["confirmation"].keys() & {"best_trial", "best_parameters", "best_runs", "metric"} == set(), "beside it"
+    assert {"seeds", "baseline", "best", "improvement_mean", "validated"} <= told["confirmation"].keys()
+    assert told["others"]
+    assert "others" not in study.model_copy(update={"state": "confirming"}).shown()
+    assert study.shown(full=True)["confirmation"] == found
     assert found["differences"] == pytest.approx([0.5] * 3)
     assert found["improvement_mean"] == pytest.approx(0.5)
     assert 42 not in found["seeds"]

@@ -88,6 +88,9 @@ def test_a_finished_project_is_changed_only_by_a_call_that_begins_its_next_relea
     found = status(workspace)
     assert (found.finished, found.release, found.phase) == (False, 2, "planning")
     assert set(found.gates.values()) == {"open", "closed"}
+    shown = found.shown()
+    assert [one["id"] for one in shown["checks"] if one["status"] == "failed"] == ["planning.smoke_run_passed"]
+    assert shown["remarks"][0].startswith("Not measured yet: "), "what waits for the smoke run is a line"
     assert verify_workspace(workspace.path).problems == []
 
 

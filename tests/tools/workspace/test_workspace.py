@@ -6,6 +6,8 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -182,4 +184,18 @@ def test_names_that_are_no_plain_words_never_become_paths(tmp_path: Path, name: 
         workspace.project_folder(name)
     with pytest.raises(ConfigurationError, match="not a valid name"):
         workspace.run_directory("p", name)
+    workspace.close()
+
+
+def test_threads_of_one_process_take_turns_and_none_gives_up(tmp_path: Path) -> None:
+    workspace = Workspace.open(tmp_path / "workspace", patience_seconds=0.3)
+    begin = threading.Barrier(12)
+
+    def write(_: int) -> None:
+        begin.wait()
+        with workspace.session():
+            time.sleep(0.1)  # all of them together take four times the patience
+
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(write, range(12)))
     workspace.close()

@@ -1,0 +1,205 @@
+"""A folder comes to the server by its holder's token, by content; nothing is written outside its own place."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.server.http.conftest import Served, serving
+
+from trainwright.server import cli
+from trainwright.server.http import pushes
+
+pytestmark = [pytest.mark.slow, pytest.mark.requirement("MCP-3", "GATE-5")]
+FILES = {"net.py": b"x = 1\n", "data/rows.csv": b"a,b\n1,2\n" * 500, "data/same.csv": b"a,b\n1,2\n" * 500}
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Served]:
+    """A server whose first code root is a folder of this test."""
+    with serving(tmp_path / "served" / "workspace") as served:
+        yield served
+
+
+def placed(served: Served, name: str) -> dict[str, bytes]:
+    """The files of a pushed folder, hidden ones left out."""
+    root = served.workspace.parent / "pushed" / name
+    found = (one for one in root.rglob("*") if one.is_file() and not one.name.startswith("."))
+    return {str(one.relative_to(root)): one.read_bytes() for one in found}
+
+
+def lay(folder: Path, files: dict[str, bytes]) -> Path:
+    for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    return folder
+
+
+def pushed(served: Served, token: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", cli.__name__, "push", str(folder), "--url", served.address]
+    environment = {**os.environ, "TRAINWRIGHT_TOKEN": token}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_a_folder_comes_whole_and_then_what_has_changed_alone(
+    own: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, sizes = lay(tmp_path / "Mine", FILES), []
+    received = pushes._received
+
+    def counted(file: Any, root: Path) -> dict[str, Any]:
+        sizes.append(file.seek(0, 2))
+        file.seek(0)
+        return received(file, root)
+
+    monkeypatch.setattr(pushes, "_received", counted)
+    done = pushed(own, own.token("maker"), folder)
+    assert done.returncode == 0, done.stderr
+    assert '3 files, 3 changed, 0 removed. In calls there: code_root="pushed/mine"' in done.stdout
+    assert placed(own, "mine") == FILES
+    assert sum(sizes) < 2 * 10240 + len(FILES["data/rows.csv"]) * 2, "the same content is sent once"
+    (folder / "net.py").unlink()
+    (folder / "data" / "rows.csv").rename(folder / "other.csv")
+    lay(own.workspace.parent / "pushed" / "mine", {"made_by_a_run.txt": b"kept"})
+    sizes.clear()
+    done = pushed(own, own.token("maker"), folder)
+    assert "2 files, 1 changed, 2 removed" in done.stdout
+    assert placed(own, "mine").keys() == {"other.csv", "data/same.csv", "made_by_a_run.txt"}
+    assert len(sizes) == 1, "nothing but the manifest was sent"
+
+
+def test_secrets_hidden_files_and_links_stay_on_the_clients_machine(own: Served, tmp_path: Path) -> None:
+    key = "sk-" + "ant-api03-" + "a1B2" * 12
+    lay(tmp_path / "outside", {"passwords.txt": b"x"})
+    files = {
+        "net.py": b"x = 1",
+        "client.py": f"KEY = '{key}'".encode(),
+        "server.pem": b"k",
+        ".env": b"A=1",
+        ".git/config": b"",
+    }
+    folder = lay(tmp_path / "mine", files)
+    (folder / "link.txt").symlink_to(tmp_path / "outside" / "passwords.txt")
+    (folder / "linked").symlink_to(tmp_path / "outside")
+    done = pushed(own, own.token("maker"), folder)
+    assert done.returncode == 0, done.stderr
+    assert placed(own, "mine") == {"net.py": b"x = 1"}
+    for said in ("client.py (holds a secret: Anthropic key)", "server.pem (named as a secret is)", "link.txt (a link)"):
+        assert f"left here: {said}" in done.stderr
+    assert key not in done.stderr
+
+
+def test_only_who_operates_in_all_projects_pushes(own: Served, tmp_path: Path) -> None:
+    folder = lay(tmp_path / "mine", FILES)
+    for token, said in (
+        (own.token("reader", "read"), "has the scope read, and push needs operate"),
+        (own.token("bound", "operate", "one"), "is bound to projects"),
+        ("wrong", "no token that lets anybody in"),
+    ):
+        done = pushed(own, token, folder)
+        assert done.returncode == 1
+        assert said in done.stderr
+    assert not (own.workspace.parent / "pushed").exists()
+    with serving(tmp_path / "other" / "workspace", read_only=True) as closed:
+        assert "This server is read-only" in pushed(closed, closed.token("maker"), folder).stderr
+
+
+def archive(manifest: Any, *members: tuple[str, bytes, bytes]) -> bytes:
+    """A tar of a manifest and of (name, type, content)."""
+    held = io.BytesIO()
+    with tarfile.open(fileobj=held, mode="w") as tar:
+        for name, kind, data in (("manifest.json", tarfile.REGTYPE, json.dumps(manifest).encode()), *members):
+            member = tarfile.TarInfo(name)
+            member.type, member.size = kind, len(data) if kind == tarfile.REGTYPE else 0
+            member.linkname = data.decode() if kind != tarfile.REGTYPE else ""
+            tar.addfile(member, io.BytesIO(data))
+    return held.getvalue()
+
+
+def listed(data: bytes = b"x", *paths: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "files": {path: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} | changes for path in paths}
+    }
+
+
+BIG = 2**62
+HOSTILE = {
+    "up": archive(listed(b"x", "../out.py"), ("../out.py", tarfile.REGTYPE, b"x")),
+    "absolute": archive(listed(b"x", "/tmp/out.py"), ("/tmp/out.py", tarfile.REGTYPE, b"x")),
+    "hidden": archive(listed(b"x", ".git/hooks/run"), (".git/hooks/run", tarfile.REGTYPE, b"x")),
+    "twice": archive(listed(b"x", "a//b.py"), ("a//b.py", tarfile.REGTYPE, b"x")),
+    "control": archive(listed(b"x", "a\nb.py"), ("a\nb.py", tarfile.REGTYPE, b"x")),
+    "backslash": archive(listed(b"x", "..\\out.py"), ("..\\out.py", tarfile.REGTYPE, b"x")),
+    "link": archive(listed(b"x", "a.py"), ("a.py", tarfile.SYMTYPE, b"/etc/passwd")),
+    "hard link": archive(listed(b"x", "a.py"), ("a.py", tarfile.LNKTYPE, b"manifest.json")),
+    "device": archive(listed(b"x", "a.py"), ("a.py", tarfile.CHRTYPE, b"")),
+    "not named": archive(listed(b"x", "a.py"), ("b.py", tarfile.REGTYPE, b"x")),
+    "another size": archive(listed(b"x", "a.py"), ("a.py", tarfile.REGTYPE, b"xx")),
+    "another content": archive(listed(b"x", "a.py"), ("a.py", tarfile.REGTYPE, b"y")),
+    "too large": archive(listed(b"x", "a.py", size=BIG)),
+    "no digest": archive(listed(b"x", "a.py", sha256="../../x")),
+    "file and folder": archive(listed(b"x", "a", "a/b"), ("a", tarfile.REGTYPE, b"x")),
+    "no archive": b"x" * 4096,
+    "no manifest": archive({"paths": []}),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_what_means_ill_is_refused_in_words_and_leaves_nothing(own: Served, case: str) -> None:
+    answer = sent(own, "mine", HOSTILE[case])
+    assert answer.status_code in {400, 409, 413}, answer.text
+    assert answer.json()["message"]
+    assert not placed(own, "mine").keys() - {"a"}
+    outside = {one.name for one in own.workspace.parent.iterdir()} | {one.name for one in own.workspace.iterdir()}
+    assert not {"out.py", "..\\out.py"} & outside
+    assert sorted(one.name for one in (own.workspace.parent / "pushed").glob(".mine-*")) == []
+
+
+def sent(served: Served, name: str, body: bytes) -> httpx.Response:
+    headers = {"Authorization": f"Bearer {served.token('maker')}"}
+    return httpx.post(f"{served.address.removesuffix('/mcp')}/roots/{name}", content=body, headers=headers)
+
+
+def test_links_that_a_run_has_put_there_lead_nowhere(own: Served, tmp_path: Path) -> None:
+    """A run is the server's user: what it leaves in the folder must not let a token write elsewhere."""
+    outside = lay(tmp_path / "outside", {"kept.py": b"kept"})
+    assert sent(own, "mine", archive(listed(b"x", "a.py"), ("a.py", tarfile.REGTYPE, b"x"))).status_code == 200
+    root = own.workspace.parent / "pushed" / "mine"
+    (root / "sub").symlink_to(outside)
+    assert sent(own, "mine", archive(listed(b"x", "sub/kept.py"))).status_code == 409
+    (root / ".pushed.json").write_text(json.dumps(["../../../outside/kept.py", "sub/kept.py"]))
+    assert sent(own, "mine", archive(listed(b"x", "a.py"))).status_code == 409
+    assert (outside / "kept.py").read_bytes() == b"kept"
+    (own.workspace.parent / "pushed" / "linked").symlink_to(outside)
+    assert sent(own, "linked", archive(listed(b"x", "kept.py"), ("kept.py", tarfile.REGTYPE, b"x"))).status_code == 409
+    assert (outside / "kept.py").read_bytes() == b"kept"
+
+
+def test_a_folder_larger_than_the_limit_is_refused_while_it_comes(own: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pushes, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(pushes, "MOST_FILES", 2)
+    assert sent(own, "mine", bytes(30_000)).status_code == 413
+    many = archive(listed(b"x", "a.py", "b.py", "c.py"))
+    assert (sent(own, "mine", many).status_code, "at most 2 files" in sent(own, "mine", many).text) == (413, True)
+
+
+async def test_a_path_of_the_clients_machine_is_named_as_one_and_what_was_pushed_is_found(own, tmp_path):
+    folder = lay(tmp_path / "mine", {"rows.csv": b"a,b,label\n" + b"1,2,yes\n2,1,no\n" * 40})
+    arguments = {"intent": "Tell yes from no, accuracy 0.9", "data": "rows.csv"}
+    async with own.agent(own.token("maker")) as agent:
+        for root in (str(folder / "elsewhere"), "."):
+            said = await agent.refusal("plan_training", **arguments, code_root=root)
+            assert "trainwright push FOLDER --url ADDRESS" in said
+        assert pushed(own, own.token("maker"), folder).returncode == 0
+        planned = await agent.get("plan_training", **arguments, code_root="pushed/mine")
+        assert planned["state"] != "questions" or "rows.csv" not in str(planned["questions"])
