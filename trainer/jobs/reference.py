@@ -30,7 +30,7 @@ SURE = 30.0
 def _answered(order: Mapping[str, Any]) -> dict[str, Any]:
     function, is_fitted = function_of(order, {}), False
     numbers = _in_decimals if order["is_table"] else np.array
-    splits, of_classes = {}, False
+    splits, of_classes = dict[str, Any](), False
     for name in order["splits"]:
         split = open_split(Path(order["rows"]["folder"]), order["rows"]["record"], name)
         if not splits and (is_fitted := _takes_targets(function, split)):

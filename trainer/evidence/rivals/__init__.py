@@ -58,8 +58,8 @@ def rivals_evidence(
         return Rivals(not_fitted=why, train=train)
     held_out = splits.samples.get("validation")
     rows, seconds = len(held_out) if held_out is not None else 0, round(time.monotonic() - started, 3)
-    found = Rivals(rivals=rivals, validation_rows=rows, seconds=seconds, train=train)
-    return found if rivals or train else None
+    is_any = bool(rivals) or train is not None
+    return Rivals(rivals=rivals, validation_rows=rows, seconds=seconds, train=train) if is_any else None
 
 
 def _kept_train(splits: Splits, keep_in: Path) -> TrainRows | None:
