@@ -81,7 +81,7 @@ def add_episodes(run: Sealed, order: dict[str, Any], answer: dict[str, Any], fol
         drawn: of an evaluation that is repeated; where it has none, the seeds are drawn anew.
     """
     config = run.directory.specification().config
-    reference = copied(run, config.reference, folder) if config.reference is not None else {}
+    reference = copied(run, config.reference, folder, is_imported=False) if config.reference is not None else {}
     for entry in episode_entries(config):
         name = entry.use.rpartition(":")[2]
         seeds = {split: drawn.get(split, {}).get(name, secrets.randbits(DRAWN_BITS)) for split in answer["splits"]}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.evaluation.process import isolated
 from trainwright.tools.launchers.environment import command_of
-from trainwright.trainer.base.canonical import digest_file
+from trainwright.trainer.base.canonical import digest_file, digest_path
 from trainwright.trainer.base.imports import imported_files
 from trainwright.trainer.base.releases import BESIDE, has_torch
 from trainwright.trainer.base.section import Entry, EpisodesEntry
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 WORKER = "trainwright.trainer.jobs.own_metric"
 OWN = "own"
 """Key of an evaluated split: names of the metrics that are the user's functions."""
+CODE = "code"
+"""Key of what a function answers, and of a reference's figures, which come again by it: the digest of its files."""
 TIMEOUT_SECONDS = 120.0
 NOT_KEPT = "the program's outputs on these rows are not kept"
 
@@ -90,20 +92,30 @@ def _put_rivals(record: dict[str, Any], values: Mapping[str, float], found: Mapp
 
 
 def run_apart(
-    run: Sealed, use: str, worker: str, order: dict[str, Any], folder: Path, *, seconds: float = TIMEOUT_SECONDS
+    run: Sealed,
+    use: str,
+    worker: str,
+    order: dict[str, Any],
+    folder: Path,
+    *,
+    seconds: float = TIMEOUT_SECONDS,
+    is_imported: bool = True,
 ) -> dict[str, Any]:
     """Return what a job answers of a function of the user's, in a process of its own, or a `problem`. Never raises.
 
+    The answer has the digest of the files too.
+
     Args:
-        run: that imported the function's file.
+        run: whose code root the function's file is below.
         use: `file.py:function`.
         worker: the module that is run; it is given what `copied` returns.
         order: what else it is given.
         folder: a temporary one.
         seconds: that it may take.
+        is_imported: whether the file is to be the one that the run imported.
     """
     try:
-        named = copied(run, use, folder)
+        named = copied(run, use, folder, is_imported=is_imported)
         if "problem" in named:
             return named
         place = str(Path(named["file"]).parent)
@@ -120,30 +132,32 @@ def run_apart(
         return {
             "problem": f"your function needs more than it is given, its own file and those that it imports: {problem}"
         }
-    return answer
+    return answer | {CODE: named[CODE]}
 
 
-def copied(run: Sealed, use: str, folder: Path) -> dict[str, str]:
-    """Return `file` and `root`, copies below `folder` of what the run imported, and the `callable`; or a `problem`.
+def copied(run: Sealed, use: str, folder: Path, *, is_imported: bool = True) -> dict[str, str]:
+    """Return `file` and `root`, copies below `folder` of a file, their digest and the `callable`; or a `problem`.
 
     Args:
-        run: that imported the file; those that it imports are copied with it.
+        run: below whose code root the file is; those that it imports are copied with it.
         use: `file.py:function`.
         folder: a temporary one.
+        is_imported: whether the files are to be those that the run imported; a reference's may come later.
     """
     specification = run.directory.specification()
     if specification.runtime is None and not has_torch():
         return {"problem": f"the server has no torch to run your function with ({BESIDE})"}
     path, _, name = use.rpartition(":")
     root, known = Path(specification.code_root).resolve(), run.part(Code).files
-    source, copies = root / path, folder / "code"
-    if PurePath(path).as_posix() not in known or not source.is_file():
+    source, copies = root / path, folder / ("code" if is_imported else "beside")
+    if not source.is_file() or (is_imported and PurePath(path).as_posix() not in known):
         return {"problem": f"{path} is not the file that the run imported"}
     for file in imported_files(source, root):
         place = file.relative_to(root).as_posix()
-        if place not in known:
+        if is_imported and place not in known:
             continue
         (copies / place).parent.mkdir(parents=True, exist_ok=True)
-        if digest_file(shutil.copyfile(file, copies / place)) != known[place]:
+        shutil.copyfile(file, copies / place)
+        if is_imported and digest_file(copies / place) != known[place]:
             return {"problem": f"{place} is not the file that the run imported"}
-    return {"file": str(copies / PurePath(path)), "root": str(copies), "callable": name}
+    return {"file": str(copies / PurePath(path)), "root": str(copies), "callable": name, CODE: digest_path(copies)}

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.evaluation.own_metrics import run_apart
+from trainwright.tools.evaluation.own_metrics import CODE, run_apart
+from trainwright.trainer.run.evidence import Data
 from trainwright.trainer.run.rivals import Rivals
 
 if TYPE_CHECKING:
@@ -16,19 +17,22 @@ if TYPE_CHECKING:
     from trainwright.tools.evaluation.sealed import Sealed
 
 WORKER = "trainwright.trainer.jobs.reference"
+SECONDS = 300.0
+"""Of a reference, which may be fitted."""
 
 
 def rivals_of(run: Sealed, order: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
     """Return the rivals of a clean room's order, each with name, folder and `splits`; or with a `problem`.
 
     Args:
-        run: whose worker fitted them, and whose configuration names a reference.
+        run: whose worker fitted them and kept the train rows, and whose configuration names a reference.
         order: without rivals.
         folder: a temporary one, for the reference's outputs.
     """
+    record = run.part(Rivals)
     found = [
         {"name": one.name, "told": one.told, "folder": str(run.directory.artifacts), "splits": one.as_dict()["kept"]}
-        for one in run.part(Rivals).rivals
+        for one in record.rivals
         if one.kept
     ]
     reference = run.directory.specification().config.reference
@@ -36,20 +40,25 @@ def rivals_of(run: Sealed, order: dict[str, Any], folder: Path) -> list[dict[str
         return found
     into = folder / "reference"
     into.mkdir()
-    given = {"rows": order["rows"], "splits": order["splits"], "into": str(into)}
-    answer = run_apart(run, reference, WORKER, given, folder)
-    head = {"name": reference, "told": f"your reference {reference}", "folder": str(into)}
-    return [*found, head | answer]
+    train = record.train.as_dict() | {"folder": str(run.directory.artifacts)} if record.train is not None else None
+    given = {"rows": order["rows"], "splits": order["splits"], "train": train, "into": str(into)}
+    given["is_table"] = bool(run.part(Data).columns)
+    answer = run_apart(run, reference, WORKER, given, folder, seconds=SECONDS, is_imported=False)
+    fitted = ""
+    if answer.pop("is_fitted", False):
+        fitted = ", fitted on the train rows"
+        del answer[CODE]  # by which figures come again, as those of a fit need not
+    return [*found, answer | {"name": reference, "told": f"your reference {reference}{fitted}", "folder": str(into)}]
 
 
 def add_problems(rivals: list[dict[str, Any]], answer: dict[str, Any]) -> None:
     """Put into the clean room's answer what each rival is in words, and why one has no figures."""
-    told = {one["name"]: one["told"] for one in rivals}
+    told = {one["name"]: {key: one[key] for key in ("told", CODE) if key in one} for one in rivals}
     for split in answer["splits"].values():
         problems = {one["name"]: {"problem": one["problem"]} for one in rivals if "problem" in one}
         found = problems | split.get("rivals", {})
         if found:
             split["rivals"] = {
-                name: {"told": told[name], **{key: value for key, value in one.items() if key != "kept"}}
+                name: {**told[name], **{key: value for key, value in one.items() if key != "kept"}}
                 for name, one in found.items()
             }

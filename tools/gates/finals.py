@@ -52,7 +52,7 @@ def is_reused(evidence: Records) -> bool:
 def is_as_asked(evidence: Records, export: RunRecords) -> bool:
     """Return whether an export was made to what the configuration asks for now."""
     try:
-        return export.directory.specification().config.deployment.writes_as(evidence.config.deployment)
+        return export.directory.specification().config.exports_as(evidence.config)
     except TrainwrightError:  # a record or a configuration that cannot be read: its check reports it
         return True
 

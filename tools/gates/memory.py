@@ -153,8 +153,7 @@ def _configure(evidence: Records, arguments: dict[str, Any]) -> str:
     config = merge_changes(changes, evidence.version.values, argument="changes").config
     digest = config_digest(config)
     if digest == evidence.config_digest:
-        is_same = config.deployment.writes_as(evidence.config.deployment)
-        return "the configuration has these values already" if is_same else ""
+        return "the configuration has these values already" if config.exports_as(evidence.config) else ""
     held = [number for number, version in evidence.facts.configurations.items() if version.digest == digest]
     tried = any(start.config_digest == digest for start in evidence.facts.started.values())
     return f"version {held[-1]} had these values, was tried and left" if held and tried else ""

@@ -54,7 +54,7 @@ def is_allowed(key: str) -> bool:
 
 def is_of_export(key: str) -> bool:
     """Return whether a key decides the export alone, which no run depends on."""
-    return key.partition(".")[0] == "deployment"
+    return key.partition(".")[0] == "deployment" or key == "evaluation_gate.reference"
 
 
 def accepts(accepted: dict[str, Any], overlay: dict[str, Any], digest: str) -> bool:

@@ -131,8 +131,8 @@ COMPARED = re.compile(
 """A request for something that the model is held beside."""
 RIVALS = (
     "{words!r}: a release stands beside a rival on the test rows (trees and a linear model of a "
-    "table, the last values of a series); a rule "
-    "of the user's, or an older model, is named before: evaluation_gate.reference 'file.py:function', or .baseline"
+    "table, the last values of a series); a rule of the user's, or a model that is fitted on the same train rows, is "
+    "named as evaluation_gate.reference 'file.py:function', an older model as .baseline"
 )
 
 SEARCHED = (

@@ -375,9 +375,9 @@ def _the_same(workspace: Workspace, run: Run, request: RunRequest, plan: RunPlan
     }
     earlier: dict[str, Any] = {"kind": run.kind, "study": run.study, "configuration": run.config_digest}
     if request.kind is RunKind.EXPORT:
-        ordered["export"] = plan.config.deployment.model_dump(mode="json")
         specification = workspace.run_directory(run.project, run.id).specification()
-        earlier["export"] = specification.config.deployment.model_dump(mode="json")
+        for found, config in ((ordered, plan.config), (earlier, specification.config)):
+            found |= {"export": config.deployment.model_dump(mode="json"), "reference": config.reference}
     differing = [name for name, value in ordered.items() if earlier[name] != value]
     if differing:
         raise ConflictError(

@@ -89,12 +89,12 @@ class RunPlan:
 def plan_run(evidence: Evidence, request: RunRequest) -> RunPlan:
     """Derive the configuration that a run trains with.
 
-    A replay or export takes its source's configuration as it was (an export: with the present `deployment`); a final
-    run the one that the optimization gate chose, with an overlay of template and changes (`gates.overlay`); every other
-    run `base` (default: the project's newest version). `changes` come on top, and the seed of a study's repetition;
-    `changes` themselves leave the seed alone, for a good seed is no finding. Only a smoke run may be bounded by
-    `max_steps`, and a probe given a number to measure; a replay has its source's bound, or repeats so many of the first
-    steps.
+    A replay or export takes its source's configuration as it was (an export: with the present `deployment` and
+    reference); a final run the one that the optimization gate chose, with an overlay of template and changes
+    (`gates.overlay`); every other run `base` (default: the project's newest version). `changes` come on top, and the
+    seed of a study's repetition; `changes` themselves leave the seed alone, for a good seed is no finding. Only a
+    smoke run may be bounded by `max_steps`, and a probe given a number to measure; a replay has its source's bound, or
+    repeats so many of the first steps.
 
     Raises:
         ConfigurationError: the changed configuration breaks the schema, they change the seed, a final run beyond its
@@ -152,7 +152,8 @@ def _repeated(evidence: Evidence, request: RunRequest) -> RunPlan:
         bound = min(steps, bound or steps)
     config = specification.config
     if kind is RunKind.EXPORT:
-        config = config.model_copy(update={"deployment": evidence.config.deployment})
+        now = evidence.config
+        config = config.model_copy(update={"deployment": now.deployment, "evaluation_gate": now.evaluation_gate})
     return RunPlan(config, source.base_config_digest, source, bound, notes=(told,) if told else ())
 
 

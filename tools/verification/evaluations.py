@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.evaluation import Others, Sealed, compared_with, differences_between, evaluate_program
 from trainwright.tools.evaluation.episodes import drawn_of
 from trainwright.tools.evaluation.evaluate import reported_by
-from trainwright.tools.evaluation.own_metrics import OWN
+from trainwright.tools.evaluation.own_metrics import CODE, OWN
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.tools.verification.findings import Case, Finding, Found, found
 from trainwright.trainer.base.errors import TrainwrightError
@@ -89,7 +89,12 @@ def figures_again(run: Sealed, others: Others, recorded: RunEvaluated) -> list[s
     before, after = _figures(recorded.splits, beside), _figures(now.splits, now.beside)
     own = {f"{split} {name}" for split, one in recorded.splits.items() for name in one.get(OWN, [])}
     reference = run.directory.specification().config.reference
-    own |= {name for name in before if name.partition(" of ")[0] in own or name.endswith(f" of {reference}")}
+    own |= {name for name in before if name.partition(" of ")[0] in own}
+    codes = [
+        {one.get("rivals", {}).get(reference, {}).get(CODE) for one in it.splits.values()} for it in (recorded, now)
+    ]
+    if codes[0] != codes[1] or None in codes[0]:  # the reference's files rightly change, and a fit need not come again
+        before = {name: value for name, value in before.items() if not name.endswith(f" of {reference}")}
     return [
         f"run {run.directory.run_id}: {name} recorded {value!r}, evaluated again {other!r}"
         for name, value in before.items()

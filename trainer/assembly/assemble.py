@@ -46,7 +46,7 @@ from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
 from trainwright.trainer.strategies import divide_model
 from trainwright.trainer.supervision.stop import StopRequest
 from trainwright.trainer.user_code.context import Context
-from trainwright.trainer.user_code.entries import is_entry, resolve_entry
+from trainwright.trainer.user_code.entries import is_entry
 from trainwright.trainer.user_code.guard import user_code
 
 if TYPE_CHECKING:
@@ -69,8 +69,6 @@ def assemble(
     context = Context(config.seed, root, device.type)
     apply_precision(config.training, device)
     seeding.seed_everything(config.seed)
-    if config.reference is not None:  # so that its file is one that the run imported
-        resolve_entry(config.reference, root, key="evaluation_gate.reference")
     keeps_test = specification.kind in {RunKind.SMOKE, RunKind.EXPORT}  # to describe it, and to evaluate it
     work = build_work(config, root, context, _first_looks(specification), keeps_test=keeps_test, building=building)
     built_state = kinds_of(context.state)

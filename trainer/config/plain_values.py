@@ -299,8 +299,12 @@ def config_digest(config: TrainingConfig) -> str:
     """Return the digest of all that a run depends on, defaults filled in.
 
     Not `search` or `monitoring`, which change no step, nor `deployment`: another format repeats an export, no training.
-    Nor which programs show it, or whether steps are traced: neither changes a bit.
+    Nor which programs show it, or whether steps are traced: neither changes a bit. Nor the reference that a release
+    stands beside, with the section that it alone is in.
     """
+    if config.reference is not None and config.evaluation_gate is not None:
+        gate = config.evaluation_gate.model_copy(update={"reference": None})
+        config = config.model_copy(update={"evaluation_gate": gate if gate != type(gate)() else None})
     return digest_json(config.model_dump(mode="json", exclude=NOT_OF_A_RUN))
 
 

@@ -243,7 +243,7 @@ class DeploymentSection(Section):
 
 
 class EvaluationGateSection(Section):
-    """Requirement on the final model beside the goal (PIPE-3). Fixed at planning, like all of this."""
+    """Requirement on the final model beside the goal (PIPE-3). Fixed at planning, all but the reference."""
 
     minimum: dict[str, FiniteFloat] = Field(default_factory=dict)
     """Validation metric, or `test/…`, to its least value: for metrics that are to be large; of several targets also
@@ -256,7 +256,8 @@ class EvaluationGateSection(Section):
     baseline: Annotated[str, Field(min_length=1)] | None = None
     """A run to compare with, of any project (`churn/final-1`), or a registered model (`churn@v2`)."""
     reference: Annotated[str, Field(pattern=r"^.+\.py:[A-Za-z_]\w*$")] | None = None
-    """Function of the inputs (`rules.py:predict`) that gives outputs, or classes, to compare with on the same rows."""
+    """Function of the inputs (`rules.py:predict`) that gives outputs, or classes, to compare with on the same rows; or
+    of train rows and their targets (`rules.py:fit`), which gives that function. No run depends on it."""
     least_gain: dict[str, FiniteFloat] = Field(default_factory=dict)
     """Validation metric, or `test/…`, to how much better than the baseline's it must be."""
     slices: dict[str, dict[str, FiniteFloat]] = Field(default_factory=dict)
@@ -330,6 +331,10 @@ class TrainingConfig(Section):
     def reference(self) -> str | None:
         """The user's function to compare with; None without one."""
         return self.evaluation_gate.reference if self.evaluation_gate is not None else None
+
+    def exports_as(self, other: TrainingConfig) -> bool:
+        """Return whether an export under the other writes the same files of the model, beside the same reference."""
+        return self.deployment.writes_as(other.deployment) and self.reference == other.reference
 
     @model_serializer(mode="wrap")
     def _without_a_missing_environment(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -26,6 +26,15 @@ class Rival(Recorded):
     """By split: validation, and of an export test."""
 
 
+class TrainRows(Recorded):
+    """The train split as a reference is fitted on it, as .npy files."""
+
+    inputs: list[Array]
+    """(rows, ...) each, in the order of the call."""
+    targets: Array
+    """(rows, ...)."""
+
+
 class Rivals(Part, file="rivals"):
     """Rivals that a baseline's or an export's worker fitted; they decide nothing."""
 
@@ -34,3 +43,5 @@ class Rivals(Part, file="rivals"):
     seconds: float = 0.0
     not_fitted: str | None = None
     """Why there are none, of data for which there is one."""
+    train: TrainRows | None = None
+    """For the user's reference; None without one, or where the rows are no arrays, or too many."""

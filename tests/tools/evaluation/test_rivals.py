@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tests.tools.evaluation.conftest import CONFIG, Evaluated
 
 from trainwright.tools.evaluation import Others
@@ -19,7 +20,9 @@ from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.clean_room.intervals import Resampling, bootstrap
 from trainwright.trainer.config import config_digest, parse_config
-from trainwright.trainer.evidence.rivals import _kept
+from trainwright.trainer.data.splits import Splits
+from trainwright.trainer.data.tensors import TensorSamples
+from trainwright.trainer.evidence.rivals import _kept, rivals_evidence
 from trainwright.trainer.run.evidence import Code
 from trainwright.trainer.run.rivals import KeptOutputs, Rival, Rivals
 
@@ -114,6 +117,15 @@ def short(rows):
     return rows[:3]
 
 
+def fit(rows, targets):
+    means = numpy.stack([rows[targets == one].mean(axis=0) for one in range(3)])
+    return lambda others: -((others[:, None] - means) ** 2).sum(axis=2)
+
+
+def number(rows, targets):
+    return 0.5
+
+
 def missed(outputs, targets):
     return float((outputs.argmax(1) != targets).sum())
 """
@@ -139,10 +151,14 @@ def test_a_reference_of_the_users_is_compared_on_the_same_rows(evaluated: Evalua
     assert told_of(found, name).endswith(f"(95 % interval {low:.3g} to {high:.3g}): not told apart.")
     run, rows = evaluated.sealed()
     assert figures_again(run, Others(rows, None), found) == []
-    (Path(run.directory.specification().code_root) / "rules.py").write_text("another")
+    forged = found.model_copy(deep=True)
+    rivals_of(forged)[name]["metrics"]["accuracy"] = 0.0
+    (told,) = figures_again(run, Others(rows, None), forged)
+    assert f"validation accuracy of {name} recorded 0.0, evaluated again" in told
+    file = Path(run.directory.specification().code_root) / "rules.py"
+    file.write_text(RULES.replace("> 0.5", "< 0.5"))
     assert figures_again(run, Others(rows, None), found) == [], "its file may rightly have changed"
-    (problem,) = (one["problem"] for one in rivals_of(evaluated.evaluation()).values())
-    assert problem == "rules.py is not the file that the run imported"
+    assert rivals_of(evaluated.evaluation())[name]["metrics"] != reference["metrics"]
 
 
 def test_a_goal_in_a_function_of_the_users_is_computed_of_a_rival_too(evaluated: Evaluated) -> None:
@@ -187,12 +203,34 @@ def test_a_reference_that_is_not_there_is_refused_when_it_is_named(tmp_path: Pat
         parse_config({**CONFIG, "evaluation_gate": {"reference": "rules"}})
 
 
-def test_a_gates_reference_is_part_of_the_digest_where_there_is_one() -> None:
-    given = ({}, {"reference": None}, {"reference": "rules.py:predict"})
-    gates = [{"evaluation_gate": {"minimum": {"accuracy": 0.5}, **one}} for one in given]
-    digests = [config_digest(parse_config({**CONFIG, **one})) for one in gates]
-    assert digests[0] == digests[1]
-    assert digests[2] != digests[0]
+def test_a_reference_that_takes_targets_is_fitted_on_the_kept_train_rows_alone(evaluated: Evaluated) -> None:
+    room, name = evaluated.room, refer(evaluated, "fit")
+    assert "takes targets" in rivals_of(evaluated.evaluation())[name]["problem"], "none were kept"
+    draw = np.random.default_rng(0)
+    x, y = draw.normal(size=(60, 4)).astype(np.float32), np.arange(60) % 3
+    samples = TensorSamples(torch.from_numpy(x), torch.from_numpy(y))
+    config = evaluated.run.specification().config
+    kept = rivals_evidence(Splits({"train": samples}, {}, "npz"), config, evaluated.run.artifacts, of=())
+    assert kept is not None
+    evaluated.run.write_evidence(kept)
+    means = np.stack([x[y == one].mean(axis=0) for one in range(3)])
+    right = ((room.inputs[:, None] - means) ** 2).sum(axis=2).argmin(axis=1) == room.targets
+    found = rivals_of(evaluated.evaluation())[name]
+    assert found["metrics"]["accuracy"] == pytest.approx(right.mean())
+    assert found["told"] == f"your reference {name}, fitted on the train rows"
+    name = refer(evaluated, "number")
+    assert "gave float in place of a function" in rivals_of(evaluated.evaluation())[name]["problem"]
+
+
+def test_a_reference_is_no_part_of_what_a_run_depends_on() -> None:
+    bound = {"minimum": {"accuracy": 0.5}}
+    gates = ({}, {"evaluation_gate": bound})
+    named = ({"reference": "rules.py:fit"}, {**bound, "reference": "rules.py:fit"})
+    for gate, one in zip(gates, named, strict=True):
+        plain, beside = (parse_config({**CONFIG, **values}) for values in (gate, {"evaluation_gate": one}))
+        assert config_digest(plain) == config_digest(beside)
+        assert not plain.exports_as(beside)
+    assert len({config_digest(parse_config({**CONFIG, **one})) for one in gates}) == len(gates)
 
 
 @pytest.mark.parametrize(

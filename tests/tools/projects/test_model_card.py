@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from tests.worlds.flowers import finish
 
 from trainwright.tools import projects
 from trainwright.tools.documents.rendering import render
@@ -26,11 +28,15 @@ from trainwright.tools.reports.certified import evaluated, table
 from trainwright.tools.reports.model_card import _rule, open_warnings
 from trainwright.tools.reports.pictures import draw_pictures
 from trainwright.tools.training_monitor import Alert
+from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
+from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.rivals import Rivals
 
 NAME = "flowers"
 At = Callable[[str], Workspace]
+Array = np.ndarray[Any, Any]
 REPORTED = {"test": {"accuracy": 0.99}, "validation": {"accuracy": 0.98}}
 
 
@@ -140,6 +146,19 @@ def test_the_card_has_pictures_of_validation_rows_and_of_rows_themselves_where_t
     assert all((tmp_path / one.path).is_file() for one in shared)
 
 
+def train_and_test(workspace: Workspace, smoke: RunEvidence) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """Return inputs and targets of the train rows, those of the table that are not held out, and of the test rows."""
+    rows, categories = smoke.directory.artifacts / "rows", smoke.data.class_names or []
+    (test_x, test_y), (held_x, _) = (
+        [np.load(rows / split / f"{name}.npy") for name in ("input", "target")] for split in ("test", "validation")
+    )
+    table = [line.split(",") for line in (workspace.path.parent / "code" / "iris.csv").read_text().splitlines()[1:]]
+    x = np.array([line[:4] for line in table], dtype=np.float32)
+    y = np.array([categories.index(line[4]) for line in table])
+    is_held = (x[:, None] == np.concatenate([test_x, held_x])).all(axis=2).any(axis=1)
+    return (x[~is_held], y[~is_held]), (test_x, test_y)
+
+
 @pytest.mark.requirement("PIPE-3", "PHASE-6")
 def test_the_card_names_a_rivals_true_figure_on_the_test_rows_and_whether_they_are_told_apart(at: At) -> None:
     from sklearn.ensemble import HistGradientBoostingClassifier
@@ -152,18 +171,13 @@ def test_the_card_names_a_rivals_true_figure_on_the_test_rows_and_whether_they_a
     with workspace.session() as session:
         evidence = Evidence(session, workspace, NAME)
         assert evidence.smoke is not None
-        rows, words = evidence.smoke.directory.artifacts / "rows", final_words(evidence)
-        categories = evidence.smoke.data.class_names or []
-    (test_x, test_y), (held_x, _) = (
-        [np.load(rows / split / f"{name}.npy") for name in ("input", "target")] for split in ("test", "validation")
-    )
-    table = [line.split(",") for line in (workspace.path.parent / "code" / "iris.csv").read_text().splitlines()[1:]]
-    x = np.array([line[:4] for line in table], dtype=np.float32)
-    y = np.array([categories.index(line[4]) for line in table])
-    is_held = (x[:, None] == np.concatenate([test_x, held_x])).all(axis=2).any(axis=1)
-    trees = HistGradientBoostingClassifier(random_state=42, early_stopping=False)
+        words = final_words(evidence)
+        train, (test_x, test_y) = train_and_test(workspace, evidence.smoke)
+    told_trees = next(one.told for one in evidence.export.part(Rivals).rivals if one.name == "boosted_trees")
+    count, leaves = map(int, re.findall(r"(\d+) iterations of (\d+) leaves", told_trees)[0])
+    trees = HistGradientBoostingClassifier(random_state=42, early_stopping=False, max_iter=count, max_leaf_nodes=leaves)
     linear = make_pipeline(StandardScaler(), LogisticRegression(max_iter=200))
-    of_trees, theirs = (one.fit(x[~is_held], y[~is_held]).score(test_x, test_y) for one in (trees, linear))
+    of_trees, theirs = (one.fit(*train).score(test_x, test_y) for one in (trees, linear))
     assert theirs > of_trees, "the strongest rival is told in full"
     program = onnxruntime.InferenceSession(model / "model.onnx")
     ours = (program.run(None, {program.get_inputs()[0].name: test_x})[0].argmax(1) == test_y).mean()
@@ -175,11 +189,51 @@ def test_the_card_names_a_rivals_true_figure_on_the_test_rows_and_whether_they_a
     word = "the model is better" if low > 0 else "the model is worse" if high < 0 else "not told apart"
     assert low <= ours - theirs <= high
     assert f"): {word}. " in told
-    assert f" Gradient-boosted trees (scikit-learn's, 100 iterations): {of_trees:.4g}, " in told
+    assert f" {told_trees.capitalize()}: {of_trees:.4g}, " in told
     record = json.loads((model / "evaluation.json").read_text(encoding="utf-8"))
     assert record["compared"] == told
     assert record["rivals"]["test"]["linear"]["metrics"]["accuracy"] == pytest.approx(theirs)
     assert [one for one in words if "boosted trees" in one] == [told], "once, and not of validation again"
+
+
+NEAREST = """
+import numpy
+
+
+def fit(rows, targets):
+    assert rows.dtype == numpy.float64 and set((rows * 10 % 1).round(9).ravel()) == {0.0}, "in the file's decimals"
+    print(len(rows))
+
+    def predict(others):
+        return targets[((others[:, None] - rows) ** 2).sum(axis=2).argmin(axis=1)]
+
+    return predict
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("GATE-6", "PHASE-8")
+def test_a_reference_that_is_named_late_is_fitted_on_the_train_rows_and_opens_no_gate(at: At) -> None:
+    from sklearn.neighbors import KNeighborsClassifier
+
+    workspace = at("exported")
+    code = workspace.path.parent / "code"
+    (code / "rules.py").write_text(NEAREST)
+    answer = projects.configure(workspace, NAME, changes={"evaluation_gate.reference": "rules.py:fit"})
+    assert (answer.reopened, answer.next and answer.next.tool) == ([], "export_model")
+    assert finish(workspace, start_run(workspace, NAME, RunKind.EXPORT).run_id).state == "completed"
+    assert projects.pass_gate(workspace, NAME).now_in == "finished"
+    with workspace.session() as session:
+        rows = Evidence(session, workspace, NAME).smoke
+        assert rows is not None
+        (train_x, train_y), (test_x, test_y) = train_and_test(workspace, rows)
+    score = KNeighborsClassifier(1).fit(train_x, train_y).score(test_x, test_y)
+    card = (workspace.project_folder(NAME) / "final_model" / "README.md").read_text(encoding="utf-8")
+    assert f"your reference rules.py:fit, fitted on the train rows {score:.4g}; " in card
+    assert verify_workspace(workspace.path).problems == []
+    (code / "rules.py").write_text(NEAREST.replace("argmin", "argmax"))
+    assert verify_workspace(workspace.path).problems == []
+    assert projects.project_status(workspace, NAME).finished, "no gate depends on its file"
 
 
 @pytest.mark.requirement("DIAG-8", "PHASE-6")

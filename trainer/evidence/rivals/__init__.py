@@ -16,10 +16,11 @@ import numpy as np
 
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.splits import Splits
+from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.evidence.rivals import boosted_trees, class_means, counted_words, linear, naive_forecasts
 from trainwright.trainer.evidence.rivals.fitted import Array, Fitted, UnfitError, scores, targets_of
 from trainwright.trainer.run.artifacts import Array as Recorded
-from trainwright.trainer.run.rivals import KeptOutputs, Rival, Rivals
+from trainwright.trainer.run.rivals import KeptOutputs, Rival, Rivals, TrainRows
 
 
 def _of_tables(splits: Splits, config: TrainingConfig) -> list[Fitted]:
@@ -47,15 +48,31 @@ def rivals_evidence(
         of: the splits whose outputs are kept.
     """
     started = time.monotonic()
+    train: TrainRows | None = None
     try:
+        train = _kept_train(splits, keep_in) if keep_in is not None and config.reference is not None else None
         fitted = next((found for fit in RIVALS if (found := fit(splits, config))), [])
         rivals = [_record(one, splits, config, keep_in, of) for one in fitted]
     except Exception as error:  # noqa: BLE001 - a comparison fails no run
         why = str(error) if isinstance(error, UnfitError) else f"{type(error).__name__}: {str(error)[:200]}"
-        return Rivals(not_fitted=why)
+        return Rivals(not_fitted=why, train=train)
     held_out = splits.samples.get("validation")
     rows, seconds = len(held_out) if held_out is not None else 0, round(time.monotonic() - started, 3)
-    return Rivals(rivals=rivals, validation_rows=rows, seconds=seconds) if rivals else None
+    is_any = bool(rivals) or train is not None
+    return Rivals(rivals=rivals, validation_rows=rows, seconds=seconds, train=train) if is_any else None
+
+
+def _kept_train(splits: Splits, keep_in: Path) -> TrainRows | None:
+    """Return the train rows that the user's reference is fitted on, where they are arrays, and no more than so many."""
+    train = splits.samples["train"]
+    if type(train) is not TensorSamples or splits.series is not None or train.sample_bytes * len(train) > MOST_BYTES:
+        return None
+    *inputs, targets = (train.column(number).numpy(force=True) for number in range(len(train.base)))
+    folder = keep_in / FOLDER / "train"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    kept = [_kept(values, folder / f"{number}.npy", keep_in) for number, values in enumerate(inputs)]
+    return TrainRows(inputs=kept, targets=_kept(targets, folder / "targets.npy", keep_in))
 
 
 def _record(fitted: Fitted, splits: Splits, config: TrainingConfig, keep_in: Path | None, of: Sequence[str]) -> Rival:

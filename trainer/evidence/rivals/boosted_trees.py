@@ -2,24 +2,26 @@
 
 They are scikit-learn's (HistGradientBoosting, after LightGBM: Ke et al. 2017) with the data's seed, and are fed as a
 person would feed them: columns of categories are declared, and of a skewed positive target the logarithm is learned
-where that scores better on a fifth of the train rows.
+where that scores better. How many iterations, and of which leaves, a fifth of the train rows says.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from trainwright.trainer.clean_room import metrics, numbers
+from trainwright.trainer.clean_room import counts
+from trainwright.trainer.clean_room.metrics import OF_OUTPUTS
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import TensorSamples
+from trainwright.trainer.evidence.rivals import logarithms
 from trainwright.trainer.evidence.rivals.fitted import Array, Fitted, UnfitError, is_one_class, logits_of, targets_of
-from trainwright.trainer.evidence.rivals.tables import category_codes
-from trainwright.trainer.metrics import BUILT_IN
+from trainwright.trainer.evidence.rivals.logarithms import OfLogarithms, metric_of
+from trainwright.trainer.evidence.rivals.tables import category_codes, inputs_of, is_table, seed_of
 from trainwright.trainer.metrics.built_in import quantile_of
 
 MOST_ROWS = 200_000
@@ -28,17 +30,25 @@ MOST_NUMBERS = 20_000_000
 MOST_CLASSES = 50
 MOST_TARGETS = 16
 """Predicted at once: each by trees of its own."""
-MOST_ITERATIONS = 100
-ITERATIONS_AT_ONCE = 10
-MOST_SECONDS = 5.0
-"""After which no further trees are added."""
-SKEWED = 1.0
-"""Skewness above which a positive target's logarithm is tried."""
+WORK = 1_000_000_000
+"""Numbers that all trees read, about 13 s of one processor; counted rather than timed, so that figures come again."""
+NUMBERS_OF_A_TREE = 100_000
+"""What one costs beside those it reads."""
+LEAVES = (31, 8)
+"""Of a tree: scikit-learn's, and fewer, which are better where inputs add up. The better on the rows is taken."""
+MOST_ITERATIONS = 1000
+USUAL_ITERATIONS = 100
+"""scikit-learn's: where the rows are too few, or the work too large, to see where to stop. And the fewest for a metric
+of the class alone, which goes on improving where the loss, by which they are stopped, does not."""
 TRIED_ITERATIONS = 30
-TRIED_SHARE = 5
-"""One of so many train rows decides."""
-OF_MEANS = frozenset({"r2", "mse", "rmse"})
-"""Metrics for which a mean is best: what the logarithm gives is a median, so it is corrected (Duan 1983)."""
+TRIED_SHARE = 0.2
+"""Of the train rows, which say where to stop."""
+DRAWS = 3
+FEW_ROWS = 5000
+"""Below which so many draws of these rows are averaged over, for one would choose by chance."""
+LEAST_ROWS = 50
+LEAST_OF_A_CLASS = 5
+"""Train rows from which it is seen where to stop."""
 
 
 def fit(splits: Splits, config: TrainingConfig) -> list[Fitted]:
@@ -47,9 +57,9 @@ def fit(splits: Splits, config: TrainingConfig) -> list[Fitted]:
     Inputs are the source's numbers before scaling, with NaN for a missing one.
     """
     train = splits.samples["train"]
-    if splits.series is not None or type(train) is not TensorSamples or not _is_table(train):
+    if splits.series is not None or type(train) is not TensorSamples or not is_table(train):
         return []
-    if len(train) > MOST_ROWS or len(train) * train.base[0].shape[1] > MOST_NUMBERS:
+    if len(train) > MOST_ROWS or len(train) * train.base[0][0].numel() > MOST_NUMBERS:
         raise UnfitError(f"more than {MOST_ROWS} rows, or {MOST_NUMBERS} numbers")
     targets = targets_of(train)
     is_classes = targets.dtype.kind in "iub" or splits.class_names is not None
@@ -59,20 +69,16 @@ def fit(splits: Splits, config: TrainingConfig) -> list[Fitted]:
     if is_classes and several == 1 and len(np.unique(targets)) > MOST_CLASSES:
         raise UnfitError(f"more than {MOST_CLASSES} classes")
     trees = _Trees(splits, config, targets.shape[1:], is_classes, is_one_class(targets))
-    trees.grow(train.column(0).numpy(force=True), targets.reshape(len(targets), several))
+    trees.grow(inputs_of(train), targets.reshape(len(targets), several))
     usual = ("accuracy",) if is_classes else ("r2", "mae")
-    return [Fitted("boosted_trees", trees.told, usual, lambda one: trees.outputs(one.column(0).numpy(force=True)))]
+    return [Fitted("boosted_trees", trees.told, usual, lambda one: trees.outputs(inputs_of(one)))]
 
 
-def _is_table(samples: TensorSamples) -> bool:
-    return len(samples.base) == 2 and samples.base[0].dim() == 2 and samples.base[1].dim() <= 2
-
-
-def is_skewed(target: Array) -> bool:
-    """Return whether a target, (rows,), is positive and so skewed that a person would try its logarithm."""
-    if target.min() <= 0 or not (deviation := target.std(dtype=np.float64)):
-        return False
-    return float((((target - target.mean(dtype=np.float64)) / deviation) ** 3).mean()) > SKEWED
+def _is_of_class(config: TrainingConfig) -> bool:
+    """Return whether the metric that counts is of the class that is named, and not of how sure that is."""
+    named = [config.selection.metric, *config.metrics, "accuracy"]
+    metric = next(one for one in named if isinstance(one, str) and one in OF_OUTPUTS)
+    return OF_OUTPUTS[metric][0] is counts.classes
 
 
 @dataclass
@@ -86,66 +92,63 @@ class _Trees:
     """Whether targets are one class number, and no labels of yes or no."""
     each: list[Any] = field(default_factory=list)
     """Trees of each target."""
-    factors: list[float | None] = field(default_factory=list)
-    """By which the exponential of each target's prediction is corrected; None: no logarithm is learned."""
     known: dict[int, Array] = field(default_factory=dict)
     """Codes of each declared column of categories, by its place among the inputs."""
-    iterations: int = 0
+    is_stopped: bool = True
+    """Whether fewer iterations than were affordable scored best, of each target."""
 
     def grow(self, inputs: Array, targets: Array) -> None:
-        """Fit trees of each target, inputs (rows, inputs) and targets (rows, targets), within the time."""
-        started = time.monotonic()
+        """Fit trees of each target, inputs (rows, inputs) and targets (rows, targets), within the work."""
         self.known = category_codes(self.splits, inputs)
         rows = self._fed(inputs)
-        logs = [not self.is_classes and is_skewed(target) and self._is_for_logs(rows, target) for target in targets.T]
-        learned = [np.log(target) if is_log else target for target, is_log in zip(targets.T, logs, strict=True)]
-        self.each = [self._untrained(0) for _ in learned]
-        while self.iterations < MOST_ITERATIONS and (not self.iterations or time.monotonic() - started < MOST_SECONDS):
-            self.iterations += ITERATIONS_AT_ONCE
-            for one, target in zip(self.each, learned, strict=True):
-                one.set_params(max_iter=self.iterations).fit(rows, target)
-        self.factors = [
-            self._factor(one, rows, target) if is_log else None
-            for one, target, is_log in zip(self.each, learned, logs, strict=True)
-        ]
+        chosen = partial(self._chosen, rows, len(targets.T))
+        if self.is_classes:
+            self.each = [chosen(target).fit(rows, target) for target in targets.T]
+        else:
+            self.each = [logarithms.fitted(self._untrained, chosen, rows, one, self.config) for one in targets.T]
 
-    def _untrained(self, iterations: int) -> Any:
+    def _chosen(self, rows: Array, targets: int, target: Array) -> Any:
+        """Return untrained trees of the leaves and iterations that score best on some of the train rows.
+
+        Args:
+            rows: (rows, inputs).
+            targets: how many share the work.
+            target: one of them, (rows,).
+        """
+        sizes = np.unique(target, return_counts=True)[1] if self.is_classes else np.array([len(target)])
+        trees = len(sizes) if len(sizes) > 2 else 1  # of two classes one tells both
+        left = WORK // targets // (trees * (rows.size + NUMBERS_OF_A_TREE))
+        if left < 2 * USUAL_ITERATIONS or len(target) < LEAST_ROWS or sizes.min() < LEAST_OF_A_CLASS:
+            self.is_stopped = False
+            return self._untrained(max(1, min(USUAL_ITERATIONS, left)))
+        draws = DRAWS if len(target) < FEW_ROWS else 1
+        best, iterations, leaves = -np.inf, 0, 0
+        for tried in LEAVES:
+            most = min(MOST_ITERATIONS, left // (draws + 1))  # those of all rows are counted too
+            if most < iterations:
+                break
+            trials = [self._untrained(most, tried, stopped_by=draw).fit(rows, target) for draw in range(draws)]
+            left -= sum(one.n_iter_ for one in trials)
+            scores = [one.validation_score_[1:] for one in trials]  # the first is of no trees
+            if (score := float(np.mean([one.max() for one in scores]))) > best:
+                best, iterations, leaves = score, int(np.mean([one.argmax() for one in scores])) + 1, tried
+        fewest = min(USUAL_ITERATIONS, most) if self.is_classes and _is_of_class(self.config) else 1
+        self.is_stopped &= fewest <= iterations < most
+        return self._untrained(max(iterations, fewest), leaves)
+
+    def _untrained(
+        self, iterations: int = TRIED_ITERATIONS, leaves: int = LEAVES[0], *, stopped_by: int | None = None
+    ) -> Any:
         from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
         kind = HistGradientBoostingClassifier if self.is_classes else HistGradientBoostingRegressor
-        level = None if self.is_classes else quantile_of(self.metric)
+        level = None if self.is_classes else quantile_of(metric_of(self.config))
         of_quantile = {} if level is None else {"loss": "quantile", "quantile": level}
-        categories = list(self.known) or None
         return kind(
-            random_state=self.seed, early_stopping=False, warm_start=True, max_iter=iterations,
-            categorical_features=categories, **of_quantile,
+            random_state=seed_of(self.config) ^ (stopped_by or 0), early_stopping=stopped_by is not None,
+            validation_fraction=TRIED_SHARE, max_iter=iterations, max_leaf_nodes=leaves,
+            categorical_features=list(self.known) or None, **of_quantile,
         )  # fmt: skip
-
-    @property
-    def seed(self) -> int:
-        """Of the data."""
-        return self.config.data.split.seed if self.config.data is not None else 0
-
-    @property
-    def metric(self) -> str:
-        """Of numbers: by which epochs are selected, else the configuration's first one."""
-        named = [self.config.selection.metric, *self.config.metrics, "mae"]
-        return next(one for one in named if isinstance(one, str) and one in numbers.NAMES)
-
-    def _is_for_logs(self, rows: Array, target: Array) -> bool:
-        """Return whether the logarithm of a target, (rows,), scores better on some of the train rows."""
-        metric = BUILT_IN[self.metric]
-        held = np.random.default_rng(self.seed).permutation(len(rows)) % TRIED_SHARE == 0
-        kept, wanted = rows[~held], target[held]
-        plain, logs = (self._untrained(TRIED_ITERATIONS).fit(kept, one[~held]) for one in (target, np.log(target)))
-        factor = self._factor(logs, kept, np.log(target[~held]))
-        tried = (plain.predict(rows[held]), np.exp(logs.predict(rows[held])) * factor)
-        one, other = (metrics.compute(self.metric, found, wanted) for found in tried)
-        return bool(other < one if metric.minimize else other > one)
-
-    def _factor(self, trees: Any, rows: Array, target: Array) -> float:
-        """Return by what the exponential of predicted logarithms is corrected, by a target's logarithms, (rows,)."""
-        return float(np.exp(target - trees.predict(rows)).mean()) if self.metric in OF_MEANS else 1.0
 
     def _fed(self, inputs: Array) -> Array:
         """Return inputs with categories numbered from 0; one that the train split lacks is a hole."""
@@ -158,22 +161,21 @@ class _Trees:
     @property
     def told(self) -> str:
         """What they are and how they were fed."""
-        parts = [f"scikit-learn's, {self.iterations} iterations"]
+        plain = [one.regressor if isinstance(one, OfLogarithms) else one for one in self.each]
+        numbers = {f"{one.max_iter} iterations of {one.max_leaf_nodes} leaves" for one in plain}
+        iterations = numbers.pop() if len(numbers) == 1 else f"up to {max(one.max_iter for one in plain)} iterations"
+        parts = [f"{iterations}{', stopped early' * self.is_stopped}"]
         if self.known:
             parts.append(f"{len(self.known)} column{'s' * (len(self.known) > 1)} of categories declared")
-        if any(factor is not None for factor in self.factors):
-            parts.append("of the target's logarithm")
-        return f"gradient-boosted trees ({', '.join(parts)})"
+        if any(isinstance(one, OfLogarithms) for one in self.each):
+            parts.append(OfLogarithms.told)
+        return f"gradient-boosted trees (scikit-learn's, not tuned: {', '.join(parts)})"
 
     def outputs(self, inputs: Array) -> Array:
         """Return logits of classes, margins of labels, or numbers, for inputs (rows, inputs)."""
         rows = self._fed(inputs)
         if not self.is_classes:
-            found = [
-                one.predict(rows) if factor is None else np.exp(one.predict(rows)) * factor
-                for one, factor in zip(self.each, self.factors, strict=True)
-            ]
-            return np.stack(found, axis=1).reshape(len(rows), *self.shape)
+            return np.stack([one.predict(rows) for one in self.each], axis=1).reshape(len(rows), *self.shape)
         if self.is_numbered:
             (one,), names = self.each, self.splits.class_names or ()
             return logits_of(one.predict_proba(rows), one.classes_, len(names))

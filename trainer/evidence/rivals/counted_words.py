@@ -15,6 +15,7 @@ from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.text.blocks import TokenRows
 from trainwright.trainer.evidence.rivals.fitted import Array, Fitted, UnfitError, is_one_class, logits_of, targets_of
+from trainwright.trainer.evidence.rivals.tables import seed_of
 
 MOST_TOKENS = 10_000_000
 """Of the train split."""
@@ -39,8 +40,9 @@ def fit(splits: Splits, config: TrainingConfig) -> list[Fitted]:
     is_spelled = splits.text.tokenizer["name"] in SPELLED
     pattern = {} if is_spelled else {"token_pattern": r"\S+"}
     counts = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, max_features=MOST_WORDS, **pattern)
-    seed = config.data.split.seed if config.data is not None else 0
-    words: Any = make_pipeline(counts, LogisticRegression(C=10.0, max_iter=MOST_ITERATIONS, random_state=seed))
+    words: Any = make_pipeline(
+        counts, LogisticRegression(C=10.0, max_iter=MOST_ITERATIONS, random_state=seed_of(config))
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of so many iterations some do not converge
         words.fit(_texts(train, is_spelled=is_spelled), targets.reshape(-1))

@@ -1,19 +1,23 @@
 """A linear model on a table, the simplest that reads all columns: logistic regression of classes, ridge of numbers.
 
-scikit-learn's, fed as a person would: numbers standardised with a mark where one is missing, categories one-hot.
+scikit-learn's, fed as a person would: numbers standardised with a mark where one is missing, categories one-hot, and
+of a skewed positive target the logarithm where that scores better.
 """
 
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.splits import Splits
+from trainwright.trainer.evidence.rivals import logarithms
 from trainwright.trainer.evidence.rivals.fitted import Array, Fitted, is_one_class, logits_of, targets_of
-from trainwright.trainer.evidence.rivals.tables import category_codes
+from trainwright.trainer.evidence.rivals.logarithms import OfLogarithms
+from trainwright.trainer.evidence.rivals.tables import category_codes, inputs_of, seed_of
 
 MOST_ITERATIONS = 200
 MOST_ROWS = 50_000
@@ -23,18 +27,23 @@ MOST_ROWS = 50_000
 def fit(splits: Splits, config: TrainingConfig) -> list[Fitted]:
     """Return a linear model of a table that trees were fitted on."""
     train = splits.samples["train"]
-    inputs, targets = train.column(0).numpy(force=True), targets_of(train)
-    seed = config.data.split.seed if config.data is not None else 0
-    chosen = np.random.default_rng(seed).permutation(len(inputs))[:MOST_ROWS]
+    inputs, targets = inputs_of(train), targets_of(train)
+    chosen = np.random.default_rng(seed_of(config)).permutation(len(inputs))[:MOST_ROWS]
     is_classes = targets.dtype.kind in "iub" or splits.class_names is not None
     columns = targets.reshape(len(targets), -1)[chosen]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of so many iterations some do not converge
-        each = [_pipeline(splits, inputs, is_classes=is_classes).fit(inputs[chosen], one) for one in columns.T]
+        make = partial(_pipeline, splits, inputs, is_classes=is_classes)
+        if is_classes:
+            each = [make().fit(inputs[chosen], one) for one in columns.T]
+        else:
+            each = [logarithms.fitted(make, lambda _: make(), inputs[chosen], one, config) for one in columns.T]
     told = "a logistic regression" if is_classes else "a linear regression (ridge)"
+    if any(isinstance(one, OfLogarithms) for one in each):
+        told = f"a linear regression (ridge, {OfLogarithms.told})"
 
     def outputs(samples: Any) -> Array:
-        rows = samples.column(0).numpy(force=True)
+        rows = inputs_of(samples)
         if not is_classes:
             return np.stack([one.predict(rows) for one in each], axis=1).reshape(len(rows), *targets.shape[1:])
         if is_one_class(targets):

@@ -65,7 +65,8 @@ def export_run(run: RunDirectory, specification: RunSpecification, heartbeat: He
     source = RunDirectory(Path(specification.source_run))
     original = source.specification()
     expected = _evidence_digests(source) | specification.expected
-    config = original.config.model_copy(update={"deployment": specification.config.deployment})
+    now = specification.config
+    config = original.config.model_copy(update={"deployment": now.deployment, "evaluation_gate": now.evaluation_gate})
     specification = specification.model_copy(
         update={"config": config, "returns": original.returns, "expected": expected}
     )

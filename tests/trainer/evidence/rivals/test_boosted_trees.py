@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from trainwright.trainer.data.sources import load_source
 from trainwright.trainer.data.sources.source import Loaded
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import TensorSamples
-from trainwright.trainer.evidence.rivals import boosted_trees, rivals_evidence
+from trainwright.trainer.evidence.rivals import boosted_trees, logarithms, rivals_evidence
 from trainwright.trainer.run.rivals import Rival, Rivals
 
 pytestmark = pytest.mark.requirement("PHASE-3", "PIPE-3")
@@ -44,6 +45,12 @@ def trees_of(splits: Splits, config: Any) -> Rival:
     return trees
 
 
+def size_of(found: Rival) -> dict[str, int]:
+    """Return the iterations and leaves that a rival says it has."""
+    (size,) = re.findall(r"(\d+) iterations of (\d+) leaves", found.told)
+    return dict(zip(("max_iter", "max_leaf_nodes"), map(int, size), strict=True))
+
+
 def arrays_of(splits: Splits) -> list[tuple[Any, Any]]:
     parts = (splits.samples["train"], splits.samples["validation"])
     return [(one.column(0).numpy(), one.column(1).numpy()) for one in parts]
@@ -58,14 +65,36 @@ def test_trees_score_what_scikit_learn_says_on_the_validation_rows() -> None:
     found, again = (trees_of(splits, config) for _ in range(2))
     assert found.metrics == again.metrics
     (x, y), (held_x, held_y) = arrays_of(splits)
-    reference = HistGradientBoostingClassifier(random_state=42, early_stopping=False).fit(x, y)
+    reference = HistGradientBoostingClassifier(random_state=42, early_stopping=False, **size_of(found)).fit(x, y)
     assert found.metrics["accuracy"] == pytest.approx(reference.score(held_x, held_y))
     assert found.metrics["f1"] == pytest.approx(f1_score(held_y, reference.predict(held_x), average="macro"))
-    assert found.told == "gradient-boosted trees (scikit-learn's, 100 iterations)"
+    assert found.told.startswith("gradient-boosted trees (scikit-learn's, not tuned: 100 iterations of ")
 
 
-def test_numbers_with_holes_are_predicted_and_time_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boosted_trees, "MOST_SECONDS", 0.0)
+def test_as_many_iterations_and_leaves_as_suit_the_train_rows_nearly_reach_a_tuned_model() -> None:
+    from sklearn.datasets import make_friedman1
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    x, y = make_friedman1(1800, noise=0.5, random_state=0)
+    samples = TensorSamples(*(torch.from_numpy(one.astype(np.float32)) for one in (x, y)))
+    train, held = samples.subset(range(900)), samples.subset(range(900, 1800))
+    config = config_of("diabetes", loss="mse", metrics=["mse"], selection={"metric": "mse", "direction": "minimize"})
+    found = trees_of(Splits({"train": train, "validation": held}, {}, "csv"), config)
+    others = TensorSamples(held.column(0).flip(0), held.column(1))
+    again = trees_of(Splits({"train": train, "validation": others}, {}, "csv"), config)
+    assert again.told == found.told, "rows that are held out choose nothing"
+    assert found.told.endswith(" iterations of 8 leaves, stopped early)")
+    usual, tuned = (
+        HistGradientBoostingRegressor(random_state=0, early_stopping=False, **size).fit(x[:900], y[:900])
+        for size in ({}, {"max_iter": 600, "max_leaf_nodes": 6, "learning_rate": 0.04, "min_samples_leaf": 10})
+    )
+    of_usual, of_tuned = (np.square(one.predict(x[900:]) - y[900:]).mean() for one in (usual, tuned))
+    assert found.metrics["mse"] < 0.85 * of_usual
+    assert found.metrics["mse"] < 1.1 * of_tuned
+
+
+def test_numbers_with_holes_are_predicted_and_the_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boosted_trees, "WORK", 10 * (200 * 3 + boosted_trees.NUMBERS_OF_A_TREE))
     inputs = torch.randn(300, 3)
     targets = inputs[:, 0] * 2
     inputs[::7, 1] = np.nan
@@ -74,7 +103,7 @@ def test_numbers_with_holes_are_predicted_and_time_is_bounded(monkeypatch: pytes
         "validation": TensorSamples(inputs[200:], targets[200:]),
     }
     found = trees_of(Splits(parts, {}, "csv"), config_of("diabetes", loss="mse"))
-    assert "10 iterations" in found.told
+    assert "(scikit-learn's, not tuned: 10 iterations of 31 leaves)" in found.told
     assert found.metrics["r2"] > 0.5
 
 
@@ -97,7 +126,8 @@ def test_declared_categories_beat_their_codes_up_to_255_of_them(places: int, tmp
     splits = table_of(tmp_path, lines, "sold")
     found = trees_of(splits, config_of("diabetes", loss="mse"))
     (x, y), (held_x, held_y) = arrays_of(splits)
-    codes = HistGradientBoostingRegressor(random_state=42, early_stopping=False).fit(x, y).score(held_x, held_y)
+    plain = HistGradientBoostingRegressor(random_state=42, early_stopping=False, **size_of(found))
+    codes = plain.fit(x, y).score(held_x, held_y)
     if places > 255:
         assert found.metrics["r2"] == pytest.approx(codes, abs=1e-6)
         assert "categories" not in found.told
@@ -120,7 +150,7 @@ def test_the_logarithm_of_a_skewed_positive_target_wins_where_it_scores_better(m
     plain = HistGradientBoostingRegressor(random_state=42, early_stopping=False).fit(x[:1000], y[:1000])
     assert "of the target's logarithm" in found.told
     assert found.metrics[metric] < metrics.compute(metric, plain.predict(x[1000:]), y[1000:])
-    assert [boosted_trees.is_skewed(one) for one in (y, y - y.mean(), np.full(9, 2.0), np.log(y) + 10)] == [
+    assert [logarithms.is_skewed(one) for one in (y, y - y.mean(), np.full(9, 2.0), np.log(y) + 10)] == [
         True,
         *[False] * 3,
     ]
@@ -165,11 +195,13 @@ def test_a_baseline_says_plainly_what_trees_score(tmp_path: Path, make_run: Any,
         "accuracy on the same 27 validation rows: the model 0.5, whose epoch was chosen by them; "
         f"{best.told} {best.metrics['accuracy']:.4g}."
     )
-    assert trees.told == "gradient-boosted trees (scikit-learn's, 100 iterations)"
+    assert trees.told.startswith("gradient-boosted trees (scikit-learn's, not tuned: 100 iterations of ")
 
 
 @pytest.mark.parametrize("kind", ["numbers", "labels"])
-def test_several_targets_have_trees_each_and_the_metric_is_their_mean(kind: str, tmp_path: Path) -> None:
+def test_several_targets_have_trees_each_and_the_metric_is_their_mean(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
     from sklearn.metrics import f1_score, r2_score
 
@@ -184,7 +216,9 @@ def test_several_targets_have_trees_each_and_the_metric_is_their_mean(kind: str,
     metric, make = (
         ("r2", HistGradientBoostingRegressor) if kind == "numbers" else ("f1", HistGradientBoostingClassifier)
     )
+    monkeypatch.setattr(boosted_trees, "WORK", 2 * 150 * boosted_trees.NUMBERS_OF_A_TREE)
     found = trees_of(splits, config_of("wine", metrics=[metric]))
+    assert "not tuned: 100 iterations of 31 leaves)" in found.told, "as the work allows for both"
     (x, y), (held_x, held_y) = arrays_of(splits)
     score = r2_score if kind == "numbers" else f1_score
     each = [

@@ -81,6 +81,20 @@ def test_an_export_keeps_what_a_rival_gives_for_the_rows_as_they_lie_in_files(tm
     assert sorted(rival.kept) == ["test", "validation"]
 
 
+def test_small_arrays_are_a_table_of_their_numbers_and_large_ones_are_pictures() -> None:
+    rows = torch.randn(300, 5, 3)
+    targets = (rows[:, 0, 1] + rows[:, 4, 2] > 0).long()
+    parts = {"train": slice(0, 200), "validation": slice(200, 300)}
+    config = config_of("digits")
+    for width, names in ((5, ["boosted_trees", "linear"]), (100, ["class_means"])):
+        wide = torch.cat([rows, torch.zeros(300, width - 5, 3)], dim=1)
+        samples = {name: TensorSamples(wide[part], targets[part]) for name, part in parts.items()}
+        found = rivals_evidence(Splits(samples, {}, "npz"), config)
+        assert found is not None
+        assert [one.name for one in found.rivals] == names
+        assert all(one.metrics["accuracy"] > 0.85 for one in found.rivals if width < 100)
+
+
 def test_other_data_have_no_rival() -> None:
     rows = torch.randn(30, 2, 3, 4, 5)
     parts = {name: TensorSamples(rows, torch.randint(0, 2, (30,))) for name in ("train", "validation")}
