@@ -98,7 +98,7 @@ class PlanAnswer(Answer):
     """Written on request: a script that trains outside Trainwright, and what it needs."""
 
     def unsaid(self) -> dict[str, Any]:
-        """Sources, values on which no decision depends, and what the proposed call says: the goal, values of sections."""
+        """Sources, values that decide nothing, and what the proposed call says: the goal, values of sections."""
         of_values: dict[int, Any] = {
             place: {"source", "value"} if isinstance(one.value, dict) else {"source"}
             for place, one in enumerate(self.values or [])
