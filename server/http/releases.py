@@ -65,9 +65,11 @@ def releases(workspace: Path, security: TransportSecuritySettings) -> Route:
 async def admitted(request: Request, guard: TransportSecurityMiddleware) -> Holder | Response:
     """Return the holder of the token that came with a request, or the answer that refuses it."""
     refused = await guard.validate_request(request)
+    if refused is not None:
+        return refused
     holder = getattr(request.scope.get("user"), "access_token", None)
-    if refused is not None or isinstance(holder, Holder):
-        return refused or holder
+    if isinstance(holder, Holder):
+        return holder
     return RefusalError(
         401, "This request carries no token that lets anybody in.", "Send it: Authorization: Bearer …"
     ).response()
