@@ -38,6 +38,8 @@ class Case:
     @property
     def values(self) -> dict[str, Any]:
         """The configuration."""
+        if "trainer" in self.further:  # which decides all of these
+            return self.further
         loop = {"training": {"epochs": 2}, "loader": {"batch_size": 32}, "logging": {"tensorboard": False}}
         return {"model": self.model, "data": self.data, "metrics": [self.metric]} | loop | self.further
 

@@ -154,6 +154,8 @@ def export_tried(evidence: Evidence, line: CheckLine) -> Outcome:
 
 def _without_preprocessing(config: TrainingConfig) -> str:
     """Return what it will mean that rows come from the user's code; empty where the source is built in."""
+    if config.trainer is not None:
+        return "; final_model/ takes texts where eval_dataset keeps the one of each row, else samples as your code has them"
     is_shipped = config.data is not None and (":" not in config.data.use or config.data.prepare is not None)
     alone = "; final_model/ will take samples as your code gives them: no preprocessing of raw inputs is shipped"
     return "" if is_shipped else alone

@@ -23,11 +23,18 @@ from trainwright.trainer.data.table.transform import EPOCH
 from trainwright.trainer.data.tensors import TensorSamples, known_targets
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.export.inputs import Inputs
-from trainwright.trainer.jobs.export.own_functions import imported_packages, kind_of_raw, raw_inputs_of, ship_function
+from trainwright.trainer.jobs.export.own_functions import (
+    held_out,
+    imported_packages,
+    kind_of_raw,
+    raw_inputs_of,
+    ship_function,
+)
 from trainwright.trainer.jobs.export.parity import part, wanted_of
 from trainwright.trainer.jobs.export.program import FILES, lengths
 from trainwright.trainer.jobs.export.served import Served
 from trainwright.trainer.jobs.export.texts import TOKENIZER, tokenization
+from trainwright.trainer.jobs.export.trainer_texts import trainer_classes, trainer_texts
 from trainwright.trainer.metrics.built_in import OF_GROUPS
 from trainwright.trainer.prediction.assembly import ANSWERS, INPUTS, PREDICT, assembled, use_of
 
@@ -78,10 +85,7 @@ def _own_functions(session: Session, folder: Path) -> dict[str, Schema]:
     data, root, found = session.config.data, session.context.code_root, dict[str, Schema]()
     if data is not None and data.prepare is not None:
         entry = ship_function(data.prepare, "data.prepare", root, folder)
-        samples = session.work.splits.samples
-        takes, example = kind_of_raw(
-            str(next(iter(raw_inputs_of(samples.get("validation", samples["train"])) or ()), ""))
-        )
+        takes, example = kind_of_raw(str(next(iter(raw_inputs_of(held_out(session)) or ()), "")))
         found["prepare"] = {"kind": "own", "own": {"prepare": entry, "takes": takes, "example": example}}
     if data is not None and data.present is not None:
         found["present"] = {"kind": "own", "present": ship_function(data.present, "data.present", root, folder)}
@@ -212,6 +216,8 @@ def _inputs(session: Session, served: Served, first: Inputs, program: Path) -> S
         if text["kind"] == "choices":
             text["text"]["count"] = first["input_ids"].shape[1]
         return text
+    if (handed := trainer_texts(session, program.parent, lengths_are_free=_has_free_lengths(program))) is not None:
+        return handed
     if text is None and splits.feature_names and type(train) is TensorSamples and train.base[0].dim() == 2:
         columns = [Column(name, "number", "as published") for name in splits.feature_names]
         found = TableSchema(columns, []).shipped({})
@@ -283,7 +289,8 @@ def _arrays(served: Served, first: Inputs, train: Any) -> dict[str, Any]:
 def _answer(session: Session, schema: Schema, output: Tensor) -> Schema:
     """Return what the outputs, (rows, ...), of some rows mean."""
     splits, data = session.work.splits, session.config.data
-    names, kind, train = splits.class_names or [], schema["kind"], splits.samples["train"]
+    of_trainer, its_task = trainer_classes(session)
+    names, kind, train = splits.class_names or of_trainer, schema["kind"], splits.samples["train"]
     given = schema.get("targets") or targets_of(schema.get("text") or (data.args if data else {}))
     found: Schema = {"target": ", ".join(given) or ("class" if names else "value")}
     if kind in OF_KIND:
@@ -296,7 +303,7 @@ def _answer(session: Session, schema: Schema, output: Tensor) -> Schema:
         return found | {"kind": "mask", "classes": coding.names, "codes": values, "of_colors": coding.of_colors}
     width = output.shape[-1] if output.dim() == 2 else 1 if output.dim() == 1 else None
     loss, targets = session.work.loss, known_targets(train)
-    task = loss.task if loss is not None else None
+    task = loss.task if loss is not None else its_task
     if width == len(names) > 1 and (task == "binary" or (targets is not None and targets.dim() > 1)):
         return found | {"kind": "labels", "classes": names}
     if task != "regression" and len(names) > 1 and width in {len(names), 1 if len(names) == 2 else -1}:
