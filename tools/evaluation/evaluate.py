@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainwright.tools.evaluation.baseline import Named, named_baseline, record_beside
 from trainwright.tools.evaluation.comparison import ONLY_THERE, differences_between, meant_by
-from trainwright.tools.evaluation.episodes import Drawn, add_episodes, drawn_before, episode_entries
+from trainwright.tools.evaluation.episodes import Drawn, add_episodes, drawn_before
 from trainwright.tools.evaluation.meanings import take_worse
 from trainwright.tools.evaluation.own_metrics import add_own_metrics, own_entries
 from trainwright.tools.evaluation.process import code_digest, libraries_of, place_of, run_clean_room
@@ -20,7 +20,7 @@ from trainwright.tools.evaluation.slices import slice_orders
 from trainwright.tools.evaluation.variants import variants_of
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.base.section import Entry
+from trainwright.trainer.base.section import Entry, episode_entries
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.metrics import BUILT_IN
 from trainwright.trainer.objectives.sections import MultiTaskSection
@@ -160,7 +160,7 @@ def _evaluated(run: Sealed, others: Others, program: Program, drawn: Drawn) -> d
     if why is not None or rows is None:
         return dict(zip(("problem", "remedy"), why or (), strict=False))
     order = order_of(specification, run, rows, program)
-    own, episodes = own_entries(specification.config), episode_entries(specification.config)
+    own, episodes = own_entries(specification.config), episode_entries(specification.config.metrics)
     if not (order["metrics"] or order["loss"] or order["tasks"] or own or episodes):
         remedy = "Add a built-in metric to `metrics`: it is evaluated apart."
         return {"problem": "loss and metrics are all computed by the user's code", "remedy": remedy}

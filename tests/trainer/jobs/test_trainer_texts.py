@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.releases import needs
 
+from trainwright.trainer.assembly.raw_splits import raw_splits_of
 from trainwright.trainer.base import releases
 from trainwright.trainer.jobs.export.inputs import real_rows
 from trainwright.trainer.jobs.export.trainer_texts import text_columns, trainer_classes, trainer_texts
@@ -23,7 +24,8 @@ from transformers import BertConfig, BertForSequenceClassification, PreTrainedTo
 made = Tokenizer(models.WordLevel({word: at for at, word in enumerate("[PAD] [UNK] [CLS] a b c".split())}, "[UNK]"))
 made.pre_tokenizer = pre_tokenizers.Whitespace()
 made.post_processor = processors.TemplateProcessing("[CLS] $A", None, [("[CLS]", 2)])
-tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, pad_token="[PAD]", unk_token="[UNK]")
+tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, pad_token="[PAD]", unk_token="[UNK]",
+                                    model_input_names=["input_ids", "token_type_ids", "attention_mask"])
 rows = [{"id": str(n), "sms": " ".join("abc"[(n + at) % 3] for at in range(1 + n % 7)), "label": n % 2}
         for n in range(24)]
 
@@ -76,25 +78,23 @@ def session_of(tmp_path: Path, open_session: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("data", "are_free", "wanted"),
+    ("data", "wanted"),
     [
-        ("kept", True, {"column": "sms", "max_length": 6}),
-        ("filled", True, {"column": "texts", "max_length": 9}),
-        ("filled", False, {"column": "texts", "max_length": 9, "length": 9}),
-        ("dropped", True, None),
-        ("changed", True, None),
+        ("kept", {"column": "sms", "max_length": 6}),
+        ("filled", {"column": "texts", "max_length": 9, "length": 9}),
+        ("dropped", None),
+        ("changed", None),
     ],
 )
 def test_texts_are_taken_where_they_give_the_very_ids_of_the_rows(
-    data: str, are_free: bool, wanted: dict[str, Any] | None, session_of: Any, tmp_path: Path
+    data: str, wanted: dict[str, Any] | None, session_of: Any, tmp_path: Path
 ) -> None:
     session = session_of(data)
-    found = trainer_texts(session, tmp_path, lengths_are_free=are_free)
+    found = trainer_texts(session, tmp_path)
     assert (found is not None) == (tmp_path / "tokenizer.json").is_file() == (wanted is not None)
     if found is not None and wanted is not None:
         common = {"padding": 0, "tokenizer": {"name": "library"}}
-        zeros = {"zeros": ["token_type_ids"]} if "token_type_ids" in session.work.splits.samples["train"][0] else {}
-        assert found == {"kind": "text", "text": wanted | common | zeros}
+        assert found == {"kind": "text", "text": wanted | common | {"zeros": ["token_type_ids"]}}
 
 
 def test_classes_have_the_names_of_the_label_column_where_the_model_has_none(session_of: Any) -> None:
@@ -110,4 +110,6 @@ def test_a_column_that_the_trainer_takes_out_is_in_no_batch_of_an_export(session
     first = next(real_rows(session).batches())
     assert {"input_ids", "attention_mask"} <= first.keys()
     assert "sms" not in first
+    fixed = raw_splits_of(session.config, session.context.code_root).samples["validation"][0]
+    assert set(fixed) == {"input_ids", "token_type_ids", "attention_mask", "label"}, "as planning fixes its rows"
     assert set(text_columns(session.work.splits.samples["validation"])) == {"id", "sms"}

@@ -132,6 +132,11 @@ class TransformersTrainer(Framework):
         """What makes a batch, without the columns (a text) that the trainer takes out of a data set before it."""
         return self.trainer._get_collator_with_removed_columns(self.loader.collate)  # type: ignore[no-any-return]
 
+    def read(self, samples: Any) -> Any:
+        """Return a data set without the columns (a text) that the model does not take."""
+        is_theirs = type(samples).__module__.partition(".")[0] == "datasets"
+        return self.trainer._remove_unused_columns(samples) if is_theirs else samples
+
     def components(self) -> dict[str, Stateful]:
         """Return the optimizer, the schedule and everything that trainer and callbacks keep."""
         trainer = self.trainer

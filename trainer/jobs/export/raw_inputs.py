@@ -23,6 +23,7 @@ from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.data.text.blocks import TokenRows
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.export.inputs import Inputs
+from trainwright.trainer.jobs.export.observations import observations
 from trainwright.trainer.jobs.export.own_functions import held_out, raw_inputs_of
 from trainwright.trainer.jobs.export.parity import length, part, wanted_of
 from trainwright.trainer.jobs.export.predict import Schema
@@ -95,8 +96,8 @@ def _texts(session: Session, served: Served, schema: Schema, place: Path) -> Giv
 
 
 def _arrays(session: Session, served: Served, schema: Schema, place: Path) -> Given | None:  # noqa: ARG001
-    first = next(served.rows.batches())
-    rows = [part(first, 0, ROWS)] if not served.rows.ragged else served.rows.singles(1)
+    seen, first = observations(session, served, ROWS), next(served.rows.batches())
+    rows = [part(first, 0, ROWS) if seen is None else seen] if not served.rows.ragged else served.rows.singles(1)
     if not rows:
         return None
     arrays: dict[str, Any] = {name: value.numpy() for name, value in rows[0].items()}

@@ -24,9 +24,10 @@ BOUND = 1 << 20
 """Lengths from here on stand for none."""
 
 
-def trainer_texts(session: Session, folder: Path, *, lengths_are_free: bool) -> Schema | None:
+def trainer_texts(session: Session, folder: Path) -> Schema | None:
     """Return the kind of input and how a text becomes tokens, and write the Trainer's tokenizer into the folder.
 
+    `length` among it: tokens of every row, where all have as many, as a program of one length needs them.
     None where no column of texts of the held-out rows gives their ids by that tokenizer, row by row.
     """
     framework, samples = framework_in(session.work), held_out(session)
@@ -42,12 +43,12 @@ def trainer_texts(session: Session, folder: Path, *, lengths_are_free: bool) -> 
     for column, texts in text_columns(samples).items():
         found = _as_tokenized(backend, list(islice(texts, len(rows))), rows, padding, min(limits))
         if found is not None:
-            length = {} if lengths_are_free else {"length": len(rows[0][IDS])}
-            most = {"max_length": min([found, *length.values()])}
+            sizes = {len(row[IDS]) for row in rows}
+            length = {"length": sizes.pop()} if len(sizes) == 1 else {}
             zeros = {"zeros": [TYPES]} if TYPES in rows[0] else {}
-            text = {"column": column, "padding": padding, "tokenizer": {"name": "library"}} | most | length | zeros
+            text = {"column": column, "padding": padding, "tokenizer": {"name": "library"}, "max_length": found}
             (folder / TOKENIZER).write_text(str(backend.to_str(pretty=True)), encoding="utf-8")
-            return {"kind": "text", "text": text}
+            return {"kind": "text", "text": text | length | zeros}
     return None
 
 
