@@ -289,7 +289,7 @@ def _tasks_of(config: TrainingConfig) -> dict[str, Any] | None:
 def _attack_of(config: TrainingConfig, data: Data) -> dict[str, Any] | None:
     """Return the attack that validation is measured by; None where inputs are prepared otherwise than standardised."""
     section, scaling = config.objective, dict(data.preprocessing)
-    if not isinstance(section, AdversarialSection) or scaling.pop("kind", "standardize") != "standardize":
+    if not isinstance(section, AdversarialSection) or scaling.pop("kind", None) not in {None, "standardize"}:
         return None
     kept = section.model_dump(include={"epsilon", "clip_range", "input"})
     return kept | scaling | {"steps": section.evaluation_steps, "step_size": section.evaluation_step_size}
