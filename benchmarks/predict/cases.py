@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from own import STATES, box_error, boxes, policy, pushes
 
 ROWS, HELD_OUT = 160, 40
 Row = dict[str, Any]
@@ -226,114 +226,6 @@ def _arrays(kind: str) -> Callable[[Path], tuple[list[str], Sequence[Any]]]:
 
 
 GIVEN = {"by": "given", "column": "split"}
-BOXES = """\
-import numpy
-import torch
-from pathlib import Path
-from PIL import Image
-from serve import SIDE, prepare
-
-HERE = Path(__file__).parent
-lines = [line.split(",") for line in (HERE / "boxes.txt").read_text().split()]
-
-
-class Pictures(torch.utils.data.Dataset):
-    def __init__(self, split):
-        self.rows = [row for row in lines if row[0].startswith(split)]
-        self.raw_inputs = [str(HERE / row[0]) for row in self.rows]
-
-    def __len__(self):
-        return len(self.rows)
-
-    def __getitem__(self, place):
-        width, height = Image.open(self.raw_inputs[place]).size
-        box = numpy.array(self.rows[place][1:], dtype=numpy.float32) / [width, height, width, height]
-        return torch.from_numpy(prepare(self.raw_inputs[place])), torch.from_numpy(box.astype(numpy.float32))
-
-
-def load():
-    return {split: Pictures(split) for split in ("train", "validation", "test")}
-"""
-SERVE_BOXES = """\
-import numpy
-from PIL import Image, ImageDraw
-
-SIDE = 16
-
-
-def prepare(path):
-    with Image.open(path) as picture:
-        return numpy.asarray(picture.convert("L").resize((SIDE, SIDE)), dtype=numpy.float32)[None] / 255
-
-
-def present(output, path):
-    with Image.open(path) as opened:
-        picture = opened.convert("RGB")
-    width, height = picture.size
-    left, top, right, bottom = (float(one) * side for one, side in zip(output, (width, height) * 2))
-    corners = (min(left, right), min(top, bottom), max(left, right), max(top, bottom))
-    ImageDraw.Draw(picture).rectangle(corners, outline="red")
-    drawn = path.replace("\\\\", "/").rpartition("/")[2].replace(".png", "-box.png")
-    picture.save(drawn)
-    return {"box": [left, top, right, bottom], "drawn": drawn}
-"""
-
-
-def _boxes(folder: Path) -> tuple[list[str], Sequence[Any]]:
-    """Write pictures of several sizes with a bright rectangle each, and code that finds it."""
-    from PIL import Image
-
-    lines, truth = [], []
-    for n in range(80):
-        draw, split = np.random.default_rng(n), ("train", "train", "validation", "test")[n % 4]
-        width, height = int(draw.integers(20, 60)), int(draw.integers(20, 60))
-        left, top = int(draw.integers(0, width // 2)), int(draw.integers(0, height // 2))
-        box = (left, top, left + width // 3, top + height // 3)
-        pixels = np.zeros((height, width), np.uint8)
-        pixels[box[1] : box[3], box[0] : box[2]] = 255
-        Image.fromarray(pixels).save(folder / f"{split}{n}.png")
-        lines.append(",".join(map(str, (f"{split}{n}.png", *box))))
-        if split == "test":
-            truth.append((str(folder / f"{split}{n}.png"), width, height, box))
-    for name, text in (("data.py", BOXES), ("serve.py", SERVE_BOXES), ("boxes.txt", "\n".join(lines))):
-        (folder / name).write_text(text)
-    return [one[0] for one in truth], truth
-
-
-def box_error(answers: Sequence[Answer], truth: Sequence[Any]) -> float:
-    """Return the mean absolute error of sides as shares of the picture's own, each picture drawn at its own size."""
-    from PIL import Image
-
-    errors = []
-    for said, (_, width, height, box) in zip(answers, truth, strict=True):
-        sides = np.array([*Image.open(said["drawn"]).size] * 2)  # other ones than the picture's give another figure
-        errors.append(np.abs(np.array(said["box"]) / sides - box / np.array([width, height] * 2)))
-    return float(np.mean(errors))
-
-
-POLE = """
-
-def action(output):
-    return {"push": ("left", "right")[int(output[0] < output[1])]}
-"""
-
-
-def _policy(folder: Path) -> tuple[list[str], Sequence[Any]]:
-    """Write a pole's policy; its test states are those of the fixed rows."""
-    sys.path.insert(1, str(Path(__file__).parents[2] / "tests"))
-    from worlds.pole import CODE
-
-    (folder / "pole.py").write_text(CODE + POLE)
-    return [], []
-
-
-def pushes(answers: Sequence[Answer], truth: Sequence[Any]) -> float:
-    """Return the share of actions that are the rule's."""
-    return float(
-        np.mean([said["push"] == ("left", "right")[int(one)] for said, one in zip(answers, truth, strict=True)])
-    )
-
-
 TIME = {"by": "time", "time": "day", "borders": ["2025-05-01", "2025-06-10"]}
 CNN = {"use": "cnn", "args": {"channels": [4]}}
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
@@ -408,7 +300,6 @@ OWN = {"use": "data.py:load", "prepare": "serve.py:prepare", "present": "serve.p
 NPZ = {"use": "npz", "args": {"path": "samples.npz"}}
 MASKS = {"path": "photos", "masks": "masks", "classes": {"dark": 0, "light": 255}, "size": 8}
 UNET = {"use": "unet", "args": {"depth": 1, "width": 4}}
-STATES = {"use": "pole.py:states", "split": {"test": 0.2}, "present": "pole.py:action"}
 LEFT, PRICES, LABELS = "left", ["price", "visits"], ["late", "more"]
 CASES = [
     Case("csv classes", _table("classes"), _of_table("csv", "csv", LEFT), "accuracy", accuracy),
@@ -432,8 +323,8 @@ CASES = [
     Case("two series, two targets", _series("shop"), _of_series(["sold", "returned"], group="shop"), "mae", mae,
          further=SCALED),
     Case("data code of the user's own", _own, OWN, "mae", mae, further={"loss": "mse"}),
-    Case("boxes of pictures, by own code", _boxes, OWN, "mae", box_error, CNN, {"loss": "mse"}),
-    Case("a policy", _policy, STATES, "accuracy", pushes,
+    Case("boxes of pictures, by own code", boxes, OWN, "mae", box_error, CNN, {"loss": "mse"}),
+    Case("a policy", policy, STATES, "accuracy", pushes,
          further={"metrics": ["accuracy", {"use": "pole.py:balanced", "episodes": 20}]}),
     Case("npz classes", _arrays("classes"), NPZ, "accuracy", accuracy),
     Case("npz, a number", _arrays("number"), NPZ, "mae", mae, further=SCALED),

@@ -104,7 +104,8 @@ def _moved(given: _Given, attack: Mapping[str, Any], draw: np.random.Generator) 
     epsilon, size = float(attack["epsilon"]) * scale, float(attack["step_size"]) * scale
 
     def inside(x: Array) -> Array:
-        return np.clip(np.clip(x, clean - epsilon, clean + epsilon), low, high).astype(clean.dtype)
+        near = np.clip(np.clip(x, clean - epsilon, clean + epsilon), low, high)
+        return np.asarray(near, dtype=clean.dtype)
 
     moved = inside(clean + epsilon * draw.uniform(-1, 1, clean.shape))
     for _ in range(int(attack["steps"])):

@@ -1,4 +1,4 @@
-"""What features say of classes without a classifier: whether a row's nearest other row is of its class (recall at 1).
+"""Nearest rows: what features say of classes without a classifier, whether the nearest other row is of the class.
 
 Nearest by cosine similarity among the rows of the same split (Musgrave et al. 2020, arXiv:2003.08505).
 """
@@ -18,7 +18,8 @@ def unit(outputs: Array, targets: Array) -> Array:
     if outputs.ndim != 2 or targets.ndim != 1 or targets.dtype.kind not in "iu":
         raise ValueError("a row has one vector of features, and one class number")
     flat = outputs.astype(np.float32)
-    return flat / np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    lengths = np.linalg.norm(flat, axis=1, keepdims=True)
+    return np.asarray(flat / np.maximum(lengths, np.finfo(np.float32).tiny))
 
 
 def hits(features: Array, targets: Array) -> Array:

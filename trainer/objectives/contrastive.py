@@ -142,7 +142,7 @@ class LinearProbe:
         values = dict.fromkeys(self.names, float("nan"))
         if run.strategy.is_first:
             kept = tuple(part[: self.max_samples] for part in train)
-            nearest = metrics.compute(NEIGHBOURS, *(part.numpy() for part in held_out))
+            nearest = metrics.compute(NEIGHBOURS, held_out[0].numpy(), held_out[1].numpy())
             values = {"linear_probe_accuracy": probe_accuracy(kept, held_out), NEIGHBOURS: nearest}
         return run.strategy.agreed(values)
 

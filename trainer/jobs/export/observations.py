@@ -1,4 +1,4 @@
-"""What the model is given in episodes that a function of the user's plays, and that function's source."""
+"""Observations: what episodes that a function of the user's plays give the model, and that function's source."""
 
 from __future__ import annotations
 
