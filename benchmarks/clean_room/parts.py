@@ -274,3 +274,11 @@ def build(config, context):
     return {"model": Net(), "loss": "cross_entropy", "metrics": ["accuracy"],
             **{name: Pixels(count, context.data_seed + at) for at, (name, count) in enumerate(parts.items())}}
 """
+
+DRAWN = """
+
+def apart(program, seed):
+    noise = torch.randn(200, 2, generator=torch.Generator().manual_seed(seed)).numpy()
+    drawn = torch.from_numpy(program(noise))
+    return float((drawn.mean(0) - torch.tensor([2.0, -1.0])).abs().sum() + (drawn.std(0) - 0.5).abs().sum())
+"""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from own import STATES, box_error, boxes, policy, pushes
 
 ROWS, HELD_OUT = 160, 40
 Row = dict[str, Any]
@@ -38,6 +39,8 @@ class Case:
     @property
     def values(self) -> dict[str, Any]:
         """The configuration."""
+        if "trainer" in self.further:  # which decides all of these
+            return self.further
         loop = {"training": {"epochs": 2}, "loader": {"batch_size": 32}, "logging": {"tensorboard": False}}
         return {"model": self.model, "data": self.data, "metrics": [self.metric]} | loop | self.further
 
@@ -320,6 +323,9 @@ CASES = [
     Case("two series, two targets", _series("shop"), _of_series(["sold", "returned"], group="shop"), "mae", mae,
          further=SCALED),
     Case("data code of the user's own", _own, OWN, "mae", mae, further={"loss": "mse"}),
+    Case("boxes of pictures, by own code", boxes, OWN, "mae", box_error, CNN, {"loss": "mse"}),
+    Case("a policy", policy, STATES, "accuracy", pushes,
+         further={"metrics": ["accuracy", {"use": "pole.py:balanced", "episodes": 20}]}),
     Case("npz classes", _arrays("classes"), NPZ, "accuracy", accuracy),
     Case("npz, a number", _arrays("number"), NPZ, "mae", mae, further=SCALED),
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cases import BERT, GIVEN, Answer, Case, Row, write_rows
+from cases import BERT, GIVEN, Answer, Case, Row, accuracy, write_rows
 
 WORDS = ("red", "blue", "small", "large", "old", "new", "cat", "dog", "house", "tree", "runs", "sleeps")
 NAMES = ("Anna", "Berlin", "Emil", "Florenz", "Zoë", "Köln")
@@ -128,6 +128,89 @@ def _chats(folder: Path) -> tuple[list[str], Sequence[Any]]:
     return ["--temperature", "0", "--tokens", str(MOST), str(folder / "raw.jsonl")], asked
 
 
+def _trainer(script: str) -> Callable[[Path], tuple[list[str], Sequence[Any]]]:
+    """Return what writes a user's script with a Trainer, its tokenizer and its texts."""
+
+    def write(folder: Path) -> tuple[list[str], Sequence[Any]]:
+        from tokenizers import Tokenizer, models, pre_tokenizers, processors
+        from transformers import PreTrainedTokenizerFast
+
+        marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+        made: Any = Tokenizer(models.WordLevel({word: at for at, word in enumerate([*marks, *WORDS])}, "[UNK]"))
+        made.pre_tokenizer = pre_tokenizers.Whitespace()
+        made.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", None, [("[CLS]", 2), ("[SEP]", 3)])
+        kept = PreTrainedTokenizerFast(tokenizer_object=made, pad_token="[PAD]", unk_token="[UNK]")  # noqa: S106
+        kept.save_pretrained(folder / "tokenizer")
+        draw, rows = random.Random(1), []
+        for _ in range(240):
+            words = draw.choices(WORDS[:10], k=draw.randint(3, 9))
+            rows.append({"sms": " ".join(words), "label": int(words[1] in WORDS[:5])})
+        write_rows(folder / "rows.jsonl", rows)
+        (folder / "train.py").write_text(TRAINER + script)
+        return [str(folder / "raw.jsonl")], [("ham", "spam")[row["label"]] for row in _test_rows(folder, rows)]
+
+    return write
+
+
+def _test_rows(folder: Path, rows: list[Row]) -> list[Row]:
+    test = rows[200:]
+    write_rows(folder / "raw.jsonl", [{"sms": row["sms"]} for row in test])
+    return test
+
+
+TRAINER = """\
+import json
+from pathlib import Path
+
+import torch
+from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+
+HERE = Path(__file__).parent
+rows = [json.loads(line) for line in (HERE / "rows.jsonl").open()]
+tokenizer = AutoTokenizer.from_pretrained(HERE / "tokenizer")
+names = {0: "ham", 1: "spam"}
+
+
+def accuracy(found):
+    return {"accuracy": float((found.predictions.argmax(-1) == found.label_ids).mean())}
+
+
+def make_trainer():
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    torch.manual_seed(0)
+    model = BertForSequenceClassification(BertConfig(
+        vocab_size=len(tokenizer), id2label=names, label2id={"ham": 0, "spam": 1}, **sizes))
+    arguments = TrainingArguments(
+        "out", num_train_epochs=2, per_device_train_batch_size=20, learning_rate=0.01, report_to=[], use_cpu=True)
+    train, validation, test = (make(rows[cut]) for cut in (slice(160), slice(160, 200), slice(200, None)))
+    trainer = Trainer(model, arguments, train_dataset=train, eval_dataset=validation, processing_class=tokenizer,
+                      compute_metrics=accuracy)
+    return trainer, test
+
+
+"""
+KEPT = """\
+from datasets import Dataset
+
+
+def make(part):
+    return Dataset.from_list(part).map(lambda row: tokenizer(row["sms"], truncation=True, max_length=8))
+"""
+FILLED = """\
+class make(torch.utils.data.Dataset):
+    def __init__(self, part):
+        self.sms, self.labels = [row["sms"] for row in part], [row["label"] for row in part]
+        self.encodings = tokenizer(self.sms, truncation=True, max_length=9, padding="max_length")
+
+    def __len__(self):
+        return len(self.sms)
+
+    def __getitem__(self, place):
+        row = {name: torch.tensor(values[place]) for name, values in self.encodings.items()}
+        return row | {"labels": torch.tensor(self.labels[place])}
+"""
+
+
 def _loaded(kind: str, folder: Path) -> tuple[Any, Any]:
     """Return model and tokenizer as whoever has the folder and plain transformers reads them."""
     import transformers
@@ -183,7 +266,10 @@ def _rows(use: str, tokenizer: str, **args: Any) -> dict[str, Any]:
 
 
 NEXT = {"loss": "next_token", "loader": {"batch_size": 8}}
+HANDED = {"trainer": {"use": "train.py:make_trainer"}, "logging": {"tensorboard": False}}
 LANGUAGE = [
+    Case("a Trainer's texts, kept", _trainer(KEPT), {}, "accuracy", accuracy, further=HANDED),
+    Case("a Trainer's texts, filled up", _trainer(FILLED), {}, "accuracy", accuracy, further=HANDED),
     Case("words with tags", _tagged, _rows("token_classification", "bpe:300"), "accuracy", _tags, BERT, LEARNING),
     Case("words with tags, in bytes", _tagged, _rows("token_classification", "bytes"), "accuracy", _tags, BERT),
     Case("questions with answers", _questions, _rows("question_answering", "bpe:400", max_length=48, stride=8),

@@ -85,7 +85,7 @@ def answers_of(model: Path, alone: Path, arguments: list[str]) -> list[dict[str,
     if done.returncode:
         raise RuntimeError(done.stderr.strip()[-400:])
     found = [json.loads(line)["answer"] for line in done.stdout.splitlines()]
-    return [one | ({"mask": str(alone / one["mask"])} if "mask" in one else {}) for one in found]
+    return [one | {key: str(alone / one[key]) for key in ("mask", "drawn") if key in one} for one in found]
 
 
 def _exported(case: Case, place: Path, code: Path) -> tuple[RunDirectory, float]:

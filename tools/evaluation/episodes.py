@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.evaluation.own_metrics import OWN, copied, run_apart
-from trainwright.trainer.base.section import EpisodesEntry
+from trainwright.trainer.base.section import EpisodesEntry, episode_entries
 from trainwright.trainer.metrics.evaluate import is_taken
 from trainwright.trainer.run import RunKind
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from trainwright.tools.evaluation.sealed import Sealed
     from trainwright.tools.ledger import ProjectFacts
-    from trainwright.trainer.config import TrainingConfig
 
 WORKER = "trainwright.trainer.jobs.episodes"
 EPISODES = "episodes"
@@ -36,11 +35,6 @@ SECONDS = 600.0
 
 Drawn = dict[str, dict[str, int]]
 """The number that was drawn, by split and metric."""
-
-
-def episode_entries(config: TrainingConfig) -> list[EpisodesEntry]:
-    """Return the configuration's metrics that are means over episodes."""
-    return [one for one in config.metrics if isinstance(one, EpisodesEntry)]
 
 
 def drawn_of(splits: Mapping[str, Mapping[str, Any]]) -> Drawn:
@@ -82,7 +76,7 @@ def add_episodes(run: Sealed, order: dict[str, Any], answer: dict[str, Any], fol
     """
     config = run.directory.specification().config
     reference = copied(run, config.reference, folder, is_imported=False) if config.reference is not None else {}
-    for entry in episode_entries(config):
+    for entry in episode_entries(config.metrics):
         name = entry.use.rpartition(":")[2]
         seeds = {split: drawn.get(split, {}).get(name, secrets.randbits(DRAWN_BITS)) for split in answer["splits"]}
         asked = {"program": order["program"], "args": entry.args, "episodes": entry.episodes, "drawn": seeds}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainwright.tools.evaluation.baseline import Named, named_baseline, record_beside
 from trainwright.tools.evaluation.comparison import ONLY_THERE, differences_between, meant_by
-from trainwright.tools.evaluation.episodes import Drawn, add_episodes, drawn_before, episode_entries
+from trainwright.tools.evaluation.episodes import Drawn, add_episodes, drawn_before
 from trainwright.tools.evaluation.meanings import take_worse
 from trainwright.tools.evaluation.own_metrics import add_own_metrics, own_entries
 from trainwright.tools.evaluation.process import code_digest, libraries_of, place_of, run_clean_room
@@ -20,10 +20,11 @@ from trainwright.tools.evaluation.slices import slice_orders
 from trainwright.tools.evaluation.variants import variants_of
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.base.section import Entry
+from trainwright.trainer.base.section import Entry, episode_entries
+from trainwright.trainer.clean_room.neighbours import NAME as NEIGHBOURS
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.metrics import BUILT_IN
-from trainwright.trainer.objectives.sections import MultiTaskSection
+from trainwright.trainer.objectives.sections import AdversarialSection, ContrastiveSection, MultiTaskSection
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.artifacts import FixedRows, Program
 from trainwright.trainer.run.evidence import Data, Environment, Resolved, Summary
@@ -120,14 +121,16 @@ def order_of(specification: RunSpecification, run: Sealed, rows: Sealed, program
     reported = reported_by(run)
     given = {metric if isinstance(metric, str) else metric.use for metric in config.metrics}
     names = {*given, config.selection.metric, *(name for values in reported.values() for name in values)}
-    loss, task = _loss_of(config, run.part(Resolved))
+    has_features = isinstance(config.objective, ContrastiveSection)
+    loss, task = (None, None) if has_features else _loss_of(config, run.part(Resolved))
     return {
         "program": ordered(run, program),
         "rows": {"folder": str(rows.directory.artifacts), "record": record.as_dict()},
         "splits": _splits(specification.kind, record),
-        "metrics": sorted(names & BUILT_IN.keys()),
+        "metrics": [NEIGHBOURS] if has_features else sorted(names & BUILT_IN.keys()),
         "loss": loss,
         "task": task,
+        "attack": _attack_of(config, rows.part(Data)) if task == "classification" else None,
         "tasks": _tasks_of(config),
         "targets": rows.part(Data).target_names or [],
         **slice_orders(config, rows.part(Data)),
@@ -160,7 +163,7 @@ def _evaluated(run: Sealed, others: Others, program: Program, drawn: Drawn) -> d
     if why is not None or rows is None:
         return dict(zip(("problem", "remedy"), why or (), strict=False))
     order = order_of(specification, run, rows, program)
-    own, episodes = own_entries(specification.config), episode_entries(specification.config)
+    own, episodes = own_entries(specification.config), episode_entries(specification.config.metrics)
     if not (order["metrics"] or order["loss"] or order["tasks"] or own or episodes):
         remedy = "Add a built-in metric to `metrics`: it is evaluated apart."
         return {"problem": "loss and metrics are all computed by the user's code", "remedy": remedy}
@@ -283,14 +286,25 @@ def _tasks_of(config: TrainingConfig) -> dict[str, Any] | None:
     return {name: task.model_dump(mode="json") for name, task in objective.tasks.items()}
 
 
+def _attack_of(config: TrainingConfig, data: Data) -> dict[str, Any] | None:
+    """Return the attack that validation is measured by; None where inputs are prepared otherwise than standardised."""
+    section, scaling = config.objective, dict(data.preprocessing)
+    if not isinstance(section, AdversarialSection) or scaling.pop("kind", None) not in {None, "standardize"}:
+        return None
+    kept = section.model_dump(include={"epsilon", "clip_range", "input"})
+    return kept | scaling | {"steps": section.evaluation_steps, "step_size": section.evaluation_step_size}
+
+
 def _record_digest(rows: Sealed | None) -> str:
     return rows.digests.get(f"artifacts/{FixedRows.file}.json", "") if rows else ""
 
 
 def _not_to_evaluate(config: TrainingConfig, rows: Sealed | None) -> tuple[str, str] | None:
     """Return why the program cannot be evaluated, with the remedy."""
-    if type(config.objective).replaces and _tasks_of(config) is None:
-        what = f"the objective {config.objective.name} has other outputs than predictions of one target"
+    objective = config.objective
+    gives_features = isinstance(objective, ContrastiveSection) and objective.linear_probe and objective.features is None
+    if type(objective).replaces and _tasks_of(config) is None and not gives_features:
+        what = f"the objective {objective.name} has other outputs than predictions of one target"
         return what, "Its measures are those of the training process alone."
     if rows is None:
         return "planning depends on no smoke run", "Pass the planning gate on a smoke run of this version."

@@ -121,5 +121,5 @@ def _draw_numbers(one: Predicted, panels: tuple[Axes, Axes], flat: Any, flat_gue
     right.axvline(0.0, color=GREY, linestyle=":")
     right.axvline(float(errors.mean()), color=VERMILION, linestyle="--", label=f"{of}mean error {errors.mean():.3g}")
     spread = f"{of or 'errors: '}deviation {errors.std():.3g}, 90 % within {np.quantile(np.abs(errors), 0.9):.3g}"
-    label(right, "Errors", "predicted minus target (target's unit)", "rows")
+    label(right, "Errors", "predicted minus target (target's unit)", "predictions")
     right.plot([], [], linestyle="none", label=spread)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.environments import require_environment
-from trainwright.tools.evaluation.episodes import episode_entries
 from trainwright.tools.evaluation.own_metrics import own_entries
 from trainwright.tools.ledger import entries, record
 from trainwright.tools.ledger.events import ProjectCreated
@@ -19,6 +18,7 @@ from trainwright.tools.projects.status import ProjectStatus, project_status
 from trainwright.tools.workspace.tables import Project, now
 from trainwright.tools.workspace.workspace import checked_name
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError
+from trainwright.trainer.base.section import episode_entries
 from trainwright.trainer.catalog.names import BUILT_IN
 from trainwright.trainer.config.goal import corrected_goal
 
@@ -91,7 +91,7 @@ def create_project(
     assert isinstance(status, ProjectStatus)  # noqa: S101 - one name gives one status
     own = goal["metric"] not in {*BUILT_IN["metrics"], "loss"} and settled.config.objective.name != "multi_task"
     in_file = goal["metric"] in {one.use.rpartition(":")[2] for one in own_entries(settled.config)}
-    is_played = goal["metric"] in {one.use.rpartition(":")[2] for one in episode_entries(settled.config)}
+    is_played = goal["metric"] in {one.use.rpartition(":")[2] for one in episode_entries(settled.config.metrics)}
     told = BY_EPISODES if is_played else BY_YOUR_FUNCTION if in_file else NEVER_CERTIFIED
     remarks = [
         *status.remarks, *other_than_said(intent, goal), *([f"{goal['metric']} {told}"] if own else []),

@@ -45,7 +45,7 @@ ON_TEST = any_of(
 METRIC = re.compile(r"[A-Za-z0-9_./-]{1,64}")
 OBJECTIVE_METRICS = {
     "adversarial": ("robust_loss", "robust_accuracy"),
-    "contrastive": ("linear_probe_accuracy",),
+    "contrastive": ("linear_probe_accuracy", "neighbour_accuracy"),
 }
 """Metrics that an objective measures by itself; multi_task does so for each of its tasks."""
 

@@ -32,6 +32,7 @@ from trainwright.tools.training_monitor.outdone import ALIKE, BETTER, WORSE
 from trainwright.tools.versions import version_of
 from trainwright.trainer.base.text import one_line
 from trainwright.trainer.config import flatten
+from trainwright.trainer.prediction.assembly import use_of
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.evaluation import Evaluation
 
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from trainwright.trainer.run.results import Export
 
 MOST_ROWS = 30
+MOST_CHARACTERS = 90
+"""Of the line of use in the head."""
 MOST_INPUTS = 10
 FOLDERS = ("evaluation/", "pictures/", "rows/")
 """Below the model's folder, named without their files."""
@@ -149,6 +152,7 @@ def model_card(
         skew=found.skew,
         loaded=found.loaded,
         prediction=prediction,
+        command=_command(prediction),
         lacking=[name for name in prediction.get("needs", "").split() if name in final.environment.overlay],
         environment=str(evidence.config.environment),
         is_raw=prediction.get("kind") not in {None, "array"} or final.data.source in OF_ARRAYS,
@@ -232,6 +236,12 @@ def replayed(evidence: Evidence, report: GateReport) -> str:
     times = evidence.final.status.attempt - 1 if evidence.final is not None else 0
     resumed = f"; the final run was interrupted {times} time{'s' * (times > 1)} and resumed" if times else ""
     return f"{evidence.replay.id}{text}{resumed}" if evidence.replay else "none"
+
+
+def _command(prediction: dict[str, Any]) -> str:
+    """Return the line that answers one input, short enough for the head; empty where there is no predict.py."""
+    line = str(prediction["use"][-2]) if prediction else ""
+    return line if len(line) <= MOST_CHARACTERS else use_of(prediction["kind"])
 
 
 def _tried(evidence: Evidence) -> dict[str, Any]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FOLDER = "pictures"
 OF_ROWS: tuple[Kind, ...] = ("worst_samples",)
 DRAWN: dict[Kind, str] = {
-    "calibration": "How often a probability is right, or numbers beside their targets",
+    "calibration": "Predictions beside what was true: how often a probability is right, how far off a number is",
     "confusion": "Classes as they are and as predicted",
     "worst_samples": "The rows with the largest losses",
 }

@@ -68,7 +68,7 @@ OF_FORM = {"entity_f1": "token_classification", "span_f1": "question_answering",
            "mase": "series_regression", **dict.fromkeys(("mean_iou", *MASKS), "image_segmentation"),
            **dict.fromkeys(OF_WRITING, "seq2seq")}  # fmt: skip
 """Metrics of targets that one task alone has."""
-ANYWHERE = ("loss", "linear_probe_accuracy", "robust_accuracy")
+ANYWHERE = ("loss", "linear_probe_accuracy", "neighbour_accuracy", "robust_accuracy")
 ALWAYS_ONE = {"recall_binary": "precision_binary", "specificity": "recall_binary"}
 """Metrics that one answer for all makes perfect, and what keeps it from being given."""
 TARGET = "Which value of the metric would be good enough?"

@@ -111,6 +111,9 @@ def try_batch(session: Session, plain: Objective) -> None:
         )
     if all(parameter.grad is None for parameter in session.parameters):
         raise _without_gradient(session, outcome)
+    if outcome.output is None and session.work.step is not None:
+        with torch.no_grad():
+            outcome = session.validation_objective(session.model, batch)
     try_metrics(session.work, outcome, session.config.selection.metric, session.auxiliary.names)
 
 

@@ -27,7 +27,7 @@ from trainwright.trainer.losses import built_in_loss
 from trainwright.trainer.objectives.episodes import Played
 from trainwright.trainer.objectives.objective import Built, NoObjective, Objective, Setup, Work
 from trainwright.trainer.objectives.sections import SupervisedSection
-from trainwright.trainer.objectives.supervised import CustomStep, Supervised
+from trainwright.trainer.objectives.supervised import CustomStep, JudgedStep, Supervised
 from trainwright.trainer.objectives.writing import Written
 from trainwright.trainer.run import RunKind, RunSpecification
 from trainwright.trainer.strategies.group import world_size
@@ -132,7 +132,9 @@ def _with_measures(built: Built, work: Work) -> Built:
 def evaluation_objective(work: Work, objective: Objective, context: Context) -> Objective:
     """Return the objective that measures validation and test."""
     if work.validation_step is not None:
-        return CustomStep(work.validation_step, context, "validation_step")
+        objective = CustomStep(work.validation_step, context, "validation_step")
+    if type(objective) is CustomStep and work.gathers:
+        return JudgedStep(objective.function, objective.context, objective.name)
     return objective
 
 

@@ -76,7 +76,8 @@ def raw_splits_of(config: TrainingConfig, root: Path, exemptions: Sequence[str] 
         splits = partial(RawSplits, data_seed=context.data_seed, batch_size=config.loader.batch_size)
         return _of_data(config, root, splits)
     if config.trainer is not None:
-        _, samples = handed_over(config, root)
+        framework, samples = handed_over(config, root)
+        samples = {name: framework.read(part) for name, part in samples.items()}
         return RawSplits(samples, TASK_DATA_SEED, config.loader.batch_size)
     build_loss(config, root)
     for metric in config.metrics:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, Union
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator
@@ -91,3 +91,8 @@ def union_of(forms: Iterable[type[Section]], chosen: str | Callable[[Any], str |
     tagged = tuple(Annotated[form, Tag(form_of(form))] for form in forms)
     read = chosen if callable(chosen) else lambda value: name_of(value, chosen)
     return Annotated[Union[tagged], Discriminator(read)]  # noqa: UP007
+
+
+def episode_entries(metrics: Sequence[Any]) -> list[EpisodesEntry]:
+    """Return those of a configuration's metrics that play episodes."""
+    return [one for one in metrics if isinstance(one, EpisodesEntry)]

@@ -17,6 +17,7 @@ import numpy as np
 
 from . import losses, metrics
 from .alone import Alone
+from .attacks import report_attack
 from .comparison import Comparison, report_interval
 from .intervals import bootstrap
 from .paired import report_paired
@@ -67,6 +68,8 @@ def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> di
             ):
                 answer["rivals"] = rivals
         _report_loss(compared, answer, split)
+        if order.get("attack") and order.get("loss"):
+            report_attack(order, program, split, answer, _number_of(order))
     _leave_out_what_is_not_finite(answer)
     groups = split.resampling.groups
     of_groups = {} if groups is None else {"groups": len(np.unique(groups)), "grouped_by": split.grouped_by}
@@ -76,8 +79,12 @@ def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> di
 def _opened(order: Mapping[str, Any], name: str) -> Split:
     """Return a split's rows in an order that follows from the program's bytes: it is fixed, and nobody chose it."""
     split = open_split(Path(order["rows"]["folder"]), order["rows"]["record"], name)
-    seed = int(hashlib.sha256(str(order["program"]["digest"]).encode()).hexdigest()[:16], 16)
-    return split.drawn(seed, (order.get("only") or {}).get(name))
+    return split.drawn(_number_of(order), (order.get("only") or {}).get(name))
+
+
+def _number_of(order: Mapping[str, Any]) -> int:
+    """Return a number that follows from the program's bytes, for what nobody may choose."""
+    return int(hashlib.sha256(str(order["program"]["digest"]).encode()).hexdigest()[:16], 16)
 
 
 def _beside(order: Mapping[str, Any], program: Program, name: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import counts, images, numbers, probabilities, rankings, ranks, texts
+from . import counts, images, neighbours, numbers, probabilities, rankings, ranks, texts
 from .counts import IGNORED, Array, classes, has_labels
 from .entities import entity_f1, tags
 from .spans import best_spans, exact_match, span_f1
@@ -101,9 +101,10 @@ def means_of_series(naive_errors: Sequence[float]) -> dict[str, tuple[Step, Step
 
 
 def steps_of(naive_errors: Sequence[float]) -> dict[str, tuple[Step, Step]]:
-    """Return OF_OUTPUTS, and what can be computed of a series (means_of_series)."""
+    """Return OF_OUTPUTS, what can be computed of a series (means_of_series), and what features say of classes."""
     of_series = means_of_series(naive_errors).items()
-    return OF_OUTPUTS | {name: (kept, partial(_mean_of, counted)) for name, (kept, counted) in of_series}
+    of_features = {neighbours.NAME: (neighbours.unit, neighbours.share)}
+    return OF_OUTPUTS | of_features | {name: (kept, partial(_mean_of, counted)) for name, (kept, counted) in of_series}
 
 
 def compute(
@@ -136,6 +137,8 @@ def whole(name: str, kept: Array, targets: Array, groups: Array | None) -> Array
     Raises:
         ValueError: a metric by groups has none.
     """
+    if name == neighbours.NAME:
+        return neighbours.hits(kept, targets)
     return rankings.terms(name, kept, targets, groups) if name in rankings.OF_GROUPS else kept
 
 

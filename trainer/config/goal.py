@@ -17,7 +17,7 @@ MAXIMIZE, MINIMIZE = "maximize", "minimize"
 DIRECTIONS = (MAXIMIZE, MINIMIZE)
 MEASURED = {
     **{name: (MINIMIZE if metric.minimize else MAXIMIZE, *metric.bounds) for name, metric in BUILT_IN.items()},
-    **dict.fromkeys(("linear_probe_accuracy", "robust_accuracy"), (MAXIMIZE, 0.0, 1.0)),
+    **dict.fromkeys(("linear_probe_accuracy", "neighbour_accuracy", "robust_accuracy"), (MAXIMIZE, 0.0, 1.0)),
     **dict.fromkeys(("loss", "robust_loss"), (MINIMIZE, -math.inf, math.inf)),
 }
 """Each metric that Trainwright measures itself, with its better direction, lowest and highest value."""

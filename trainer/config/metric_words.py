@@ -200,6 +200,7 @@ WORDS = (
          note=_PLAYED),
     Word("win rate", r"(?:win|success)[- ]?rate\b|gewinnrate|siegquote", near=(), note=_PLAYED),
     Word("linear probe accuracy", r"linear[-_ ]probe(?:[-_ ]accuracy)?", "linear_probe_accuracy"),
+    Word("neighbour accuracy", r"(?:nearest[-_ ])?neighbou?r[-_ ]accuracy", "neighbour_accuracy"),
     Word("robust accuracy", r"(?:robust|adversarial)[-_ ]accuracy|accuracy under attack", "robust_accuracy"),
     Word("loss", r"(?:validation|val|test|cross[- ]entropy)[-_ ]?loss|cross[- ]entropy", "loss"),
     Word("loss", r"loss\b", "loss", needs_number=True),

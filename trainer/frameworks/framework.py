@@ -134,6 +134,10 @@ class Framework(ABC):
     def measure(self, batch: Any) -> dict[str, Any]:
         """Return `loss`, and `output` and `target` where there are such, of one batch by the model as it is."""
 
+    def read(self, samples: Any) -> Any:
+        """Return a data set as the library reads it: some take columns out of it before they make a batch."""
+        return samples
+
     def unwrap(self) -> None:  # noqa: B027 - most wrap nothing
         """Leave the model as it is outside of the library, without wrappers around its forward: nothing trains now."""
 

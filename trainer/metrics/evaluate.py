@@ -12,7 +12,7 @@ from trainwright.trainer.metrics.sums import Sums, added, problem_of, sums_of, v
 
 MEASURED = (
     "loss", "epoch_loss", "gradient_norm", "applied_gradient_norm", "learning_rate", "robust_loss", "robust_accuracy",
-    "linear_probe_accuracy", "loss_scale", "update_skipped",
+    "linear_probe_accuracy", "neighbour_accuracy", "loss_scale", "update_skipped",
 )  # fmt: skip
 """Names under which the engine records values of every run, or of runs with an objective that needs it."""
 

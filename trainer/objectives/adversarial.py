@@ -53,8 +53,7 @@ class Attack:
     @classmethod
     def for_evaluation(cls, section: AdversarialSection) -> Attack:
         """Return the attack of validation: PGD, regardless of the training's attack."""
-        steps = section.evaluation_steps
-        size = 2.5 * section.epsilon / steps
+        steps, size = section.evaluation_steps, section.evaluation_step_size
         return cls(section.epsilon, steps, size, True, section.clip_range, section.input)
 
     def __call__(self, objective: Objective, model: nn.Module, batch: Any) -> Any:

@@ -16,6 +16,8 @@ from torch import Tensor, nn
 
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.clean_room import metrics
+from trainwright.trainer.clean_room.neighbours import NAME as NEIGHBOURS
 from trainwright.trainer.data.tensors import IGNORED, to_device
 from trainwright.trainer.objectives.batches import (
     Augmentation,
@@ -123,10 +125,11 @@ def build_head(width: int, widths: Sequence[int]) -> nn.Sequential:
 class LinearProbe:
     """Accuracy on a split of a logistic regression that is fitted on the features of the training samples.
 
+    Beside it that of each row's nearest other row in the split, which the clean room computes from the program too.
     Deterministic: samples in their own order, without views, features standardised, solved by L-BFGS.
     """
 
-    names: tuple[str, ...] = ("linear_probe_accuracy",)
+    names: tuple[str, ...] = ("linear_probe_accuracy", NEIGHBOURS)
 
     def __init__(self, encoder: Encoder, key: str | None, max_samples: int) -> None:
         self.encoder, self.key, self.max_samples = encoder, key, max_samples
@@ -136,10 +139,11 @@ class LinearProbe:
         in_order = dataclasses.replace(run.train_loader, shuffle=False, drop_last=False)
         train, held_out = self._features(run, in_order, self.max_samples), self._features(run, loader)
         train, held_out = _joined(run.strategy.gather(train)), _joined(run.strategy.gather(held_out))
-        values = {"linear_probe_accuracy": float("nan")}
+        values = dict.fromkeys(self.names, float("nan"))
         if run.strategy.is_first:
             kept = tuple(part[: self.max_samples] for part in train)
-            values = {"linear_probe_accuracy": probe_accuracy(kept, held_out)}
+            nearest = metrics.compute(NEIGHBOURS, held_out[0].numpy(), held_out[1].numpy())
+            values = {"linear_probe_accuracy": probe_accuracy(kept, held_out), NEIGHBOURS: nearest}
         return run.strategy.agreed(values)
 
     def _features(self, run: MeasuredRun, loader: BatchLoader, at_most: int | None = None) -> tuple[Tensor, Tensor]:

@@ -333,6 +333,11 @@ class AdversarialSection(ObjectiveBase):
     input: Annotated[str, Field(min_length=1)] | None = None
     """Key of the attacked input in batches that are mappings; left out: the one input of floating point."""
 
+    @property
+    def evaluation_step_size(self) -> float:
+        """Size of a step of the attack that measures validation."""
+        return 2.5 * self.epsilon / self.evaluation_steps
+
     @model_validator(mode="after")
     def _a_range_from_low_to_high(self) -> Self:
         if self.clip_range is not None and not self.clip_range[0] < self.clip_range[1]:

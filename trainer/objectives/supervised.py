@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,22 @@ class CustomStep:
     def count(self, batch: Any) -> int:
         """Return the samples of the batch, as far as they are known."""
         return batch_size(batch)
+
+
+class JudgedStep(CustomStep):
+    """A step that measures a split: where it reports no output, the model's own for the inputs alone is judged."""
+
+    def __call__(self, model: nn.Module, batch: Any) -> Outcome:
+        """Call the user's step, and the model where it takes the inputs and there is a target. Raises as the step."""
+        outcome, (args, named, target) = super().__call__(model, batch), split_batch(batch)
+        if outcome.output is not None or target is None:
+            return outcome
+        with suppress(Exception), torch.no_grad():  # only its step may know how to call it
+            found = plain_output(model(*args, **named), named)
+            output = found[0] if isinstance(found, tuple | list) else found
+            if isinstance(output, Tensor) and len(output) == len(target):
+                return replace(outcome, output=output, target=target)
+        return outcome
 
 
 class Supervised:

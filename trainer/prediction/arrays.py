@@ -1,7 +1,8 @@
-"""Arrays, as the model's samples are: NumPy files."""
+"""Arrays, as the model's samples are: NumPy files, or their numbers as JSON."""
 
 from __future__ import annotations
 
+import json
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,7 +18,9 @@ AT_ONCE = 64
 class ArrayRows:
     """Samples of one shape, in the order of the file."""
 
-    takes: ClassVar[str] = "NumPy files: .npy, or .npz with the model's inputs by name"
+    takes: ClassVar[str] = (
+        'NumPy files: .npy, or .npz with the model\'s inputs by name; or the numbers as JSON: [0.5, 2], {"x": [0.5, 2]}'
+    )
     stdin: ClassVar[str] = ".npy"
 
     def __init__(self, schema: dict[str, Any], folder: Path) -> None:  # noqa: ARG002 - as of the others
@@ -38,8 +41,11 @@ class ArrayRows:
         shapes = "; ".join(f"{name} {tuple(one['shape'])} {one['dtype']}" for name, one in self.arrays.items())
         remedy = f"A sample is {shapes}: save samples one behind the other (numpy.save, numpy.savez)."
         try:
-            found = np.load(argument, allow_pickle=False)
-            held = {name: found[name] for name in found.files} if hasattr(found, "files") else {"": found}
+            if argument.endswith(".json") or argument.lstrip()[:1] in {"[", "{"}:
+                held = _of_json(Path(argument).read_text("utf-8") if argument.endswith(".json") else argument)
+            else:
+                found = np.load(argument, allow_pickle=False)
+                held = {name: found[name] for name in found.files} if hasattr(found, "files") else {"": found}
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as problem:
             raise WrongInputError(f"{argument}: {getattr(problem, 'strerror', None) or problem}.", remedy) from None
         if len(held) == len(self.arrays) == 1:
@@ -73,3 +79,9 @@ class ArrayRows:
             if least < low or most > high:
                 found.append(f"{name}: {least:.7g} to {most:.7g} is beyond the training data ({low:.7g} to {high:.7g})")
         return found
+
+
+def _of_json(text: str) -> Inputs:
+    """Return the arrays of a JSON list, or of an object of such by name. Raises ValueError."""
+    found = json.loads(text)
+    return {name: np.asarray(value) for name, value in (found if isinstance(found, dict) else {"": found}).items()}

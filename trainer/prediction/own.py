@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -64,17 +65,19 @@ class OwnRows:
 
 
 class OwnAnswers:
-    """What the user's `present` makes of each output."""
+    """What the user's `present` makes of each output, and of the input itself where it takes two."""
 
     options: ClassVar[tuple[Option, ...]] = ()
 
     def __init__(self, schema: dict[str, Any], folder: Path, options: Mapping[str, Any]) -> None:  # noqa: ARG002
         self.present = shipped_function(schema["answer"]["present"], folder)
+        self.takes_input = len(inspect.signature(self.present).parameters) > 1
 
     def __call__(self, program: Program, batch: Batch) -> tuple[list[dict[str, Any]], Array]:
         """Return each sample's answer as `present` gives it, and the outputs."""
         outputs = program(batch[1])
-        found = [self.present(one) for one in finite(outputs, batch[0])]
+        places = [[next(iter(sample.place.values()))] * self.takes_input for sample in batch[0]]
+        found = [self.present(one, *place) for one, place in zip(finite(outputs, batch[0]), places, strict=True)]
         return [one if isinstance(one, dict) else {"value": one} for one in found], outputs
 
     def flat(self, answer: dict[str, Any]) -> list[dict[str, Any]]:

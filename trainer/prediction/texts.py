@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
+
 from trainwright.trainer.data.text.transform import encode_texts, encoder
 from trainwright.trainer.prediction.fields import Fields
 from trainwright.trainer.prediction.frame import Batch, Sample, WrongInputError
@@ -34,7 +36,7 @@ def text_in(row: dict[str, Any], name: str) -> str:
 
 
 class TextRows:
-    """Texts as tokens, each alone: nothing is filled up."""
+    """Texts as tokens, each alone: filled up only where the program takes one length."""
 
     takes: ClassVar[str] = (
         "texts as they are; or files: a text a line (.txt), or in the column of training (.csv, .jsonl, .json)"
@@ -50,6 +52,7 @@ class TextRows:
         most, column = self.options.get("max_length"), self.options.get("column") or "text"
         for place, row in Fields((column,), column).rows(given):
             text = text_in(row, column)
-            inputs = encode_texts([text], self.encode, self.options["padding"])
-            is_cut = most is not None and inputs["input_ids"].shape[1] >= most
+            inputs = encode_texts([text], self.encode, self.options["padding"], self.options.get("length", 0))
+            inputs |= {name: np.zeros_like(inputs["input_ids"]) for name in self.options.get("zeros", ())}
+            is_cut = most is not None and int(inputs["attention_mask"].sum()) >= most
             yield [Sample(place | {"text": text}, [f"text: cut after {most} tokens"] * is_cut)], inputs

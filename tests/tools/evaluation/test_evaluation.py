@@ -16,7 +16,7 @@ from trainwright.tools.evaluation.comparison import differences_between, toleran
 from trainwright.tools.gates.figures import evaluation_text
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.trainer.base.canonical import canonical_json
-from trainwright.trainer.clean_room.metrics import OF_OUTPUTS
+from trainwright.trainer.clean_room.metrics import OF_OUTPUTS, compute
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.artifacts import Program
 
@@ -41,6 +41,27 @@ def test_a_figure_that_the_program_does_not_give_is_named_with_both_values(evalu
     assert f"{evaluated.accuracy:.6g} by the exported program alone on 90 rows" in sentence
     assert found.differs
     assert found.certified()["accuracy"] == pytest.approx(evaluated.accuracy)
+
+
+def test_accuracy_under_attack_is_certified_by_the_programs_answers_alone(evaluated: Evaluated) -> None:
+    evaluated.configure(objective={"name": "adversarial", "epsilon": 0.5, "evaluation_steps": 3})
+    found = evaluated.evaluation()
+    robust = found.certified()["robust_accuracy"]
+    assert (found.problem, found.differences) == ("", [])
+    assert robust < evaluated.accuracy
+    evaluated.report(accuracy=evaluated.accuracy, loss=evaluated.loss, robust_accuracy=robust + 0.01)
+    assert not evaluated.evaluation().differs, "its starts were others"
+    evaluated.report(accuracy=evaluated.accuracy, loss=evaluated.loss, robust_accuracy=1.0)
+    (sentence,) = evaluated.evaluation().differences
+    assert "robust_accuracy: 1 reported by the training process" in sentence
+
+
+def test_features_are_certified_by_the_class_of_each_rows_nearest(evaluated: Evaluated) -> None:
+    evaluated.configure(objective={"name": "contrastive"}, metrics=[])
+    wanted = compute("neighbour_accuracy", evaluated.room.logits, evaluated.room.targets)
+    assert evaluated.evaluation().certified() == {"neighbour_accuracy": pytest.approx(wanted)}
+    evaluated.configure(objective={"name": "contrastive", "features": "layers"}, metrics=[])
+    assert "the objective contrastive has other outputs" in evaluated.evaluation().problem
 
 
 def test_another_usual_meaning_of_a_metrics_name_is_named_and_no_difference(evaluated: Evaluated) -> None:

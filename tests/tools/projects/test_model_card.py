@@ -81,7 +81,11 @@ def test_the_cards_first_number_is_certified_and_its_command_prints_it(
     first = next(line for line in card.splitlines() if line.startswith("**Evaluated independently"))
     assert f"test accuracy {found['test']['accuracy']:.6g} on {found['test']['rows']} rows" in first
     assert f"(validation {found['validation']['accuracy']:.6g} on" in first
-    assert f"- {BEFORE_PLANNING}" in card.partition("## Results")[0], "under the head stands what it does not show"
+    head = card.partition("\n# ")[2].partition("## Results")[0]
+    assert f"- {BEFORE_PLANNING}" in head, "under the head stands what it does not show"
+    assert "One answer: `python predict.py " in head
+    assert "blake3:" not in head, "digests stand below"
+    assert re.search(r"\| splits \| train \d+, validation \d+, test \d+; seed \d+", card)
     assert "Reported by the training process: test " in card
     classes = card.partition("## Classes")[2].partition("\n## ")[0]
     of_test = [line.split("|")[1:-1] for line in classes.splitlines() if "| test |" in line]

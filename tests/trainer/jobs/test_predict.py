@@ -217,6 +217,9 @@ def test_labels_of_arrays_are_those_likelier_than_not(tmp_path: Path) -> None:
     told = answers(run(folder, "--json", "x.npy"))
     assert [one["answer"]["labels"] for one in told] == [["big"], ["big", "odd"]]
     assert told[1]["notes"] == ["input: 0.5 to 5 is beyond the training data (-1 to 1)"]
+    assert answers(run(folder, "--json", "[[1.0, -1.0], [5.0, 0.5]]")) == told
+    assert answers(run(folder, "--json", '{"input": [1, -1]}'))[0]["answer"] == told[0]["answer"]
+    assert "[1, [2]]: setting an array element" in run(folder, "[1, [2]]").stderr
     np.save(folder / "y.npy", np.zeros((2, 3)))
     assert "a sample of input has the shape (3,)" in run(folder, "y.npy").stderr
 

@@ -45,6 +45,16 @@ def test_the_users_functions_are_shipped_with_what_they_import_and_answer(tmp_pa
         ship_function("serve.py:encode", "data.prepare", root, folder)
 
 
+def test_a_present_of_two_parameters_gets_the_input_beside_its_output(tmp_path: Path) -> None:
+    (folder := tmp_path / "m").mkdir()
+    (folder / "serve.py").write_text("def present(output, raw):\n    return {'raw': raw, 'sum': float(output[0])}\n")
+    arrays = {"input": {"shape": [2], "dtype": "float32"}}
+    answer = {"kind": "own", "target": "x", "present": "serve.py:present"}
+    released(folder, {"kind": "array", "arrays": arrays, "answer": answer}, sums(np.array([[1], [1]])))
+    assert [one["answer"] for one in answers(run(folder, "--json", "[[1, 2], [3, 4]]"))] == [
+        {"raw": 1, "sum": 3.0}, {"raw": 2, "sum": 7.0}]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("returned", "told"),
     [

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed, passed_if
 from trainwright.tools.gates.scope import scope_changes
+from trainwright.trainer.base.section import episode_entries
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.artifacts import ExportProbe
 
@@ -154,6 +155,16 @@ def export_tried(evidence: Evidence, line: CheckLine) -> Outcome:
 
 def _without_preprocessing(config: TrainingConfig) -> str:
     """Return what it will mean that rows come from the user's code; empty where the source is built in."""
+    if config.trainer is not None:
+        return (
+            "; final_model/ takes texts where eval_dataset keeps that of each row, else samples as your code has them"
+        )
+    if episode_entries(config.metrics):
+        is_said = config.data is not None and config.data.present is not None
+        told = (
+            "; final_model/ answers with the model's outputs: data.present (output to action, in your words) is missing"
+        )
+        return "" if is_said else told
     is_shipped = config.data is not None and (":" not in config.data.use or config.data.prepare is not None)
     alone = "; final_model/ will take samples as your code gives them: no preprocessing of raw inputs is shipped"
     return "" if is_shipped else alone

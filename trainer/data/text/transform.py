@@ -73,14 +73,18 @@ def _of_characters(characters: str, most: int | None) -> Encode:
     return encode
 
 
-def encode_texts(texts: Sequence[str], encode: Encode, padding: int) -> Filled:
-    """Return the program's inputs by name, each (texts, tokens of the longest): `input_ids` and `attention_mask`."""
-    return filled_up([encode(text) for text in texts], padding)
+def encode_texts(texts: Sequence[str], encode: Encode, padding: int, least: int = 0) -> Filled:
+    """Return the program's inputs by name, each (texts, tokens of the longest): `input_ids` and `attention_mask`.
+
+    Args:
+        least: tokens to which shorter texts are filled up.
+    """
+    return filled_up([encode(text) for text in texts], padding, least)
 
 
-def filled_up(tokens: Sequence[Sequence[int]], padding: int) -> Filled:
+def filled_up(tokens: Sequence[Sequence[int]], padding: int, least: int = 0) -> Filled:
     """Return rows of tokens as the program's inputs, (rows, tokens of the longest) each, as `encode_texts`."""
-    longest = max(map(len, tokens), default=0)
+    longest = max([least, *map(len, tokens)])
     found = {
         "input_ids": np.full((len(tokens), longest), padding, dtype=np.int64),
         "attention_mask": np.zeros((len(tokens), longest), dtype=np.int64),

@@ -25,7 +25,7 @@ from trainwright.trainer.frameworks.hugging_face.hooks import Hooks
 from trainwright.trainer.frameworks.positioned import PositionedLoader, has_rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from trainwright.trainer.engine.components import Stateful
     from trainwright.trainer.frameworks.loop import Moments
@@ -126,6 +126,16 @@ class TransformersTrainer(Framework):
         collator = self.trainer.data_collator
         module = getattr(collator, "__module__", None) or type(collator).__module__
         return module.partition(".")[0] not in {"transformers", "trl"}
+
+    @property
+    def collate(self) -> Callable[[list[Any]], Any] | None:
+        """What makes a batch, without the columns (a text) that the trainer takes out of a data set before it."""
+        return self.trainer._get_collator_with_removed_columns(self.loader.collate)  # type: ignore[no-any-return]
+
+    def read(self, samples: Any) -> Any:
+        """Return a data set without the columns (a text) that the model does not take."""
+        is_theirs = type(samples).__module__.partition(".")[0] == "datasets"
+        return self.trainer._remove_unused_columns(samples) if is_theirs else samples
 
     def components(self) -> dict[str, Stateful]:
         """Return the optimizer, the schedule and everything that trainer and callbacks keep."""

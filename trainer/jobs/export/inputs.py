@@ -190,7 +190,7 @@ def real_rows(session: Session) -> RealRows:
     ragged, types, caveat = False, dict[str, torch.dtype](), None
     batches = loader.batches(0), replace(loader, collate=list).batches(0)
     for made, items in islice(zip(*batches, strict=True), COLLATED):
-        inputs, rows = model_inputs(session, made), [_row(session, item) for item in items]
+        inputs, rows = model_inputs(session, made), [_row(session, item, made) for item in items]
         if inputs is None:
             raise not_tensors()
         if not _is_stack(inputs, rows):
@@ -222,10 +222,10 @@ def _differ(session: Session, loader: BatchLoader) -> bool:
     return len({tuple(value.shape[1:] for value in (inputs or {}).values()) for inputs in found}) > 1
 
 
-def _row(session: Session, item: Any) -> dict[str, Any]:
-    """Return one sample's inputs as tensors, as the stored rows have them."""
+def _row(session: Session, item: Any, batch: Any) -> dict[str, Any]:
+    """Return one sample's inputs as tensors, as the stored rows have them: of its columns those of its batch."""
     if isinstance(item, Mapping):
-        item = {name: _tensor(value) for name, value in item.items()}
+        item = {name: _tensor(value) for name, value in item.items() if name in batch}
     elif isinstance(item, tuple | list):
         item = tuple(_tensor(value) for value in item)
     else:

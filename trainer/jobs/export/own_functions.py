@@ -13,6 +13,7 @@ from typing import Any
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.imports import imported_files
 from trainwright.trainer.base.paths import confine
+from trainwright.trainer.engine.session import Session
 from trainwright.trainer.run.directory import write_generated
 
 CODE = "code"
@@ -58,6 +59,12 @@ def ship_source(path: Path, code_root: Path, folder: Path) -> str:
         )
     write_generated(folder, texts)
     return f"{CODE}/{path.resolve().relative_to(root).as_posix()}"
+
+
+def held_out(session: Session) -> Any:
+    """Return the validation samples; those of train where there are none."""
+    samples = session.work.splits.samples
+    return samples.get("validation", samples["train"])
 
 
 def raw_inputs_of(samples: Any) -> list[Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from datetime import date
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from trainwright.trainer.base.section import episode_entries
 from trainwright.trainer.base.text import one_line
 from trainwright.trainer.base.time_units import DAY
 from trainwright.trainer.config import TrainingConfig
@@ -23,17 +25,27 @@ from trainwright.trainer.data.table.transform import EPOCH
 from trainwright.trainer.data.tensors import TensorSamples, known_targets
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.export.inputs import Inputs
-from trainwright.trainer.jobs.export.own_functions import imported_packages, kind_of_raw, raw_inputs_of, ship_function
+from trainwright.trainer.jobs.export.observations import ship_episodes
+from trainwright.trainer.jobs.export.own_functions import (
+    held_out,
+    imported_packages,
+    kind_of_raw,
+    raw_inputs_of,
+    ship_function,
+)
 from trainwright.trainer.jobs.export.parity import part, wanted_of
 from trainwright.trainer.jobs.export.program import FILES, lengths
 from trainwright.trainer.jobs.export.served import Served
 from trainwright.trainer.jobs.export.texts import TOKENIZER, tokenization
+from trainwright.trainer.jobs.export.trainer_texts import trainer_classes, trainer_texts
 from trainwright.trainer.metrics.built_in import OF_GROUPS
 from trainwright.trainer.prediction.assembly import ANSWERS, INPUTS, PREDICT, assembled, use_of
 
 SCHEMA = "schema.json"
 LOOKED_AT = 8
 """Rows whose outputs say what an answer is."""
+SHORT = 16
+"""Numbers of a sample up to which it is written out as JSON."""
 SUMS = 1e-4
 """By which a sum of probabilities may differ from 1."""
 WRITTEN = {
@@ -67,6 +79,9 @@ def ship_predict(session: Session, served: Served, folder: Path) -> Schema | Non
     needs += imported_packages(folder)  # of the functions of the user's that go with it
     needs += ["jinja2"] if "template" in schema.get("text", {}) else []
     schema["needs"] = " ".join(dict.fromkeys(filter(None, needs)))
+    played = ship_episodes(session.config, session.context.code_root, folder, programs[0])
+    if played is not None:
+        schema["episodes"] = played | {"use": _python(played["use"])}
     schema["use"] = use_lines(schema)
     (folder / SCHEMA).write_text(json.dumps(schema, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     (folder / PREDICT).write_text(predict_text(schema), encoding="utf-8")
@@ -78,10 +93,7 @@ def _own_functions(session: Session, folder: Path) -> dict[str, Schema]:
     data, root, found = session.config.data, session.context.code_root, dict[str, Schema]()
     if data is not None and data.prepare is not None:
         entry = ship_function(data.prepare, "data.prepare", root, folder)
-        samples = session.work.splits.samples
-        takes, example = kind_of_raw(
-            str(next(iter(raw_inputs_of(samples.get("validation", samples["train"])) or ()), ""))
-        )
+        takes, example = kind_of_raw(str(next(iter(raw_inputs_of(held_out(session)) or ()), "")))
         found["prepare"] = {"kind": "own", "own": {"prepare": entry, "takes": takes, "example": example}}
     if data is not None and data.present is not None:
         found["present"] = {"kind": "own", "present": ship_function(data.present, "data.present", root, folder)}
@@ -130,14 +142,20 @@ def _made_up(schema: Schema) -> tuple[list[str], Any]:
         made = f"from PIL import Image; Image.new('RGB', ({width}, {height}), 'grey').save('grey.png')"
         return [_python(made)], "grey.png"
     if kind == "array":
-        arrays = ", ".join(
-            f"{name!r}: numpy.zeros({(1, *(size or 2 for size in one['shape']))}, {one['dtype']!r})"
-            for name, one in schema["arrays"].items()
-        )
-        return [_python(f"import numpy; numpy.savez('samples.npz', **{{{arrays}}})")], "samples.npz"
+        return _made_up_arrays(schema["arrays"])
     if kind == "own":
         return [], schema["own"].get("example", "INPUT")
     return [], _row(schema) or INPUTS[kind].example.strip('"')
+
+
+def _made_up_arrays(arrays: dict[str, dict[str, Any]]) -> tuple[list[str], Any]:
+    """Return arrays of zeros as JSON, of more numbers as a file with the line that makes it."""
+    sizes = {name: (tuple(size or 2 for size in one["shape"]), one["dtype"]) for name, one in arrays.items()}
+    if sum(math.prod(shape) for shape, _ in sizes.values()) <= SHORT:
+        zeros = {name: torch.zeros(shape, dtype=getattr(torch, of)) for name, (shape, of) in sizes.items()}
+        return [], {name: value.tolist() for name, value in zeros.items()}
+    code = ", ".join(f"{name!r}: numpy.zeros({(1, *shape)}, {of!r})" for name, (shape, of) in sizes.items())
+    return [_python(f"import numpy; numpy.savez('samples.npz', **{{{code}}})")], "samples.npz"
 
 
 def _made_up_series(row: Schema, series: Schema) -> str:
@@ -207,17 +225,19 @@ def _inputs(session: Session, served: Served, first: Inputs, program: Path) -> S
         pictures = train.pictures
         picture: Schema = {"size": list(pictures.size), "channels": pictures.channels, "dtype": "uint8"}
         return {"kind": "picture", "pictures": picture}
-    text = tokenization(session, program.parent)
-    if text is not None and _has_free_lengths(program):
+    text = tokenization(session, program.parent) or trainer_texts(session, program.parent)
+    if text is not None and (length := _length(text["text"].pop("length", 0), program)) is not None:
         if text["kind"] == "choices":
             text["text"]["count"] = first["input_ids"].shape[1]
+        if length:
+            text["text"] |= {"length": length, "max_length": min(length, text["text"]["max_length"])}
         return text
     if text is None and splits.feature_names and type(train) is TensorSamples and train.base[0].dim() == 2:
         columns = [Column(name, "number", "as published") for name in splits.feature_names]
         found = TableSchema(columns, []).shipped({})
         _add_ranges(found["columns"], train)
         return {"kind": "table", **found}
-    return {"kind": "array", "arrays": _arrays(served, first, train)}
+    return {"kind": "array", "arrays": _arrays(served, first, train, session.config)}
 
 
 def known_categories(preprocessing: Any) -> dict[str, set[int]]:
@@ -254,18 +274,23 @@ def _range(train: TensorSamples) -> tuple[Tensor, Tensor]:
     return low, high
 
 
-def _has_free_lengths(program: Path) -> bool:
-    """Return whether the program takes texts of any length: its inputs' last size is no number."""
+def _length(common: int, program: Path) -> int | None:
+    """Return the tokens that each text must have: 0 where the inputs' last size is no number, None where unknown.
+
+    Args:
+        common: tokens of each row; 0: they differ.
+    """
     if program.suffix != ".onnx":
-        return True
+        return 0
     import onnx
 
     given = onnx.load(str(program), load_external_data=False).graph.input
     shapes = [one.type.tensor_type.shape.dim for one in given]
-    return all(len(shape) > 1 and not shape[-1].HasField("dim_value") for shape in shapes)
+    is_free = all(len(shape) > 1 and not shape[-1].HasField("dim_value") for shape in shapes)
+    return 0 if is_free else common or None
 
 
-def _arrays(served: Served, first: Inputs, train: Any) -> dict[str, Any]:
+def _arrays(served: Served, first: Inputs, train: Any, config: TrainingConfig) -> dict[str, Any]:
     free = lengths(served.rows, first)
     found: dict[str, dict[str, Any]] = {}
     for name, value in first.items():
@@ -273,6 +298,8 @@ def _arrays(served: Served, first: Inputs, train: Any) -> dict[str, Any]:
             None if place in free.get(name, ()) else size for place, size in enumerate(value.shape)
         ][1:]
         found[name] = {"shape": shape, "dtype": str(value.dtype).removeprefix("torch.")}
+    if episode_entries(config.metrics):  # of whose rows an ordinary input is often beyond
+        return found
     is_of_floats = type(train) is TensorSamples and train.base[0].is_floating_point() and train.base[0].dim() > 1
     if len(found) == 1 and is_of_floats:
         low, high = _range(train)
@@ -283,7 +310,8 @@ def _arrays(served: Served, first: Inputs, train: Any) -> dict[str, Any]:
 def _answer(session: Session, schema: Schema, output: Tensor) -> Schema:
     """Return what the outputs, (rows, ...), of some rows mean."""
     splits, data = session.work.splits, session.config.data
-    names, kind, train = splits.class_names or [], schema["kind"], splits.samples["train"]
+    of_trainer, its_task = trainer_classes(session)
+    names, kind, train = splits.class_names or of_trainer, schema["kind"], splits.samples["train"]
     given = schema.get("targets") or targets_of(schema.get("text") or (data.args if data else {}))
     found: Schema = {"target": ", ".join(given) or ("class" if names else "value")}
     if kind in OF_KIND:
@@ -296,7 +324,7 @@ def _answer(session: Session, schema: Schema, output: Tensor) -> Schema:
         return found | {"kind": "mask", "classes": coding.names, "codes": values, "of_colors": coding.of_colors}
     width = output.shape[-1] if output.dim() == 2 else 1 if output.dim() == 1 else None
     loss, targets = session.work.loss, known_targets(train)
-    task = loss.task if loss is not None else None
+    task = loss.task if loss is not None else its_task
     if width == len(names) > 1 and (task == "binary" or (targets is not None and targets.dim() > 1)):
         return found | {"kind": "labels", "classes": names}
     if task != "regression" and len(names) > 1 and width in {len(names), 1 if len(names) == 2 else -1}:

@@ -47,6 +47,7 @@ from trainwright.trainer.jobs.export.reasons import (
     refusal,
 )
 from trainwright.trainer.jobs.export.serving import Serving, is_close
+from trainwright.trainer.objectives.contrastive import Contrastive
 from trainwright.trainer.objectives.objective import NoObjective
 from trainwright.trainer.objectives.supervised import CustomStep
 from trainwright.trainer.run import RunDirectory
@@ -179,7 +180,7 @@ def _call(serving: Serving, rows: Inputs) -> list[Tensor]:
 def _reported_output(session: Session, batch: object) -> Tensor | None:
     """Return the output of one batch as the metrics get it; None where that cannot be found out on the device.
 
-    None too where the step reports none and the model is measured by the episodes that it plays.
+    None too where the step reports none and the model is measured by the episodes that it plays, or by its features.
 
     Raises:
         ConfigurationError: the objective gives metrics no output.
@@ -192,7 +193,8 @@ def _reported_output(session: Session, batch: object) -> Tensor | None:
     with suppress(Exception), torch.no_grad():
         outcome = objective(session.model, to_device(batch, session.device))
     plays = any(metric.episodes for metric in session.work.metrics) and not session.work.gathers
-    if outcome is None or (plays and outcome.output is None):
+    is_measured_else = plays or isinstance(objective, Contrastive)
+    if outcome is None or (is_measured_else and outcome.output is None):
         return None
     if not isinstance(outcome.output, Tensor):
         raise no_output(objective.name if isinstance(objective, CustomStep) else session.config.objective.name)

@@ -23,10 +23,12 @@ from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.data.text.blocks import TokenRows
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.export.inputs import Inputs
-from trainwright.trainer.jobs.export.own_functions import raw_inputs_of
+from trainwright.trainer.jobs.export.observations import observations
+from trainwright.trainer.jobs.export.own_functions import held_out, raw_inputs_of
 from trainwright.trainer.jobs.export.parity import length, part, wanted_of
 from trainwright.trainer.jobs.export.predict import Schema
 from trainwright.trainer.jobs.export.served import Served
+from trainwright.trainer.jobs.export.trainer_texts import text_columns
 
 ROWS, FEW = 256, 16
 """Inputs that are compared: of tables, and of what takes longer."""
@@ -42,12 +44,6 @@ class Given(NamedTuple):
     wanted: Tensor
     wrong: Callable[[Answers], str] | None = None
     """Returns which answer is not what the model says, empty where all are; None: the outputs alone tell."""
-
-
-def held_out(session: Session) -> Any:
-    """Return the validation samples; those of train where there are none."""
-    samples = session.work.splits.samples
-    return samples.get("validation", samples["train"])
 
 
 def _table(session: Session, served: Served, schema: Schema, place: Path) -> Given | None:
@@ -86,19 +82,22 @@ def _pictures(session: Session, served: Served, schema: Schema, place: Path) -> 
 
 
 def _texts(session: Session, served: Served, schema: Schema, place: Path) -> Given | None:
-    samples = held_out(session)
-    if not isinstance(samples, TokenRows) or samples.places is None:
+    samples, column, wanted = held_out(session), schema["text"]["column"], _alone(served, FEW)
+    if session.config.data is None:
+        texts, places = text_columns(samples)[column], list(range(len(wanted)))
+    elif isinstance(samples, TokenRows) and samples.places is not None:
+        source = _source(session)
+        texts = Reading(source, source.files(session.context.code_root)).cells().column(column)
+        places = samples.places[: len(wanted)].tolist()
+    else:
         return None
-    source = _source(session)
-    texts = Reading(source, source.files(session.context.code_root)).cells().column(schema["text"]["column"])
-    wanted = _alone(served, FEW)
-    rows = [{schema["text"]["column"]: texts[row]} for row in samples.places[: len(wanted)].tolist()]
+    rows = [{column: texts[place]} for place in places]
     return Given([str(written_rows(rows, schema, place / "texts", as_text=False))], wanted)
 
 
 def _arrays(session: Session, served: Served, schema: Schema, place: Path) -> Given | None:  # noqa: ARG001
-    first = next(served.rows.batches())
-    rows = [part(first, 0, ROWS)] if not served.rows.ragged else served.rows.singles(1)
+    seen, first = observations(session, served, ROWS), next(served.rows.batches())
+    rows = [part(first, 0, ROWS) if seen is None else seen] if not served.rows.ragged else served.rows.singles(1)
     if not rows:
         return None
     arrays: dict[str, Any] = {name: value.numpy() for name, value in rows[0].items()}

@@ -25,9 +25,10 @@ from trainwright.trainer.data.text.tokenizers import LibraryTokenizer, Tokenizer
 from trainwright.trainer.data.text.tokens import tokenized
 from trainwright.trainer.data.text.transform import filled_up
 from trainwright.trainer.engine.session import Session
+from trainwright.trainer.jobs.export.own_functions import held_out
 from trainwright.trainer.jobs.export.parity import wanted_of
 from trainwright.trainer.jobs.export.predict import Schema
-from trainwright.trainer.jobs.export.raw_inputs import FEW, Answers, Given, held_out, written_rows
+from trainwright.trainer.jobs.export.raw_inputs import FEW, Answers, Given, written_rows
 from trainwright.trainer.jobs.export.served import Served
 from trainwright.trainer.jobs.export.texts import tokenizer_of
 from trainwright.trainer.prediction.frame import stacked
