@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tools.launchers.warm_starts import until
 from tests.worlds.flowers import CONFIG, GOAL, MODEL, finish, write_code
 
 from trainwright.tools import ledger
-from trainwright.tools.launchers import worker_wall
+from trainwright.tools.launchers import LAUNCHERS, read_launch, worker_wall
 from trainwright.tools.projects import create_project
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.verification import verify_workspace
@@ -165,6 +166,20 @@ def test_user_code_reaches_no_other_run_no_held_out_rows_no_database_no_key_and_
     Path(f"/dev/shm/{tmp_path.name}").unlink()
     done = {name for name, came in outcomes.items() if came == "done"}
     assert done == {"its data", "shared memory", "own temporary file"}, outcomes
+
+
+@pytest.mark.slow
+def test_a_worker_that_the_server_forks_off_its_own_warm_process_is_walled_in(place: Place) -> None:
+    place.settings("warm_workers: {most: 1}")
+    other, warm = place.train(), LAUNCHERS["own"].warm  # type: ignore[attr-defined]
+    try:
+        until(warm.processes, "no warm process became ready")
+        outcomes = place.outcomes({"another run": ("read", str(other.artifacts / "summary.json"))})
+    finally:
+        warm.close()
+    forked = [launch for one in other.path.parent.iterdir() if (launch := read_launch(one)) and launch.parent]
+    assert len(forked) == 1
+    assert outcomes == {"another run": "refused", "own temporary file": "done"}
 
 
 @pytest.mark.slow
