@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ import psutil
 from pydantic import BaseModel
 
 from trainwright.tools.gpus import Device, gpus_of
+from trainwright.tools.launchers import worker_wall
 from trainwright.tools.walls import calls, view
 from trainwright.tools.walls.kernel import landlock_abi
 from trainwright.tools.walls.wall import not_covered
@@ -49,7 +50,7 @@ def examine(workspace: Path) -> list[Finding]:
     findings = [_python(), _sqlite(), *examine_releases(), *examine_floors()]
     findings += examine_packages()
     findings += examine_gpus(workspace)
-    findings += [_memory(), *examine_folder(workspace), _git(), _walls()]
+    findings += [_memory(), *examine_folder(workspace), _git(), _walls(workspace)]
     return findings
 
 
@@ -226,7 +227,7 @@ def _write_database(folder: Path) -> str:
     return "write-ahead log and file locks work"
 
 
-def _walls() -> Finding:
+def _walls(workspace: Path) -> Finding:
     abi = landlock_abi()
     if not abi:
         remedy = "Give the server a user or a machine of its own where an agent has a shell: docs/security.md."
@@ -234,9 +235,19 @@ def _walls() -> Finding:
     missing = view.offered()
     gaps = not_covered(abi, namespaces=not missing, network=False, filtered=calls.supported())
     spaces = f"no user namespaces ({missing})" if missing else "user namespaces"
-    found = f"Landlock {abi}, {spaces}: `trainwright enclose` does not cover {'; '.join(gaps)}"
+    enclosed = f"`trainwright enclose` does not cover {'; '.join(gaps)}"
+    found = f"Landlock {abi}, {spaces}: {enclosed}; {_worker_walls(workspace, abi)}"
     remedy = "Linux 6.12 has Landlock 6; have the machine's owner allow user namespaces." if missing or abi < 6 else ""
     return Finding(name="walls", status="warn" if remedy else "ok", found=found, remedy=remedy)
+
+
+def _worker_walls(workspace: Path, abi: int) -> str:
+    with suppress(TrainwrightError):  # told by the line of the GPUs
+        wanted = Settings.load(workspace, make=False).walls is not None
+        if why := worker_wall.why_none(workspace, wanted=wanted, is_here=True):
+            return f"workers have none: {why}"
+    gaps = worker_wall.not_covered(abi, is_open=False)
+    return "workers are walled in" + (f", but for {'; '.join(gaps)}" if gaps else "")
 
 
 def _git() -> Finding:

@@ -17,6 +17,8 @@ from cheat_suite.table import count, read, table
 from tests.worlds.flowers import World
 from tests.worlds.warm import trainwright_command
 
+from trainwright.trainer.starting.wall import LEAST_ABI, landlock_abi
+
 CASES = all_cases()
 TELLING = frozenset({
     "train-on-test", "train-on-changed-code", "checkpoint-manifest", "row-seed", "ledger-rewritten-whole",
@@ -34,6 +36,13 @@ PLAYED: list[Any] = [
 ]
 
 
+WALLED_OFF = [case for case in CASES if case.is_walled_off]
+INSIDE: list[Any] = [
+    pytest.param(case, id=case.id, marks=[] if case.id in TELLING else [pytest.mark.long])
+    for case in in_playing_order(WALLED_OFF)
+]
+
+
 @pytest.fixture(scope="module")
 def player(flowers: World) -> Iterator[Player]:
     with Player(flowers, trainwright_command(os.environ)) as opened:
@@ -47,8 +56,17 @@ def test_a_cheat_comes_out_as_declared(player: Player, case: Case) -> None:
 
 
 @pytest.mark.requirement("GATE-5")
+@pytest.mark.skipif(landlock_abi() < LEAST_ABI, reason="this kernel has no Landlock for workers")
+@pytest.mark.parametrize("case", INSIDE)
+def test_inside_the_wall_what_reaches_beyond_code_and_data_is_refused(player: Player, case: Case) -> None:
+    verdict = player.play(case, "a shell inside the wall")
+    assert verdict.outcome == "refused", f"{verdict.by}: {verdict.told}"
+
+
+@pytest.mark.requirement("GATE-5")
 def test_the_table_in_the_document_holds_every_case_with_its_outcome() -> None:
-    assert read() == table([(case, case.expected) for case in CASES]), "`make cheats` writes it"
+    told = [(case, case.expected, case.expected_at("a shell inside the wall")) for case in CASES]
+    assert read() == table(told), "`make cheats` writes it"
 
 
 @pytest.mark.requirement("GATE-5")

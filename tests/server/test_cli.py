@@ -137,6 +137,7 @@ def test_doctor_imports_everything_together_and_gives_remedies(tmp_path):
     assert all(name in findings["packages"].found for name in ("torch", "onnxruntime", "optuna", "mcp"))
     assert [name for name, finding in findings.items() if finding.status != "ok" and not finding.remedy] == []
     assert done.returncode == (1 if any(finding.status == "fail" for finding in findings.values()) else 0)
+    assert "workers " in findings["walls"].found or "no Landlock" in findings["walls"].found
     assert not (tmp_path / "workspace").exists(), "the doctor leaves no trace"
     assert list(tmp_path.iterdir()) == []
 

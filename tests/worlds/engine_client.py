@@ -56,7 +56,7 @@ def check(binds: list[str], folder: str, command: list[str]) -> None:
     for one in binds:
         if one == "/" or not Path(one).exists():
             fail(f"invalid mount: {one}")
-    for one in (folder, *command[1:]):
+    for one in (folder, *(part for part in command[1:] if part != command[0])):  # the image's own Python, twice
         is_seen = any(one == bind or one.startswith(f"{bind}/") for bind in binds)
         if one != "/" and one.startswith("/") and Path(one).exists() and not is_seen:
             fail(f"{one} is not there in the container")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -88,12 +87,16 @@ class World:
         shutil.copytree(self.folder, self.base / stage)
 
     def _take(self, stage: str) -> None:
-        for _ in range(TRIES):
+        for left in reversed(range(TRIES)):
             self._kill_runs()
-            with suppress(OSError):  # a run that began meanwhile has written into it
-                shutil.rmtree(self.folder)
-                break
-        shutil.copytree(self.base / stage, self.folder)
+            shutil.rmtree(self.folder, ignore_errors=True)
+            try:
+                shutil.copytree(self.base / stage, self.folder)
+            except (FileExistsError, shutil.Error):  # a run that began meanwhile has written into it
+                if not left:
+                    raise
+            else:
+                return
 
     def _kill_runs(self) -> None:
         """Kill the runs that a test left: they would write into the next one's world."""

@@ -33,6 +33,8 @@ from typing import Any, NoReturn
 import psutil
 
 from trainwright.tools.launchers.warm import WarmProcesses
+from trainwright.trainer.run.runtime import WALL
+from trainwright.trainer.starting import wall
 
 ASKING = Path(__file__).with_name("asking.py")
 BEFORE_THE_START = ("OMP_", "MKL_", "OPENBLAS_", "CUDA", "LD_", "PYTHONPATH")
@@ -41,6 +43,8 @@ USUAL_PATH = os.environ.get("PYTHONPATH")
 MOST_BYTES = 1 << 16
 ALONE = "-c"
 """In place of a module: source that is run without any of ours."""
+WALLED = ["-I", "-S", "-B", str(WALL)]
+"""Beginning of the arguments that enter a wall."""
 MODULE = "-m"
 """In place of a module: the first argument is one."""
 is_fork = False
@@ -103,12 +107,12 @@ class Nobody(WarmProcesses):
         """Start none."""
 
 
-def command_of(runtime: Any, module: str, *arguments: str) -> list[str]:
-    """Return the command that runs a module: by a fork, once a process waits for the commands of workers."""
+def command_of(runtime: Any, module: str, *arguments: str, order: Any = None) -> list[str]:
+    """Return the command that runs a module: by a fork, once a process waits for the commands of workers; no wall."""
     from trainwright.tools.launchers import environment
 
     place = _waiting_for_workers() if runtime is None else None
-    own = environment.command_of(runtime, module, *arguments)
+    own = environment.command_of(runtime, module, *arguments, order=order)
     return own if place is None else [*_asking(place, MODULE), module, *arguments]
 
 
@@ -149,13 +153,15 @@ def spawn(
     from trainwright.trainer.run import ProcessIdentity
     from trainwright.trainer.starting import handover
 
-    _, safe_path, dash_m, module, *arguments = command
+    walled = list(command[1:5]) == WALLED
+    _, safe_path, dash_m, module, *arguments = command[6:] if walled else command
     role = _role(module)
     place = (places.get(_name(role, env)) or _start(role, env)) if role else None
     if (safe_path, dash_m) != ("-P", "-m") or place is None:
         more = {"seed": seed, "asks": asks, "ended": ended or int}
         return local.spawn(folder, launch, command, cwd=cwd, env=env, log=log, **more)
     wanted = {"module": module, "arguments": arguments, "cwd": str(cwd), "env": dict(env), "places": places}
+    wanted["wall"] = json.loads(command[5]) if walled else None
     ours, theirs = handover.channel()
     with (folder / log).open("ab") as output, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
         asking.connect(place)
@@ -315,6 +321,9 @@ def _become(role: str, wanted: dict[str, Any], files: list[int], asked: socket.s
     globals()["is_fork"] = True
     code = 70
     try:
+        if wanted.get("wall"):
+            wall.enter(wanted["wall"])
+            tempfile.tempdir = None
         os.chdir(wanted["cwd"])  # a folder that is gone ends the fork below: finalizing all its libraries can hang
         warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")  # that it is imported already
         if wanted["module"] == ALONE:

@@ -25,6 +25,7 @@ from trainwright.tools.documents import SKILL
 from trainwright.tools.environments import runtime_of
 from trainwright.tools.estimation import estimate
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.launchers.worker_wall import walled
 from trainwright.tools.ledger import Look
 from trainwright.tools.limits import limit_table
 from trainwright.tools.limits.counted_price import counted_price
@@ -161,6 +162,7 @@ def counted_work(
         found = estimate(
             _of_whole_epochs(facts.config), facts.code_root, device_kind=kind,
             runtime=runtime_of(workspace, facts.config, facts.code_root),
+            by=walled(workspace.path, workspace.settings.wall(workspace.path)),
             cache=workspace.path / "cache" / "estimates", timeout_seconds=TRACE_SECONDS, should_stop=should_stop,
         )  # fmt: skip
         facts.parameters = found.memory.parameters

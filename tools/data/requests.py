@@ -24,6 +24,7 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.leak_prices import leak_prices, removal
 from trainwright.tools.launchers import LAUNCH, jobs, read_launch
 from trainwright.tools.launchers.environment import worker_environment
+from trainwright.tools.launchers.worker_wall import walled
 from trainwright.tools.training_orchestrator import locations
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.fetched import is_remote
@@ -137,7 +138,8 @@ def _start(
     }
     runtime = runtime_of(workspace, config, root)
     env = worker_environment(config, known, runtime=runtime)
-    jobs.begin(request.folder, WORKER, ordered, cwd=root, env=env, runtime=runtime)
+    by = walled(workspace.path, workspace.settings.wall(workspace.path))
+    jobs.begin(request.folder, WORKER, ordered, cwd=root, env=env, by=by, runtime=runtime)
 
 
 def note_told(request: ValidationRequest, *, suggest: bool) -> None:

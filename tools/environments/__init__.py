@@ -55,8 +55,9 @@ def runtime_in(workspace: Owned, section: EnvironmentSection, code_root: Path) -
     container, target = _target(workspace, section, code_root)
     overlay = str(overlay_for(target, str(section), folder))
     return Runtime(
-        python=target.python, prefix=target.prefix, ours=str(ours(folder)), overlay=overlay, container=container
-    )
+        python=target.python, prefix=target.prefix, path=list(target.path), ours=str(ours(folder)), overlay=overlay,
+        container=container,
+    )  # fmt: skip
 
 
 def _target(workspace: Owned, section: EnvironmentSection, code_root: Path) -> tuple[Container | None, Interpreter]:

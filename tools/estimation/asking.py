@@ -27,6 +27,7 @@ from trainwright.trainer.estimation.results import Estimate
 from trainwright.trainer.run import write_atomically
 
 if TYPE_CHECKING:
+    from trainwright.tools.launchers.worker_wall import Walled
     from trainwright.trainer.config import TrainingConfig
     from trainwright.trainer.run.runtime import Runtime
 
@@ -43,6 +44,7 @@ def estimate(
     *,
     device_kind: Literal["cpu", "cuda"] = "cpu",
     runtime: Runtime | None = None,
+    by: Walled | None = None,
     cache: Path | None = None,
     timeout_seconds: float = 300.0,
     should_stop: Callable[[], bool] = lambda: False,
@@ -53,6 +55,7 @@ def estimate(
         code_root: the resolved folder of code and data.
         device_kind: whose kernels and margins hold.
         runtime: of the project's environment; None: the server's own.
+        by: by what the wall round the process is built; None: there is none.
         cache: a folder to keep answers in; None: none is kept.
         should_stop: asked while the process is at work; when it says so, the process is ended.
 
@@ -62,7 +65,7 @@ def estimate(
     kept = cache / f"{_order(config, code_root, device_kind, runtime)}.json" if cache is not None else None
     if kept is not None and kept.is_file():
         return Estimate.from_dict(json.loads(kept.read_bytes()))
-    answer = _asked(config, code_root, device_kind, timeout_seconds, should_stop, runtime=runtime)
+    answer = _asked(config, code_root, device_kind, timeout_seconds, should_stop, runtime=runtime, by=by)
     if "failure" in answer:
         raise _error(answer["failure"])
     if kept is not None:
@@ -79,6 +82,7 @@ def _asked(
     should_stop: Callable[[], bool],
     *,
     runtime: Runtime | None,
+    by: Walled | None,
 ) -> dict[str, Any]:
     order = {
         "config": config.model_dump(mode="json", exclude_unset=True),
@@ -89,7 +93,7 @@ def _asked(
         folder, env = Path(name), worker_environment(config, runtime=runtime)
         try:
             found = jobs.ask(
-                folder, WORKER, order, timeout_seconds, should_stop, cwd=code_root, env=env, runtime=runtime
+                folder, WORKER, order, timeout_seconds, should_stop, cwd=code_root, env=env, by=by, runtime=runtime
             )
         except jobs.NoAnswerError as end:
             said = jobs.log_end(folder, "It wrote nothing: most often memory ran out while data were read.")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.evaluation.process import isolated
 from trainwright.tools.launchers.environment import command_of
+from trainwright.tools.launchers.worker_wall import order_apart
 from trainwright.trainer.base.canonical import digest_file, digest_path
 from trainwright.trainer.base.imports import imported_files
 from trainwright.trainer.base.releases import BESIDE, has_torch
@@ -119,8 +120,9 @@ def run_apart(
         if "problem" in named:
             return named
         place = str(Path(named["file"]).parent)
-        command = command_of(run.directory.specification().runtime, worker)
-        ended = isolated(command, order | named, str(folder), cwd=place, seconds=seconds)
+        runtime, asked = run.directory.specification().runtime, order | named
+        command = command_of(runtime, worker, order=order_apart(asked, str(folder), runtime))
+        ended = isolated(command, asked, str(folder), cwd=place, seconds=seconds)
         answer: dict[str, Any] = json.loads(ended.stdout)
     except subprocess.TimeoutExpired:
         return {"problem": f"your function took more than {seconds:g} s apart from training"}

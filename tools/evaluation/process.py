@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import trainwright.trainer
+from trainwright.tools.launchers.environment import behind
+from trainwright.tools.launchers.worker_wall import order_apart
 from trainwright.trainer.base.canonical import digest_file, digest_json
 
 if TYPE_CHECKING:
@@ -31,11 +33,13 @@ def run_clean_room(order: dict[str, Any], *, timeout_seconds: float = TIMEOUT_SE
 
     The process is isolated (`-I`), reads no site packages by itself (`-S`) and writes no bytecode (`-B`). It gets an
     almost empty environment, a folder of its own that is deleted afterwards, and no file that this process has open.
+    Where the kernel has Landlock, it reads nothing but what its order names and its libraries, and has no network.
     """
     with tempfile.TemporaryDirectory(prefix="clean-room-") as folder:
         try:
             command = [order.get("python", sys.executable), "-I", "-S", "-B", str(CODE / "__main__.py")]
-            ended = isolated(command, order, folder, cwd=folder, seconds=timeout_seconds)
+            walled = behind(order_apart(order | {"code": str(CODE)}, folder), command)
+            ended = isolated(walled, order, folder, cwd=folder, seconds=timeout_seconds)
         except subprocess.TimeoutExpired:
             remedy = "Use a smaller model, or fewer validation rows; the owner's settings.yaml bounds the rows."
             return _problem(f"evaluating the program took more than {timeout_seconds:g} s", remedy)

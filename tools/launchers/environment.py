@@ -7,18 +7,19 @@ Dropped: everything else, and whatever is named like a credential even among the
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.data.remote.connections import variables_of
 from trainwright.trainer.run.environment import launch_environment
-from trainwright.trainer.run.runtime import PACKAGE
+from trainwright.trainer.run.runtime import PACKAGE, WALL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -96,19 +97,30 @@ def require_given(name: str) -> None:
         )
 
 
-def command_of(runtime: Runtime | None, module: str, *arguments: str) -> list[str]:
+def command_of(
+    runtime: Runtime | None, module: str, *arguments: str, order: Mapping[str, Any] | None = None
+) -> list[str]:
     """Return the command that runs a module of ours: in the project's environment, else in the server's own.
 
     One in a container takes variables and folder from the process that it is started as.
+
+    Args:
+        order: of the wall that it works in, which is entered in front of the interpreter; None: none.
     """
     if runtime is None:
-        return [sys.executable, "-P", "-m", module, *arguments]
-    inside = runtime.command(module, *arguments)
+        return behind(order, [sys.executable, "-P", "-m", module, *arguments])
+    python = sys.executable if runtime.container is None else runtime.python
+    inside = behind(order, runtime.command(module, *arguments), python)
     if runtime.container is None:
         return inside
     linked = [str(one.resolve()) for one in PACKAGE.iterdir() if one.is_symlink()]  # of a checkout
     named = [one for one in arguments if Path(one).is_absolute()]
     return runtime.container.command(inside, str(PACKAGE), *linked, runtime.ours, runtime.overlay, *named)
+
+
+def behind(order: Mapping[str, Any] | None, command: list[str], python: str = sys.executable) -> list[str]:
+    """Return the command that enters the wall of an order, by some Python, and becomes the other; no order: no wall."""
+    return command if order is None else [python, "-I", "-S", "-B", str(WALL), json.dumps(order), *command]
 
 
 def has_credentials(config: TrainingConfig, connections: Mapping[str, Connection] | None = None) -> bool:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
-from trainwright.tools.launchers import LAUNCH, Launch, may_begin, read_launch, write_launch
+from trainwright.tools.launchers import LAUNCH, Launch, may_begin, read_launch, worker_wall, write_launch
 from trainwright.tools.launchers.environment import command_of
 from trainwright.tools.launchers.local import spawn
+from trainwright.tools.launchers.worker_wall import order_for_job
 from trainwright.trainer.base.secrets import without_secrets
 from trainwright.trainer.jobs.answering import ORDER, REPORT
 from trainwright.trainer.run import write_atomically
@@ -25,6 +26,7 @@ from trainwright.trainer.run import write_atomically
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from trainwright.tools.launchers.worker_wall import Walled
     from trainwright.trainer.run.runtime import Runtime
 
 LOG = "worker.log"
@@ -46,17 +48,27 @@ class NoAnswerError(Exception):
 
 def begin(
     folder: Path, module: str, order: Mapping[str, Any], *, cwd: Path, env: Mapping[str, str],
-    runtime: Runtime | None = None, ended: Callable[[int], object] = lambda _: None,
+    by: Walled | None = None, runtime: Runtime | None = None, ended: Callable[[int], object] = lambda _: None,
 ) -> Launch:  # fmt: skip
-    """Start a process for an order, as `spawn` does, in the project's environment where one is given."""
+    """Start a process for an order, as `spawn` does, in the project's environment where one is given.
+
+    Args:
+        by: by what the wall round it is built; None: there is none.
+    """
     write_atomically(folder / ORDER, json.dumps(order).encode())
-    command = command_of(runtime, module, str(folder))
-    return spawn(folder, Launch(), command, cwd=cwd, env=env, log=LOG, ended=ended)
+    wall = None if by is None else order_for_job(by, folder, order, env, runtime)
+    command = command_of(runtime, module, str(folder), order=wall)
+
+    def over(code: int) -> None:
+        worker_wall.forget(folder)
+        ended(code)
+
+    return spawn(folder, Launch(), command, cwd=cwd, env=env, log=LOG, ended=over)
 
 
 def ask(
     folder: Path, module: str, order: Mapping[str, Any], wait_seconds: float, should_stop: Callable[[], bool],
-    *, cwd: Path, env: Mapping[str, str], runtime: Runtime | None = None,
+    *, cwd: Path, env: Mapping[str, str], by: Walled | None = None, runtime: Runtime | None = None,
 ) -> dict[str, Any] | None:  # fmt: skip
     """Return the answer to an order; None where it takes longer. The process ends with the call, and all of its.
 
@@ -64,7 +76,7 @@ def ask(
         NoAnswerError, OSError: it ended without an answer; it could not be started.
     """
     exited: Future[int] = Future()
-    launch = begin(folder, module, order, cwd=cwd, env=env, runtime=runtime, ended=exited.set_result)
+    launch = begin(folder, module, order, cwd=cwd, env=env, by=by, runtime=runtime, ended=exited.set_result)
     if launch.error is not None:
         raise OSError(launch.error)
     try:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from trainwright.tools.launchers.environment import command_of, has_credentials, worker_environment
 from trainwright.tools.launchers.launcher import Launch, write_launch
 from trainwright.tools.launchers.warm import Fork, Kind, WarmProcesses
+from trainwright.tools.launchers.worker_wall import order_for
 from trainwright.trainer.base.errors import NotFoundError
 from trainwright.trainer.base.traces import note_fleeting
 from trainwright.trainer.catalog.first_modules import first_modules
@@ -146,10 +147,11 @@ class Local:
         may_be_warm = not has_credentials(specification.config, specification.connections)
         may_be_warm &= processes_of(specification) == 1
         kind = kind_of(specification, env)
-        fork = self.warm.fork(kind, run=run.path, cwd=root, log=run.log) if may_be_warm else None
+        order = order_for(run.path, specification, env)
+        fork = self.warm.fork(kind, run=run.path, cwd=root, log=run.log, order=order) if may_be_warm else None
         if fork is not None:
             return _begun(run.path, launch, fork, key.seed)
-        command = command_of(specification.runtime, WORKER, str(run.path))
+        command = command_of(specification.runtime, WORKER, str(run.path), order=order)
         asks = specification.runtime is None or specification.runtime.container is None
         written = self.spawn(run.path, launch, command, cwd=root, env=env, log=run.log.name, seed=key.seed, asks=asks)
         if may_be_warm and written.error is None:

@@ -19,7 +19,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psutil
 
@@ -103,8 +103,10 @@ class WarmProcesses:
         self._kept: OrderedDict[str, _Warm] = OrderedDict()
         atexit.register(self.close)  # sooner than by the end of their sockets, which one that imports does not see
 
-    def fork(self, kind: Kind, *, run: Path, cwd: Path, log: Path) -> Fork | None:
-        """Return a fork for the run; None where it has to start cold."""
+    def fork(
+        self, kind: Kind, *, run: Path, cwd: Path, log: Path, order: Mapping[str, Any] | None = None
+    ) -> Fork | None:
+        """Return a fork for the run, behind the wall that is ordered; None where it has to start cold."""
         if not self._serves(kind):
             return None
         key = _key(kind)
@@ -113,7 +115,8 @@ class WarmProcesses:
             if warm is None or warm.process is None:
                 return None
             self._kept.move_to_end(key)
-            found = _forked(warm, warm.process, run, cwd, log)
+            wanted = {"run": str(run), "cwd": str(cwd), "wall": order}
+            found = _forked(warm, warm.process, wanted, log)
             if found is None:
                 self._drop(key)
             return found
@@ -279,14 +282,13 @@ def _greeted(warm: _Warm) -> ProcessIdentity | None:
     return None
 
 
-def _forked(warm: _Warm, process: ProcessIdentity, run: Path, cwd: Path, log: Path) -> Fork | None:
+def _forked(warm: _Warm, process: ProcessIdentity, wanted: Mapping[str, Any], log: Path) -> Fork | None:
     """Ask for a fork; None where none answers in time that is a child of the warm process."""
     ours, theirs = handover.channel()
-    wanted = json.dumps({"run": str(run), "cwd": str(cwd)}).encode()
     try:
         with theirs, log.open("ab") as output:
             warm.asking.settimeout(ANSWER_SECONDS)
-            socket.send_fds(warm.asking, [wanted], [theirs.fileno(), output.fileno()])
+            socket.send_fds(warm.asking, [json.dumps(wanted).encode()], [theirs.fileno(), output.fileno()])
         ours.settimeout(ANSWER_SECONDS)
         said, sender, _ = handover.heard(ours)
         if said == BORN and process.is_alive() and psutil.Process(sender).ppid() == process.pid:

@@ -98,6 +98,8 @@ class RunStarted(Event):
     overlay: Values = Field(default_factory=dict)
     gpus: list[Values] = []
     """GPUs that its worker was given: {id, index, name, memory_bytes}."""
+    wall: Values = {}
+    """The wall round its worker: {landlock: version, reads, writes, ports, not_covered}, or {none: why}."""
 
 
 class RunResumed(Event):
@@ -111,6 +113,7 @@ class RunResumed(Event):
     permit: Values = {}
     run_key: str | None = None
     gpus: list[Values] = []
+    wall: Values = {}
     died: Values = {}
     """How its worker was lost, where a search replaced it: `by` whom, `why`, and the `saved_step` to go on from."""
 

@@ -103,9 +103,13 @@ class ProjectFacts:
                 for gone in event.checkpoints:
                     self.pruned[gone["run_id"]][gone["name"]] = Tombstone(gone["digest"], sequence)
 
+    def attempt(self, run_id: str) -> RunStarted | RunResumed | None:
+        """Return the entry of the run's latest attempt; None of a run that never started."""
+        return self.resumed.get(run_id) or self.started.get(run_id)
+
     def permit(self, run_id: str) -> dict[str, Any]:
         """Return the permit of the run's latest attempt; empty of a run that never started."""
-        latest = self.resumed.get(run_id) or self.started.get(run_id)
+        latest = self.attempt(run_id)
         return latest.permit if latest else {}
 
     def rows_run(self, run_id: str) -> str:

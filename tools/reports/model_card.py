@@ -21,6 +21,7 @@ from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.scope import scope_changes
 from trainwright.tools.gates.searches import unmet_wish
 from trainwright.tools.gates.studies import every_study, studies_told
+from trainwright.tools.launchers.worker_wall import told
 from trainwright.tools.provenance.model_signature import COMMAND
 from trainwright.tools.reports.certified import Reported, best_known, evaluated, table
 from trainwright.tools.reports.looked_at import configurations_beside, looked_at_values
@@ -142,6 +143,7 @@ def model_card(
         gain=evidence.improvement[0],
         gain_over_first=gain_over_first(evidence),
         replay=replayed(evidence, report),
+        wall=_wall(evidence, final.id),
         tried=_tried(evidence),
         folds=folds_text(evidence, final.directory.specification().config, with_next=False),
         leaks=told_leaks(evidence),
@@ -166,6 +168,14 @@ def model_card(
         chosen=evidence.study or len(attempts(evidence)) > 1,
     )
     return f"---\n{_head(evidence.export, final.data, label, evidence.name)}\n---\n\n{text}"
+
+
+def _wall(evidence: Evidence, final: str) -> str:
+    """Return which wall the ledger has round the final run's worker, and round how many of the others none."""
+    facts = evidence.facts
+    walls = {run_id: latest.wall for run_id in facts.started if (latest := facts.attempt(run_id)) is not None}
+    bare = sum("landlock" not in one for run_id, one in walls.items() if run_id != final)
+    return told(walls[final]) + (f"; none round {bare} of the {len(walls) - 1} other runs" if bare else "")
 
 
 def _importance(final: RunEvidence) -> dict[str, Any] | None:

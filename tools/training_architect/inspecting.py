@@ -17,6 +17,7 @@ import trainwright
 from trainwright.tools.environments import found_environment, no_environment, runtime_in
 from trainwright.tools.launchers import LAUNCH, jobs
 from trainwright.tools.launchers.environment import activated, inherited_environment
+from trainwright.tools.launchers.worker_wall import walled
 from trainwright.tools.training_architect.places import TABLES
 from trainwright.tools.training_architect.series import spoken_spans
 from trainwright.trainer.base.canonical import digest_json
@@ -86,7 +87,8 @@ def begun(workspace: Workspace, worker: str, order: dict[str, Any], root: Path) 
             runtime = _runtime(workspace, root)
             own = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
             environment = activated(inherited_environment(), runtime) | own
-            jobs.begin(folder, worker, order | roots, cwd=root, env=environment, runtime=runtime)
+            by = walled(workspace.path, workspace.settings.wall(workspace.path))
+            jobs.begin(folder, worker, order | roots, cwd=root, env=environment, by=by, runtime=runtime)
     return folder
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.documents import SKILL
 from trainwright.tools.environments import runtime_of
 from trainwright.tools.estimation import estimate
+from trainwright.tools.launchers.worker_wall import walled
 from trainwright.tools.training_architect.estimates import Estimate, step_seconds
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import parse_config
@@ -54,10 +55,11 @@ class Tracer:
             return None
         try:
             config = parse_config(values)
+            by = walled(self.workspace.path, self.workspace.settings.wall(self.workspace.path))
             found = estimate(
                 config, self.root, device_kind="cuda" if self.device.kind == "cuda" else "cpu", cache=self.cache,
                 runtime=runtime_of(self.workspace, config, self.root), timeout_seconds=left,
-                should_stop=self.should_stop,
+                should_stop=self.should_stop, by=by,
             )  # fmt: skip
         except TrainwrightError as error:
             self.problem = f"memory was not traced: {error.message[:160]}"

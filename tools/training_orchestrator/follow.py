@@ -20,7 +20,7 @@ from trainwright.tools.gates.carrying import record_carry_over
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.releases import is_short_replay
-from trainwright.tools.launchers import read_launch, recorded_launcher
+from trainwright.tools.launchers import read_launch, recorded_launcher, worker_wall
 from trainwright.tools.ledger.events import RunEvaluated, RunSealed
 from trainwright.tools.training_orchestrator.observation import Observation, observe
 from trainwright.tools.workspace.records import get_project, get_run
@@ -123,6 +123,7 @@ def _seal(workspace: Workspace, run: Run, seen: Observation, directory: RunDirec
         return
     _file(workspace, run, seen, record, evaluated)
     evaluation.forget(attempt)
+    worker_wall.forget(directory.path)
 
 
 def _record(facts: ledger.ProjectFacts, run: Run, seen: Observation, directory: RunDirectory) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from trainwright.tools.gates.first_of_kind import require_tried
 from trainwright.tools.gates.folds import is_fold
 from trainwright.tools.gates.rows_moved import runs_to_keep_sides_of
 from trainwright.tools.gates.searches import chosen_keys
-from trainwright.tools.launchers import Launch, Launcher, keep_warm, launcher_of, write_launch
+from trainwright.tools.launchers import Launch, Launcher, keep_warm, launcher_of, worker_wall, write_launch
 from trainwright.tools.ledger.events import RunStarted
 from trainwright.tools.owner.grants import accepted_alerts
 from trainwright.tools.training_monitor.documents import watched_by_worker
@@ -167,7 +167,9 @@ def _decide(
     started = _started(evidence.name, request, plan)
     permit = permit | {"reserved": share.model_dump()}
     written.append(_write(evidence, started, plan=plan, permit=permit, launch=launch))
-    run = _record(session, started, written[0], key if launcher.gives_key else None, launch)
+    why = why_no_wall(evidence.workspace, kind, plan.config)
+    walled = started.model_copy(update={"wall": worker_wall.held(written[0].specification(), why)})
+    run = _record(session, walled, written[0], key if launcher.gives_key else None, launch)
     return _Decision(run, plan, launcher, launch=launch, beside=given.beside)
 
 
@@ -285,6 +287,9 @@ def _write(
         overlay=plan.overlay,
         watch=watched_under(evidence),
         exports_program=exports_program(RunKind(run.kind), run.label),
+        wall=None
+        if why_no_wall(workspace, RunKind(run.kind), plan.config)
+        else workspace.settings.wall(workspace.path),
     )
     path = workspace.run_directory(project.name, run.run_id).path
     try:
@@ -297,6 +302,13 @@ def _write(
             remedy="Free disk space or make the workspace writable; `trainwright doctor` checks both.",
         ) from error
     return directory
+
+
+def why_no_wall(workspace: Workspace, kind: RunKind, config: TrainingConfig) -> str:
+    """Return why the worker of such a run works behind no wall; empty where it works behind one."""
+    return worker_wall.why_none(
+        workspace.path, wanted=workspace.settings.walls is not None, is_here=launcher_of(kind, config).is_here
+    )
 
 
 def watched_under(evidence: Evidence) -> list[Watched]:

@@ -16,12 +16,12 @@ from trainwright.tools import gpus, ledger, limits, tracking
 from trainwright.tools.environments import require_kept
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.launchers import Launch, write_launch
+from trainwright.tools.launchers import Launch, worker_wall, write_launch
 from trainwright.tools.ledger.events import RunResumed
 from trainwright.tools.owner.grants import accepted_alerts
 from trainwright.tools.training_orchestrator.abandoned import put_back
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
-from trainwright.tools.training_orchestrator.launch import allowed_launcher
+from trainwright.tools.training_orchestrator.launch import allowed_launcher, why_no_wall
 from trainwright.tools.training_orchestrator.observation import Observation, observe
 from trainwright.tools.training_orchestrator.run_view import RunView
 from trainwright.tools.training_orchestrator.views import view_run
@@ -139,6 +139,7 @@ def _record(
         resumed = RunResumed(
             run_id=run_id, attempt=launch.attempt, state=seen.state.value, permit=permit,
             run_key=key.public if launcher.gives_key else None,
+            wall=worker_wall.held(directory.specification(), why_no_wall(workspace, kind, config)),
             **({"gpus": [one.model_dump() for one in given.gpus]} if given.gpus else {}),
             **({} if death is None else {"died": death.model_dump()}),
         )  # fmt: skip

@@ -55,6 +55,7 @@ def verify_runs(case: Case) -> Found:
                 "run record", [] if changed else _commitment_problems(directory, own.run_keys[run_id], seal)
             )
             findings += found("ledger", [] if changed else _use_problems(directory, seal, own.permit(run_id)))
+            findings += found("ledger", [] if changed else _wall_problems(directory, own.attempt(run_id)))
             if None in own.run_keys[run_id]:
                 what = f"run {run_id}: another launcher started its worker, and nothing signs what it recorded"
                 findings.append(Finding(where="run record", what=what, counts=False))
@@ -108,6 +109,18 @@ def _commitment_problems(run: RunDirectory, keys: list[str | None], seal: RunSea
     except TrainwrightError as error:  # sealed as it was: damaged
         problem = error.message
     return [] if problem is None else [f"run {run.run_id}: {problem}"]
+
+
+def _wall_problems(run: RunDirectory, latest: RunStarted | RunResumed | None) -> list[str]:
+    """Return whether the ledger says of the wall round a run's worker what the run plan orders."""
+    try:
+        ordered = run.specification().wall is not None
+    except TrainwrightError:  # sealed as it was: damaged
+        return []
+    if latest is None or (ordered and "none" in latest.wall) or ordered == ("landlock" in latest.wall):
+        return []
+    says = "has a wall round its worker, and its run plan orders none"
+    return [f"run {run.run_id}: the ledger {'does not say which wall was round its worker' if ordered else says}"]
 
 
 def _use_problems(run: RunDirectory, seal: RunSealed, permit: dict[str, Any]) -> list[str]:

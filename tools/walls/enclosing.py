@@ -156,17 +156,14 @@ class _Start:
             signal.signal(number, signal.SIG_DFL)
         kernel.die_with_parent()
         _forget(self.writer, keeps=True)
-        places = rights({path: writes for path, writes in self.grants.items() if exists(path)})
-        devices = [*DEVICES, *_terminals(own=self.namespaces)]
-        places |= {device: kernel.DEVICE for device in devices if exists(device)}
-        places["/proc"] = kernel.READS
+        inside = places(self.grants, _terminals(own=self.namespaces))
         if self.namespaces:
-            places |= {**rights(dict.fromkeys(view.FRESH, True)), "/": kernel.READ_FOLDER}
+            inside |= {**rights(dict.fromkeys(view.FRESH, True)), "/": kernel.READ_FOLDER}
         os.chdir(self.folder)
         if not self.quiet:
             self._say()
         kernel.drop_privileges()
-        kernel.landlock(places, self.wall.ports)
+        kernel.landlock(inside, self.wall.ports)
         if calls.supported():
             kernel.filter_calls(calls.program(only_tcp=self.wall.ports is not None))
         environment = self.wall.environment(self.temporary)
@@ -178,6 +175,13 @@ class _Start:
         gaps = not_covered(abi, namespaces=names, network=self.wall.ports is None, filtered=calls.supported())
         held = f"Landlock {abi}" + (" and namespaces" if names else "")
         os.write(2, f"enclose: walled in by {held}; not covered: {'; '.join(gaps) or 'nothing known'}.\n".encode())
+
+
+def places(grants: dict[str, bool], terminals: list[str]) -> dict[str, int]:
+    """Return Landlock's rights for all that is inside: what is granted and there, devices, and processes' files."""
+    found = rights({path: writes for path, writes in grants.items() if exists(path)})
+    found |= {device: kernel.DEVICE for device in [*DEVICES, *terminals] if exists(device)}
+    return found | {"/proc": kernel.READS}
 
 
 def _end_all(_number: int, _frame: object) -> None:

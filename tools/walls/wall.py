@@ -7,9 +7,10 @@ import sys
 from os.path import abspath, dirname, exists, expanduser, isdir, isfile, join, realpath
 
 from trainwright.tools.walls import kernel
+from trainwright.trainer.starting.wall import SYSTEM
 
 SERVER_PORT = 8765
-SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/sys/devices/system/cpu")
+CPUS = "/sys/devices/system/cpu"
 ETC = (
     "alternatives", "bash.bashrc", "ca-certificates", "ca-certificates.conf", "crypto-policies", "debian_version",
     "fonts", "gai.conf", "gitconfig", "group", "host.conf", "hostname", "hosts", "inputrc", "ld.so.cache", "ld.so.conf",
@@ -101,7 +102,7 @@ class Wall:
 
     def grants(self) -> dict[str, bool]:
         """Return what is inside, by the path under which it is named, and whether it may be written."""
-        reads = [*SYSTEM, *(f"/etc/{name}" for name in ETC), sys.prefix, sys.base_prefix, self.kept[1]]
+        reads = [*SYSTEM, CPUS, *(f"/etc/{name}" for name in ETC), sys.prefix, sys.base_prefix, self.kept[1]]
         reads += [path for path in sys.path if isdir(path) and self._is_of_python(path)]
         found = {abspath(path): False for path in reads if exists(path)}
         return {**found, **self.allowed, **dict.fromkeys(self.projects, True)}

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from filelock import FileLock
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import ConfigurationError, near
 from trainwright.trainer.base.traces import Memory
 from trainwright.trainer.config import load_yaml
 from trainwright.trainer.data.remote.connections import Connection, Variable, variables_of
+from trainwright.trainer.run.specification import Wall
 
 # Notification: how the owner's settings say that a person is told of alerts unasked.
 
@@ -77,6 +78,10 @@ HEADER = """\
 #   starts at once: most (of the workspace at a time; left out: the variable TRAINWRIGHT_WARM_WORKERS, else 2; 0: none)
 #   and idle_seconds (300), after which one ends. Each holds at most 400 MiB of memory of its own, and none begins where
 #   less than 1.6 GiB is free.
+# walls: each run's worker works behind a wall where the kernel offers one (Landlock; `trainwright doctor` says): it
+#   reads its code root, data, libraries and caches, and writes its own run's folder. reads and writes: further folders
+#   that user code may read, and write too; network: true, false, or the TCP ports that it may connect to, for example
+#   [443]. `walls: off`: none, which the ledger says.
 # gpus: the GPUs that runs may use, for example [{id: GPU-5c…}, {id: GPU-9a…}] by `nvidia-smi -L`; left out: all that
 #   the server is shown; []: none. Where no NVIDIA driver tells them, name and memory_bytes of each too.
 # connections: databases and stores by name, for data: {use: sql, args: {profile: NAME}}. Each names the environment
@@ -202,6 +207,19 @@ class PromotionBounds(BaseModel):
     """Aliases of which the owner grants every move, one by one."""
 
 
+class Walls(BaseModel):
+    """What the walls round workers let through, beyond what every worker needs."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    reads: list[str] = Field(default_factory=list)
+    """Further folders and files that user code may read, relative to the workspace's folder."""
+    writes: list[str] = Field(default_factory=list)
+    """Those that it may write, too."""
+    network: bool | list[int] = True
+    """Whether workers reach the network; or the TCP ports that they may connect to."""
+
+
 class ListedGpu(BaseModel):
     """A GPU that runs may use."""
 
@@ -240,6 +258,8 @@ class Settings(BaseModel):
     """Most bytes of the workspace's data cache."""
     warm_workers: WarmWorkers = Field(default_factory=WarmWorkers)
     """Processes from which runs start at once."""
+    walls: Walls | None = Field(default_factory=Walls)
+    """What the walls round workers let through; None: there are none."""
     gpus: list[ListedGpu] | None = None
     """GPUs that runs may use; None: all that the server is shown."""
     connections: dict[str, Connection] = Field(default_factory=dict)
@@ -256,6 +276,11 @@ class Settings(BaseModel):
     """Ids of requests that the owner grants here."""
     notify: Notify | None = None
     """How the owner is told of alerts."""
+
+    @field_validator("walls", mode="before")
+    @classmethod
+    def _off(cls, value: Any) -> Any:
+        return None if value is False or value == "off" else value  # `off` is a boolean of YAML
 
     @classmethod
     def load(cls, folder: Path, *, make: bool = True) -> Settings:
@@ -288,7 +313,9 @@ class Settings(BaseModel):
     def digest(self) -> str:
         """Digest of the settings that bear on gates, recorded with every gate decision."""
         return digest_json(
-            self.model_dump(mode="json", exclude={"notify", "warm_workers", "gpus", "environments", "promotion"})
+            self.model_dump(
+                mode="json", exclude={"notify", "warm_workers", "gpus", "environments", "promotion", "walls"}
+            )
         )
 
     def gives_to_data(self, variable: str) -> bool:
@@ -296,6 +323,17 @@ class Settings(BaseModel):
         return variable in variables_of({}, self.connections) or any(
             fnmatchcase(variable, pattern) for pattern in self.data_variables
         )
+
+    def wall(self, folder: Path) -> Wall | None:
+        """Return what the wall round a worker lets through, by absolute paths; None: there is to be none."""
+        if self.walls is None:
+            return None
+        reads, writes = (
+            [str((folder / Path(one).expanduser()).resolve()) for one in paths]
+            for paths in (self.walls.reads, self.walls.writes)
+        )
+        network = self.walls.network
+        return Wall(reads=reads, writes=writes, ports=None if network is True else list(network or ()))
 
     def allowed_roots(self, folder: Path) -> list[Path]:
         """Return the code roots as resolved folders."""

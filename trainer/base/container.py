@@ -22,6 +22,8 @@ OF_THE_IMAGE = (
     "NVIDIA_VISIBLE_", "NVIDIA_DRIVER_", "NVIDIA_REQUIRE_", "APPTAINER", "DOCKER_",
 )  # fmt: skip
 """Beginnings of variables that name places of this machine, or that the image sets itself."""
+IN_A_WALL = "TRAINWRIGHT_IN_A_WALL"
+"""Variable of a worker that works behind a wall (trainer/starting/wall.py)."""
 SYSTEM = {(name,) for name in ("bin", "etc", "lib", "lib64", "opt", "proc", "run", "sbin", "sys", "usr")}
 """Topmost folders in which a variable names what the image has itself."""
 CARDS = ("/dev/nvidiactl", "/dev/dxg")

@@ -6,12 +6,14 @@ Libraries name at most one of them. Both are in the frames that the exception pa
 from __future__ import annotations
 
 import errno
+import os
 import re
 import sqlite3
 import zipfile
 from pathlib import Path
 from typing import Any
 
+from trainwright.trainer.base.container import IN_A_WALL
 from trainwright.trainer.base.errors import (
     ConfigurationError,
     DataError,
@@ -19,6 +21,7 @@ from trainwright.trainer.base.errors import (
     ReproducibilityError,
     StorageError,
     TrainwrightError,
+    UserCodeError,
 )
 
 _REFUSED = re.compile(
@@ -27,6 +30,7 @@ _REFUSED = re.compile(
 )
 """The whole name, which may have blanks; libraries put words and a colon before it."""
 
+_DENIED = re.compile(r"(?=.*Permission denied).*?['\"](/[^'\"]+)['\"]", re.DOTALL)
 _INSTEAD = (
     ("put_", "torch.Tensor.index_put_((indices,), values) on the flat tensor, with accumulate as it was"),
     ("upsample_linear1d", "F.interpolate(x.unsqueeze(2), size=(1, n), mode='bilinear').squeeze(2), or mode='nearest'"),
@@ -154,6 +158,7 @@ def known_failure(error: BaseException) -> TrainwrightError | None:
         return error
     return (
         _memory(error)
+        or _walled(error)
         or _storage(error)
         or refusal(error)
         or outside_range(error)
@@ -187,6 +192,37 @@ def _storage(error: BaseException) -> TrainwrightError | None:
         remedy="Free disk space: prune_checkpoints shows which weights can go. Then resume_training: the last intact "
         "checkpoint is kept.",
     )
+
+
+def _walled(error: BaseException) -> TrainwrightError | None:
+    """Return the named error where the wall round the worker refused a file that the user's account may open."""
+    named = getattr(error, "filename", None) or next(iter(_DENIED.findall(str(error))), None)
+    if IN_A_WALL not in os.environ or not isinstance(named, str | bytes | os.PathLike):
+        return None
+    if isinstance(error, OSError) and error.errno not in {None, errno.EACCES}:
+        return None
+    path = Path(os.path.abspath(os.fsdecode(named)))  # noqa: PTH100 - its links lead to where it is refused
+    there = next(one for one in (path, *path.parents) if one.exists())
+    writes = there != path or _opens(path)
+    if not os.access(there, os.W_OK if writes else os.R_OK):  # by its mode: Landlock bears on opening alone
+        return None
+    what, key = ("write", "writes") if writes else ("read", "reads")
+    scratch = "Write below tempfile.gettempdir(), which is the run's own; or the" if writes else "The"
+    return UserCodeError(
+        f"The user's code tried to {what} {path}: the wall round the worker lets it read its code root, data and "
+        "libraries, and write its own run's folder.",
+        remedy=f"{scratch} workspace's owner adds the folder to `walls: {{{key}: [{path.parent}]}}` in settings.yaml. "
+        "The workspace's own files stay closed.",
+        details={"path": str(path)},
+    )
+
+
+def _opens(path: Path) -> bool:
+    try:
+        os.close(os.open(path, os.O_RDONLY))
+    except OSError:
+        return False
+    return True
 
 
 def _label(error: BaseException) -> TrainwrightError | None:

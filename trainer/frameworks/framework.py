@@ -26,8 +26,11 @@ from __future__ import annotations
 
 import copy
 import os
+import sys
+import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -38,6 +41,7 @@ from torch.optim import Optimizer
 from torch.utils.data import Subset
 
 from trainwright.trainer.base import seeding
+from trainwright.trainer.base.container import IN_A_WALL
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.data.assemble import from_user, withhold_test
 from trainwright.trainer.frameworks import DOCUMENT, framework_of
@@ -272,7 +276,7 @@ def handed_over(config: TrainingConfig, code_root: Path) -> tuple[Framework, dic
     what = f"trainer `{section.use}`"
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL's trainers tell the hub what they train
     function = resolve_entry(section.use, code_root, key="trainer.use")
-    with remembered() as keep:
+    with output_of_its_own(), remembered() as keep:
         given = call_entry(function, copy.deepcopy(section.args), what, code_root)
         with user_code(what, code_root):
             framework, test = framework_of(given, what).take(given)
@@ -288,6 +292,26 @@ def handed_over(config: TrainingConfig, code_root: Path) -> tuple[Framework, dic
                 document=DOCUMENT,
             )
     return framework, samples if "test" in samples else _with_test(samples, framework)
+
+
+@contextmanager
+def output_of_its_own() -> Iterator[None]:
+    """Behind a wall, let a Trainer of transformers have its `output_dir`, which it makes at once, where it may."""
+    module = sys.modules.get("transformers.training_args")
+    if module is None or IN_A_WALL not in os.environ:
+        yield
+        return
+    kind, prepare = module.TrainingArguments, module.TrainingArguments.__post_init__
+
+    def redirected(arguments: Any) -> None:
+        arguments.output_dir = str(Path(tempfile.gettempdir()) / Path(arguments.output_dir or "out").name)
+        prepare(arguments)
+
+    kind.__post_init__ = redirected
+    try:
+        yield
+    finally:
+        kind.__post_init__ = prepare
 
 
 def _with_test(samples: dict[str, Any], framework: Framework) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import trainwright
 
 PACKAGE = Path(trainwright.__file__).parent
 BOOTSTRAP = PACKAGE / "trainer" / "starting" / "bootstrap.py"
+WALL = PACKAGE / "trainer" / "starting" / "wall.py"
 CONTAINER = PACKAGE / "trainer" / "base" / "container.py"
 
 
@@ -53,6 +54,8 @@ class Runtime(BaseModel):
     """A folder that holds this package and nothing else."""
     overlay: str
     """A folder of packages that the interpreter lacks, and that come behind its own."""
+    path: list[str] = []
+    """Where it finds its packages, as it starts."""
     container: Container | None = None
     """In which python and prefix are; None: on this machine."""
 

@@ -76,6 +76,17 @@ class Goal(BaseModel):
         return value >= self.target if self.direction == "maximize" else value <= self.target
 
 
+class Wall(BaseModel):
+    """What the owner's settings add to the wall round a worker. Paths are absolute."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    reads: list[str] = Field(default_factory=list)
+    writes: list[str] = Field(default_factory=list)
+    ports: list[int] | None = None
+    """TCP ports that it may connect to; None: the whole network."""
+
+
 class RunSpecification(BaseModel):
     """Run plan of a worker. Paths are absolute."""
 
@@ -126,6 +137,8 @@ class RunSpecification(BaseModel):
     """Most bytes of validation and test rows together that a smoke run keeps; of more, a sample."""
     validated_by: str | None = None
     """Planning's smoke run, which validated the data that `expected` fixes."""
+    wall: Wall | None = None
+    """The wall round the worker; None: the owner wants none, or an earlier version ordered the run."""
     commits_steps: bool = False
     """Whether it records digests of its state around steps that are drawn from its key, to be replayed by anyone."""
     replayed_step: int | None = None

@@ -17,6 +17,7 @@ import os
 import select
 import socket
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +26,7 @@ from typing import IO, Any, NamedTuple, NoReturn
 from pydantic import BaseModel
 
 from trainwright.trainer.base.exits import memory_kills, record_exit
+from trainwright.trainer.starting import wall
 
 MOST_BYTES = 1 << 16
 """Of a request."""
@@ -211,6 +213,13 @@ def _become(wanted: dict[str, Any], channel: int, log: int) -> None:
                 os._exit(0)
     except OSError:
         os._exit(0)
+    try:
+        if wanted["wall"] is not None:
+            wall.enter(wanted["wall"])
+            tempfile.tempdir = None  # found anew, by the variable
+    except OSError as error:
+        sys.stderr.write(f"refused: the wall round the worker: {error.filename}: {error.strerror}.\n")
+        os._exit(2)
     sys.orig_argv[1 - len(sys.argv) :] = [wanted["run"]]  # recorded as the command line
     sys.argv[1:] = [wanted["run"]]
     _renew()

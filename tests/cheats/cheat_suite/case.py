@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 Attacker = Literal["tools", "files", "code"]
 Outcome = Literal["refused", "detected", "missed"]
+Level = Literal["a shell", "a shell inside the wall"]
+"""With tools alone, cases of `files` cannot be tried, and the others come out as with a shell."""
 Play = Callable[["Scene"], None]
 
 
@@ -35,7 +37,22 @@ class Case:
     play: Play
     requirements: tuple[str, ...]
 
+    def expected_at(self, level: Level) -> Outcome:
+        """Return what is to come of it: inside the wall, what reaches beyond code and data is refused."""
+        return "refused" if self.is_walled_off and level == "a shell inside the wall" else self.expected
 
+    @property
+    def is_walled_off(self) -> bool:
+        """Whether the wall stands against it."""
+        return self.attacker == "files" and self.id not in CODE_ALONE
+
+
+CODE_ALONE = frozenset({
+    "code-after-the-gate", "code-removed", "data-after-the-gate", "data-of-a-finished-project", "train-on-changed-code",
+    "code-between-permit-and-import", "teacher-between-two-looks", "weights-that-appear", "hard-rows-without-label",
+    "hard-rows-deleted", "people-without-an-id", "columns-chosen-on-all-rows", "parity-of-two-columns",
+})  # fmt: skip
+"""Cases whose files are the user's own code and data, which an agent writes inside the wall as well."""
 CASES: dict[str, Case] = {}
 
 

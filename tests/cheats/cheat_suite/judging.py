@@ -16,6 +16,8 @@ from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import TrainwrightError
 
+WALLED_OFF = "Permission denied|Operation not permitted|unable to open database"
+"""What the kernel says inside the wall, or SQLite of what the kernel said."""
 SHOWN = 5e-3
 """Numbers that are closer are not shown beside each other."""
 
@@ -41,11 +43,14 @@ class Verdict:
 
 
 def judge(case: Case, scene: Scene) -> Verdict:
-    """Refused: every attempt was answered by an error that names the rule, and nothing was gained. Detected: what
-    was done is named by `verify`, by a stale gate, by a failed check, at the head of the model card, or as a remark on
-    a finished project. Anything else was missed."""
+    """Refused: the wall ended it, and `verify` finds nothing; or every attempt was answered by an error that names the
+    rule, and nothing was gained. Detected: `verify`, a stale gate, a failed check, the head of the model card, or a
+    remark on a finished project names what was done. Anything else was missed."""
+    rule = case.rule if scene.inside is None else f"{case.rule}|{WALLED_OFF}"
+    if scene.walled_off is not None and not _verification(scene):
+        return Verdict("refused", "the wall", scene.walled_off)
     gained = scene.gains_before is not None and scene.gains() > scene.gains_before + scene.rightful
-    if scene.replies and not gained and all(_refuses(reply, case.rule) for reply in scene.replies):
+    if scene.replies and not gained and all(_refuses(reply, rule) for reply in scene.replies):
         return Verdict("refused", "answer", scene.replies[0].text, numbers(scene), scene.truth)
     findings = _verification(scene) + _standing(scene) + _head(scene)
     for by, told in findings:

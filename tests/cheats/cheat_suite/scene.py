@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +23,22 @@ from trainwright.tools.ledger.jsonl_mirror import NAME as PLAIN
 from trainwright.tools.training_orchestrator import RunView, start_run
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.signing import VARIABLE, Signer, new_key, public_path
-from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.run import RunDirectory, RunKind, RunState
 
 ENDED = {"completed", "stopped", "failed", "interrupted"}
 TRIES = 6
+
+
+def honest(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Have a method work outside of the wall, in the owner's thread, where the play is inside."""
+
+    @wraps(method)
+    def outside(scene: Scene, *arguments: Any, **named: Any) -> Any:
+        if scene.inside is None or threading.current_thread() is not scene.inside:
+            return method(scene, *arguments, **named)
+        return scene.owner.submit(method, scene, *arguments, **named).result()
+
+    return outside
 
 
 class Scene:
@@ -42,6 +57,12 @@ class Scene:
         """The public half of the owner's key, where the owner's servers sign."""
         self._signer: Signer | None = None
         self._environment: dict[str, str] = {}
+        self.inside: threading.Thread | None = None
+        """The thread that plays inside the wall, where one does."""
+        self.owner = ThreadPoolExecutor(1)
+        """For the honest steps of such a play. Its thread begins outside."""
+        self.walled_off: str | None = None
+        """What the wall refused, which ended the play."""
         self.truth: Truth | None = None
         """The figure at the card's head, beside that on fresh rows."""
         self.rightful = 0
@@ -56,11 +77,18 @@ class Scene:
 
     def agent_with(self, **environment: str) -> None:
         """Have the scene's agent start its server, and so its workers, in another environment from now on."""
+        self._require_workspace()
         self._environment |= environment
         self._agent = None
 
+    def _require_workspace(self) -> None:
+        """Open the workspace where the play is inside, as a server does that is started there."""
+        if self.inside is not None:
+            Workspace.open(self.world.workspace).close()
+
     def another_agent(self, **environment: str) -> Agent:
         """An agent with a server of its own on the same workspace."""
+        self._require_workspace()
         return self._agents.open(self.world.workspace, self._environment | environment)
 
     def must(self, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -95,12 +123,14 @@ class Scene:
         self._mark()
         self.replies.append(Reply(is_refused, told, {}))
 
+    @honest
     def begin_signing(self) -> None:
         """Have the owner's servers sign from now on, with a key that the cheat cannot read."""
         key = self.world.folder / "owner" / "signing.key"
         self._signer, self.public_key = new_key(key), public_path(key)
         self._environment = {VARIABLE: str(key)}
 
+    @honest
     def note_head(self) -> None:
         """Note elsewhere with which digest the ledger ends, as a careful owner would."""
         self.noted_head = self.query("SELECT digest FROM ledger ORDER BY sequence DESC LIMIT 1")[0][0]
@@ -120,15 +150,18 @@ class Scene:
         finally:
             workspace.close()
 
+    @honest
     def project(self, config: dict[str, Any] | None = None) -> None:
         """Make the project with another configuration."""
         self.only_project(CONFIG | (config or {}))
 
+    @honest
     def only_project(self, config: dict[str, Any]) -> None:
         """Make the project with this configuration and nothing else."""
         with self.workspace() as workspace:
             projects.create_project(workspace, NAME, intent="", goal=GOAL, config=config)
 
+    @honest
     def train(self, kind: RunKind = RunKind.SMOKE) -> RunView:
         """Have the user's code trained to its end, and note the run's end as what was said to the attempt."""
         view = self.train_aside(kind)
@@ -138,12 +171,27 @@ class Scene:
         self._mark()
         return view
 
+    @honest
     def train_aside(self, kind: RunKind = RunKind.SMOKE) -> RunView:
         """Train to the end, as an honest step that leads to a cheat."""
         with self.workspace() as workspace:
             view: RunView = finish(workspace, start_run(workspace, NAME, kind).run_id)
         return view
 
+    @honest
+    def start(self, kind: RunKind = RunKind.BASELINE) -> RunDirectory:
+        """Start a run as an honest step; the run's folder."""
+        with self.workspace() as workspace:
+            return workspace.run_directory(NAME, start_run(workspace, NAME, kind).run_id)
+
+    @honest
+    def finish(self, run: RunDirectory) -> RunView:
+        """Have a server see a run to its end."""
+        with self.workspace() as workspace:
+            view: RunView = finish(workspace, run.run_id)
+        return view
+
+    @honest
     def advance_to(self, stage: str, *, after: str = "created") -> None:
         """Take the project on to a stage by honest runs and gates, from the stage that it has reached."""
         with self.workspace() as workspace:
@@ -198,6 +246,7 @@ class Scene:
         self.execute(*(f"DROP TRIGGER {name}" for name, _ in triggers))
         return lambda: self.execute(*(sql for _, sql in triggers))
 
+    @honest
     def newest(self, kind: str) -> str:
         """Id of the newest run of a kind."""
         return str(self.query(f"SELECT id FROM runs WHERE kind = '{kind}' ORDER BY created_at DESC LIMIT 1")[0][0])
@@ -216,6 +265,7 @@ class Scene:
         """The ledger's JSONL copy beside the project."""
         return self.project_folder / PLAIN
 
+    @honest
     def gains(self) -> int:
         """Count what the ledger holds in anyone's favour: not refusals, ended runs, or questions to the owner."""
         rows = self.query(

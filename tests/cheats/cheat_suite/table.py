@@ -17,16 +17,23 @@ MOST_TOLD = 200
 ATTACKERS = {"tools": "an agent's tools", "files": "files", "code": "the user's code"}
 
 
-def table(outcomes: list[tuple[Case, Outcome]]) -> str:
-    """Return the table: every cheat with its outcome, by family."""
-    lines = ["| what was tried | with | outcome |", "| --- | --- | --- |"]
+def table(outcomes: list[tuple[Case, Outcome, Outcome]]) -> str:
+    """Return the table: every cheat, by family, with its outcome for someone with a shell, and inside the wall.
+
+    With tools alone nobody edits files, and what tools or the user's code do comes out as with a shell.
+    """
+    lines = [
+        "| what was tried | with | tools alone | a shell | a shell inside the wall |",
+        "| --- | --- | --- | --- | --- |",
+    ]
     family = ""
-    for case, outcome in sorted(outcomes, key=lambda one: one[0].family):
+    for case, outcome, inside in sorted(outcomes, key=lambda one: one[0].family):
         if case.family != family:
             family = case.family
-            lines.append(f"| **{family.replace('_', ' ')}** | | |")
-        shown = outcome if outcome != "missed" else "**missed**"
-        lines.append(f"| {case.title} | {ATTACKERS[case.attacker]} | {shown} |")
+            lines.append(f"| **{family.replace('_', ' ')}** | | | | |")
+        shown, walled = (one if one != "missed" else "**missed**" for one in (outcome, inside))
+        alone = "cannot be tried" if case.attacker == "files" else shown
+        lines.append(f"| {case.title} | {ATTACKERS[case.attacker]} | {alone} | {shown} | {walled} |")
     return "\n".join(lines)
 
 
@@ -74,10 +81,16 @@ def numbers(played: list[tuple[Case, Verdict]]) -> str:
     return "\n".join(lines)
 
 
-def write(played: list[tuple[Case, Verdict]]) -> None:
-    """Put both tables into the document."""
+def write(played: list[tuple[Case, Verdict]], inside: dict[str, Verdict]) -> None:
+    """Put the tables into the document.
+
+    Args:
+        played: every case with a shell.
+        inside: those that the wall stands against, by their ids.
+    """
     text = DOCUMENT.read_text(encoding="utf-8")
-    text = _between(text, BEGIN, END, table([(case, verdict.outcome) for case, verdict in played]))
+    lines = [(case, verdict.outcome, inside.get(case.id, verdict).outcome) for case, verdict in played]
+    text = _between(text, BEGIN, END, table(lines))
     text = _between(text, NUMBERS, END_NUMBERS, numbers(played))
     DOCUMENT.write_text(_between(text, TRUTHS, END_TRUTHS, truths(played)), encoding="utf-8")
 

@@ -17,12 +17,13 @@ import onnxruntime
 import pytest
 from tests.worlds.flowers import finish
 
-from trainwright.tools import projects
+from trainwright.tools import ledger, projects
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.caveats import BEFORE_PLANNING
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.final_words import final_words
 from trainwright.tools.gates.run_evidence import RunEvidence
+from trainwright.tools.launchers.worker_wall import told
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.tools.reports.certified import evaluated, table
 from trainwright.tools.reports.model_card import _rule, open_warnings
@@ -94,6 +95,9 @@ def test_the_cards_first_number_is_certified_and_its_command_prints_it(
     assert right == pytest.approx(found["test"]["accuracy"], abs=1e-3)
     metrics = json.loads((model / "metrics.json").read_text(encoding="utf-8"))
     assert metrics["test"]["metrics"].items() >= found["certified"]["test"].items() - {("rows", 30)}
+    with workspace.session() as session:
+        walls = {body["kind"]: body["wall"] for _, body in ledger.entries(session, NAME, "run_started")}
+    assert f"| wall round the workers | {told(walls['final'] if 'final' in walls else walls['baseline'])}" in card
     assert not (model / "rows").exists()
     assert sorted(model.rglob("*")) == before, "evaluating it has changed the signed folder"
 

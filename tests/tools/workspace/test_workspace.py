@@ -11,16 +11,19 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.function_text import body_of
 
+from trainwright.tools.launchers.worker_wall import told
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.schema_version import SCHEMA
 from trainwright.tools.workspace.settings import Settings
 from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, StorageError
+from trainwright.trainer.run.specification import Wall
 
 pytestmark = pytest.mark.slow
 
@@ -199,3 +202,28 @@ def test_threads_of_one_process_take_turns_and_none_gives_up(tmp_path: Path) -> 
     with ThreadPoolExecutor(12) as pool:
         list(pool.map(write, range(12)))
     workspace.close()
+
+
+@pytest.mark.requirement("GATE-5")
+def test_the_owner_says_what_a_wall_round_a_worker_lets_through(tmp_path: Path) -> None:
+    def wall(text: str) -> Any:
+        path = tmp_path / "settings.yaml"
+        path.write_text(text)
+        os.utime(path, ns=(0, len(text)))  # read anew, though written within a tick of the clock
+        return Settings.load(tmp_path).wall(tmp_path)
+
+    outside = str(tmp_path.parent.resolve() / "out")
+    assert wall("walls: {writes: [../out], network: [443]}") == Wall(writes=[outside], ports=[443])
+    assert wall("walls: {network: false}") == Wall(ports=[])
+    assert wall("require_git: true") == Wall()
+    assert wall("walls: off") is wall("walls: 'off'") is None
+    with pytest.raises(ConfigurationError, match=r"walls\.network"):
+        wall("walls: {network: sometimes}")
+
+
+def test_a_wall_is_told_in_one_line() -> None:
+    held = {"landlock": 7, "reads": [], "writes": ["/out"], "ports": [443], "not_covered": ["signals"]}
+    assert told(held) == "Landlock 7, TCP to 443; writes /out; not covered: signals"
+    assert told(held | {"ports": None, "writes": [], "not_covered": []}) == "Landlock 7, network open"
+    assert told({"none": "the owner's settings.yaml switches walls off"}).startswith("no wall: the owner's settings")
+    assert told({}) == "no wall: the ledger does not say"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from tests.trainer.killing import kill_at_call
 
 from trainwright.tools.documents import SKILL
 from trainwright.trainer.base import releases
+from trainwright.trainer.base.container import IN_A_WALL
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.engine.observers.recorder import Recorder
+from trainwright.trainer.frameworks.framework import output_of_its_own
 from trainwright.trainer.frameworks.positioned import PositionedLoader
 from trainwright.trainer.run import RunDirectory, RunKind, RunState
 
@@ -302,3 +305,15 @@ def test_evaluation_reads_every_row_where_training_drops_the_last(
     read = [len(batch["labels"]) for batch in trainer.get_eval_dataloader()]
     assert sum(read) == len(trainer.eval_dataset) == 55
     assert any("dataloader_drop_last is off in evaluation" in text for text in framework.changed)
+
+
+@pytest.mark.requirement("GATE-5")
+def test_behind_a_wall_a_trainers_output_goes_where_the_worker_may_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    from transformers import TrainingArguments
+
+    with output_of_its_own():
+        assert TrainingArguments(output_dir="results/first").output_dir == "results/first"
+    monkeypatch.setenv(IN_A_WALL, "landlock")
+    with output_of_its_own():
+        assert TrainingArguments(output_dir="results/first").output_dir == f"{tempfile.gettempdir()}/first"
+    assert TrainingArguments(output_dir="results/first").output_dir == "results/first"

@@ -7,13 +7,12 @@ import math
 from functools import partial
 from typing import Any
 
-from tests.worlds.flowers import CONFIG, GOAL, NAME, finish
+from tests.worlds.flowers import CONFIG, GOAL, NAME
 
 from cheat_suite.case import cheat
 from cheat_suite.forging import rewrite_copy, rewrite_entry
 from cheat_suite.scene import Scene, edit_json, wait_until
-from trainwright.tools.training_orchestrator import start_run
-from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.run import RunState
 
 refused = partial(cheat, by="tools", expected="refused", shows=("GATE-4",))
 
@@ -129,17 +128,16 @@ def time_wound_back(scene: Scene) -> None:
     """Shorten the times in a run's record before a server has looked at it, and put them back once it has counted
     them.
     """
-    with scene.workspace() as workspace:
-        run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.BASELINE).run_id)
-        wait_until(lambda: run.last_status().state is RunState.COMPLETED and not run.is_locked())
-        begun = run.events()[0].time
-        kept = {path: path.read_bytes() for path in (run.path / "events.jsonl", run.path / "status.json")}
-        events = [json.loads(line) | {"time": begun} for line in (run.path / "events.jsonl").read_text().splitlines()]
-        (run.path / "events.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in events))
-        edit_json(run.path / "status.json", lambda value: value.update(heartbeat_at=begun + 0.001))
-        finish(workspace, run.run_id)
-        for path, before in kept.items():
-            path.write_bytes(before)
+    run = scene.start()
+    wait_until(lambda: run.last_status().state is RunState.COMPLETED and not run.is_locked())
+    begun = run.events()[0].time
+    kept = {path: path.read_bytes() for path in (run.path / "events.jsonl", run.path / "status.json")}
+    events = [json.loads(line) | {"time": begun} for line in (run.path / "events.jsonl").read_text().splitlines()]
+    (run.path / "events.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    edit_json(run.path / "status.json", lambda value: value.update(heartbeat_at=begun + 0.001))
+    scene.finish(run)
+    for path, before in kept.items():
+        path.write_bytes(before)
     used = next(body["used"] for body in scene.bodies("run_sealed") if body["run_id"] == run.run_id)
     share = scene.bodies("run_started")[-1]["permit"]["reserved"]["share"]
     told = "as all that was reserved for it" if used["wall_clock_seconds"] == share["wall_clock_seconds"] else str(used)

@@ -14,7 +14,7 @@ from tests.worlds.flowers import CONFIG, GOAL, NAME
 from cheat_suite.agent import Reply
 from cheat_suite.case import cheat
 from cheat_suite.forging import append_entry, rewrite_copy, rewrite_entry
-from cheat_suite.scene import Scene
+from cheat_suite.scene import Scene, honest
 from trainwright.tools.owner import Grant, Grantor, Request, decide, requests_of
 from trainwright.tools.projects import configure, create_project
 from trainwright.trainer.base.errors import ApprovalNeededError
@@ -28,6 +28,7 @@ asked = partial(cheat, by="tools", at="created", expected="refused", shows=("GAT
 forged = partial(cheat, by="files", at="created", expected="detected", shows=("GATE-4", "GATE-3"))
 
 
+@honest
 def _asked(scene: Scene) -> Request:
     """The agent asks, as it may, for more trials in its project."""
     with scene.workspace() as workspace:
@@ -36,6 +37,7 @@ def _asked(scene: Scene) -> Request:
             return requests_of(session, workspace, NAME)[-1]
 
 
+@honest
 def _answered(scene: Scene, *, granted: bool) -> Request:
     """The owner answers."""
     request = _asked(scene)

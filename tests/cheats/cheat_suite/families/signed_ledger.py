@@ -8,7 +8,7 @@ from tests.worlds.flowers import CONFIG, NAME
 
 from cheat_suite.case import cheat
 from cheat_suite.forging import cut_newest_decision, rewrite_copy, rewrite_intent
-from cheat_suite.scene import Scene
+from cheat_suite.scene import Scene, honest
 from trainwright.tools import projects
 from trainwright.tools.workspace.signing import new_key
 from trainwright.trainer.base.errors import GateRefusedError
@@ -25,6 +25,7 @@ def _signed(scene: Scene) -> None:
     _decide(scene)
 
 
+@honest
 def _decide(scene: Scene) -> None:
     with scene.workspace() as workspace:
         try:

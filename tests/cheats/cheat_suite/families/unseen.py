@@ -11,15 +11,15 @@ from threading import Event, Thread
 from unittest.mock import patch
 
 import psutil
-from tests.worlds.flowers import NAME, finish
+from tests.worlds.flowers import NAME
 
 from cheat_suite.case import cheat
 from cheat_suite.families.checkpoints import fit_manifest
 from cheat_suite.scene import Scene, edit_json, flip_byte, wait_until
 from trainwright.tools.launchers.local import WORKER
-from trainwright.tools.training_orchestrator import resume_run, start_run
+from trainwright.tools.training_orchestrator import resume_run
 from trainwright.trainer.base.errors import IntegrityError
-from trainwright.trainer.run import RunDirectory, RunKey, RunKind, RunState
+from trainwright.trainer.run import RunDirectory, RunKey, RunState
 
 UNFOUNDED = "its summary does not follow from its recorded series"
 OUTER = {"distributed": {"launcher": "outer", "processes": 2}}
@@ -28,13 +28,12 @@ forged = partial(cheat, by="files", expected="detected", at="planned", shows=("G
 
 def _unseen(scene: Scene, edit: Callable[[RunDirectory], None]) -> None:
     """Edit a run that has ended, and that no server has looked at since; then try to have it resumed."""
-    with scene.workspace() as workspace:
-        run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.BASELINE).run_id)
-        wait_until(lambda: run.last_status().state is RunState.COMPLETED and not run.is_locked())
-        edit(run)
-        if finish(workspace, run.run_id).state is RunState.INTERRUPTED:
-            with suppress(IntegrityError):
-                resume_run(workspace, run.run_id)
+    run = scene.start()
+    wait_until(lambda: run.last_status().state is RunState.COMPLETED and not run.is_locked())
+    edit(run)
+    if scene.finish(run).state is RunState.INTERRUPTED:
+        with suppress(IntegrityError), scene.workspace() as workspace:
+            resume_run(workspace, run.run_id)
 
 
 def _better(run: RunDirectory) -> None:
@@ -100,8 +99,10 @@ def key_through_proc(scene: Scene) -> None:
     """Take a run's private key through /proc while its worker starts, edit the summary and sign it again."""
     thief = _Thief()
     thief.start()
-    _unseen(scene, lambda run: _sign_anew(run, thief.taken) if thief.taken else None)
-    thief.is_over.set()
+    try:
+        _unseen(scene, lambda run: _sign_anew(run, thief.taken) if thief.taken else None)
+    finally:
+        thief.is_over.set()
     scene.claim("the key could not be read", is_refused=not thief.taken)
 
 
@@ -134,31 +135,28 @@ def declared_killed(scene: Scene) -> None:
 @forged(rule="data.json was changed after it was sealed")
 def evidence_while_it_works(scene: Scene) -> None:
     """Edit the evidence of a run while its worker trains."""
-    with scene.workspace() as workspace:
-        run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.BASELINE).run_id)
-        wait_until((run.artifacts / "data.json").exists)
-        edit_json(run.artifacts / "data.json", lambda value: value.update(edited=True))
-        finish(workspace, run.run_id)
+    run = scene.start()
+    wait_until((run.artifacts / "data.json").exists)
+    edit_json(run.artifacts / "data.json", lambda value: value.update(edited=True))
+    scene.finish(run)
 
 
 @forged(rule="metrics.sqlite was changed after it was sealed")
 def metrics_while_it_works(scene: Scene) -> None:
     """Edit the metrics of a run while its worker trains."""
-    with scene.workspace() as workspace:
-        run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.BASELINE).run_id)
-        wait_until(lambda: run.metrics().last("train/loss") is not None)
-        with closing(sqlite3.connect(run.path / "metrics.sqlite", timeout=30)) as connection, connection:
-            connection.execute("UPDATE metrics SET value = value / 2 WHERE key = 'train/loss' AND step = 1")
-        finish(workspace, run.run_id)
+    run = scene.start()
+    wait_until(lambda: run.metrics().last("train/loss") is not None)
+    with closing(sqlite3.connect(run.path / "metrics.sqlite", timeout=30)) as connection, connection:
+        connection.execute("UPDATE metrics SET value = value / 2 WHERE key = 'train/loss' AND step = 1")
+    scene.finish(run)
 
 
 @forged(rule="run.json was changed after it was sealed")
 def order_before_the_worker(scene: Scene) -> None:
     """Rewrite a run's instructions before its worker has read it."""
-    with scene.workspace() as workspace:
-        run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.BASELINE).run_id)
-        edit_json(run.path / "run.json", lambda value: value.update(max_steps=3))
-        finish(workspace, run.run_id)
+    run = scene.start()
+    edit_json(run.path / "run.json", lambda value: value.update(max_steps=3))
+    scene.finish(run)
 
 
 @cheat(by="files", at="empty", rule="needs the owner's consent", expected="refused", shows=("GATE-3",))

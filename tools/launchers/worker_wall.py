@@ -1,0 +1,279 @@
+"""Wall round a worker: what its order holds, and what the ledger says of it. `trainer/starting/wall.py` enters it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from contextlib import suppress
+from pathlib import Path
+from tempfile import gettempdir
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from trainwright.tools.walls import calls
+from trainwright.trainer.base.canonical import digest_json
+from trainwright.trainer.base.paths import workspace_of
+from trainwright.trainer.data.remote.connections import Connection
+from trainwright.trainer.run.artifacts import ROWS
+from trainwright.trainer.run.rank import processes_of
+from trainwright.trainer.run.runtime import PACKAGE
+from trainwright.trainer.run.split_rows import FILE, SplitRows
+from trainwright.trainer.starting import wall
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from trainwright.trainer.run import RunSpecification
+    from trainwright.trainer.run.runtime import Runtime
+    from trainwright.trainer.run.specification import Wall
+
+OF_THE_SYSTEM = (
+    *wall.SYSTEM, "/etc", "/opt", "/sys", "/snap", "/gnu/store", "/cvmfs", "/run/current-system", "/run/opengl-driver",
+    "/run/systemd/resolve", "/run/nvidia-persistenced", "/var/cache/fontconfig", "/var/lib/dbus/machine-id",
+)  # fmt: skip
+"""What programs and libraries read anywhere."""
+SECRETS = (
+    "/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssh", "/etc/ssl/private", "/etc/krb5.keytab",
+    "/etc/NetworkManager", "/etc/wireguard", "/etc/docker", "/etc/kubernetes",
+    "~/.ssh", "~/.gnupg", "~/.aws", "~/.azure", "~/.config/gcloud", "~/.kube", "~/.docker", "~/.netrc", "~/.pgpass",
+    "~/.git-credentials", "~/.pypirc",
+)  # fmt: skip
+"""What is hidden although a folder around it may be read; what the data's connections name is read all the same."""
+CACHES = ("huggingface", "torch")
+"""Below ~/.cache, made where they are not there: a worker's downloads and what is compiled go into them."""
+MORE_CACHES = (
+    ".cache/torch_extensions", ".cache/triton", ".cache/matplotlib", ".cache/fontconfig", ".cache/kagglehub",
+    ".cache/modelscope", ".cache/nvidia", ".cache/whisper", ".cache/clip", ".triton", ".nv", ".keras", "nltk_data",
+    "scikit_learn_data",
+)  # fmt: skip
+NAMED_CACHES = (
+    "HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_MODULES_CACHE", "TRANSFORMERS_CACHE", "TORCH_HOME",
+    "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH",
+    "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY",
+)  # fmt: skip
+"""Variables with folders that libraries write to."""
+MPS = "/tmp/nvidia-mps"  # noqa: S108 - where CUDA looks for the service by default
+OF_HOME = (".gitconfig", ".config/git", ".config/matplotlib", ".config/dvc", ".config/pip", ".condarc")
+"""Settings of libraries and programs that a worker reads."""
+NO_PLACES = ("HOME", "PWD", "OLDPWD", "TMPDIR", "TMP", "TEMP", "XDG_")
+"""Beginnings of variables whose values are not all to be read."""
+NAMES = 12
+"""Characters of a temporary folder's name: sockets in it have a path of at most 107."""
+
+
+class Walled(NamedTuple):
+    """What the walls of a workspace's processes have in common."""
+
+    workspace: Path
+    rules: Wall
+    """What the owner's settings let through."""
+
+
+def walled(workspace: Path, rules: Wall | None) -> Walled | None:
+    """Return what walls round a workspace's processes are built by; None: there are none."""
+    return None if rules is None or why_none(workspace, wanted=True, is_here=True) else Walled(workspace, rules)
+
+
+def order_for(run: Path, specification: RunSpecification, env: Mapping[str, str]) -> dict[str, Any] | None:
+    """Return the order of the wall round a run's worker; None where it is to have none, or the kernel has none."""
+    workspace, source = workspace_of(run), specification.source_run
+    by = None if workspace is None else walled(workspace, specification.wall)
+    if by is None:
+        return None
+    if processes_of(specification) > 1:  # they meet at ports that nobody knows before
+        by = by._replace(rules=by.rules.model_copy(update={"ports": None}))
+    own = [f"{one}/artifacts/{name}" for one in specification.sides for name in (FILE, f"{SplitRows.file}.json")]
+    kept = [one for one in (specification.data_cache, specification.first_looks) if one is not None]
+    return _order(
+        by, run, [specification.code_root, *specification.linked_roots], env, specification.runtime, kept=kept
+    ) | {
+        "own_reads": [*own, *([source] if source else []), *_of_data(specification.connections.values(), env)],
+        "rows": [f"{source}/artifacts/{ROWS}"],
+    }
+
+
+def order_for_job(
+    by: Walled, folder: Path, order: Mapping[str, Any], env: Mapping[str, str], runtime: Runtime | None
+) -> dict[str, Any]:
+    """Return the order of the wall round a process that answers an order in a folder, and loads user code for it.
+
+    Args:
+        order: its `code_root` and `linked_roots` are read, its `data_cache` is written, and its `connections` are used.
+    """
+    roots = [*([order["code_root"]] if "code_root" in order else []), *order.get("linked_roots", [])]
+    kept = order["data_cache"][:1] if "data_cache" in order else []
+    named = [Connection.model_validate(one) for one in order.get("connections", {}).values()]
+    return _order(by, folder, roots, env, runtime, kept=kept) | {"own_reads": list(_of_data(named, env)), "rows": []}
+
+
+def _order(
+    by: Walled, folder: Path, roots: list[str], env: Mapping[str, str], runtime: Runtime | None, *, kept: list[str]
+) -> dict[str, Any]:
+    """Return what both have in common: `folder` is the process's own, and what is `kept` in others is written too."""
+    for one in kept:
+        Path(one).mkdir(parents=True, exist_ok=True)
+    reads = [*roots, *by.rules.reads, *_of_python(runtime), *_named(env), *OF_THE_SYSTEM, *_of_home(env)]
+    is_inside = runtime is not None and runtime.container is not None
+    has_dvc = [root for root in roots[:1] if Path(root, ".dvc").is_dir()]  # `dvc pull` writes what it brings
+    ports = by.rules.ports
+    return {
+        "reads": ["/"] if is_inside else reads,
+        "writes": [*by.rules.writes, *_caches(env), *has_dvc],
+        "hidden": [str(by.workspace), str(temporary_of(folder).parent), *_hidden(env)],
+        "own_writes": [str(folder), wall.SHARED_MEMORY, *kept],
+        "ports": ports,
+        "filter": calls.program(only_tcp=True).hex() if ports is not None and calls.supported() else "",
+        "temporary": str(temporary_of(folder)),
+        "closed": str(by.workspace / "settings.yaml"),
+    }
+
+
+def order_apart(order: Mapping[str, Any], home: str, runtime: Runtime | None = None) -> dict[str, Any] | None:
+    """Return the order of the wall round a process that evaluates: it sees what its own order names, and no network.
+
+    Args:
+        order: of the process; the folder of a file that it names is seen too, with the weights beside a program.
+        home: a temporary folder of its own.
+        runtime: in which it works; None: in the server's interpreter, or in the order's `python`.
+    """
+    if wall.landlock_abi() < wall.LEAST_ABI:
+        return None
+    places = [place.parent if place.is_file() else place for place in map(Path, _paths_in(order))]
+    python = [str(Path(order["python"]).resolve().parents[1])] if "python" in order else []
+    is_inside = runtime is not None and runtime.container is not None
+    return {
+        "reads": ["/"] if is_inside else [*_of_python(runtime), *python, *OF_THE_SYSTEM],
+        "writes": [],
+        "hidden": [str(temporary_of(Path(home)).parent), *_hidden(os.environ)],
+        "own_reads": [str(place) for place in places],
+        "own_writes": [home, *([order["keep_outputs"]] if "keep_outputs" in order else [])],
+        "rows": [],
+        "ports": [],
+        "filter": calls.program(only_tcp=True).hex() if calls.supported() else "",
+        "temporary": f"{home}/temporary",
+        "closed": "",
+    }
+
+
+def _paths_in(value: Any) -> Iterator[str]:
+    """Yield the absolute paths that are named anywhere in an order, and are there."""
+    if isinstance(value, str) and os.path.isabs(value) and os.path.exists(value):  # noqa: PTH110, PTH117
+        yield value
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ():
+        yield from _paths_in(one)
+
+
+def temporary_of(run: Path) -> Path:
+    """Return the folder for temporary files that a run's worker has for itself."""
+    name = digest_json(str(run)).partition(":")[2][:NAMES]
+    return Path(gettempdir()) / f"trainwright-{os.getuid()}" / name
+
+
+def forget(folder: Path) -> None:
+    """Remove the temporary files of a process that has ended."""
+    shutil.rmtree(temporary_of(folder), ignore_errors=True)
+
+
+def why_none(workspace: Path, *, wanted: bool, is_here: bool) -> str:
+    """Return why a run's worker gets no wall, by the owner's settings, launcher or kernel; empty: it gets one."""
+    if not wanted:
+        return "the owner's settings.yaml switches walls off"
+    if not is_here:
+        return "another launcher starts its worker"
+    if workspace.resolve().is_relative_to(wall.SHARED_MEMORY):
+        return f"its workspace lies in {wall.SHARED_MEMORY}, where the processes of a run hand tensors on"
+    abi = wall.landlock_abi()
+    return (
+        "" if abi >= wall.LEAST_ABI else f"the kernel offers Landlock {abi}, and a worker's wall needs 2 (Linux 5.19)"
+    )
+
+
+def held(specification: RunSpecification, why: str = "") -> dict[str, Any]:
+    """Return what the ledger says of the wall round a run's worker: how it is held, or why there is `none`."""
+    rules = specification.wall
+    if rules is None or why:
+        return {"none": why or "an earlier version ordered the run"}
+    is_alone = processes_of(specification) == 1
+    gaps = not_covered(wall.landlock_abi(), is_open=rules.ports is None or not is_alone)
+    gaps += ["TCP: its processes need it"] if rules.ports is not None and not is_alone else []
+    return {"landlock": wall.landlock_abi(), **rules.model_dump(), "not_covered": gaps}
+
+
+def not_covered(abi: int, *, is_open: bool) -> list[str]:
+    """Return what a worker's wall does not hold off with this version of Landlock, beyond docs/security.md."""
+    found = ["cutting files short (Landlock 3)"] if abi < 3 else []
+    found += ["TCP (Landlock 4)"] if abi < 4 and not is_open else []
+    found += ["UDP and other transports"] if not is_open and not calls.supported() else []
+    return found + (["signals to other processes, abstract sockets (Landlock 6)"] if abi < 6 else [])
+
+
+def told(found: Mapping[str, Any]) -> str:
+    """Return the ledger's record of a wall as a sentence's part."""
+    if "landlock" not in found:
+        return f"no wall: {found.get('none', 'the ledger does not say')}"
+    ports = found.get("ports")
+    network = "network open" if ports is None else f"TCP to {', '.join(map(str, ports)) or 'nowhere'}"
+    added = [
+        f"{what} {', '.join(found[key])}" for key, what in (("reads", "reads"), ("writes", "writes")) if found.get(key)
+    ]
+    gaps = "; ".join(found.get("not_covered", ()))
+    return "; ".join([f"Landlock {found['landlock']}, {network}", *added, *([f"not covered: {gaps}"] if gaps else [])])
+
+
+def _caches(env: Mapping[str, str]) -> list[str]:
+    home = Path(env.get("HOME") or Path.home())
+    base = Path(env.get("XDG_CACHE_HOME") or home / ".cache")
+    for name in CACHES:
+        (base / name).mkdir(parents=True, exist_ok=True)
+    named = [env[name] for name in NAMED_CACHES if os.path.isabs(env.get(name, ""))]  # noqa: PTH117
+    return [*(str(base / name) for name in CACHES), *(str(home / name) for name in MORE_CACHES), *named, MPS]
+
+
+def _of_home(env: Mapping[str, str]) -> list[str]:
+    home = Path(env.get("HOME") or Path.home())
+    return [str(home / name) for name in OF_HOME]
+
+
+def _of_python(runtime: Runtime | None) -> Iterator[str]:
+    """Yield where the interpreter, its packages and this one are."""
+    path = sys.path if runtime is None else runtime.path
+    yield from (one.resolve().as_posix() for one in PACKAGE.iterdir())  # links, in a checkout
+    yield str(PACKAGE.parent)
+    yield from (sys.prefix, sys.base_prefix)
+    if runtime is not None:
+        yield from (runtime.prefix, runtime.ours, runtime.overlay, str(Path(runtime.python).resolve().parents[1]))
+    yield from (place for place in path if os.path.isabs(place))  # noqa: PTH117
+    for place in {Path(one) for one in path if "-packages" in one}:
+        for named in place.glob("*.dist-info/direct_url.json"):  # of what was installed to be edited
+            with suppress(OSError, ValueError):
+                found = json.loads(named.read_bytes())
+                if found.get("dir_info", {}).get("editable"):
+                    yield unquote(urlsplit(found["url"]).path)
+
+
+def _named(env: Mapping[str, str]) -> Iterator[str]:
+    """Yield the places that variables name: libraries, certificates, toolkits; not whole homes."""
+    home = os.path.realpath(env.get("HOME") or Path.home())
+    for name, value in env.items():
+        for place in value.split(os.pathsep) if not name.startswith(NO_PLACES) else ():
+            if place.startswith("/") and not f"{home}/".startswith(f"{os.path.realpath(place).rstrip('/')}/"):
+                yield place
+
+
+def _hidden(env: Mapping[str, str]) -> Iterable[str]:
+    home = env.get("HOME") or str(Path.home())
+    config = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    key = os.environ.get("TRAINWRIGHT_SIGNING_KEY")
+    named = (one.replace("~", home, 1) for one in SECRETS)
+    return [*named, f"{config}/trainwright", *([str(Path(key).expanduser())] if key else [])]
+
+
+def _of_data(connections: Iterable[Connection], env: Mapping[str, str]) -> Iterator[str]:
+    """Yield the files that data are read from by a name that is no path: a connection's file, a database in a file."""
+    yield from (one.url_file for one in connections if one.url_file is not None)
+    for value in env.values():
+        if value.startswith(("sqlite:", "duckdb:", "file:")):
+            place = "/" + value.partition(":")[2].partition("?")[0].lstrip("/")
+            yield from (place + end for end in ("", "-wal", "-shm"))
