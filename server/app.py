@@ -190,7 +190,10 @@ class Updates(InMemorySubscriptionBus):
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         """Add a listener of the newest protocol."""
         self._follow()
-        return super().subscribe(listener)
+        leave = super().subscribe(listener)
+        if self._loop is not None:
+            self._loop.run_in_executor(None, self._look_quietly)
+        return leave
 
     def changed(self, project: str, run_id: str, handle: str) -> None:
         """Send that the status of a run, and so of its project, has changed. Called on any thread."""
@@ -199,6 +202,9 @@ class Updates(InMemorySubscriptionBus):
             with suppress(RuntimeError):  # the loop has just ended
                 asyncio.run_coroutine_threadsafe(self._send(uris), self._loop)
 
+        self._look_quietly()
+
+    def _look_quietly(self) -> None:
         with suppress(Exception):  # what follows runs goes on
             self.look()
 
@@ -210,7 +216,7 @@ class Updates(InMemorySubscriptionBus):
         if self._listed is not None and self._listed[0] == version:
             return
         before, self._listed = self._listed, (version, self._app.newest())
-        if (before is None or before[1] != self._listed[1]) and self._loop is not None and not self._loop.is_closed():
+        if before is not None and before[1] != self._listed[1] and self._loop is not None and not self._loop.is_closed():
             with suppress(RuntimeError):  # the loop has just ended
                 asyncio.run_coroutine_threadsafe(self._send_listed(), self._loop)
 
@@ -268,6 +274,7 @@ class Updates(InMemorySubscriptionBus):
         if connection not in self._listing:
             context.session._connection.exit_stack.callback(self._listing.pop, connection, None)
             self._listing[connection] = context.session
+        await anyio.to_thread.run_sync(self.look)  # what changes from here on is sent
         found = await anyio.to_thread.run_sync(self._app.newest, projects)
         own = [ListedResource(uri=uri, name=name, mime_type="application/json") for name, uri in found.items()]
         return ListResourcesResult(resources=[*await self._server.list_resources(), *own])

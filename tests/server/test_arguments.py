@@ -88,7 +88,7 @@ async def test_a_limit_in_another_form_is_taken_as_the_number_that_is_meant_and_
     assert answer["taken_as"] == ['ask_owner {"limits": {"Trials": ["5e2"]}} taken as {"limits": {"trials": 500}}']
 
 
-NEEDED = {"project": "none", "name": "blank", "intent": "a test", "kind": "smoke"}
+NEEDED = {"project": "none", "name": "blank", "intent": "a test", "kind": "smoke", "version": "v1"}
 SAID = [tool for tool in TOOLS if tool.name not in {"create_project", "open_dashboard"}]
 
 

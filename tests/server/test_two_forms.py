@@ -155,6 +155,9 @@ async def finish(session):
             break
     await call("prune_checkpoints", project="iris")
     await call("project_status", project="iris", detail="full")
+    await call("models", project="iris")
+    await call("promote_model", project="iris", version="latest", reason="the first")
+    await call("models", project="iris", compare=["v1", "production"])
     await call("project_status")
 
 

@@ -141,4 +141,4 @@ async def test_a_page_whose_program_is_missing_is_refused_with_what_to_install(
         await agent.project()
         monkeypatch.setitem(sys.modules, "tensorboard", None)
         said = await agent.refusal("open_dashboard", page="tensorboard")
-    assert "pip install 'tensorboard' beside the server" in said
+    assert "pip install tensorboard beside the server" in said

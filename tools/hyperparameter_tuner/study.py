@@ -65,10 +65,9 @@ def start_study(
         evidence = Evidence(session, workspace, project)
         search, bounds, found = with_found_bounds(evidence, search)
         wanted, config, notes = with_search(values, search)
-        if config.search is None:
-            raise _no_search(evidence)
         whole = config.search
         if whole is None:
+            permits.permit(evidence, RunKind.TRIAL)
             raise _no_search(evidence)
         if search is not None:  # its errors are reported before the phase is asked to permit it
             whole = _as_large_as_asked(whole, evidence, notes)

@@ -34,6 +34,8 @@ class OnRows(BaseModel):
     first: dict[str, float]
     second: dict[str, float]
     """Metrics by name."""
+    differ: int | None = None
+    """Rows that one of them gets right and the other wrong."""
     difference: float | None = None
     """Second minus first, of the goal's metric."""
     interval: list[float] | None = None
@@ -196,6 +198,10 @@ def _on_rows(found: dict[str, Any], left_out: int, goal: dict[str, Any], *, seco
     statistics = statistics_of(beside["paired"]) if "paired" in beside else {}
     ends = statistics["loss"]["interval"] if metric == "loss" and "loss" in statistics else None
     ends = ends or statistics.get("intervals", {}).get(metric)
+    if table := statistics.get("classes"):
+        told.differ = table["only_first"] + table["only_second"]
+        if metric == "accuracy" and told.differ == 0:
+            ends = [-3 / told.rows, 3 / told.rows]  # none of n seen: the rule of three (Hanley & Lippman-Hand 1983)
     if ends is not None:
         told.interval = list(ends) if second_is_later else [-ends[1], -ends[0]]
     told.verdict = _verdict(told.interval, maximize=goal["direction"] == "maximize")

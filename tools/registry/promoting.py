@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import Field
@@ -11,13 +10,13 @@ from pydantic import Field
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.ledger import record
-from trainwright.tools.ledger.aliases import PRODUCTION
+from trainwright.tools.ledger.aliases import ARCHIVED, PRODUCTION
 from trainwright.tools.ledger.events import ModelPromoted
 from trainwright.tools.owner import Grant, ask, granted
 from trainwright.tools.owner.request import how_to_grant
 from trainwright.tools.registry.comparing import Comparison, compare_models
 from trainwright.tools.registry.registering import require_unchanged
-from trainwright.tools.registry.versions import Registered, registered
+from trainwright.tools.registry.versions import Registered, model_folder, registered
 from trainwright.tools.workspace.records import get_run
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, GateRefusedError
 from trainwright.trainer.run.results import Export
@@ -50,6 +49,10 @@ class Promotion(Answer):
     alias: str
     version: str
     before: str | None
+    folder: str
+    """Always that of the version which the alias names: serve from it."""
+    back: str = "none was here before"
+    """The call that leads back."""
     checks: list[dict[str, Any]] = Field(default_factory=list)
     """Of the gate: check, measured, required."""
     by_grant: str | None = None
@@ -76,9 +79,8 @@ def promote(
         found = registered(session, workspace, project)
         number, held = found.version(version), found.aliases.get(alias)
         require_unchanged(session, workspace, get_run(session, found.model(number).run_id))
-    answer = partial(Promotion, project=project, alias=alias, version=f"v{number}")
     if number == held:
-        return answer(before=None, next=_after(project, alias, number))
+        return _answer(workspace, project, alias, number, found.before(alias))
     is_back = alias == PRODUCTION and number in {move.version for move in found.moves if move.alias == alias}
     checks = _gate(workspace, found, number, held) if alias == PRODUCTION and not is_back else []
     with workspace.session() as session:
@@ -93,12 +95,9 @@ def promote(
         record(session, project, event)
     if refusal is not None:
         raise refusal
-    return answer(
-        before=f"v{held}" if held is not None else None,
-        checks=[{key: value for key, value in check._asdict().items() if key != "passed"} for check in checks],
-        by_grant=grant.id if grant is not None else None,
-        next=_after(project, alias, number),
-    )
+    answer = _answer(workspace, project, alias, number, held)
+    told = [{key: value for key, value in check._asdict().items() if key != "passed"} for check in checks]
+    return answer.model_copy(update={"checks": told, "by_grant": grant.id if grant is not None else None})
 
 
 def _require_alias(alias: str) -> None:
@@ -130,8 +129,9 @@ def _gate(workspace: Workspace, found: Registered, number: int, held: int | None
             is_met = measured is not None and measured <= most
             told = "not measured" if measured is None else f"{measured:g}"
             checks.append(PromotionCheck(name, told, f"at most {most:g}, by the owner", is_met))
-    if held is not None:
-        compared = compare_models(workspace, found.project, f"v{held}", f"v{number}")
+    other = held if held is not None else max((one for one in found.models if one < number), default=None)
+    if other is not None:  # the first in production is held to the release before it
+        compared = compare_models(workspace, found.project, f"v{other}", f"v{number}")
         with workspace.snapshot() as session:
             checks += _not_worse(Evidence(session, workspace, found.project), compared)
     return checks
@@ -203,6 +203,16 @@ def _consent(
     )
 
 
-def _after(project: str, alias: str, number: int) -> NextCall:
-    why = f"v{number} is {alias}: `trainwright model path {project}@{alias}` prints its folder"
-    return NextCall(tool="models", arguments={"project": project}, why=why)
+def _answer(workspace: Workspace, project: str, alias: str, number: int, held: int | None) -> Promotion:
+    """Return the answer of an alias that is at a version now, its link led there."""
+    folder = model_folder(workspace, project, f"v{number}" if alias == ARCHIVED else alias)
+    given = {"project": project, "version": f"v{held}"} | ({} if alias == PRODUCTION else {"alias": alias})
+    return Promotion(
+        project=project,
+        alias=alias,
+        version=f"v{number}",
+        before=f"v{held}" if held is not None else None,
+        folder=str(folder),
+        **({"back": str(NextCall(tool="promote_model", arguments=given))} if held is not None else {}),
+        next=NextCall(tool="models", arguments={"project": project}, why="all versions, and what is in production"),
+    )

@@ -16,6 +16,7 @@ from trainwright.tools.gates.releases import BEGUN, folder_of
 from trainwright.tools.ledger import entries
 from trainwright.tools.ledger.aliases import PRODUCTION, aliases_after, archived_after, moves_of
 from trainwright.tools.ledger.events import ModelPromoted, ModelRegistered, in_utc
+from trainwright.tools.registry.serving import lead, served
 from trainwright.tools.workspace.records import get_project
 from trainwright.trainer.base.errors import NotFoundError, near_matches
 
@@ -104,19 +105,8 @@ class Registered:
         return self.before(PRODUCTION) if alias == "previous" else self.aliases.get(alias)
 
     def before(self, alias: str) -> int | None:
-        """Return the version that an alias named before the present one; a version that was left is not come back to.
-
-        So that two rollbacks in a row lead two versions back.
-        """
-        held: list[int] = []
-        for move in self.moves:
-            if move.alias != alias or move.version is None:
-                continue
-            if move.version in held:
-                del held[held.index(move.version) + 1 :]
-            else:
-                held.append(move.version)
-        return held[-2] if len(held) > 1 else None
+        """Return the version that an alias's last move replaced, as its answer said."""
+        return next((move.before for move in reversed(self.moves) if move.alias == alias), None)
 
 
 def registered(session: Session, workspace: Workspace, project: str) -> Registered:
@@ -145,17 +135,21 @@ def list_models(workspace: Workspace, project: str) -> Models:
 
 
 def model_folder(workspace: Workspace, project: str, name: str) -> Path:
-    """Return the folder of a version's final model. Raises NotFoundError where there is no such version or folder."""
+    """Return the folder of a version's final model, whose files never change; of an alias a link that follows it.
+
+    Raises NotFoundError where there is no such version, or its files are gone.
+    """
     with workspace.snapshot() as session:
         found = registered(session, workspace, project)
-    number = found.version(name)
+    number, alias = found.version(name), name.rpartition("@")[2].strip()
     folder = _folder(workspace, found, number)
-    if folder is None:
-        raise NotFoundError(
-            f"The files of {project}@v{number} are not in the workspace.",
-            remedy="Take them from a backup; `trainwright verify WORKSPACE` names what is missing.",
-        )
-    return folder
+    if folder is not None:
+        kept = served(workspace, project, number, folder)
+        return (lead(kept, alias) if alias in found.aliases else kept) / WHOLE[0]
+    raise NotFoundError(
+        f"The files of {project}@v{number} are not in the workspace.",
+        remedy="Take them from a backup; `trainwright verify WORKSPACE` names what is missing.",
+    )
 
 
 def _next(found: Registered, held: int | None) -> NextCall:

@@ -41,9 +41,11 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _FRACTION = re.compile(
-    r"(?<![\w.,/-])(\d+)(?:\s?/\s?|\s(?:times\s)?out of\s|\svon\s|(?<=\b1)\sin\s)(\d+)(?![.,/-]?\d)", re.IGNORECASE
+    r"(?<![\w.,/-])(\d+)(?:\s?/\s?|\s(?:times\s)?out of\s|\svon\s|(?<=\b1)\sin\s|\s(?:of|in)\s(?=1000?\b))"
+    r"(\d+)(?![.,/-]?\d)",
+    re.IGNORECASE,
 )
-"""`9 out of 10`, `19/20`, `1 in 20`."""
+"""`9 out of 10`, `93 of 100`, `19/20`, `1 in 20`."""
 _OF_CLASS = any_of(r"class|klasse", end=r"\s+[\"'`]?$")
 """What stands before a class's number."""
 _MONEY = re.compile(r"\s*(?:€|(?:dollars?|usd|euros?|eur|bucks|pounds?)\b)", re.IGNORECASE)

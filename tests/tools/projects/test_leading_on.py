@@ -58,7 +58,8 @@ def test_the_last_answer_of_advance_has_goal_figures_and_use_and_counts_apart_wh
     workspace = at("exported")
     answer = advance(workspace, NAME)
     assert answer.ended == "finished", answer
-    goal, tested, *_, trees, inputs, use = answer.result
+    goal, tested, *_, trees, inputs, use, version = answer.result
+    assert version == "It is v1; promote_model(project='flowers', version='v1') puts it in production."
     assert re.match(
         r"accuracy on the same 30 test rows: the model [0-9.]+, a logistic regression .* difference .*\. "
         r"Gradient-boosted trees .*: [0-9.]+, not told apart\.$",

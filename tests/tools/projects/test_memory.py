@@ -187,7 +187,8 @@ def test_a_search_over_the_numbers_that_a_users_trainer_is_given_is_proposed(
 ) -> None:
     config = parse_config({"trainer": {"use": "train.py:make_trainer", "args": args}})
     run = SimpleNamespace(resolved=Resolved(ignored_keys=["optimizer", "schedule"]))
-    evidence: Any = SimpleNamespace(baseline=run, smoke=None, config=config, entries=lambda _: [])
+    project = SimpleNamespace(intent="train it")
+    evidence: Any = SimpleNamespace(baseline=run, smoke=None, config=config, entries=lambda _: [], project=project)
     assert unused_keys(evidence) == unused
 
 

@@ -26,7 +26,9 @@ pytestmark = pytest.mark.requirement("REG-1")
 
 def moves(*steps: tuple[str, int | None]) -> list[ModelPromoted]:
     return [
-        ModelPromoted(alias=alias, version=version, before=None, outcome="moved", by="x") for alias, version in steps
+        ModelPromoted(alias=alias, version=version, before=before, outcome="moved", by="x")
+        for place, (alias, version) in enumerate(steps)
+        for before in [next((one for name, one in reversed(steps[:place]) if name == alias), None)]
     ]
 
 
@@ -49,12 +51,10 @@ def test_an_unknown_version_is_refused_with_those_there_are(name: str) -> None:
     assert "v1, v2, v3, v4, v5, production" in met.value.remedy
 
 
-def test_rollbacks_in_a_row_lead_further_back_and_a_new_promotion_begins_again() -> None:
-    steps = [("production", version) for version in (1, 2, 3)]
-    assert versions(*steps).before("production") == 2
-    assert versions(*steps, ("production", 2)).before("production") == 1
-    assert versions(*steps, ("production", 2), ("production", 1)).before("production") is None
-    assert versions(*steps, ("production", 1), ("production", 4)).before("production") == 1
+def test_previous_is_what_the_last_move_replaced_however_often_it_was_there() -> None:
+    steps = [("production", version) for version in (2, 1, 2)]
+    assert versions(*steps).version("previous") == 1
+    assert versions(*steps, ("staging", 4), ("production", 1)).version("previous") == 2
 
 
 def test_an_alias_names_one_version_and_archived_is_a_mark_that_another_alias_takes_back() -> None:

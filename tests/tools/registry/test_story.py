@@ -16,7 +16,7 @@ from trainwright.tools.owner import Grantor, decide
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.canonical import digest_path
-from trainwright.trainer.base.errors import GateRefusedError, NotFoundError
+from trainwright.trainer.base.errors import GateRefusedError
 
 OWNER = Grantor(way="terminal", user="ada", terminal="/dev/pts/1", processes=["bash (1)"])
 At = Callable[[str], Workspace]
@@ -76,16 +76,19 @@ def test_a_worse_release_is_refused_on_rows_that_neither_trained_on_and_goes_in_
     assert decide(workspace, met.value.details["request"], granted=True, by=OWNER).state == "granted"
     moved = registry.promote(workspace, NAME, "v2", why="the owner wants it")
     assert (moved.before, moved.by_grant) == ("v1", met.value.details["request"])
+    assert moved.back == "promote_model(project='flowers', version='v1')"
+    assert digest_path(Path(moved.folder)) != first
     assert registry.promote(workspace, NAME, "previous", why="it was worse").version == "v1"
-    with pytest.raises(NotFoundError, match="no version 'previous'"):
-        registry.promote(workspace, NAME, "previous")
+    link = Path(moved.folder)
+    assert digest_path(link) == first, "the folder of production follows it"
 
     listed = registry.list_models(workspace, NAME)
     assert [(one.version, one.aliases) for one in listed.versions] == [(2, []), (1, ["production"])]
     assert listed.moves[1] == "production v2 (before: v1) by an agent by the owner's grant: the owner wants it"
     print_path(f"{NAME}@production", workspace.path)
-    assert digest_path(Path(capsys.readouterr().out.strip())) == first, "what is in production is what was certified"
-    assert folder_of(f"{NAME}@production", workspace.path) == workspace.project_folder(NAME) / "releases" / "1"
-    assert registry.model_folder(workspace, NAME, "v2") == workspace.project_folder(NAME) / "final_model"
+    assert capsys.readouterr().out.strip() == str(link) == moved.folder
+    assert folder_of(f"{NAME}@production", workspace.path) == link.parent
+    second = digest_path(workspace.project_folder(NAME) / "final_model")
+    assert digest_path(registry.model_folder(workspace, NAME, "v2")) == second
     report = verify_workspace(workspace.path)
     assert (report.problems, report.checked["promotions"]) == ([], 3)

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.slow
 NOBODY = 65534
 OPEN_FILES = ("__init__.py", "tools/__init__.py", "tools/walls", "server/__init__.py", "server/entry.py")
 OPEN_FILES += ("server/commands/__init__.py", "server/commands/enclose.py")
+OPEN_FILES += ("trainer/__init__.py", "trainer/starting/__init__.py", "trainer/starting/wall.py")
 
 
 def test_python_git_and_tests_of_the_project_work(machine):
