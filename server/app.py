@@ -216,7 +216,8 @@ class Updates(InMemorySubscriptionBus):
         if self._listed is not None and self._listed[0] == version:
             return
         before, self._listed = self._listed, (version, self._app.newest())
-        if before is not None and before[1] != self._listed[1] and self._loop is not None and not self._loop.is_closed():
+        is_changed = before is not None and before[1] != self._listed[1]
+        if is_changed and self._loop is not None and not self._loop.is_closed():
             with suppress(RuntimeError):  # the loop has just ended
                 asyncio.run_coroutine_threadsafe(self._send_listed(), self._loop)
 
