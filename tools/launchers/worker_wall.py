@@ -63,6 +63,9 @@ NAMES = 12
 """Characters of a temporary folder's name: sockets in it have a path of at most 107."""
 
 
+IN_THE_CODE = "writing: the workspace lies in the code root, which user code may write"
+
+
 class Walled(NamedTuple):
     """What the walls of a workspace's processes have in common."""
 
@@ -116,11 +119,11 @@ def _order(
         Path(one).mkdir(parents=True, exist_ok=True)
     reads = [*roots, *by.rules.reads, *_of_python(runtime), *_named(env), *OF_THE_SYSTEM, *_of_home(env)]
     is_inside = runtime is not None and runtime.container is not None
-    has_dvc = [root for root in roots[:1] if Path(root, ".dvc").is_dir()]  # `dvc pull` writes what it brings
     ports = by.rules.ports
     return {
         "reads": ["/"] if is_inside else reads,
-        "writes": [*by.rules.writes, *_caches(env), *has_dvc],
+        "writes": [*by.rules.writes, *_caches(env), *roots[:1]],  # user code writes logs and caches beside itself
+        "reads_alone": any(_is_around(root, by.workspace) for root in roots[:1]),
         "hidden": [str(by.workspace), str(temporary_of(folder).parent), *_hidden(env)],
         "own_writes": [str(folder), wall.SHARED_MEMORY, *kept],
         "ports": ports,
@@ -190,13 +193,19 @@ def why_none(workspace: Path, *, wanted: bool, is_here: bool) -> str:
     )
 
 
-def held(specification: RunSpecification, why: str = "") -> dict[str, Any]:
+def _is_around(root: str, workspace: Path) -> bool:
+    """Return whether a workspace lies in a code root: Landlock can let all of a folder be written, or none."""
+    return workspace.resolve().is_relative_to(root)
+
+
+def held(specification: RunSpecification, workspace: Path, why: str = "") -> dict[str, Any]:
     """Return what the ledger says of the wall round a run's worker: how it is held, or why there is `none`."""
     rules = specification.wall
     if rules is None or why:
         return {"none": why or "an earlier version ordered the run"}
     is_alone = processes_of(specification) == 1
     gaps = not_covered(wall.landlock_abi(), is_open=rules.ports is None or not is_alone)
+    gaps += [IN_THE_CODE] if _is_around(specification.code_root, workspace) else []
     gaps += ["TCP: its processes need it"] if rules.ports is not None and not is_alone else []
     return {"landlock": wall.landlock_abi(), **rules.model_dump(), "not_covered": gaps}
 

@@ -139,7 +139,9 @@ def _record(
         resumed = RunResumed(
             run_id=run_id, attempt=launch.attempt, state=seen.state.value, permit=permit,
             run_key=key.public if launcher.gives_key else None,
-            wall=worker_wall.held(directory.specification(), why_no_wall(workspace, kind, config)),
+            wall=worker_wall.held(
+                directory.specification(), workspace.path, why_no_wall(workspace, kind, config)
+            ),
             **({"gpus": [one.model_dump() for one in given.gpus]} if given.gpus else {}),
             **({} if death is None else {"died": death.model_dump()}),
         )  # fmt: skip

@@ -65,18 +65,20 @@ def landlock_abi() -> int:
         return 0
 
 
-def landlock(rights: "dict[str, int]", ports: "list[int] | None") -> None:
+def landlock(rights: "dict[str, int]", ports: "list[int] | None", *, reads_alone: bool = False) -> None:
     """Restrict this process and its children for good, as far as the kernel's version goes.
 
     Args:
         rights: what may be done in each folder, or to each file; nothing elsewhere.
         ports: to which TCP may connect, and none may be bound; None: any, for both.
+        reads_alone: whether writing is left as it is.
 
     Raises:
         OSError: the kernel has no Landlock.
     """
     abi = landlock_abi()
     files = (1 << {0: 13, 1: 13, 2: 14, 3: 15, 4: 15}.get(abi, 16)) - 1
+    files &= READS if reads_alone else -1
     network = _BIND | _CONNECT if ports is not None and abi >= 4 else 0
     size = 24 if abi >= 6 else 16 if abi >= 4 else 8
     rules = struct.pack("=QQQ", files, network, _ABSTRACT_SOCKETS | _SIGNALS)[:size]
@@ -124,7 +126,7 @@ def enter(order: "dict[str, Any]") -> None:
     Args:
         order: `reads` and `writes`, paths that may be read, or written too, but for what is `hidden` in them;
             `own_reads` and `own_writes`, those that may be although they are hidden, but for `rows` in the former;
-            `ports` as `landlock` takes them, and the `filter` of calls past those, in hex; `temporary`, a folder of
+            `ports` and `reads_alone` as `landlock` takes them, and the `filter` of calls past those, in hex; `temporary`, a folder of
             the worker's own, which is made; `closed`, a file that must not be readable in the end.
 
     Raises:
@@ -148,7 +150,7 @@ def enter(order: "dict[str, Any]") -> None:
     for path in (path for pattern in DEVICES for path in glob.glob(pattern)):
         _add(path, DEVICE, [], rights)
     keep_privileges_out()
-    landlock(rights, order["ports"])
+    landlock(rights, order["ports"], reads_alone=order.get("reads_alone", False))
     if order["filter"]:
         filter_calls(bytes.fromhex(order["filter"]))
     try:

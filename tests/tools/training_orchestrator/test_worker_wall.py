@@ -75,11 +75,11 @@ print("OUTCOMES", json.dumps(outcomes), flush=True)
 class Place:
     """A workspace beside its user's code, and a project whose smoke run has ended."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, workspace: str = "workspace") -> None:
         self.folder, self.code = folder, folder / "code"
         write_code(self.code)
-        self.workspace = Workspace.open(folder / "workspace")
-        create_project(self.workspace, "flowers", intent="", goal=GOAL, config=CONFIG)
+        self.workspace = Workspace.open(folder / workspace)
+        create_project(self.workspace, "flowers", intent="", goal=GOAL, config=CONFIG | {"code_root": str(self.code)})
 
     def settings(self, text: str) -> None:
         """Add to the owner's settings, under which a server starts anew; the code's folder is the only root then."""
@@ -150,8 +150,7 @@ def test_user_code_reaches_no_other_run_no_held_out_rows_no_database_no_key_and_
         "the owner's settings, written": ("write", str(workspace / "settings.yaml")),
         "the owner's key": ("read", str(key)),
         "the owner's key, by a child": ("child", str(key)),
-        "the code, written": ("write", str(place.code / "iris.csv")),
-        "a new file beside the code": ("write", str(place.code / "sitecustomize.py")),
+        "a new file beside the code": ("write", str(place.code / "log.txt")),
         "the interpreter's packages, written": ("write", f"{sys.prefix}/injected.pth"),
         "another's temporary file": ("write", f"/tmp/{tmp_path.name}"),
         "the server's environment": ("read", f"/proc/{server.pid}/environ"),
@@ -165,7 +164,25 @@ def test_user_code_reaches_no_other_run_no_held_out_rows_no_database_no_key_and_
     server.wait()
     Path(f"/dev/shm/{tmp_path.name}").unlink()
     done = {name for name, came in outcomes.items() if came == "done"}
-    assert done == {"its data", "shared memory", "own temporary file"}, outcomes
+    assert done == {"its data", "a new file beside the code", "shared memory", "own temporary file"}, outcomes
+
+
+@pytest.mark.slow
+def test_where_the_workspace_lies_in_the_code_user_code_makes_folders_there_and_reads_no_other_run(
+    tmp_path: Path,
+) -> None:
+    place = Place(tmp_path, workspace="code/.trainwright")
+    other = place.train()
+    wanted: dict[str, tuple[str, Any]] = {
+        "another run's record": ("read", str(other.artifacts / "summary.json")),
+        "the database": ("read", str(place.workspace.path / "workspace.sqlite")),
+        "a new file": ("write", str(place.code / "log.txt")),
+    }
+    outcomes = place.outcomes(wanted)
+    assert {name for name, came in outcomes.items() if came == "done"} == {"a new file", "own temporary file"}
+    gaps = place.started(place.train())["not_covered"]
+    assert gaps == ["writing: the workspace lies in the code root, which user code may write"]
+    place.workspace.close()
 
 
 @pytest.mark.slow
