@@ -127,7 +127,8 @@ def enter(order: "dict[str, Any]") -> None:
         order: `reads` and `writes`, paths that may be read, or written too, but for what is `hidden` in them;
             `own_reads` and `own_writes`, those that may be although they are hidden, but for `rows` in the former;
             `ports` and `reads_alone` as `landlock` takes them, and the `filter` of calls past those, in hex;
-            `temporary`, a folder of the worker's own, which is made; `closed`, a file that must not be readable in the end.
+            `temporary`, a folder of the worker's own, which is made; `closed`, a file that must not be readable in
+            the end.
 
     Raises:
         OSError: the kernel refuses it, or the file is readable.
