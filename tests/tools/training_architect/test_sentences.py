@@ -51,6 +51,7 @@ RIGHT = [
     ("a language model, at most 1.8 bits per byte", "book.txt", None, "model", "bits_per_byte", 1.8),
     ("Perplexität unter 25", "book.txt", None, "model", "perplexity", 25.0),
     ("who survives? 9 out of 10 should be right", "titanic.csv", "survived", C, "accuracy", 0.9),
+    ("who survives? right in at least 93 of 100 cases", "titanic.csv", "survived", C, "accuracy", 0.93),
     ("a spam filter that is right 19/20 times", "sms.csv", "label", C, "accuracy", 0.95),
     ("predict survived; accuracy must not drop below 0.85", "titanic.csv", "survived", C, "accuracy", 0.85),
     ("survived vorhersagen; die Genauigkeit darf nicht unter 85 % fallen", "titanic.csv", "survived", C,
