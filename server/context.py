@@ -63,6 +63,7 @@ class AppContext:
         from trainwright.tools.ledger import copy_all_forward
         from trainwright.tools.owner import record_settings_grants
         from trainwright.tools.projects import finish_deletions, finish_provenance
+        from trainwright.tools.registry import follow_all
         from trainwright.tools.tracking import catch_up
         from trainwright.tools.training_orchestrator import put_back_all, remove_abandoned
         from trainwright.tools.workspace import Workspace
@@ -79,6 +80,7 @@ class AppContext:
                 finish_provenance(self._workspace)
                 finish_deletions(self._workspace)
                 finish_pruning(self._workspace)
+                follow_all(self._workspace)
                 catch_up(self._workspace)
             workspace = self._workspace.refreshed()
             return workspace if workspace.is_archived else record_settings_grants(workspace)

@@ -40,6 +40,15 @@ def aliases_after(moves: list[ModelPromoted]) -> dict[str, int]:
     return named
 
 
+def way_back(moves: list[ModelPromoted], alias: str) -> int | None:
+    """Return the version to which an alias goes back freely: what its last move replaced, unless that was a way back.
+
+    What was taken back may be put there again through the gate alone: it was taken back for a reason.
+    """
+    last = next((move for move in reversed(moves) if move.alias == alias), None)
+    return last.before if last is not None and (last.checks or last.grant) else None
+
+
 def archived_after(moves: list[ModelPromoted]) -> set[int]:
     """Return the versions that are archived: those put there, until another alias takes them back."""
     found: set[int] = set()

@@ -187,8 +187,8 @@ ACCEPTANCE = (
 GOAL = "The project's target becomes this value; metric and direction stay. Every report names both goals."
 ALERT = "The project may continue while this alert is open. The card says so, and that you accepted it."
 PROMOTION = (
-    "The alias moves to this version of the project's model, whatever its gate measured against the version before. "
-    "The ledger says that you allowed it."
+    "The alias moves once to this version of the project's model, whatever its gate measured against the version "
+    "before. The ledger says that you allowed it."
 )
 
 

@@ -12,6 +12,8 @@ from trainwright.tools.owner.requests import Request, requests_of
 from trainwright.trainer.base.errors import ApprovalNeededError, ConflictError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from sqlalchemy.orm import Session
 
     from trainwright.tools.owner.grant import Grant
@@ -33,16 +35,21 @@ class RequestView(BaseModel):
     """How the owner grants it, or the consequence of the answer."""
 
 
-def ask(session: Session, workspace: Workspace, project: str, grant: Grant, reason: str = "") -> Request:
+def ask(
+    session: Session, workspace: Workspace, project: str, grant: Grant, reason: str = "", *, used: Collection[str] = ()
+) -> Request:
     """Return the request for this grant, recorded if it is new.
 
     A denied one is not requested again: the owner has answered. One that lapsed may be requested again.
+
+    Args:
+        used: requests whose grants are used up.
 
     Raises:
         ConflictError: too many requests of the project wait for an answer.
     """
     own = requests_of(session, workspace, project)
-    same = [request for request in own if request.grant == grant and request.state != "lapsed"]
+    same = [one for one in own if one.grant == grant and one.state != "lapsed" and one.id not in used]
     if same:
         return same[-1]
     if sum(request.state == "pending" for request in own) >= MOST_PENDING:

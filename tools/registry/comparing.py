@@ -12,17 +12,19 @@ from trainwright.tools.evaluation.evaluate import order_of, ordered
 from trainwright.tools.evaluation.process import libraries_of
 from trainwright.tools.evaluation.statistics import statistics_of
 from trainwright.tools.ledger import ProjectFacts
+from trainwright.tools.registry.encodings import recoding
 from trainwright.tools.registry.versions import registered
 from trainwright.tools.workspace.records import get_project
-from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.base.errors import ConflictError, TrainwrightError
 from trainwright.trainer.run.artifacts import Program
 from trainwright.trainer.run.evidence import Data
-from trainwright.trainer.run.split_rows import SplitRows, rows_unseen
+from trainwright.trainer.run.split_rows import SplitRows, Unseen, rows_unseen
 
 if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
 
 SPLITS = ("test", "validation")
+"""The first of them decides: the later version was chosen on validation rows."""
 
 
 class OnRows(BaseModel):
@@ -34,6 +36,8 @@ class OnRows(BaseModel):
     first: dict[str, float]
     second: dict[str, float]
     """Metrics by name."""
+    by_class: dict[str, str] = {}
+    """Of few classes: rows of it that the first and the second find."""
     differ: int | None = None
     """Rows that one of them gets right and the other wrong."""
     difference: float | None = None
@@ -86,30 +90,33 @@ def compare_models(workspace: Workspace, project: str, first: str, second: str) 
         numbers = (found.version(first), found.version(second))
         facts = ProjectFacts(session, project)
         goal = dict(get_project(session, project).goal)
-    sides = [_side(workspace, facts, project, found.model(number).run_id) for number in numbers]
     later = 0 if numbers[0] > numbers[1] else 1
     names = [f"v{number}" for number in numbers]
     head: dict[str, Any] = {"project": project, "first": names[0], "second": names[1], "metric": found.metric}
-    head["next"] = NextCall(tool="models", arguments={"project": project}, why="all versions and their aliases")
     try:
         if numbers[0] == numbers[1]:
-            return Comparison(**head, not_compared=f"both are v{numbers[0]}")
-        answer, left_out = _evaluated(sides[later], sides[1 - later])
+            raise _not_compared(f"both are {names[0]}")
+        sides = [_side(workspace, facts, project, found.model(number).run_id) for number in numbers]
+        splits = _compared(sides[later], sides[1 - later], goal, second_is_later=later == 1)
     except TrainwrightError as error:
-        return Comparison(**head, not_compared=error.message)
-    if isinstance(answer, str):
-        return Comparison(**head, not_compared=answer)
-    splits = {
-        name: _on_rows(answer[name], left_out.get(name, 0), goal, second_is_later=later == 1)
-        for name in SPLITS
-        if name in answer
-    }
-    if any(one.verdict == "better" for one in splits.values()) and not any(
-        one.verdict == "worse" for one in splits.values()
-    ):
-        arguments = {"project": project, "version": names[1]}
-        head["next"] = NextCall(tool="promote_model", arguments=arguments, why="it is better on the same rows")
-    return Comparison(**head, rows_of=names[later], splits=splits)
+        call = NextCall(tool="models", arguments={"project": project}, why="all versions and their aliases")
+        return Comparison(**head, not_compared=error.message, next=call)
+    return Comparison(**head, rows_of=names[later], splits=splits, next=_next(project, names, splits))
+
+
+def _next(project: str, names: list[str], splits: dict[str, OnRows]) -> NextCall:
+    """Return the call that follows: the split that decides is the test split where there is one."""
+    decides = next(name for name in SPLITS if name in splits)
+    one = splits[decides]
+    if one.verdict != "better":
+        why = f"{decides} does not show {names[1]} to be better, so that {names[0]} may stay"
+        return NextCall(tool="models", arguments={"project": project}, why=why)
+    why = f"{decides} shows it to be better on the same rows"
+    return NextCall(tool="promote_model", arguments={"project": project, "version": names[1]}, why=why)
+
+
+def _not_compared(why: str) -> ConflictError:
+    return ConflictError(why, remedy="")
 
 
 def _side(workspace: Workspace, facts: ProjectFacts, project: str, run_id: str) -> Side:
@@ -121,76 +128,57 @@ def _side(workspace: Workspace, facts: ProjectFacts, project: str, run_id: str) 
     return Side(export, rows)
 
 
-def _evaluated(later: Side, earlier: Side) -> tuple[dict[str, Any] | str, dict[str, int]]:
-    """Return the clean room's answer by split, the later version's program first, and rows left out; or why not."""
-    programs = [side.export.part(Program) for side in (later, earlier)]
-    if later.rows is None or not all(program.path for program in programs):
-        return "a version has no program of its own, or its rows were not fixed", {}
-    recode = _recoding(later.data, earlier.data)
-    if isinstance(recode, str):
-        return recode, {}
-    order = order_of(later.export.directory.specification(), later.export, later.rows, programs[0])
-    only = _unseen(later, earlier)
-    if only is None:
-        return "which of the later version's rows the earlier one was trained on is not recorded", {}
-    libraries = [*order["libraries"], *libraries_of(str(programs[1].form))]
-    beside = ordered(earlier.export, programs[1]) | ({"recode": recode} if recode else {})
-    order |= {"libraries": list(dict.fromkeys(libraries)), "beside": beside, "slices": [], "groups": [], "only": only}
-    order["splits"] = [name for name in order["splits"] if only.get(name) != []]
+def _compared(later: Side, earlier: Side, goal: dict[str, Any], *, second_is_later: bool) -> dict[str, OnRows]:
+    """Return both on the splits of which rows are left. Raises TrainwrightError: why they cannot be compared."""
+    order, unseen = _order(later, earlier)
     answer = run_clean_room(order)
     if answer.get("problem"):
-        return str(answer["problem"]), {}
-    sizes = {name: split.size for name, split in later.data.splits.items()}
-    return answer["splits"], {name: sizes.get(name, len(kept)) - len(kept) for name, kept in only.items()}
-
-
-def _unseen(later: Side, earlier: Side) -> dict[str, list[int]] | None:
-    """Return the held-out rows of the later version that the earlier one was not trained on; {}: none was."""
-    if earlier.rows is None or later.rows is None:
-        return None
-    if later.rows.directory.path == earlier.rows.directory.path:
-        return {}
-    parts = [(side.rows.part(SplitRows), side.rows.directory.artifacts) for side in (earlier, later) if side.rows]
-    return rows_unseen(*parts[0], *parts[1])
-
-
-def _recoding(later: Data, earlier: Data) -> dict[str, Any] | str:
-    """Return how the earlier program reads rows that were encoded for the later one; {}: as they are; or why not."""
-    if (later.class_names, later.target_names) != (earlier.class_names, earlier.target_names):
-        return "their classes or targets differ"
-    if later.preprocessing_digest == earlier.preprocessing_digest and later.places == earlier.places:
-        return {}
-    if not later.places or not earlier.places:
-        same = (later.text, later.input) == (earlier.text, earlier.input)
-        return {} if same else "their inputs are prepared otherwise"
-    if missing := [name for name in earlier.places if name not in later.places]:
-        return f"the later version has no column {missing[0]!r}, which the earlier one reads"
-    kinds = [{column["name"]: column["kind"] for column in one.columns or []} for one in (later, earlier)]
-    changed = [name for name in earlier.places if kinds[0].get(name) != kinds[1].get(name)]
-    width = list(earlier.input.get("shape", [len(earlier.places)]))
-    if changed or width != [len(earlier.places)]:
-        return f"column {changed[0]!r} is read as another kind" if changed else "a column takes several inputs"
-    names = sorted(earlier.places, key=earlier.places.__getitem__)
-    codes = {
-        str(place): [_code(value, earlier.categories[name]) for value in later.categories.get(name, [])]
-        for place, name in enumerate(names)
-        if name in earlier.categories
+        raise _not_compared(str(answer["problem"]))
+    names = dict(enumerate(later.data.class_names or []))
+    return {
+        name: _on_rows(answer["splits"][name], unseen.seen[name], goal, names, second_is_later=second_is_later)
+        for name in SPLITS
+        if name in answer["splits"]
     }
-    return {"take": [later.places[name] for name in names], "codes": codes}
 
 
-def _code(value: str, known: list[str]) -> int:
-    return known.index(value) if value in known else -1
+def _order(later: Side, earlier: Side) -> tuple[dict[str, Any], Unseen]:
+    """Return the clean room's order, the later version's program first, and which rows it takes."""
+    programs = [side.export.part(Program) for side in (later, earlier)]
+    if later.rows is None or not all(program.path for program in programs):
+        raise _not_compared("a version has no program of its own, or its rows were not fixed")
+    recode, unseen = recoding(later.data, earlier.data), _unseen(later, earlier)
+    order = order_of(later.export.directory.specification(), later.export, later.rows, programs[0])
+    splits = [name for name in order["splits"] if unseen.indices.get(name) != []]
+    if not splits:
+        raise _not_compared("the earlier version was trained on all rows that the later one holds out")
+    libraries = [*order["libraries"], *libraries_of(str(programs[1].form))]
+    beside = ordered(earlier.export, programs[1]) | ({"recode": recode} if recode else {})
+    more = {"splits": splits, "only": unseen.indices, "libraries": list(dict.fromkeys(libraries)), "beside": beside}
+    return order | more | {"slices": [], "groups": []}, unseen
 
 
-def _on_rows(found: dict[str, Any], left_out: int, goal: dict[str, Any], *, second_is_later: bool) -> OnRows:
+def _unseen(later: Side, earlier: Side) -> Unseen:
+    """Return the held-out rows of the later version that the earlier one was not trained on."""
+    found = None
+    if earlier.rows is not None and later.rows is not None:
+        parts = [(side.rows.part(SplitRows), side.rows.directory.artifacts) for side in (earlier, later) if side.rows]
+        found = rows_unseen(*parts[0], *parts[1])
+    if found is None:
+        raise _not_compared("which of the later version's rows the earlier one was trained on is not recorded")
+    return found
+
+
+def _on_rows(
+    found: dict[str, Any], left_out: int, goal: dict[str, Any], names: dict[int, str], *, second_is_later: bool
+) -> OnRows:
     """Return one split's figures and difference, by the clean room's answer: the later one, the earlier beside it."""
     metric, beside = str(goal["metric"]), found["beside"]
     if beside.get("problem"):
-        raise TrainwrightError(f"The earlier program cannot take these rows: {beside['problem']}", remedy="")
-    figures = [found["metrics"], beside["metrics"]]
-    first, second = figures[::-1] if second_is_later else figures
-    told = OnRows(rows=found["rows"], left_out=left_out, first=first, second=second)
+        raise _not_compared(f"The earlier program cannot take these rows: {beside['problem']}")
+    both = [beside, found] if second_is_later else [found, beside]
+    first, second = (one["metrics"] for one in both)
+    told = OnRows(rows=found["rows"], left_out=left_out, first=first, second=second, by_class=_by_class(both, names))
     if metric not in first or metric not in second:
         told.verdict = f"{metric} is not computed apart: not compared"
         return told
@@ -208,7 +196,17 @@ def _on_rows(found: dict[str, Any], left_out: int, goal: dict[str, Any], *, seco
     return told
 
 
+def _by_class(both: list[dict[str, Any]], names: dict[int, str]) -> dict[str, str]:
+    """Return how many rows of each class either finds, in words; empty where the clean room counts none."""
+    lines = [{int(line["class"]): line for line in one.get("classes", [])} for one in both]
+    return {
+        names.get(number, str(number)): f"{line['found']} and {lines[1][number]['found']} of {line['rows']}"
+        for number, line in lines[0].items()
+        if number in lines[1] and line["rows"]
+    }
+
+
 def _verdict(interval: list[float] | None, *, maximize: bool) -> str:
     if interval is None or interval[0] <= 0 <= interval[1]:
-        return "not told apart" if interval is not None else "no interval: too few rows"
+        return "not told apart" if interval is not None else "no interval can be computed"
     return "better" if (interval[0] > 0) is maximize else "worse"

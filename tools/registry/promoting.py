@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import Field
 
 from trainwright.tools.answers import Answer, NextCall
-from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.ledger import record
-from trainwright.tools.ledger.aliases import ARCHIVED, PRODUCTION
+from trainwright.tools.ledger.aliases import ARCHIVED, PRODUCTION, way_back
 from trainwright.tools.ledger.events import ModelPromoted
 from trainwright.tools.owner import Grant, ask, granted
 from trainwright.tools.owner.request import how_to_grant
-from trainwright.tools.registry.comparing import Comparison, compare_models
+from trainwright.tools.registry.comparing import Comparison, OnRows, compare_models
 from trainwright.tools.registry.registering import require_unchanged
 from trainwright.tools.registry.versions import Registered, model_folder, registered
-from trainwright.tools.workspace.records import get_run
+from trainwright.tools.workspace.records import get_project, get_run
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, GateRefusedError
 from trainwright.trainer.run.results import Export
 
@@ -29,8 +28,9 @@ if TYPE_CHECKING:
 
 ALIAS = re.compile(r"[a-z][a-z0-9_.-]{0,39}")
 RESERVED = {"latest", "previous"}
-PREVIOUS = "previous"
 DOCUMENT = "phases/promotion.md"
+MIN_ROWS = 30
+"""Of those that are left where the earlier version was trained on others."""
 
 
 class PromotionCheck(NamedTuple):
@@ -65,7 +65,7 @@ def promote(
     """Move an alias to a version; `previous` leads `production` back to the version before.
 
     `production` moves through its gate: the certified files, a certified figure, not worse than the version in
-    production on the same rows, within the owner's bounds. The way back, to a version that passed it, is free.
+    production on the same rows, within the owner's bounds. The way back from a promotion, to what it replaced, is free.
 
     Raises:
         NotFoundError: no such project or version.
@@ -81,13 +81,14 @@ def promote(
         require_unchanged(session, workspace, get_run(session, found.model(number).run_id))
     if number == held:
         return _answer(workspace, project, alias, number, found.before(alias))
-    is_back = alias == PRODUCTION and number in {move.version for move in found.moves if move.alias == alias}
-    checks = _gate(workspace, found, number, held) if alias == PRODUCTION and not is_back else []
+    model_folder(workspace, project, f"v{number}")  # compared with its release before anything is recorded
+    is_gated = alias == PRODUCTION and number != way_back(found.moves, alias)
+    checks = _gate(workspace, found, number, held) if is_gated else []
     with workspace.session() as session:
         if registered(session, workspace, project).aliases.get(alias) != held:
             raise ConflictError(f"{alias} of {project} was moved meanwhile.", remedy=f"models(project={project!r})")
         asked = Grant(kind="promotion", name=alias, value=float(number))
-        grant, refusal = _consent(session, workspace, project, asked, checks)
+        grant, refusal = _consent(session, workspace, found, asked, checks)
         event = ModelPromoted(
             alias=alias, version=number, before=held, outcome="refused" if refusal else "moved", by=by, why=why[:300],
             checks=[check._asdict() for check in checks], grant=grant.id if grant else "",
@@ -130,10 +131,12 @@ def _gate(workspace: Workspace, found: Registered, number: int, held: int | None
             told = "not measured" if measured is None else f"{measured:g}"
             checks.append(PromotionCheck(name, told, f"at most {most:g}, by the owner", is_met))
     other = held if held is not None else max((one for one in found.models if one < number), default=None)
-    if other is not None:  # the first in production is held to the release before it
+    if other is not None:  # the first in production is held to the release before it, where the two can be compared
         compared = compare_models(workspace, found.project, f"v{other}", f"v{number}")
         with workspace.snapshot() as session:
-            checks += _not_worse(Evidence(session, workspace, found.project), compared)
+            maximize = get_project(session, found.project).goal["direction"] == "maximize"
+        if held is not None or compared.not_compared is None:
+            checks += not_worse(compared, split or "test", bounds.max_drop, maximize=maximize)
     return checks
 
 
@@ -141,57 +144,70 @@ def _certified(model: Any, split: str) -> dict[str, float]:
     return dict(model.figures.get(split, {}).get("metrics", {}))
 
 
-def _not_worse(evidence: Evidence, compared: Comparison) -> list[PromotionCheck]:
+def not_worse(compared: Comparison, decides: str, max_drop: float | None, *, maximize: bool) -> list[PromotionCheck]:
     """Return a check for each split: not shown to be worse; with a bound, shown to be no worse than it allows.
 
     Non-inferiority: the whole interval of the paired difference lies within the bound.
+
+    Args:
+        decides: the split whose figure is certified, on which rows must be left.
+        max_drop: share of the first version's figure by which the second may be worse, by the owner.
     """
-    gate = evidence.config.evaluation_gate
-    share = gate.max_drift if gate is not None else None
-    rule = f"worse than {compared.first} by at most {100 * share:g} %, shown" if share is not None else None
+    rule = f"worse than {compared.first} by at most {100 * max_drop:g} %, shown" if max_drop is not None else None
     required = rule or f"not shown to be worse than {compared.first} on the same rows"
     if compared.not_compared is not None:
         return [PromotionCheck("not_worse", compared.not_compared, required, passed=False)]
-    checks = []
-    for split, one in compared.splits.items():
-        between = f" ({one.interval[0]:+.4g} to {one.interval[1]:+.4g})" if one.interval else ""
-        told = (
-            one.verdict
-            if one.difference is None
-            else f"{compared.metric} {one.difference:+.4g}{between}, {one.verdict}"
+    checks = [
+        PromotionCheck(
+            f"not_worse_on_{split}", _measured(compared, split), required, _holds(one, compared, max_drop, maximize)
         )
-        measured = f"{split}: {told}, on {one.rows} rows that neither trained on"
-        checks.append(
-            PromotionCheck(f"not_worse_on_{split}", measured, required, _holds(evidence, compared, split, share))
-        )
+        for split, one in compared.splits.items()
+    ]
+    if decides not in compared.splits:
+        told = f"{compared.first} was trained on every {decides} row of {compared.rows_of}"
+        checks.append(PromotionCheck(f"not_worse_on_{decides}", told, required, passed=False))
     return checks
 
 
-def _holds(evidence: Evidence, compared: Comparison, split: str, share: float | None) -> bool:
+def _measured(compared: Comparison, split: str) -> str:
     one = compared.splits[split]
-    if one.difference is None:
+    between = f" ({one.interval[0]:+.4g} to {one.interval[1]:+.4g})" if one.interval else ""
+    told = (
+        f"{compared.metric} {one.difference:+.4g}{between}, {one.verdict}"
+        if one.difference is not None
+        else one.verdict
+    )
+    return f"{split}: {told}, on {one.rows} rows that neither trained on"
+
+
+def _holds(one: OnRows, compared: Comparison, max_drop: float | None, maximize: bool) -> bool:
+    """Return whether a split shows it; a few rows that are left of many show nothing."""
+    if one.difference is None or one.interval is None or (one.left_out and one.rows < MIN_ROWS):
         return False
-    if share is None:
-        return one.verdict != "worse" and one.interval is not None
-    if one.interval is None:
-        return False
-    allowed = share * abs(one.first[compared.metric])
-    lost = -one.interval[0] if evidence.project.goal["direction"] == "maximize" else one.interval[1]
-    return lost <= allowed
+    if max_drop is None:
+        return one.verdict != "worse"
+    lost = -one.interval[0] if maximize else one.interval[1]
+    return lost <= max_drop * abs(one.first[compared.metric])
 
 
 def _consent(
-    session: Session, workspace: Workspace, project: str, asked: Grant, checks: list[PromotionCheck]
+    session: Session, workspace: Workspace, found: Registered, asked: Grant, checks: list[PromotionCheck]
 ) -> tuple[Request | None, GateRefusedError | None]:
-    """Return the owner's grant by which an alias moves, and the refusal; neither where all checks passed."""
+    """Return the owner's grant by which an alias moves, and the refusal; neither where all checks passed.
+
+    A grant is for one move.
+    """
+    project, used = found.project, {move.grant for move in found.moves}
     failed = [check for check in checks if not check.passed]
     is_kept = asked.name in workspace.settings.promotion.needs_grant
     if not failed and not is_kept:
         return None, None
-    given = [request for request in granted(session, workspace, project) if request.grant == asked]
+    granted_now = granted(session, workspace, project)
+    given = [request for request in granted_now if request.grant == asked and request.id not in used]
     if given:
         return given[-1], None
-    request = ask(session, workspace, project, asked, reason="; ".join(check.measured for check in failed)[:300])
+    reason = "; ".join(check.measured for check in failed)[:300]
+    request = ask(session, workspace, project, asked, reason, used=used)
     lines = [f"{check.check}: measured {check.measured}; required {check.required}" for check in failed]
     lines += [f"the owner keeps {asked.name}"] if is_kept else []
     call = f"promote_model(project={project!r}, version='v{asked.value:g}', alias={asked.name!r})"

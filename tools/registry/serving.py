@@ -1,7 +1,8 @@
 """Folders from which versions are served: one for each version, never changed, and a link for each alias.
 
 `final_model/` in the project's folder is replaced by the next release; whoever serves from it would serve a model that
-nobody promoted. The files here are the released ones (hard links where the file system has them).
+nobody promoted. The files here are the released ones (hard links where the file system has them), and are compared
+with the release's digests whenever somebody asks for them.
 """
 
 from __future__ import annotations
@@ -11,39 +12,97 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainwright.tools.gates.artifacts import OF_A_RELEASE, WHOLE
+from trainwright.tools.gates.artifacts import OF_A_RELEASE, WHOLE, digests_of
+from trainwright.trainer.base.errors import IntegrityError, NotFoundError, StorageError
 
 if TYPE_CHECKING:
-    from trainwright.tools.workspace import Workspace
+    from collections.abc import Mapping
 
 SERVED = "served"
 
 
-def served(workspace: Workspace, project: str, number: int, released: Path) -> Path:
-    """Return the folder of a version, made of its release at first.
+def served(folder: Path, released: Path | None, files: Mapping[str, str]) -> Path:
+    """Return a version's folder, made of its release at first.
 
     Args:
-        released: its `final_model/`, in the project's folder or among its earlier releases.
+        folder: where it is, or is made.
+        released: its `final_model/`, in the project's folder or among its earlier releases; None: no longer there.
+        files: digests of the release by name, as its decision recorded them.
+
+    Raises:
+        NotFoundError: it was not made, and the release's files are gone.
+        IntegrityError: the files are not the released ones.
+        StorageError: it cannot be written.
     """
-    folder = workspace.project_folder(project) / SERVED / f"v{number}"
-    if not folder.is_dir():
-        draft = folder.with_name(f".v{number}-{os.getpid()}")
-        shutil.rmtree(draft, ignore_errors=True)
-        shutil.copytree(released, draft / WHOLE[0], copy_function=_linked)
-        for name in OF_A_RELEASE:
-            if (released.parent / name).is_file():
-                _linked(released.parent / name, draft / name)
-        draft.rename(folder)
+    try:
+        if not folder.is_dir():
+            _make(folder, released, files)
+    except OSError as error:
+        raise StorageError(
+            f"{folder} could not be written: {error.strerror}.",
+            remedy="Free disk space or make the workspace writable; `trainwright doctor` checks both.",
+        ) from error
+    _require_released(folder, files)
     return folder
 
 
+def _make(folder: Path, released: Path | None, files: Mapping[str, str]) -> None:
+    if released is None:
+        raise NotFoundError(
+            f"The released files of {folder.parent.parent.name}@{folder.name} are not in the workspace.",
+            remedy="Take them from a backup; `trainwright verify WORKSPACE` names what is missing.",
+        )
+    draft = folder.with_name(f".{folder.name}-{os.getpid()}")
+    shutil.rmtree(draft, ignore_errors=True)
+    shutil.copytree(released, draft / WHOLE[0], copy_function=_linked)
+    for name in OF_A_RELEASE:
+        if (released.parent / name).is_file():
+            _linked(released.parent / name, draft / name)
+    _require_released(draft, files)
+    draft.rename(folder)
+
+
+def differing(folder: Path, files: Mapping[str, str]) -> list[str]:
+    """Return the names of the files below a version's folder that are not as released: changed, added or gone."""
+    released, there = (
+        {name: digest for name, digest in one.items() if name.startswith(f"{WHOLE[0]}/")}
+        for one in (files, digests_of(folder))
+    )
+    return sorted(name for name in released.keys() | there.keys() if released.get(name) != there.get(name))
+
+
+def _require_released(folder: Path, files: Mapping[str, str]) -> None:
+    if changed := differing(folder, files):
+        raise IntegrityError(
+            f"{changed[0]} below {folder} is not as it was released ({len(changed)} files differ).",
+            remedy="Move that folder aside, and it is made anew of the release; `trainwright verify` names the others.",
+        )
+
+
 def lead(folder: Path, alias: str) -> Path:
-    """Return the link of an alias, which leads to a version's folder from now on: it is replaced as a whole."""
+    """Return the link of an alias, which leads to a version's folder from now on: it is replaced as a whole.
+
+    Raises StorageError: what stands there is no link, or cannot be replaced.
+    """
     link, draft = folder.with_name(alias), folder.with_name(f".{alias}-{os.getpid()}")
-    draft.unlink(missing_ok=True)
-    draft.symlink_to(folder.name)
-    draft.replace(link)
+    if leads_to(link) == folder.name:
+        return link
+    try:
+        draft.unlink(missing_ok=True)
+        draft.symlink_to(folder.name)
+        draft.replace(link)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise StorageError(
+            f"{link} could not be led to {folder.name}: {error.strerror}.",
+            remedy=f"Move {link} aside; the next call on {alias} makes the link.",
+        ) from error
     return link
+
+
+def leads_to(link: Path) -> str | None:
+    """Return the name of the folder that an alias's link leads to; None where there is no link."""
+    return str(link.readlink()) if link.is_symlink() else None
 
 
 def _linked(source: str | Path, target: str | Path) -> None:

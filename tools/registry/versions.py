@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
+from sqlalchemy import select
 
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.gates.artifacts import WHOLE
-from trainwright.tools.gates.releases import BEGUN, folder_of
+from trainwright.tools.gates.releases import BEGUN, Entry, Release, folder_of, releases
 from trainwright.tools.ledger import entries
 from trainwright.tools.ledger.aliases import PRODUCTION, aliases_after, archived_after, moves_of
-from trainwright.tools.ledger.events import ModelPromoted, ModelRegistered, in_utc
-from trainwright.tools.registry.serving import lead, served
+from trainwright.tools.ledger.events import ModelPromoted, ModelRegistered
+from trainwright.tools.registry.serving import SERVED, lead, leads_to, served
 from trainwright.tools.workspace.records import get_project
-from trainwright.trainer.base.errors import NotFoundError, near_matches
+from trainwright.tools.workspace.tables import LedgerEntry
+from trainwright.trainer.base.errors import NotFoundError, TrainwrightError, near_matches
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sqlalchemy.orm import Session
 
     from trainwright.tools.workspace import Workspace
 
+log = logging.getLogger(__name__)
 MAX_LISTED = 12
 MAX_MOVES = 6
-NAME = re.compile(r"(?:(?P<project>[a-z0-9_-]+)@)?(?:v?(?P<version>[0-9]+)|(?P<alias>[A-Za-z][\w.-]*))")
+NAME = re.compile(r"(?:(?P<project>[a-z0-9_-]+)@)?(?:v?(?P<version>[0-9]{1,9})|(?P<alias>[A-Za-z][\w.-]*))")
 
 
 class ModelVersion(BaseModel):
@@ -43,8 +48,6 @@ class ModelVersion(BaseModel):
     """{run, parent, data, configuration, code, …}, by digest."""
     digest: str = ""
     """Of the exported checkpoint."""
-    folder: str | None = None
-    """Where its final_model/ lies; None: no longer there."""
 
 
 class Models(Answer):
@@ -69,7 +72,9 @@ class Registered:
     models: dict[int, tuple[int, dict[str, Any]]]
     """By number: sequence in the ledger, and the entry's body: of a thousand, a few are read."""
     moves: list[ModelPromoted]
-    begun: list[int]
+    decisions: list[Entry] = field(default_factory=list)
+    """Of gates."""
+    begun: list[int] = field(default_factory=list)
     """Sequences in the ledger at which further releases were begun."""
 
     @cached_property
@@ -108,17 +113,23 @@ class Registered:
         """Return the version that an alias's last move replaced, as its answer said."""
         return next((move.before for move in reversed(self.moves) if move.alias == alias), None)
 
+    def release(self, number: int) -> Release:
+        """Return the release that a version was registered with: the decision just before it in the ledger."""
+        sequence, _ = self.models[number]
+        return releases((one for one in self.decisions if one[0] < sequence), self.begun)[-1]
+
 
 def registered(session: Session, workspace: Workspace, project: str) -> Registered:
     """Return a project's versions, read once while nothing changes. Raises NotFoundError for an unknown project."""
-    return workspace.kept.answer(session, project, "models", partial(_read, session, project))
+    return workspace.kept.answer(session, project, "models", partial(read_versions, session, project))
 
 
-def _read(session: Session, project: str) -> Registered:
+def read_versions(session: Session, project: str) -> Registered:
+    """Return a project's versions, read anew. Raises NotFoundError for an unknown project."""
     metric = str(get_project(session, project).goal["metric"])
     models = {body["version"]: (sequence, body) for sequence, body in entries(session, project, ModelRegistered.name)}
     begun = [sequence for sequence, _ in entries(session, project, BEGUN)]
-    return Registered(project, metric, models, moves_of(session, project), begun)
+    return Registered(project, metric, models, moves_of(session, project), entries(session, project, "gate"), begun)
 
 
 def list_models(workspace: Workspace, project: str) -> Models:
@@ -126,7 +137,7 @@ def list_models(workspace: Workspace, project: str) -> Models:
     with workspace.snapshot() as session:
         found = registered(session, workspace, project)
         shown = sorted(found.models, reverse=True)[:MAX_LISTED]
-    versions = [_listed(workspace, found, number) for number in shown]
+    versions = [_listed(found, number) for number in shown]
     held = found.aliases.get(PRODUCTION)
     told = {"production": f"v{held}"} if held is not None else {}
     moves = [_told(move) for move in found.moves[: -MAX_MOVES - 1 : -1]]
@@ -137,19 +148,56 @@ def list_models(workspace: Workspace, project: str) -> Models:
 def model_folder(workspace: Workspace, project: str, name: str) -> Path:
     """Return the folder of a version's final model, whose files never change; of an alias a link that follows it.
 
-    Raises NotFoundError where there is no such version, or its files are gone.
+    Raises:
+        NotFoundError: there is no such version, or its files are gone.
+        IntegrityError: its files are not the released ones.
+        StorageError: folder or link cannot be written.
     """
     with workspace.snapshot() as session:
         found = registered(session, workspace, project)
     number, alias = found.version(name), name.rpartition("@")[2].strip()
-    folder = _folder(workspace, found, number)
-    if folder is not None:
-        kept = served(workspace, project, number, folder)
-        return (lead(kept, alias) if alias in found.aliases else kept) / WHOLE[0]
-    raise NotFoundError(
-        f"The files of {project}@v{number} are not in the workspace.",
-        remedy="Take them from a backup; `trainwright verify WORKSPACE` names what is missing.",
-    )
+    folder = _served(workspace, found, number)
+    if alias in found.aliases:
+        follow(workspace, project)
+        folder = folder.with_name(alias)
+    return folder / WHOLE[0]
+
+
+def follow(workspace: Workspace, project: str) -> None:
+    """Let every alias's link lead where the ledger has the alias, which no other server moves meanwhile.
+
+    Raises StorageError, NotFoundError or IntegrityError: one cannot be led there.
+    """
+    with workspace.session() as session:
+        found = read_versions(session, project)
+        for alias, number in found.aliases.items():
+            if leads_to(_place(workspace, project, number).with_name(alias)) != f"v{number}":
+                lead(_served(workspace, found, number), alias)
+
+
+def follow_all(workspace: Workspace) -> None:
+    """Lead the links that a killed server left behind. A server does it when it starts."""
+    with workspace.snapshot() as session:
+        names = list(
+            session.scalars(select(LedgerEntry.project).where(LedgerEntry.kind == ModelPromoted.name).distinct())
+        )
+    for name in names:
+        try:
+            follow(workspace, str(name))
+        except (TrainwrightError, ValueError, LookupError, TypeError) as error:  # `verify` names it; a server goes on
+            log.warning("links of %s's versions: %s", name, error)
+
+
+def _served(workspace: Workspace, found: Registered, number: int) -> Path:
+    """Return the folder of a version's released files. Raises as `served`."""
+    release, home = found.release(number), workspace.project_folder(found.project)
+    kept, now = folder_of(home, release.number) / WHOLE[0], home / WHOLE[0]
+    there = kept if kept.is_dir() else now if now.is_dir() and number == max(found.models) else None
+    return served(_place(workspace, found.project, number), there, release.files)
+
+
+def _place(workspace: Workspace, project: str, number: int) -> Path:
+    return workspace.project_folder(project) / SERVED / f"v{number}"
 
 
 def _next(found: Registered, held: int | None) -> NextCall:
@@ -167,11 +215,10 @@ def _next(found: Registered, held: int | None) -> NextCall:
     return NextCall(tool="models", arguments={"project": found.project, "compare": compared}, why=why)
 
 
-def _listed(workspace: Workspace, found: Registered, number: int) -> ModelVersion:
+def _listed(found: Registered, number: int) -> ModelVersion:
     model = found.model(number)
     named = [alias for alias, version in found.aliases.items() if version == number]
     named += ["archived"] if number in archived_after(found.moves) else []
-    folder = _folder(workspace, found, number)
     kept = {
         name: model.lineage[name]
         for name in ("run", "parent", "data", "configuration", "code")
@@ -180,11 +227,10 @@ def _listed(workspace: Workspace, found: Registered, number: int) -> ModelVersio
     return ModelVersion(
         version=number,
         aliases=named,
-        release=f"release {_release(found, number)} of {in_utc(model.created_at):%Y-%m-%d}",
+        release=str(found.release(number)),
         figures=_figures(model, found.metric),
         lineage=kept,
         digest=model.checkpoint_digest,
-        folder=str(folder) if folder is not None else None,
     )
 
 
@@ -201,20 +247,6 @@ def _figures(model: ModelRegistered, metric: str) -> dict[str, str]:
         elif (value := model.metrics.get(split, {}).get(metric)) is not None:
             told[split] = f"{metric} {value:.4g}, as the run reported it"
     return told
-
-
-def _release(found: Registered, number: int) -> int:
-    """Return the number of the release that a version was registered with."""
-    sequence, _ = found.models[number]
-    return 1 + sum(start < sequence for start in found.begun)
-
-
-def _folder(workspace: Workspace, found: Registered, number: int) -> Path | None:
-    """Return where a version's final model lies: in the project's folder, or among its earlier releases."""
-    home = workspace.project_folder(found.project)
-    kept, now = folder_of(home, _release(found, number)) / WHOLE[0], home / WHOLE[0]
-    is_last = number == max(found.models)
-    return kept if kept.is_dir() else now if now.is_dir() and is_last else None
 
 
 def _told(move: ModelPromoted) -> str:

@@ -20,7 +20,7 @@ from trainwright.tools.verification.diagnoses import verify_diagnoses
 from trainwright.tools.verification.evaluations import verify_evaluations
 from trainwright.tools.verification.files import verify_artifacts, verify_checkpoints, verify_runs
 from trainwright.tools.verification.findings import Case, Finding, Found, Tell, found
-from trainwright.tools.verification.promotions import verify_promotions
+from trainwright.tools.verification.promotions import verify_promotions, verify_served
 from trainwright.tools.verification.releases import verify_carried, verify_provenance, verify_releases, verify_since
 from trainwright.tools.verification.rows import (
     verify_configurations,
@@ -68,6 +68,7 @@ PARTS: dict[str, Callable[[Case], Found]] = {
     "artifacts": verify_artifacts,
     "registered_models": partial(verify_rows, RegisteredModel),
     "promotions": verify_promotions,
+    "served": verify_served,
     "triggers": verify_triggers,
     "verdicts": verify_verdicts,
     "diagnoses": verify_diagnoses,

@@ -204,6 +204,9 @@ class PromotionBounds(BaseModel):
     """Longest median of one prediction, as its export measured it."""
     max_bytes: int | None = Field(default=None, gt=0)
     """Largest program."""
+    max_drop: float | None = Field(default=None, ge=0, le=1, strict=False)
+    """Share of the figure of the version in production by which another may be worse on the same rows, which has to be
+    shown (non-inferiority); None: not shown to be worse."""
     needs_grant: list[str] = Field(default_factory=list)
     """Aliases of which the owner grants every move, one by one."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, replace
-from itertools import combinations
+from itertools import accumulate, combinations
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,7 @@ def data_evidence(splits: Splits, code_root: Path) -> Data:
         target_names=splits.target_names,
         feature_names=splits.feature_names,
         places=places_of(splits),
+        wide=wide_of(splits),
         categories=categories_of(splits),
         input={
             "shape": list(getattr(sample, "shape", ())),
@@ -208,6 +209,15 @@ def places_of(splits: Splits) -> dict[str, int]:
             found[column.name] = place
         place += column.width
     return found
+
+
+def wide_of(splits: Splits) -> dict[str, list[int]]:
+    """Return the first input and the width of each column of a table that is several inputs."""
+    columns = splits.schema.features if splits.schema is not None else []
+    starts = accumulate((column.width for column in columns), initial=0)
+    return {
+        column.name: [start, column.width] for column, start in zip(columns, starts, strict=False) if column.width > 1
+    }
 
 
 def categories_of(splits: Splits) -> dict[str, list[str]]:

@@ -14,7 +14,7 @@ from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import KnownSamples, TensorSamples
 from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.directory import write_atomically
-from trainwright.trainer.run.split_rows import CELL, FILE, HASH, MOST_ROWS, ORDER, RECORD, SplitRows
+from trainwright.trainer.run.split_rows import CELL, FILE, HASH, INDEX, MOST_ROWS, ORDER, RECORD, SplitRows
 
 Array = np.ndarray[Any, Any]
 
@@ -37,7 +37,7 @@ def record_split_rows(run: RunDirectory, splits: Splits) -> None:
 
 
 def rows_of(splits: Splits) -> tuple[dict[str, list[bytes]], int, list[str]] | None:
-    """Return the sorted records of each split's different rows, the level at which they were drawn, their columns.
+    """Return the sorted records of each split's rows, the level at which they were drawn, and their columns.
 
     None where rows are not in memory and too many to have been read one by one.
     """
@@ -46,21 +46,19 @@ def rows_of(splits: Splits) -> tuple[dict[str, list[bytes]], int, list[str]] | N
         parts = {name: splits.series.forecast(samples) for name, samples in parts.items()}
     size = sum(len(one) if type(one) is TensorSamples else splits.records[name].size for name, one in parts.items())
     level = max((size // MOST_ROWS).bit_length(), 0) if size > MOST_ROWS else 0
-    found, columns, known = dict[str, list[bytes]](), list[str](), marks.Known.of(splits, size)
+    found, cells, known = dict[str, list[bytes]](), list[str](), marks.Known.of(splits, size)
     for name, samples in parts.items():
-        record = splits.records[name]
         if type(samples) is TensorSamples:
-            marked = _of_tensors(samples, known, level)
-            found[name], columns = sorted(set(marked.records)), marked.columns
-        elif record.sampled and not isinstance(samples, KnownSamples):
+            marked, indices = _of_tensors(samples, known, level)
+            records, cells = marked.records, marked.columns
+        elif splits.records[name].sampled and not isinstance(samples, KnownSamples):
             return None
         else:
-            limit = (1 << (64 - level)).to_bytes(9, "big")[1:] if level else None
-            pairs = (map(bytes.fromhex, pair) for pair in zip(*contents_and_inputs(splits, name), strict=True))
-            drawn = ((one, inputs) for one, inputs in pairs if not limit or one[:HASH] < limit)
-            records = {one[:HASH] + one + inputs + marks.NOWHERE for one, inputs in drawn}
-            found[name] = sorted(records)
-    return found, level, columns
+            records, indices = _of_digests(splits, name, level)
+        if splits.series is None:
+            records = [one + int(at).to_bytes(CELL) for one, at in zip(records, indices, strict=True)]
+        found[name] = sorted(set(records))
+    return found, level, cells if splits.series is not None else [*cells, INDEX]
 
 
 def contents_and_inputs(splits: Splits, name: str) -> tuple[list[str], list[str]]:
@@ -74,7 +72,17 @@ def contents_and_inputs(splits: Splits, name: str) -> tuple[list[str], list[str]
     return record.digests, rows.row_digests(rows.without_targets(held), chosen_rows(len(held)))
 
 
-def _of_tensors(samples: TensorSamples, known: marks.Known, level: int) -> marks.Marks:
+def _of_digests(splits: Splits, name: str, level: int) -> tuple[list[bytes], Array]:
+    """Return the records of the samples that are drawn, and their indices."""
+    limit = 1 << (64 - level)
+    pairs = (tuple(map(bytes.fromhex, pair)) for pair in zip(*contents_and_inputs(splits, name), strict=True))
+    drawn = [(at, pair) for at, pair in enumerate(pairs) if int.from_bytes(pair[0][:HASH]) < limit]
+    records = [content[:HASH] + content + inputs + marks.NOWHERE for _, (content, inputs) in drawn]
+    return records, np.array([at for at, _ in drawn], dtype=np.int64)
+
+
+def _of_tensors(samples: TensorSamples, known: marks.Known, level: int) -> tuple[marks.Marks, Array]:
+    """Return the marks of the rows that are recorded, and their indices among the samples."""
     hashes = marks.mixed(rows.row_hashes(marks.by_class_name(samples, known.class_names)))
     chosen = np.flatnonzero(hashes < np.uint64(1 << (64 - level))) if level else np.arange(len(hashes))
-    return marks.marks_of(samples, known, chosen, hashes[chosen])
+    return marks.marks_of(samples, known, chosen, hashes[chosen]), chosen

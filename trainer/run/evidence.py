@@ -167,6 +167,8 @@ class Data(Part, file="data"):
     feature_names: list[str] | None = None
     places: dict[str, int] = {}
     """Which input each column of a table is, of those that are one input."""
+    wide: dict[str, list[int]] = {}
+    """First input and width of the columns that are several: texts, dates with a time of day."""
     categories: dict[str, list[str]] = {}
     """Values of each column of categories, in the order of their codes."""
     input: dict[str, Any] = {}

@@ -1,10 +1,11 @@
 """Record of the rows that each split holds, and what differs between two. Free of torch.
 
-`artifacts/split_rows.bin` has, of each split in turn, the records of its rows in order: 8 bytes of a hash by which rows
+`artifacts/split_rows.bin` has, of each split in turn, the sorted records of its rows: 8 bytes of a hash by which rows
 of large data are drawn, 16 of the content's digest, 16 of the inputs' digest, 8 of its place in the files; of a table
-then 4 of a hash of each cell. Drawn by content, a row is in the record of grown data again. A row is known by its place
-where the files are the same (whichever columns are read), else by the cells of the columns that both have, or by its
-inputs, where these tell rows apart: another target, a column more or less makes no other row of it.
+then 4 of a hash of each cell; 4 of its index in the split. Drawn by content, a row is in the record of grown data
+again. A row is known by its place where the files are the same (whichever columns are read), else by the cells of the
+columns that both have, or by its inputs, where these tell rows apart: another target, a column more or less makes no
+other row of it.
 """
 
 from __future__ import annotations
@@ -33,11 +34,15 @@ CELL = 4
 """Bytes of a cell's hash."""
 TARGET = "(target)"
 """Name of the cell that is a row's target (trainer/data/marks.py)."""
+INDEX = "(index)"
+"""Name of the cell that is a row's index in its split: of windows, whose rows overlap, there is none."""
 SAME_CELLS = 0.5
 """Share of different cells in a column that both must have, for it to be the same column."""
 PARTS = {"content": slice(0, CONTENT), "inputs": slice(CONTENT, INPUTS), "place": slice(INPUTS, RECORD)}
 MOST_ROWS = 1 << 17
 """Of which about so many are recorded: all of smaller data."""
+FOUND_AGAIN = 0.9
+"""Share of an earlier plan's drawn rows that must be there again, for rows of large data to be known by content."""
 TELLING = 0.98
 """Share of different rows that must have different inputs, for rows to be known by these."""
 
@@ -123,7 +128,8 @@ def known_by(earlier: Known, now: Known) -> tuple[str, Key, Key]:
     """Return by what rows of two records are known (RowsMoved.by), and how it is read from a record of either."""
     if earlier.source and earlier.source == now.source:
         return "place", _part("place"), _part("place")
-    both = [name for name in earlier.columns if name in now.columns and _is_same_column(earlier, now, name)]
+    shared = [name for name in earlier.columns if name in now.columns and name != INDEX]
+    both = [name for name in shared if _is_same_column(earlier, now, name)]
     plain = [name for name in both if name != TARGET]
     inputs, cells = [_part("inputs")] * 2, [_cells(one.columns, plain) for one in (earlier, now)]
     if plain and _tell(earlier, now, cells) and _shared(earlier, now, cells) > _shared(earlier, now, inputs):
@@ -204,21 +210,44 @@ def rows_moved(earlier: SplitRows, before: Path, now: SplitRows, after: Path) ->
     )
 
 
-def rows_unseen(earlier: SplitRows, before: Path, now: SplitRows, after: Path) -> dict[str, list[int]] | None:
-    """Return the places, in each held-out split of `after`, of the rows that the train split of `before` has not.
+class Unseen(NamedTuple):
+    """The held-out rows of a plan that an earlier one has not for training."""
 
-    None where one of them has no record of every row.
+    indices: dict[str, list[int]]
+    """Indices in each split; {}: all of its rows. Of large data, those among the rows that are recorded."""
+    seen: dict[str, int]
+    """How many the earlier plan has for training, by split; estimated where rows were drawn."""
+
+
+def rows_unseen(earlier: SplitRows, before: Path, now: SplitRows, after: Path) -> Unseen | None:
+    """Return the held-out rows of `after` that the train split of `before` has not; None where that is not recorded.
+
+    Of large data it is told by content alone, and only where most of the earlier rows are found again by it.
 
     Raises:
         IntegrityError: a file is not as it was written.
     """
-    if not (earlier.kept and now.kept) or earlier.level or now.level:
+    if not (earlier.kept and now.kept):
         return None
-    old, new = earlier.read(before), now.read(after)
-    known = (Known([*chain(*rows.values())], one.columns, one.source) for rows, one in ((old, earlier), (new, now)))
-    _, was, is_now = known_by(*known)
+    level = max(earlier.level, now.level)
+    old, new = (_drawn(one.read(folder), level) for one, folder in ((earlier, before), (now, after)))
+    first, second = (
+        Known([*chain(*rows.values())], one.columns, one.source) for rows, one in ((old, earlier), (new, now))
+    )
+    was = is_now = _part("content")
+    if level == 0:
+        _, was, is_now = known_by(first, second)
+    elif _shared(first, second, (was, is_now)) < FOUND_AGAIN * len(set(map(was, first.records))):
+        return None
     trained = set(map(was, old["train"]))
-    return {name: [place for place, row in enumerate(new[name]) if is_now(row) not in trained] for name in ORDER[1:]}
+    unseen = {name: [one for one in new[name] if is_now(one) not in trained] for name in ORDER[1:]}
+    seen = {name: (len(new[name]) - len(rows)) << level for name, rows in unseen.items()}
+    if level == 0 and not any(seen.values()):
+        return Unseen({}, seen)
+    if INDEX not in now.columns:
+        return None
+    index = _cells(now.columns, [INDEX])
+    return Unseen({name: sorted(int.from_bytes(index(one)) for one in rows) for name, rows in unseen.items()}, seen)
 
 
 def _contents(found: Rows, key: Key) -> dict[bytes, set[bytes]]:

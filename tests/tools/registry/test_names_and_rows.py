@@ -10,13 +10,21 @@ import pytest
 import yaml
 
 from trainwright.tools import ledger, registry
-from trainwright.tools.ledger.aliases import aliases_after, archived_after
+from trainwright.tools.ledger.aliases import aliases_after, archived_after, way_back
 from trainwright.tools.ledger.events import ModelPromoted
-from trainwright.tools.registry.comparing import _recoding
-from trainwright.tools.registry.versions import Registered
+from trainwright.tools.registry.comparing import Comparison, OnRows
+from trainwright.tools.registry.encodings import recoding
+from trainwright.tools.registry.promoting import not_worse
+from trainwright.tools.registry.versions import Registered, registered
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.base.errors import ConfigurationError, GateRefusedError, NotFoundError
+from trainwright.trainer.base.errors import (
+    ConfigurationError,
+    ConflictError,
+    GateRefusedError,
+    IntegrityError,
+    NotFoundError,
+)
 from trainwright.trainer.clean_room.recoded import Recoded
 from trainwright.trainer.run.evidence import Data
 
@@ -33,7 +41,7 @@ def moves(*steps: tuple[str, int | None]) -> list[ModelPromoted]:
 
 
 def versions(*steps: tuple[str, int | None]) -> Registered:
-    return Registered("churn", "accuracy", dict.fromkeys(range(1, 6), (0, None)), moves(*steps), [])  # type: ignore[arg-type]
+    return Registered("churn", "accuracy", dict.fromkeys(range(1, 6), (0, None)), moves(*steps))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +52,7 @@ def test_a_version_is_found_by_number_alias_and_place(name: str, version: int) -
     assert versions(("production", 1), ("staging", 4), ("production", 3)).version(name) == version
 
 
-@pytest.mark.parametrize("name", ["v6", "canary", "other@v2", "v2; rm", "", "previous"])
+@pytest.mark.parametrize("name", ["v6", "canary", "other@v2", "v2; rm", "", "previous", "v" + "9" * 5000])
 def test_an_unknown_version_is_refused_with_those_there_are(name: str) -> None:
     with pytest.raises(NotFoundError, match="has no version") as met:
         versions(("production", 1)).version(name)
@@ -66,35 +74,117 @@ def test_an_alias_names_one_version_and_archived_is_a_mark_that_another_alias_ta
     assert archived_after([*done, *moves(("staging", 2))]) == {1}
 
 
+def test_a_promotion_is_taken_back_freely_and_not_put_there_again() -> None:
+    passed = {"checks": [{"check": "certified", "passed": True}]}
+    done = [one.model_copy(update=passed) for one in moves(("production", 1), ("production", 2))]
+    assert way_back(done, "production") == 1
+    back = moves(("production", 1), ("production", 2), ("production", 1))[2:]
+    assert way_back([*done, *back], "production") is None
+    assert way_back([done[0]], "production") is None
+    assert way_back(done, "staging") is None
+
+
+@pytest.mark.parametrize(
+    ("difference", "interval", "counts", "max_drop", "holds"),
+    [
+        (-0.02, (-0.05, 0.01), (100, 0), None, True),
+        (-0.05, (-0.09, -0.01), (100, 0), None, False),
+        (-0.05, None, (100, 0), None, False),
+        (None, None, (100, 0), None, False),
+        (0.0, (-0.6, 0.6), (5, 0), None, True),
+        (0.0, (-0.6, 0.6), (5, 60), None, False),
+        (-0.005, (-0.009, -0.001), (9000, 0), 0.02, True),
+        (0.05, (-0.04, 0.14), (100, 0), 0.02, False),
+        (-0.05, (-0.09, -0.01), (100, 0), 1.0, True),
+    ],
+)
+@pytest.mark.parametrize("maximize", [True, False])
+def test_a_split_holds_where_it_does_not_show_the_second_to_be_worse_or_shows_it_within_the_owners_bound(
+    difference: float | None, interval: tuple[float, float] | None, counts: tuple[int, int], max_drop: float | None,
+    *, holds: bool, maximize: bool,
+) -> None:  # fmt: skip
+    ends = sorted(interval) if interval and maximize else sorted(-end for end in interval) if interval else None
+    shown = "" if ends is None else "worse" if interval and interval[1] < 0 else "not told apart"
+    one = OnRows(
+        rows=counts[0], left_out=counts[1], first={"m": 0.8}, second={"m": 0.8}, interval=ends, verdict=shown,
+        difference=difference if difference is None or maximize else -difference,
+    )  # fmt: skip
+    compared = Comparison(project="p", first="v1", second="v2", metric="m", rows_of="v2", splits={"test": one})
+    (check,) = not_worse(compared, "test", max_drop, maximize=maximize)
+    assert (check.check, check.passed) == ("not_worse_on_test", holds)
+
+
+def test_a_comparison_without_the_rows_that_decide_does_not_pass() -> None:
+    one = OnRows(rows=50, first={"m": 0.8}, second={"m": 0.8}, interval=[-0.1, 0.1], difference=0.0)
+    head = {"project": "p", "first": "v1", "second": "v2", "metric": "m"}
+    checks = not_worse(Comparison(**head, splits={"validation": one}), "test", None, maximize=True)
+    assert [(check.check, check.passed) for check in checks] == [
+        ("not_worse_on_validation", True),
+        ("not_worse_on_test", False),
+    ]
+    (none,) = not_worse(Comparison(**head, not_compared="why not"), "test", None, maximize=True)
+    assert (none.passed, none.measured) == (False, "why not")
+
+
+def of_columns(places: dict[str, int], categories: dict[str, list[str]], **more: Any) -> Data:
+    """Data whose columns are numbers, or categories where these have values."""
+    wide = more.get("wide", {})
+    kinds = [
+        {"name": name, "kind": "category" if name in categories else "text" if name in wide else "number"}
+        for name in {**places, **wide}
+    ]
+    width = len(places) + sum(width for _, width in wide.values())
+    return Data.model_validate(
+        {"columns": kinds, "places": places, "categories": categories, "input": {"shape": [width]}, **more}
+    )
+
+
+class Seen:
+    """A program that answers with its inputs."""
+
+    batch, versions = None, {}
+
+    def __call__(self, inputs: Any) -> Any:
+        return inputs
+
+
 def test_rows_of_a_later_encoding_are_read_by_the_earlier_programs_columns_and_codes() -> None:
-    kinds = [{"name": "plan", "kind": "category"}, {"name": "age", "kind": "number"}]
-    earlier = Data(
-        columns=kinds, places={"age": 0, "plan": 1}, categories={"plan": ["basic", "family"]},
-        preprocessing_digest="1", input={"shape": [2]},
-    )  # fmt: skip
-    later = Data(
-        columns=[*kinds, {"name": "new", "kind": "number"}], places={"plan": 0, "new": 1, "age": 2},
-        categories={"plan": ["basic", "business", "family"]}, preprocessing_digest="2", input={"shape": [3]},
-    )  # fmt: skip
-    recode = _recoding(later, earlier)
-    assert isinstance(recode, dict)
-
-    class Seen:
-        batch, versions = None, {}
-
-        def __call__(self, inputs: Any) -> Any:
-            return inputs
-
+    earlier = of_columns({"age": 0, "plan": 1}, {"plan": ["basic", "family"]})
+    later = of_columns({"plan": 0, "new": 1, "age": 2}, {"plan": ["basic", "business", "family"]})
+    recode = recoding(later, earlier)
     rows = np.array([[0, 7, 30], [1, 7, 40], [2, 7, 50], [-1, 7, 60], [np.nan, 7, 70]], dtype=np.float32)
-    seen = Recoded(Seen(), recode)({"input": rows})["input"]
+    seen = Recoded(Seen(), recode)({"input": rows})["input"]  # type: ignore[arg-type]
     assert np.array_equal(seen, [[30, 0], [40, -1], [50, 1], [60, -1], [70, np.nan]], equal_nan=True)
     assert rows[2, 0] == 2, "the later program's rows stay as they are"
-    assert _recoding(earlier, later) == "the later version has no column 'new', which the earlier one reads"
-    changed = later.model_copy(update={"columns": [{"name": "age", "kind": "category"}, *kinds[:1]]})
-    assert _recoding(changed, earlier) == "column 'age' is read as another kind"
-    assert _recoding(later.model_copy(update={"class_names": ["no", "yes"]}), earlier) == (
-        "their classes or targets differ"
-    )
+
+
+def test_codes_that_changed_places_are_read_by_name_and_columns_of_several_inputs_move_as_a_whole() -> None:
+    earlier = of_columns({"plan": 0, "age": 3}, {"plan": ["basic", "family"]}, wide={"note": [1, 2]})
+    same = earlier.model_copy(update={"preprocessing_digest": "another scaling, which is in the program"})
+    assert recoding(same, earlier) == {}
+    swapped = earlier.model_copy(update={"categories": {"plan": ["family", "basic"]}})
+    assert recoding(swapped, earlier) == {"take": [0, 1, 2, 3], "codes": {"0": [1, 0]}}
+    moved = of_columns({"age": 0, "plan": 3}, {"plan": ["basic", "family"]}, wide={"note": [1, 2]})
+    seen = Recoded(Seen(), recoding(moved, earlier))({"input": np.array([[30, 8, 9, 1]], np.float32)})  # type: ignore[arg-type]
+    assert seen["input"].tolist() == [[1, 8, 9, 30]]
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"class_names": ["no", "yes"]}, "their classes or targets differ"),
+        ({"places": {}}, "their inputs are prepared otherwise"),
+        ({"places": {"age": 0}}, "the later version has no column 'plan', which the earlier one reads"),
+        ({"columns": [{"name": "age", "kind": "category"}]}, "column 'age' is read as another kind"),
+    ],
+)
+def test_rows_that_the_earlier_program_cannot_read_are_refused(changed: dict[str, Any], why: str) -> None:
+    earlier = of_columns({"age": 0, "plan": 1}, {"plan": ["basic", "family"]})
+    with pytest.raises(ConflictError) as met:
+        recoding(earlier.model_copy(update=changed), earlier)
+    assert met.value.message == why
+    with pytest.raises(ConflictError, match="was not recorded with the earlier version"):
+        recoding(earlier, earlier.model_copy(update={"input": {"shape": [9]}, "categories": {}}))
 
 
 @pytest.mark.slow
@@ -104,11 +194,14 @@ def test_an_owner_keeps_an_alias_bounds_are_held_and_a_move_past_the_gate_is_fou
         registry.promote(workspace, "flowers", "v1", "v7")
     assert registry.promote(workspace, "flowers", "v1", "staging").before is None
     settings = workspace.path / "settings.yaml"
-    owners = yaml.safe_load(settings.read_text()) | {"promotion": {"max_bytes": 10, "needs_grant": ["canary"]}}
+    owners = yaml.safe_load(settings.read_text()) | {
+        "promotion": {"max_bytes": 10, "max_latency_ms": 1e-6, "needs_grant": ["canary"]}
+    }
     settings.write_text(yaml.safe_dump(owners))
     workspace = workspace.refreshed()
-    with pytest.raises(GateRefusedError, match="bytes: measured [0-9]+; required at most 10, by the owner"):
+    with pytest.raises(GateRefusedError, match="bytes: measured [0-9]+; required at most 10, by the owner") as met:
         registry.promote(workspace, "flowers", "v1")
+    assert [one["check"] for one in met.value.details["checks"]] == ["latency_ms", "bytes"]
     with pytest.raises(GateRefusedError, match="the owner keeps canary"):
         registry.promote(workspace, "flowers", "v1", "canary")
     listed = registry.list_models(workspace, "flowers")
@@ -121,6 +214,10 @@ def test_an_owner_keeps_an_alias_bounds_are_held_and_a_move_past_the_gate_is_fou
         ledger.append(session, "flowers", forged.name, forged.body())
         forged = ModelPromoted(alias="production", version=9, before=3, outcome="moved", by="x")
         ledger.append(session, "flowers", forged.name, forged.body())
+        export = workspace.run_directory("flowers", registered(session, workspace, "flowers").model(1).run_id)
     told = " ".join(verify_workspace(workspace.path).problems)
+    (export.path / "run.json").write_text("{}")
+    with pytest.raises(IntegrityError, match="The model cannot be used: .*run.json"):
+        registry.promote(workspace, "flowers", "v1", "best")
     for fault in ("grant that it names was not given", "no version 9", "at 1 before, not at 3", "gate had not passed"):
         assert fault in told

@@ -5,20 +5,28 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import onnxruntime
 import pytest
 from tests.worlds.flowers import NAME, STAGES, advance
 
 from trainwright.server.commands.deploy import folder_of
 from trainwright.server.commands.model import path as print_path
 from trainwright.tools import projects, registry
+from trainwright.tools.ledger import ProjectFacts, entries
+from trainwright.tools.ledger.events import ModelRegistered
 from trainwright.tools.owner import Grantor, decide
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.base.canonical import digest_path
-from trainwright.trainer.base.errors import GateRefusedError
+from trainwright.trainer.base.canonical import digest_bytes, digest_path
+from trainwright.trainer.base.errors import GateRefusedError, IntegrityError, StorageError
+from trainwright.trainer.run.artifacts import FixedRows, Program
+from trainwright.trainer.run.directory import RunDirectory
 
 OWNER = Grantor(way="terminal", user="ada", terminal="/dev/pts/1", processes=["bash (1)"])
+Rows = np.ndarray[Any, Any]
 At = Callable[[str], Workspace]
 
 
@@ -47,6 +55,40 @@ def release_worse(workspace: Workspace) -> None:
         advance(workspace, stage)
 
 
+def computed(workspace: Workspace, split: str) -> tuple[int, int, float, float]:
+    """Rows of v2's split that v1 did not train on, those that it did, and both programs' accuracy on the former."""
+    with workspace.snapshot() as session:
+        facts = ProjectFacts(session, NAME)
+        runs = [body["run_id"] for _, body in entries(session, NAME, ModelRegistered.name)]
+    smokes = [workspace.run_directory(NAME, str(facts.rows_run(run))) for run in runs]
+    first, second = (_held_out(smoke) for smoke in smokes)
+    known = (workspace.path.parent / "code" / "iris.csv").read_text().splitlines()[1:151]
+    held = {tuple(row) for inputs, _ in first.values() for row in inputs.tolist()}
+    trained = {tuple(np.array(line.split(",")[:4], np.float32).tolist()) for line in known} - held
+    inputs, targets = second[split]
+    kept = [place for place, row in enumerate(inputs.tolist()) if tuple(row) not in trained]
+    shares = [_accuracy(workspace.run_directory(NAME, run), inputs[kept], targets[kept]) for run in runs]
+    return len(kept), len(inputs) - len(kept), shares[0], shares[1]
+
+
+def _held_out(smoke: RunDirectory) -> dict[str, tuple[Rows, Rows]]:
+    """Inputs and targets of each held-out split."""
+    fixed = smoke.part(FixedRows).as_dict()["splits"]
+    return {
+        name: (
+            np.load(smoke.artifacts / one["inputs"]["input"]["path"]),
+            np.load(smoke.artifacts / one["target"]["path"]),
+        )
+        for name, one in fixed.items()
+    }
+
+
+def _accuracy(export: RunDirectory, inputs: Rows, targets: Rows) -> float:
+    program = onnxruntime.InferenceSession(str(export.artifacts / str(export.part(Program).path)))
+    (outputs,) = program.run(None, {program.get_inputs()[0].name: inputs})
+    return float((outputs.argmax(1) == targets).mean())
+
+
 @pytest.mark.requirement("REG-1", "CKPT-6", "GATE-5")
 def test_a_worse_release_is_refused_on_rows_that_neither_trained_on_and_goes_in_by_grant_and_out_again(
     at: At, capsys: pytest.CaptureFixture[str]
@@ -61,6 +103,8 @@ def test_a_worse_release_is_refused_on_rows_that_neither_trained_on_and_goes_in_
     test = compared.splits["test"]
     assert test.left_out == 0, "a row that the first release tested on stays a test row"
     assert compared.splits["validation"].left_out > 0, "of the validation rows the first one trained on some"
+    for split, one in compared.splits.items():
+        assert (one.rows, one.left_out, one.first["accuracy"], one.second["accuracy"]) == computed(workspace, split)
     assert test.interval is not None
     assert test.difference == pytest.approx(test.second["accuracy"] - test.first["accuracy"])
     assert test.interval[0] <= test.difference <= test.interval[1] < 0
@@ -79,10 +123,16 @@ def test_a_worse_release_is_refused_on_rows_that_neither_trained_on_and_goes_in_
     assert moved.back == "promote_model(project='flowers', version='v1')"
     assert digest_path(Path(moved.folder)) != first
     assert registry.promote(workspace, NAME, "previous", why="it was worse").version == "v1"
+    with pytest.raises(GateRefusedError) as again:
+        registry.promote(workspace, NAME, "previous")
+    assert again.value.details["request"] != met.value.details["request"], "a grant is for one move"
     link = Path(moved.folder)
     assert digest_path(link) == first, "the folder of production follows it"
 
     listed = registry.list_models(workspace, NAME)
+    (link.parent.parent / "production").unlink()
+    registry.follow_all(workspace)
+    assert digest_path(link) == first, "a server that starts leads the links where the ledger has them"
     assert [(one.version, one.aliases) for one in listed.versions] == [(2, []), (1, ["production"])]
     assert listed.moves[1] == "production v2 (before: v1) by an agent by the owner's grant: the owner wants it"
     print_path(f"{NAME}@production", workspace.path)
@@ -91,4 +141,30 @@ def test_a_worse_release_is_refused_on_rows_that_neither_trained_on_and_goes_in_
     second = digest_path(workspace.project_folder(NAME) / "final_model")
     assert digest_path(registry.model_folder(workspace, NAME, "v2")) == second
     report = verify_workspace(workspace.path)
-    assert (report.problems, report.checked["promotions"]) == ([], 3)
+    assert (report.problems, report.checked["promotions"], report.checked["served"]) == ([], 3, 3)
+    spoil(workspace)
+
+
+def spoil(workspace: Workspace) -> None:
+    """What is served and is not what was released is found, and not served."""
+    home = workspace.project_folder(NAME) / "served"
+    card = home / "v2" / "final_model" / "README.md"
+    text = card.read_bytes()
+    card.unlink()
+    card.write_bytes(text + b"Better than it is.")
+    (home / "v7").mkdir()
+    (home / "production").unlink()
+    (home / "production").symlink_to("v2")
+    assert verify_workspace(workspace.path).problems == [
+        "project flowers: served/production leads to v2, and the ledger has v1 there",
+        "project flowers: served/v2/final_model/README.md is not as it was released",
+        "project flowers: served/v7 was added by hand",
+    ]
+    with pytest.raises(IntegrityError, match="final_model/README.md below"):
+        registry.model_folder(workspace, NAME, "v2")
+    (home / "v2").rename(home / ".aside")
+    assert digest_path(registry.model_folder(workspace, NAME, "v2") / "README.md") == digest_bytes(text)
+    (home / "production").unlink()
+    (home / "production").mkdir()
+    with pytest.raises(StorageError, match=r"production could not be led to v1.*"):
+        registry.model_folder(workspace, NAME, "production")

@@ -16,10 +16,11 @@ from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.evidence import split_rows as recording
 from trainwright.trainer.evidence.split_rows import record_split_rows
-from trainwright.trainer.run.split_rows import RowsMoved, SplitRows, rows_moved
+from trainwright.trainer.run.split_rows import RowsMoved, SplitRows, Unseen, rows_moved, rows_unseen
 
 pytestmark = pytest.mark.requirement("REPRO-4")
 DIGITS = {"model": {"use": "mlp"}, "data": {"use": "digits"}}
+HELD_OUT = ("validation", "test")
 
 
 def table(first: int, last: int, by: str = "hash", names: list[str] | None = None) -> Splits:
@@ -139,3 +140,39 @@ def test_samples_of_user_code_are_recorded_while_they_are_read_one_by_one(tmp_pa
     samples = [(torch.tensor([float(n)]), n % 2) for n in range(200)]
     first, second = (from_user(samples[start:], SplitSection(by="hash"), source="a.py:d", seed=0) for start in (0, 40))
     assert compare(first, second, tmp_path, make_run) == RowsMoved(0, 40, 0, 0, estimated=False, same=160, by="inputs")
+
+
+def unseen_values(before: Splits, after: Splits, folder: Path, make_run: Any) -> tuple[set[float], set[float], Unseen]:
+    """The rows that are to be compared on, what `after` holds out and `before` trained on, by their first number."""
+    found = [recorded(one, folder / f"run{n}", make_run) for n, one in enumerate((before, after))]
+    unseen = rows_unseen(*found[0], *found[1])
+    assert unseen is not None
+    held = {name: [float(after.samples[name][at][0][0]) for at in range(len(after.samples[name]))] for name in HELD_OUT}
+    left = {held[name][at] for name, places in unseen.indices.items() for at in places}
+    trained = {float(before.samples["train"][at][0][0]) for at in range(len(before.samples["train"]))}
+    return left, {one for values in held.values() for one in values} & trained, unseen
+
+
+def test_rows_that_an_earlier_plan_trained_on_are_left_out_by_their_index(tmp_path: Path, make_run: Any) -> None:
+    before, after = table(0, 300, "random"), table(0, 310, "random")
+    left, trained, unseen = unseen_values(before, after, tmp_path, make_run)
+    held = sum(len(after.samples[name]) for name in HELD_OUT)
+    assert len(trained) > 20
+    assert not left & trained
+    assert len(left) == held - len(trained)
+    assert sum(unseen.seen.values()) == len(trained)
+    same = table(0, 300)
+    assert unseen_values(same, same, tmp_path / "same", make_run)[2] == Unseen({}, {"validation": 0, "test": 0})
+
+
+def test_of_many_rows_those_that_are_recorded_are_compared_on_and_none_where_no_row_is_found_again(
+    tmp_path: Path, make_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "MOST_ROWS", 1000)
+    before, after = table(0, 3900, "random"), table(0, 4300, "random")
+    left, trained, unseen = unseen_values(before, after, tmp_path, make_run)
+    assert 30 < len(left) < 200
+    assert not left & trained
+    assert abs(sum(unseen.seen.values()) - len(trained)) < 200
+    found = [recorded(one, tmp_path / f"other{n}", make_run) for n, one in enumerate((before, table(5000, 9000)))]
+    assert rows_unseen(*found[0], *found[1]) is None
