@@ -30,7 +30,7 @@ from trainwright.trainer.run.evidence import (
     Split,
 )
 from trainwright.trainer.run.key import rows_statement
-from trainwright.trainer.run.split_rows import FILE, ORDER, RECORD, SplitRows
+from trainwright.trainer.run.split_rows import CELL, FILE, INDEX, ORDER, RECORD, SplitRows
 from trainwright.trainer.run.status import ProcessIdentity
 from trainwright.trainer.run.validation import Report, Validation, Verdict
 from trainwright.trainer.user_code.import_record import meanings_of
@@ -244,12 +244,13 @@ def _fixed_split(run: RunDirectory, name: str, rows: int) -> FixedSplit:
 
 
 def split_rows(run: RunDirectory, sizes: Mapping[str, int]) -> SplitRows:
+    size = RECORD + CELL
     content = b"".join(
-        digest_bytes(f"{name} {row}".encode()).encode()[-RECORD:] for name in ORDER for row in range(sizes[name])
+        digest_bytes(f"{name} {row}".encode()).encode()[-size:] for name in ORDER for row in range(sizes[name])
     )
     (run.artifacts / FILE).write_bytes(content)
     known = {"source": digest_bytes(b"files"), "digest": digest_bytes(content)}
-    return SplitRows(level=0, kept=dict(sizes), size=RECORD, columns=[], **known)
+    return SplitRows(level=0, kept=dict(sizes), size=size, columns=[INDEX], **known)
 
 
 def _sha256(path: Path) -> str:
