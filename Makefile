@@ -208,8 +208,8 @@ bench-study-kills: install  ## Workers, conductor and server of studies killed 2
 bench-tuner: install  ## Epochs that pruning saves and what it costs on three real tasks, beside plain Optuna (QUICK=1)
 	$(BIN)/python -P benchmarks/tuner $(if $(QUICK),--quick)
 
-bench-gate-kills: install  ## The server killed 200 times at random moments of gate decisions: never half of one (QUICK=1)
-	$(BIN)/python benchmarks/gate_kills.py $(if $(QUICK),--kills 10)
+bench-gate-kills: install  ## The server killed 200 times at random moments of gate decisions (QUICK=1, OPTIONS=--promotions): never half of one
+	$(BIN)/python benchmarks/gate_kills $(if $(QUICK),--kills 10) $(OPTIONS)
 
 model-test: install companions  ## 10,000 random sequences of calls held to a model of the phases (QUICK=1, MINUTES=30)
 	$(BIN)/python benchmarks/call_sequences $(if $(QUICK),--sequences 100) $(if $(MINUTES),--minutes $(MINUTES))

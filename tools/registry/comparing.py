@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel, Field
@@ -10,12 +11,13 @@ from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.evaluation import Sealed, run_clean_room
 from trainwright.tools.evaluation.evaluate import order_of, ordered
 from trainwright.tools.evaluation.process import libraries_of
+from trainwright.tools.evaluation.slices import slice_orders
 from trainwright.tools.evaluation.statistics import statistics_of
 from trainwright.tools.ledger import ProjectFacts
 from trainwright.tools.registry.encodings import recoding
 from trainwright.tools.registry.versions import registered
 from trainwright.tools.workspace.records import get_project
-from trainwright.trainer.base.errors import ConflictError, TrainwrightError
+from trainwright.trainer.base.errors import ConfigurationError, ConflictError, TrainwrightError
 from trainwright.trainer.run.artifacts import Program
 from trainwright.trainer.run.evidence import Data
 from trainwright.trainer.run.split_rows import SplitRows, Unseen, rows_unseen
@@ -27,10 +29,26 @@ SPLITS = ("test", "validation")
 """The first of them decides: the later version was chosen on validation rows."""
 
 
-class OnRows(BaseModel):
-    """Both versions on one split's rows."""
+class Difference(BaseModel):
+    """What the second version's figure is more or less than the first's, on the same rows."""
 
     rows: int
+    difference: float | None = None
+    """Second minus first, of the goal's metric."""
+    interval: list[float] | None = None
+    """95 %, paired, of the difference."""
+    verdict: str = ""
+    """Of the second: better, worse, or not told apart."""
+
+    def __str__(self) -> str:
+        """In words: `-0.02 (-0.05 to +0.01), not told apart`."""
+        between = f" ({self.interval[0]:+.4g} to {self.interval[1]:+.4g})" if self.interval else ""
+        return f"{self.difference:+.4g}{between}, {self.verdict}" if self.difference is not None else self.verdict
+
+
+class OnRows(Difference):
+    """Both versions on one split's rows."""
+
     left_out: int = 0
     """Held-out rows of the later version that the earlier one was trained on."""
     first: dict[str, float]
@@ -40,12 +58,8 @@ class OnRows(BaseModel):
     """Of few classes: rows of it that the first and the second find."""
     differ: int | None = None
     """Rows that one of them gets right and the other wrong."""
-    difference: float | None = None
-    """Second minus first, of the goal's metric."""
-    interval: list[float] | None = None
-    """95 %, paired, of the difference."""
-    verdict: str = ""
-    """Of the second: better, worse, or not told apart."""
+    slices: dict[str, Difference] = {}
+    """Of the slices that either version's evaluation gate names."""
 
 
 class Comparison(Answer):
@@ -155,7 +169,17 @@ def _order(later: Side, earlier: Side) -> tuple[dict[str, Any], Unseen]:
     libraries = [*order["libraries"], *libraries_of(str(programs[1].form))]
     beside = ordered(earlier.export, programs[1]) | ({"recode": recode} if recode else {})
     more = {"splits": splits, "only": unseen.indices, "libraries": list(dict.fromkeys(libraries)), "beside": beside}
-    return order | more | {"slices": [], "groups": []}, unseen
+    return order | more | {"slices": [], "groups": [], "paired_slices": _slices(later, earlier)}, unseen
+
+
+def _slices(later: Side, earlier: Side) -> list[dict[str, Any]]:
+    """Return the slices that either version's gate names, as the later rows have them, of columns that are there."""
+    found: dict[str, dict[str, Any]] = {}
+    for side in (later, earlier):
+        with suppress(ConfigurationError):
+            named = slice_orders(side.export.directory.specification().config, later.data).get("slices", [])
+            found |= {one["name"]: one for one in named}
+    return list(found.values())
 
 
 def _unseen(later: Side, earlier: Side) -> Unseen:
@@ -182,18 +206,33 @@ def _on_rows(
     if metric not in first or metric not in second:
         told.verdict = f"{metric} is not computed apart: not compared"
         return told
-    told.difference = second[metric] - first[metric]
-    statistics = statistics_of(beside["paired"]) if "paired" in beside else {}
+    paired, direction = beside.get("paired", {}), str(goal["direction"])
+    ends, told.differ = _ends(paired, metric, told.rows)
+    told.difference, sign = second[metric] - first[metric], 1 if second_is_later else -1
+    told.interval = _turned(ends, sign)
+    told.verdict = _verdict(told.interval, direction)
+    for name, one in paired.get("slices", {}).items():
+        part = Difference(rows=one["rows"], interval=_turned(one["intervals"].get(metric), sign))
+        part.difference = sign * one["differences"][metric] if metric in one["differences"] else None
+        part.verdict = _verdict(part.interval, direction)
+        told.slices[name] = part
+    return told
+
+
+def _ends(paired: dict[str, Any], metric: str, rows: int) -> tuple[list[float] | None, int | None]:
+    """Return the interval of the later version's figure minus the earlier's, and how many rows differ if classes do."""
+    statistics = statistics_of(paired) if paired else {}
     ends = statistics["loss"]["interval"] if metric == "loss" and "loss" in statistics else None
     ends = ends or statistics.get("intervals", {}).get(metric)
-    if table := statistics.get("classes"):
-        told.differ = table["only_first"] + table["only_second"]
-        if metric == "accuracy" and told.differ == 0:
-            ends = [-3 / told.rows, 3 / told.rows]  # none of n seen: the rule of three (Hanley & Lippman-Hand 1983)
-    if ends is not None:
-        told.interval = list(ends) if second_is_later else [-ends[1], -ends[0]]
-    told.verdict = _verdict(told.interval, maximize=goal["direction"] == "maximize")
-    return told
+    table = statistics.get("classes")
+    differ = table["only_first"] + table["only_second"] if table else None
+    if metric == "accuracy" and differ == 0:
+        ends = [-3 / rows, 3 / rows]  # none of n seen: the rule of three (Hanley & Lippman-Hand 1983)
+    return ends, differ
+
+
+def _turned(ends: list[float] | None, sign: int) -> list[float] | None:
+    return None if ends is None else sorted(sign * end for end in ends)
 
 
 def _by_class(both: list[dict[str, Any]], names: dict[int, str]) -> dict[str, str]:
@@ -206,7 +245,7 @@ def _by_class(both: list[dict[str, Any]], names: dict[int, str]) -> dict[str, st
     }
 
 
-def _verdict(interval: list[float] | None, *, maximize: bool) -> str:
+def _verdict(interval: list[float] | None, direction: str) -> str:
     if interval is None or interval[0] <= 0 <= interval[1]:
         return "not told apart" if interval is not None else "no interval can be computed"
-    return "better" if (interval[0] > 0) is maximize else "worse"
+    return "better" if (interval[0] > 0) is (direction == "maximize") else "worse"

@@ -166,18 +166,24 @@ def not_worse(compared: Comparison, decides: str, max_drop: float | None, *, max
     if decides not in compared.splits:
         told = f"{compared.first} was trained on every {decides} row of {compared.rows_of}"
         checks.append(PromotionCheck(f"not_worse_on_{decides}", told, required, passed=False))
-    return checks
+    return checks + _of_slices(compared, decides)
 
 
 def _measured(compared: Comparison, split: str) -> str:
     one = compared.splits[split]
-    between = f" ({one.interval[0]:+.4g} to {one.interval[1]:+.4g})" if one.interval else ""
-    told = (
-        f"{compared.metric} {one.difference:+.4g}{between}, {one.verdict}"
-        if one.difference is not None
-        else one.verdict
-    )
-    return f"{split}: {told}, on {one.rows} rows that neither trained on"
+    named = f"{compared.metric} " if one.difference is not None else ""
+    return f"{split}: {named}{one}, on {one.rows} rows that neither trained on"
+
+
+def _of_slices(compared: Comparison, decides: str) -> list[PromotionCheck]:
+    """Return a check for each slice in which the second version is shown to be worse: a bound is of the whole."""
+    slices = compared.splits[decides].slices if decides in compared.splits else {}
+    required = f"no slice in which it is shown to be worse than {compared.first}"
+    return [
+        PromotionCheck("not_worse_on_slice", f"{decides}, {name}: {one}, on {one.rows} rows", required, passed=False)
+        for name, one in slices.items()
+        if one.verdict == "worse"
+    ]
 
 
 def _holds(one: OnRows, compared: Comparison, max_drop: float | None, maximize: bool) -> bool:

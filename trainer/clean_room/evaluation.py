@@ -20,7 +20,7 @@ from .alone import Alone
 from .attacks import report_attack
 from .comparison import Comparison, report_interval
 from .intervals import bootstrap
-from .paired import report_paired
+from .paired import report_paired, report_paired_slices
 from .programs import Program, open_program
 from .recoded import Recoded
 from .rivals import rivals_beside
@@ -103,6 +103,8 @@ def _beside(order: Mapping[str, Any], program: Program, name: str) -> dict[str, 
                 for each, compared in zip((program, other), both, strict=True):
                     _run(each, split, compared)
                 answer["paired"] = report_paired(both[0][0], both[1][0], split.resampling)
+                if slices := order.get("paired_slices"):
+                    answer["paired"]["slices"] = report_paired_slices(slices, split, both[0][0], both[1][0])
     except RefusalError as error:
         return {"problem": error.problem, "remedy": error.remedy}
     return answer

@@ -8,6 +8,7 @@ which holds for independent rows alone, and the moments are of the groups (Liang
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ import numpy as np
 from .comparison import Comparison, Kept
 from .counts import classes
 from .intervals import FEWEST_UNITS, Resampling, bootstrap
-from .rows import Array
+from .rows import Array, Split
+from .slices import metrics_over, rows_in
 
 
 def report_paired(first: Comparison, second: Comparison, of: Resampling) -> dict[str, Any]:
@@ -37,6 +39,26 @@ def report_paired(first: Comparison, second: Comparison, of: Resampling) -> dict
         ends = _interval(name, first, second, of)
         if ends is not None:
             found["intervals"][name] = list(ends)
+    return found
+
+
+def report_paired_slices(
+    slices: Sequence[Mapping[str, Any]], split: Split, first: Comparison, second: Comparison
+) -> dict[str, Any]:
+    """Return {rows, differences, intervals} of every slice in which there are rows, by name: first minus second."""
+    found = {}
+    for one in slices:
+        rows, of = rows_in(one, split), split.resampling
+        if isinstance(rows, str):
+            continue
+        drawn = Resampling(len(rows), of.is_sample, None if of.groups is None else of.groups[rows])
+        values = [dict(metrics_over([each], rows)) for each in (first, second)]
+        intervals = {name: _interval(name, first, second, drawn, rows) for name in first.metrics}
+        found[one["name"]] = {
+            "rows": len(rows),
+            "differences": {name: value - values[1][name] for name, value in values[0].items() if name in values[1]},
+            "intervals": {name: list(ends) for name, ends in intervals.items() if ends is not None},
+        }
     return found
 
 
@@ -83,13 +105,16 @@ def _losses(compared: Comparison, rows: int) -> Array | None:
     return np.asarray(sums / counts, dtype=float)
 
 
-def _interval(name: str, first: Comparison, second: Comparison, of: Resampling) -> tuple[float, float] | None:
-    """Return the interval of the difference of a metric of outputs over resamples of the rows."""
+def _interval(
+    name: str, first: Comparison, second: Comparison, of: Resampling, rows: Array | None = None
+) -> tuple[float, float] | None:
+    """Return the interval of the difference of a metric over resamples of all rows, or of those at `rows`."""
     if name not in first.steps or name in first.unfit or name in second.unfit:
         return None
     value, targets = first.steps[name][1], Kept(first.targets)
 
     def difference(at: Array) -> float:
+        at = at if rows is None else rows[at]
         wanted = targets.at(at)
         return float(value(one.at(at), wanted)) - float(value(other.at(at), wanted))
 

@@ -45,7 +45,7 @@ class Column:
         return self.values if self.order is None else self.values[self.order]
 
     def __len__(self) -> int:
-        return len(self.values if self.shapes is None else self.shapes)
+        return len(next(one for one in (self.order, self.shapes, self.values) if one is not None))
 
     def alike(self, start: int, stop: int) -> int:
         """Return where the rows from `start` cease to have one shape, `stop` at most."""

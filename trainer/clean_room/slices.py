@@ -91,15 +91,21 @@ def _value(each: Comparison, name: str, part: Callable[[Kept], Array]) -> float:
 
 
 def _reported(wanted: Mapping[str, Any], split: Split, compared: Sequence[Comparison]) -> dict[str, Any]:
+    rows = rows_in(wanted, split)
+    if isinstance(rows, str):
+        return {"rows": 0, "metrics": {}, "problem": rows}
+    return {"rows": len(rows), "metrics": dict(metrics_over(compared, rows))}
+
+
+def rows_in(wanted: Mapping[str, Any], split: Split) -> Array | str:
+    """Return the indices of a slice's rows, (chosen,), or why there is none."""
     chosen = np.ones(split.rows, dtype=bool)
     for test in wanted["tests"]:
         column = _column(test, split)
         if column is None:
-            return {"rows": 0, "metrics": {}, "problem": f"the rows have no column {test['name']}"}
+            return f"the rows have no column {test['name']}"
         chosen &= TESTS[test["test"]](column, float(test["value"]))
-    rows = np.flatnonzero(chosen)
-    found = {"rows": len(rows), "metrics": dict(metrics_over(compared, rows)) if len(rows) else {}}
-    return found if len(rows) else found | {"problem": "no row is in it"}
+    return np.flatnonzero(chosen) if chosen.any() else "no row is in it"
 
 
 def _of_groups(groups: Sequence[Mapping[str, Any]], split: Split) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ import yaml
 from trainwright.tools import ledger, registry
 from trainwright.tools.ledger.aliases import aliases_after, archived_after, way_back
 from trainwright.tools.ledger.events import ModelPromoted
-from trainwright.tools.registry.comparing import Comparison, OnRows
+from trainwright.tools.registry.comparing import Comparison, Difference, OnRows
 from trainwright.tools.registry.encodings import recoding
 from trainwright.tools.registry.promoting import not_worse
 from trainwright.tools.registry.versions import Registered, registered
@@ -122,6 +122,12 @@ def test_a_comparison_without_the_rows_that_decide_does_not_pass() -> None:
         ("not_worse_on_validation", True),
         ("not_worse_on_test", False),
     ]
+    worse = {"rows": 20, "difference": -0.3, "interval": [-0.5, -0.1], "verdict": "worse"}
+    slices = {"plan=family": worse, "plan=basic": worse | {"verdict": "not told apart"}}
+    tested = one.model_copy(update={"slices": {name: Difference(**each) for name, each in slices.items()}})
+    *_, check = not_worse(Comparison(**head, splits={"test": tested}), "test", None, maximize=True)
+    assert (check.check, check.passed) == ("not_worse_on_slice", False)
+    assert check.measured == "test, plan=family: -0.3 (-0.5 to -0.1), worse, on 20 rows"
     (none,) = not_worse(Comparison(**head, not_compared="why not"), "test", None, maximize=True)
     assert (none.passed, none.measured) == (False, "why not")
 

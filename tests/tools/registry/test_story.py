@@ -27,6 +27,7 @@ from trainwright.trainer.run.directory import RunDirectory
 
 OWNER = Grantor(way="terminal", user="ada", terminal="/dev/pts/1", processes=["bash (1)"])
 Rows = np.ndarray[Any, Any]
+SLICES = {"petal_length > 3": {"accuracy": 0.1}}
 At = Callable[[str], Workspace]
 
 
@@ -47,7 +48,7 @@ def release_worse(workspace: Workspace) -> None:
     projects.configure(
         workspace,
         NAME,
-        changes={"training.epochs": 2, "optimizer.learning_rate": 0.013},
+        changes={"training.epochs": 2, "optimizer.learning_rate": 0.013, "evaluation_gate.slices": SLICES},
         begin_release=True,
         reason="new rows",
     )
@@ -109,6 +110,10 @@ def test_a_worse_release_is_refused_on_rows_that_neither_trained_on_and_goes_in_
     assert test.difference == pytest.approx(test.second["accuracy"] - test.first["accuracy"])
     assert test.interval[0] <= test.difference <= test.interval[1] < 0
     assert test.verdict == "worse"
+    (part,) = test.slices.values()
+    assert 0 < part.rows < test.rows
+    assert part.difference is not None
+    assert part.difference < 0
     back = registry.compare_models(workspace, NAME, "v2", "v1").splits["test"]
     assert (back.verdict, back.interval) == ("better", pytest.approx([-test.interval[1], -test.interval[0]]))
 

@@ -92,6 +92,22 @@ def test_two_programs_are_compared_row_by_row(room: Room) -> None:
     assert found["paired"]["loss"]["rows"] == 90
 
 
+def test_two_programs_are_compared_in_a_slice(room: Room) -> None:
+    other = np.random.default_rng(7).normal(size=(4, 3)).astype(np.float32)
+    beside = room.program(other, name="other.onnx")
+    tests = [{"name": "x", "column": 0, "test": ">", "value": 0}]
+    room.order |= {"beside": beside, "paired_slices": [{"name": "x>0", "tests": tests}, {"name": "none", "tests": [
+        {"name": "x", "column": 0, "test": ">", "value": 99}]}]}  # fmt: skip
+    found = room.validation()["beside"]["paired"]["slices"]
+    chosen = room.inputs[:, 0] > 0
+    right = [(logits.argmax(1) == room.targets)[chosen] for logits in (room.logits, room.inputs @ other)]
+    assert found.keys() == {"x>0"}
+    assert found["x>0"]["rows"] == chosen.sum()
+    assert found["x>0"]["differences"]["accuracy"] == pytest.approx(right[0].mean() - right[1].mean())
+    low, high = found["x>0"]["intervals"]["accuracy"]
+    assert low < found["x>0"]["differences"]["accuracy"] < high
+
+
 def test_a_program_that_cannot_take_the_rows_is_a_problem_of_its_own(room: Room) -> None:
     room.order["beside"] = room.program(np.ones((7, 3), dtype=np.float32), name="other.onnx")
     found = room.validation()
