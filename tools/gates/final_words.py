@@ -72,13 +72,14 @@ def _folds(evidence: Evidence) -> str:
 
 
 def _inputs(evidence: Evidence) -> str:
-    """Return the inputs that matter most; empty where no table was permuted, or none is shown to matter."""
+    """Return the inputs that matter most, and of which that is shown; empty where no table was permuted."""
     assert evidence.final is not None, "an export is of it"  # noqa: S101
     found = evidence.final.directory.part(Evaluation).importance
-    shown = [f"{one.column} {one.worsening:.3g}" for one in (found.columns if found else []) if one.is_shown]
-    if found is None or not shown:
+    largest = [one for one in (found.columns if found else [])[:MOST_INPUTS] if one.worsening > 0]
+    if found is None or not largest:
         return ""
-    return f"Inputs that matter most ({found.score}, how much worse without): {', '.join(shown[:MOST_INPUTS])}."
+    told = ", ".join(f"{one.column} {one.worsening:.3g}{'' if one.is_shown else ' (not shown)'}" for one in largest)
+    return f"Inputs that matter most ({found.score}, how much worse without, {found.rows} validation rows): {told}."
 
 
 def tested_words(evidence: Evidence) -> str:

@@ -179,20 +179,13 @@ def _wall(evidence: Evidence, final: str) -> str:
 
 
 def _importance(final: RunEvidence) -> dict[str, Any] | None:
-    """Return the inputs whose effect is shown, the largest first, and the names of the others; None without any."""
+    """Return the inputs with the largest effect, and the names of the others; None without any."""
     found = final.directory.part(Evaluation).importance
     if found is None or not found.columns:
         return None
-    shown = [one for one in found.columns if one.is_shown]
-    others = [one.column for one in found.columns if not one.is_shown]
-    return {
-        "score": found.score,
-        "rows": found.rows,
-        "shown": shown[:MOST_INPUTS],
-        "others": others[:MOST_ROWS],
-        "alone": found.alone,
-        "left_out": found.left_out,
-    }
+    others = [one.column for one in found.columns[MOST_INPUTS:]]
+    return {**found.model_dump(include={"score", "rows", "left_out"}), "alone": found.alone,
+            "largest": found.columns[:MOST_INPUTS], "others": others[:MOST_ROWS]}  # fmt: skip
 
 
 def reported_by_export(found: Export) -> Reported:

@@ -103,6 +103,8 @@ OWNER = re.compile(
 WHEN = re.compile(rf"(?:{'|'.join(SECONDS)})(?:e?[sn]|e)?", re.IGNORECASE)
 """Names of columns that say when, and behind another one not what: `forecast the load day ahead`."""
 SHORTEST_STEM = 5
+SHORTEST_VERB = 4
+"""Letters of a name whose forms as a verb are read: deny of `denied`, fail of `failed`."""
 UNIT = re.compile(
     r"_(?:[munk]?m[23]?|[mk]?g|[kmg]?pa|bar|[kmg]?wh?|[mk]?v|ma|[kmg]?hz|[munk]?s|h|ml"
     r"|[ck]|deg|pct|percent|prozent|usd|eur|kmh|mph|rpm|ppm|kj|kn|nm|db)$",
@@ -326,9 +328,14 @@ def _spans_of(name: str, text: str) -> Iterator[tuple[int, int, bool]]:
     yield from exact
     bare = UNIT.sub("", name)
     stem = bare if bare != name else name[: max(len(name) - 2, SHORTEST_STEM)]
-    if exact or len(bare) < SHORTEST_STEM + (bare == name) or not stem.isalpha():
+    if exact or not stem.isalpha():
         return
-    found = re.search(rf"(?<!\w){_spelt(stem)}[^\W\d_]{{0,4}}(?!\w)", text, re.IGNORECASE)
+    forms = rf"{_spelt(stem)}[^\W\d_]{{0,4}}"
+    if len(bare) < SHORTEST_STEM + (bare == name):
+        if len(name) < SHORTEST_VERB:
+            return
+        forms = rf"{name[:-1]}ie[sd]|{name}ing" if name.lower().endswith("y") else rf"{name}(?:ed|ing)"
+    found = re.search(rf"(?<!\w)(?:{forms})(?!\w)", text, re.IGNORECASE)
     yield from [] if found is None else [(*found.span(), True)]
 
 

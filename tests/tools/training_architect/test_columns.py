@@ -373,6 +373,8 @@ def test_folds_are_advised_before_any_result_where_little_is_left_to_measure_by(
         (("y", "id"), "predict id from the rest", "id"),
         (("Weight", "Pig"), "Predict a pig's weight from what it has eaten, for pigs it has never seen", "Weight"),
         (("house", "price"), "predict the house price", "price"),
+        (("lvr", "deny"), "predict which applications are denied", "deny"),
+        (("age", "fail"), "which machines failed, of those aged above 9?", "fail"),
     ],
 )
 def test_the_column_that_is_named_as_it_is_written_comes_before_those_that_are_alike(names, sentence, target):

@@ -27,8 +27,10 @@ from trainwright.trainer.run.evaluation import Importance, PermutationImportance
 
 MOST_ROWS = 2000
 MOST_COLUMNS = 40
-PERMUTATIONS = 3
-MOST_SECONDS = 5.0
+FEW_ROWS, PERMUTATIONS = 500, (10, 3)
+"""Permutations of few rows, of which each is noisy, and of more."""
+MOST_SECONDS = 10.0
+"""Of this process's processors: on a busy machine as many columns are measured as on a quiet one."""
 FEWEST_AT_ONCE = 256
 """Rows of a forward pass, where the run's batches are smaller."""
 TOLD = 0.8
@@ -95,7 +97,7 @@ def permutation_importance(session: Session, call: Call, found: Outputs) -> Perm
     samples = session.work.splits.samples["validation"]
     if not is_table(samples):
         return None
-    started, rows = time.monotonic(), found.arrays["row"]
+    started, rows = time.process_time(), found.arrays["row"]
     chosen = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS)).round().astype(int))]
     score = _Scorer(session, call, found, chosen)
     columns = table_columns(session.work.splits, score.raw.shape[1])
@@ -104,16 +106,21 @@ def permutation_importance(session: Session, call: Call, found: Outputs) -> Perm
     whole, draws = score(score.raw), np.random.default_rng(0)
     measured: list[Importance] = []
     for group in groups:
-        if measured and time.monotonic() - started > MOST_SECONDS:
+        if measured and time.process_time() - started > MOST_SECONDS:
             break
         measured.append(measured_of(score, score.raw, whole, group, draws))
     each = [one for group in groups[: len(measured)] if 1 < len(group) <= MOST_ALONE for one in group]
     alone = [measured_of(score, score.raw, whole, [one], draws) for one in each[:MOST_ALONE]]
     return PermutationImportance(
-        score=score.metric or "loss", permutations=PERMUTATIONS, rows=len(chosen),
+        score=score.metric or "loss", permutations=permutations_of(len(chosen)), rows=len(chosen),
         columns=sorted(measured, key=_by_size), alone=sorted(alone, key=_by_size),
         left_out=len(columns) - sum(len(group) for group in groups[: len(measured)]),
     )  # fmt: skip
+
+
+def permutations_of(rows: int) -> int:
+    """Return how often the cells of a column are permuted among so many rows."""
+    return PERMUTATIONS[rows > FEW_ROWS]
 
 
 def _by_size(one: Importance) -> float:
@@ -132,13 +139,13 @@ def measured_of(
     """
     inputs = np.concatenate([np.arange(one.start, one.start + one.width) for one in group])
     drops = []
-    for _ in range(PERMUTATIONS):
+    for _ in range(permutations_of(len(raw))):
         permuted = raw.clone()
         permuted[:, inputs] = raw[torch.from_numpy(draws.permutation(len(raw)))][:, inputs]
         drops.append(whole - score(permuted))
     (mean, *without), deviation = np.mean(drops, axis=0), float(np.std([one[0] for one in drops], ddof=1))
     over_rows = (len(without) - 1) * float(np.var(without))
-    half = Z * float(np.sqrt(over_rows + deviation**2 / PERMUTATIONS))
+    half = Z * float(np.sqrt(over_rows + deviation**2 / len(drops)))
     name = " + ".join(one.name for one in group)
     return Importance(column=name, worsening=mean, deviation=deviation, interval=(mean - half, mean + half))
 
