@@ -31,7 +31,7 @@ _OF_DATA = any_of(r"from|in|of|across|over|between|after|aus|von", end=r"\s+(?:(
 """What stands before trials that are rows: `patients in 3 trials`."""
 _GAP = r"[^\w.,;:!?()\n\u2013\u2014]+"
 """Between two words of one clause: what a word says of those after it ends with its clause."""
-_NO_SEARCH = re.compile(
+_NEGATED = re.compile(
     r"\b(?:no|not|without|never|don't|skip|kein\w*|ohne|nicht)\b(?! (?:more|fewer|less|mehr) (?:than|als))"
     rf"{_GAP}(?:(?!(?:but|then|instead|aber|dann|sondern)\b)\w+{_GAP}){{0,3}}$",
     re.IGNORECASE,
@@ -70,5 +70,10 @@ def asked_search(text: str) -> AskedSearch | None:
     return AskedSearch(words, int(number_of(counts[0]["count"])) if counts else None)
 
 
+def is_negated(before: str) -> bool:
+    """Whether what stands before a word says no to it, in the same clause."""
+    return _NEGATED.search(before) is not None
+
+
 def _is_asked(before: str) -> bool:
-    return not (_NO_SEARCH.search(before) or _OF_ANOTHER.search(before))
+    return not (is_negated(before) or _OF_ANOTHER.search(before))
