@@ -8,6 +8,7 @@ import numpy as np
 
 from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.data import marks, rows
+from trainwright.trainer.data.cells import mixed
 from trainwright.trainer.data.fingerprint import MAX_SAMPLES_READ, chosen_rows
 from trainwright.trainer.data.split_methods.rows import NAMES
 from trainwright.trainer.data.splits import Splits
@@ -75,6 +76,6 @@ def contents_and_inputs(splits: Splits, name: str) -> tuple[list[str], list[str]
 
 
 def _of_tensors(samples: TensorSamples, known: marks.Known, level: int) -> marks.Marks:
-    hashes = marks.mixed(rows.row_hashes(marks.by_class_name(samples, known.class_names)))
+    hashes = mixed(rows.row_hashes(marks.by_class_name(samples, known.class_names)))
     chosen = np.flatnonzero(hashes < np.uint64(1 << (64 - level))) if level else np.arange(len(hashes))
     return marks.marks_of(samples, known, chosen, hashes[chosen])

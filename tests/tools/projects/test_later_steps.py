@@ -28,7 +28,13 @@ def test_a_finished_project_leads_to_the_steps_that_its_intent_names_for_after_t
     assert "then add new_cases.csv" in answer.next.why
     (first,) = registry.list_models(workspace, NAME).versions
     with workspace.session() as session:
-        second = {"version": 2, "run_id": first.lineage["run"], "checkpoint_digest": "0" * 64, "metrics": {}, "lineage": {}}
+        second = {
+            "version": 2,
+            "run_id": first.lineage["run"],
+            "checkpoint_digest": "0" * 64,
+            "metrics": {},
+            "lineage": {},
+        }
         record(session, NAME, ModelRegistered.model_validate(second | {"created_at": now()}))
     compared = projects.advance(workspace, NAME).next
     assert compared is not None
