@@ -1,4 +1,4 @@
-"""What the intent names for after the release: another version, a comparison, a version put in use."""
+"""Later steps that the intent names, behind the release: another version, a comparison, a version put in use."""
 
 from __future__ import annotations
 
