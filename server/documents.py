@@ -6,6 +6,7 @@ Only Markdown and YAML files below `skills/` can be read, whatever the path look
 
 from __future__ import annotations
 
+import math
 import re
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,9 @@ KEY = re.compile(r"[a-z_]+(?:\.[a-z_*]+)+")
 HEADING = re.compile(r"^##+ +(.+)$", re.MULTILINE)
 COMMENT = re.compile(r"^<!--.*?-->\n", re.MULTILINE)
 """What tells the tests how an example is run."""
+NEAREST = 6
+"""Documents that free words are answered with."""
+WORD = re.compile(r"[a-z][a-z0-9]{2,}")
 INDEX, BEGIN = "SKILL.md", "begin.md"
 
 
@@ -155,6 +159,48 @@ def _about(word: re.Pattern[str], block: str) -> str:
     if not lines[-1].lstrip().startswith("|"):
         return block
     return "\n".join([*lines[:2], *(line for line in lines[2:] if word.search(line))])
+
+
+def sections_about(question: str) -> list[str]:
+    """Return sections that free words are about, one a document, `path#section: title`; none where no word is met.
+
+    A word counts by how few sections have it, in a heading three times.
+    """
+    parts = _all_sections()
+    words = {_stem(word) for word in WORD.findall(question.lower())}
+    scores = dict.fromkeys(parts, 0.0)
+    for word in words:
+        has = [name for name, (heading, text) in parts.items() if word in text or word in heading]
+        for name in has:
+            scores[name] += math.log(len(parts) / len(has)) * (3 if word in parts[name][0] else 1)
+    best = sorted((name for name in parts if scores[name] > 0), key=lambda name: -scores[name])
+    of_each: dict[str, str] = {}
+    for name in best:
+        of_each.setdefault(name.partition("#")[0], name)
+    return [f"{name}: {title_of(path)}" for path, name in [*of_each.items()][:NEAREST]]
+
+
+@cache
+def _all_sections() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+    """Return of each section, by `path#anchor`, the stems of its headings' words and of its text's."""
+    found = {}
+    for path in (path for path in document_paths() if path.endswith(".md")):
+        text = read_text(path)
+        starts = {"": 0, **sections(text)}
+        ends = [*[*starts.values()][1:], len(text)]
+        for (anchor, start), end in zip(starts.items(), ends, strict=True):
+            heading = f"{title_of(path)} {anchor.replace('-', ' ')} {path}".lower()
+            name = f"{path}#{anchor}" if anchor else path
+            found[name] = (_stems(heading), _stems(text[start:end].lower()))
+    return found
+
+
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(map(_stem, WORD.findall(text)))
+
+
+def _stem(word: str) -> str:
+    return re.sub(r"(?<=\w{3})(?:ing|ed|es|s|e)$", "", word)
 
 
 def near_paths(name: str) -> list[str]:

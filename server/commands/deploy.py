@@ -32,6 +32,9 @@ def deploy(
     as_samples: Annotated[
         bool, typer.Option("--as-samples", help="Take rows as your code gave them to the model.")
     ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace generated parts there, kept beside as NAME.before.")
+    ] = False,
     workspace: WorkspaceOption = None,
 ) -> None:
     """Generate what puts a released model to use: a FastAPI service, a Next.js form, a Supabase schema, clients."""
@@ -42,8 +45,11 @@ def deploy(
     names, chosen = (None if given is None else [one.strip() for one in given.split(",")] for given in (classes, parts))
     folder = folder_of(model, workspace)
     terminal = Terminal()
-    for path in write(folder, into.expanduser(), chosen or PARTS, classes=names, as_samples=as_samples):
-        terminal.marked("ok", f"{path}: README.md says how to start it")
+    options = {"as_samples": as_samples, "replace": replace}
+    for path in write(folder, into.expanduser(), chosen or PARTS, classes=names, **options):
+        terminal.marked(
+            "ok", f"{path}: README.md says how to start it{'; what runs is the old one until then' * replace}"
+        )
     if not is_attested(folder):
         terminal.marked("warn", UNATTESTED)
 

@@ -13,7 +13,7 @@ from trainwright.server.agent_tool import agent_tool, content_only
 @agent_tool("server.surface.answers:DocumentAnswer", title="Read a document", read_only=True, structured=False)
 def read_document(
     path: Annotated[
-        str, Field(max_length=300, description="e.g. configs/searches.md, its #gpus, or a key: data.split")
+        str, Field(max_length=300, description="e.g. configs/searches.md, its #gpus, a key: data.split, or some words")
     ] = "SKILL.md",
     offset: Annotated[int, Field(ge=0, description="Character to continue from")] = 0,
 ) -> CallToolResult:
@@ -23,7 +23,10 @@ def read_document(
     from trainwright.server.surface.answers import DocumentAnswer
     from trainwright.tools.answers import NextCall
 
-    if documents.KEY.fullmatch(path) and (said := documents.passages(path)):
+    said = documents.passages(path) if documents.KEY.fullmatch(path) else ""
+    if " " in path.strip():
+        said = "\n".join(f"- {one}" for one in documents.sections_about(path))
+    if said:
         answer = DocumentAnswer(path=path, text=said, offset=0, total_characters=len(said))
         return content_only(answer, f"`{path}` in the documents\n\n{said}", omit=set(DocumentAnswer.model_fields))
     path, _, anchor = path.partition("#")

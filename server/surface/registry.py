@@ -15,19 +15,34 @@ from trainwright.server.markdown import counted
 from trainwright.server.surface.arguments import Project
 
 
-@agent_tool("tools.registry:Models", "tools.registry:Comparison", title="Versions of a model", read_only=True)
+@agent_tool(
+    "tools.registry:Models",
+    "tools.registry:Comparison",
+    "tools.registry.scoring:Score",
+    title="Versions of a model",
+    read_only=True,
+)
 def models(
     context: Context[Any, Any],
     project: Project,
     compare: Annotated[
         list[str] | None, Field(min_length=2, max_length=2, description="Versions, aliases, latest or previous")
     ] = None,
+    score: Annotated[str | None, Field(description="A labelled table below code_root")] = None,
+    version: Annotated[str, Field(description="Of score")] = "latest",
 ) -> CallToolResult:
     """Versions of a model: certified figures, lineage, aliases, folder. compare: two on the same rows, which neither
-    trained on, with a paired interval."""
+    trained on, with a paired interval. score: one on a file's rows that it was not trained on."""
     from trainwright.tools import registry
+    from trainwright.tools.registry.scoring import score_model
 
     workspace = workspace_of(context)
+    if score is not None:
+        scored = score_model(workspace, project, score, version)
+        value, ends = scored.metrics.get(scored.metric), scored.intervals.get(scored.metric)
+        told = f"{value:.4g}{f' ({ends[0]:.4g} to {ends[1]:.4g})' if ends else ''}" if value is not None else "unknown"
+        what = f"{scored.version} of {project} on {scored.rows} rows of {score}"
+        return reply(scored, f"{what}: {scored.metric} {told}, {scored.counts}.", omit={"project", "file"})
     if compare is None:
         listed = registry.list_models(workspace, project)
         count = counted(len(listed.versions) + listed.older, "version")

@@ -52,6 +52,26 @@ async def test_an_empty_workspace_is_answered_with_the_page_that_most_jobs_need(
         assert {"next", "begin"}.isdisjoint(await agent.get("project_status"))
 
 
+@pytest.mark.parametrize(
+    ("words", "section"),
+    [
+        ("how do I roll back to an earlier version", "phases/promotion.md"),
+        ("split by groups of patients", "configs/splits.md"),
+        ("out of memory on my GPU", "memory"),
+        ("class imbalance loss weights", "diagnostics/class_imbalance.md"),
+    ],
+)
+@pytest.mark.requirement("MCP-2")
+async def test_free_words_are_answered_with_the_sections_about_them(in_memory, words, section):
+    async with in_memory() as agent:
+        said = text_of(await agent.call("read_document", path=words))
+        lines = [line for line in said.splitlines() if line.startswith("- ")]
+        assert any(section in line for line in lines[:3]), said
+        first = lines[0].removeprefix("- ").partition(": ")[0]
+        assert text_of(await agent.call("read_document", path=first))
+        assert "There is no document" in await agent.refusal("read_document", path="xyzzyx qwrtz")
+
+
 @pytest.mark.parametrize("path", OUTSIDE)
 @pytest.mark.requirement("GATE-5")
 async def test_nothing_outside_the_skill_can_be_read(in_memory, path):

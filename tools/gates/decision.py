@@ -50,6 +50,8 @@ class Facts(BaseModel):
 
     about: About = About()
     is_finished: bool = False
+    later: Option | None = None
+    """Of a finished project: what its intent names for after the release."""
     trial: Option | None = None
     """Waits for fixes that are being tried, whose result would come too late for a later phase."""
     leak: Option | None = None
@@ -83,7 +85,8 @@ def _in_order(facts: Facts) -> Iterator[Option | None]:
     yield facts.about.lost  # a run whose further steps are lost is stopped, whatever else there is
     yield facts.about.tried  # the result of fixes under trial decides the rest
     if facts.is_finished:
-        return  # a release wants nothing more; old alerts neither
+        yield facts.later
+        return  # a release wants nothing else; old alerts neither
     yield facts.about.broken
     yield facts.trial
     yield from facts.about.cures  # a sick run is cured before anything is built on it

@@ -13,6 +13,7 @@ from trainwright.tools.gates.decide import GateReport, evaluate
 from trainwright.tools.gates.decision import About, Facts, Option, decide
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import baseline_value, exit_of, is_improved_below_goal, verdict
+from trainwright.tools.gates.later import later_call
 from trainwright.tools.gates.leak_prices import removal, unpriced
 from trainwright.tools.gates.memory import failed_alike, in_vain
 from trainwright.tools.gates.phase_status import barred, phase_status_of
@@ -49,7 +50,7 @@ MOST_CHARACTERS = 400
 def next_call(
     session: Session, workspace: Workspace, project: str, *, after: NextCall | None = None
 ) -> NextCall | None:
-    """Return the project's next call, or None when all gates have passed.
+    """Return the project's next call; None when all gates have passed, and the intent names no later step.
 
     Args:
         after: the call being answered, where it changes nothing: it is not named again.
@@ -93,7 +94,7 @@ def facts_of(
     where = phase_status_of(evidence)
     facts: dict[str, Any] = {"about": about(), "is_finished": where.is_finished, "after": after}
     if where.is_finished:
-        return Facts(**facts)
+        return Facts(**facts, later=_option(evidence, later_call(evidence)))
     if (judged := evidence.baseline or evidence.smoke) is not None:
         waiting = waiting_call(evidence, judged)
         facts["trial"] = _option(evidence, waiting if waiting is not None and waiting.tool == "run_status" else None)

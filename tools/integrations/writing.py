@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PARTS = ("service", "form", "database", "client")
+BEFORE = ".before"
+"""End of the folder's name in which a replaced part is kept, until the next one is."""
 MODEL = "model"
 """Folder of the service with the model's files, unchanged."""
 
@@ -28,12 +30,14 @@ def deploy(
     *,
     classes: Sequence[str] | None = None,
     as_samples: bool = False,
+    replace: bool = False,
 ) -> list[Path]:
     """Write a released model's parts, each into a folder of its name below `into`; return these folders.
 
     Args:
         folder: `final_model/`, or the folder above it.
         classes, as_samples: as `signature_of` takes them.
+        replace: whether parts that were generated before make way, and are kept beside as `service.before`.
 
     Raises:
         NotFoundError, IntegrityError: as `FinalModel.opened`.
@@ -48,9 +52,10 @@ def deploy(
     parts = list(dict.fromkeys(parts))
     model = FinalModel.opened(folder)
     signature = signature_of(model, classes=classes, as_samples=as_samples)
-    for part in parts:
-        _require_free(into / part)
     texts = {f"{part}/{name}": text for part in parts for name, text in rendered(part, signature).items()}
+    for part in parts:
+        if not (replace and _is_generated(into / part, [name for name in texts if name.startswith(f"{part}/")])):
+            _require_free(into / part)
     _write(model, into, parts, texts)
     return [into / part for part in parts]
 
@@ -78,8 +83,13 @@ def _require_free(target: Path) -> None:
     if target.is_symlink() or (target.exists() and not (target.is_dir() and not any(target.iterdir()))):
         raise ConflictError(
             f"{target} is there already; generated files never replace others.",
-            remedy="Name another folder with --into, or move this one away.",
+            remedy="Name another folder with --into, replace generated parts with --replace, or move this one away.",
         )
+
+
+def _is_generated(target: Path, names: Sequence[str]) -> bool:
+    """Whether a folder has every file that is generated for its part: another one of the user's is never replaced."""
+    return not target.is_symlink() and all((target.parent / name).is_file() for name in names)
 
 
 def _take_along(model: FinalModel, target: Path) -> None:
@@ -90,13 +100,20 @@ def _take_along(model: FinalModel, target: Path) -> None:
 
 
 def _move(building: Path, into: Path, parts: Sequence[str]) -> None:
-    """Put every part in its place; where one fails, none is left. Raises OSError."""
+    """Put every part in its place, those there before beside; where one fails, all is as it was. Raises OSError."""
     moved: list[Path] = []
+    kept: list[Path] = []
     try:
         for part in parts:
-            (building / part).rename(into / part)  # takes the place of an empty folder only
-            moved.append(into / part)
+            target, before = into / part, into / f"{part}{BEFORE}"
+            if target.is_dir() and any(target.iterdir()):
+                shutil.rmtree(before, ignore_errors=True)
+                kept.append(target.rename(before))
+            moved.append(target)
+            (building / part).rename(target)  # takes the place of an empty folder only
     except OSError:
         for target in moved:
             shutil.rmtree(target, ignore_errors=True)
+        for before in kept:
+            before.rename(into / before.name.removesuffix(BEFORE))
         raise

@@ -142,8 +142,8 @@ def _followed(way: _Way, call: NextCall | None) -> NextCall | None:
     made: list[NextCall] = []
     while call is not None and way.ended is None:
         if not _is_followed(call) or call in made:
-            way.ended = "decision"
-        elif way.is_over:
+            break  # a decision, or after a release
+        if way.is_over:
             way.ended = "wait"
         else:
             made.append(call)

@@ -40,6 +40,10 @@ NEVER_CERTIFIED = (
     "is measured by the training process, never certified: the clean room computes built-in metrics alone. Put one of "
     "these beside it in `metrics`."
 )
+BY_THE_TRAINER = (
+    "is measured where the trainer's compute_metrics returns it, under this very name: what else it returns selects no "
+    "epoch. The smoke run fails where it does not."
+)
 MOST_INTENT_CHARACTERS = 2000
 
 
@@ -95,6 +99,7 @@ def create_project(
     told = BY_EPISODES if is_played else BY_YOUR_FUNCTION if in_file else NEVER_CERTIFIED
     remarks = [
         *status.remarks, *other_than_said(intent, goal), *([f"{goal['metric']} {told}"] if own else []),
+        *([f"{goal['metric']} {BY_THE_TRAINER}"] if settled.config.trainer and goal["metric"] != "loss" else []),
         *unbounded_test(intent, goal, settled.config),
     ]  # fmt: skip
     call = status.next

@@ -74,7 +74,9 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
         metrics = json.dumps(_metrics(evidence, evidence.export.exported, looks), indent=2, sort_keys=True) + "\n"
         (building / METRICS).write_text(masked(metrics, keeps_random=True), encoding="utf-8")
         (building / MANIFEST).write_text(masked(manifest_of(evidence.final)), encoding="utf-8")
-        packages = requirements_file(evidence.final.environment, evidence.final.imported)
+        schema = building / "schema.json"
+        needs = str(json.loads(schema.read_text(encoding="utf-8")).get("needs", "")) if schema.is_file() else ""
+        packages = requirements_file(evidence.final.environment, evidence.final.imported, needs)
         (building / REQUIREMENTS).write_text(masked(packages), encoding="utf-8")
         (building / DATA_CARD).write_text(masked(_data_card(evidence)), encoding="utf-8")
         shipped = ship_evaluation(evidence, building)

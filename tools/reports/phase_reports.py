@@ -133,12 +133,17 @@ def requirement_lines(environment: Environment, imported: Collection[str] = ()) 
     return [one_line(f"{name}=={version.partition('+')[0]}") for name, version in sorted(released.items())]
 
 
-def requirements_file(environment: Environment, imported: Collection[str]) -> str:
-    """Return the file for the packages that a run imported; comments name those that it does not install."""
+def requirements_file(environment: Environment, imported: Collection[str], needs: str = "") -> str:
+    """Return the file for the packages that a run imported; comments name those that it does not install.
+
+    Args:
+        needs: the packages that predict.py works with, fewer as a rule; empty where there is none.
+    """
     left_out = [one_line(name) for name in sorted({OWN, *environment.unreleased})]
     head = [
         f"# The packages with which the model was trained, on Python {environment.python or '3'}.",
-        "# Install them with: pip install -r requirements.txt",
+        "# To train it again: pip install -r requirements.txt",
+        *([f"# To use it, fewer are enough (predict.py): pip install {needs}"] if needs else []),
         f"# Not on an index, and left out: {', '.join(left_out)}.",
     ]
     return "\n".join([*head, *requirement_lines(environment, imported)]) + "\n"

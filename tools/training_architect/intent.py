@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from trainwright.tools.training_architect.hardware import accelerators
 from trainwright.tools.training_architect.series import HORIZON
 from trainwright.trainer.config.goal_words import any_of, spoken_goals
+from trainwright.trainer.config.later_words import asked_later
 from trainwright.trainer.config.number_words import AMOUNT, SPELT, WORDED, number_of
 from trainwright.trainer.config.search_words import TRIALS, asked_search
 
@@ -140,6 +141,11 @@ SEARCHED = (
     "of them as the stated time still holds beside the repetitions over seeds"
 )
 
+LATER = (
+    "after the release: {words!r} is no part of this one; once it is made, `next` names the calls: a second version is "
+    "configure(begin_release=True), two are compared by models, and promote_model puts one in use"
+)
+
 
 def with_intent(request: PlanRequest, owners: Path | None = None) -> tuple[PlanRequest, list[str]]:
     """Return the request with what its intent names and its arguments leave out, and one sentence for each."""
@@ -170,6 +176,8 @@ def with_intent(request: PlanRequest, owners: Path | None = None) -> tuple[PlanR
     ]
     if (compared := COMPARED.search(rest)) is not None:
         said.append(RIVALS.format(words=compared[0]))
+    if (later := asked_later(request.intent)) is not None:
+        said.append(LATER.format(words=later.words))
     return replace(request, hardware=hardware, limits=limits, of_intent=frozenset(read)), noted + said
 
 

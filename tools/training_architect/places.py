@@ -10,6 +10,7 @@ from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.paths import files_under
 from trainwright.trainer.catalog.names import COMPRESSED
 from trainwright.trainer.catalog.names import FILES as FILES_OF
+from trainwright.trainer.config.later_words import asked_later
 from trainwright.trainer.data.split_methods.given import split_named
 from trainwright.trainer.data.split_methods.rows import NAMES
 from trainwright.trainer.data.table.transform import TORN, unpacked
@@ -25,8 +26,12 @@ MOST_SHOWN = 4
 
 
 def named_in(intent: str, root: Path) -> str | None:
-    """Return the only file of data, or folder, under the root that a sentence names; None for none or several."""
-    words = {word.rstrip("/") for word in FILES.findall(intent)}
+    """Return the only file of data, or folder, under the root that a sentence names; None for none or several.
+
+    What it names for after the release is none of them.
+    """
+    later = asked_later(intent)
+    words = {word.rstrip("/") for word in FILES.findall(intent[: later.begin if later is not None else None])}
     inside = {word for word in words if _is_inside(root, place_of(root, word))}
     return inside.pop() if len(inside) == 1 else None
 

@@ -38,9 +38,12 @@ Fit = Literal["good", "outdone", "guessing", "overfitting", "underfitting", "div
 """Outdone: nothing ails its curves, and a rival on the same rows is better beyond chance."""
 Advice = Literal["deploy", "optimize", "debug"]
 MISSED = "The goal is missed"
+ALONE = "One epoch alone meets the goal"
 TOO_SHORT, LONGER = "too_short", "train_longer"
 """The alert that is none beside "deploy", and its fix, which a final run can make."""
 UNUSUAL_WORDS = {"guessing": "fits no better than guessing", "outdone": "no good fit"}
+AROUND = 2
+"""Epochs on each side of the kept one."""
 RECENT = 5
 """Slopes are taken over so many last epochs."""
 
@@ -166,6 +169,9 @@ def assess_record(
         helps = what_helps(ahead, record.config, underfits=any(alert.id == "underfitting" for alert in alerts))
         reasons.insert(1, f"{clause[0].upper()}{clause[1:]}. {helps}")
         fit = "outdone" if fit == "good" or (advice == "deploy" and fit != "guessing") else fit
+    is_sound = fit in {"good", "outdone"}  # of one that overfits later the epochs behind are worse for that
+    if goal is not None and goal_met and best and is_sound and (alone := _alone(values, best.step, goal)):
+        reasons.insert(1, alone)
     if advice == "deploy":
         reasons += [_trainable_on(record, alert) for alert in alerts if alert.id == TOO_SHORT]
         alerts = [alert for alert in alerts if alert.id != TOO_SHORT]
@@ -208,6 +214,7 @@ def fit_in_words(fit: str, reasons: Sequence[str] = (), rivals: Sequence[str] = 
     """
     words = UNUSUAL_WORDS.get(fit, f"{fit.replace('_', ' ')} fit")
     missed = next((reason.rstrip(".") for reason in reasons if reason.startswith(MISSED)), "")
+    missed = missed or ALONE * any(reason.startswith(ALONE) for reason in reasons)
     goal = f", {'and' if fit == 'outdone' else 'but'} {missed[0].lower()}{missed[1:]}" if missed else ""
     return "; ".join([f"{words}{goal}", *rivals])
 
@@ -223,6 +230,20 @@ def _fit(alerts: list[Alert], validated_epochs: int, guessing: Beside | None) ->
     if "underfitting" in found:
         return "underfitting"
     return "good" if validated_epochs > 1 else "too_short"
+
+
+def _alone(values: Sequence[Sample], step: int, goal: Goal) -> str | None:
+    """Return that all epochs around the kept one miss the goal, which it may then meet by the luck of its rows."""
+    place = next((place for place, one in enumerate(values) if one.step == step), 0)
+    before, after = values[max(place - AROUND, 0) : place], values[place + 1 : place + 1 + AROUND]
+    around = [one.value for one in (*before, *after)]
+    if not (before and after) or len(around) <= AROUND or any(map(goal.met_by, around)):
+        return None
+    return (
+        f"{ALONE}: the {len(around)} around it have {min(around):.4g} to {max(around):.4g}, so part of its value is "
+        "the luck of an epoch that was chosen by these rows. weight_averaging gives a steadier model, folds a steadier "
+        "figure."
+    )
 
 
 def _kept_overfits(diagnostics: list[Diagnostic], gap_at_best: float | None) -> bool:

@@ -58,7 +58,7 @@ class BesideRival(BaseModel):
             return f"better than {self.told} ({self.metric} {self.theirs:.4g})"
         both = f"{self.metric} {self.theirs:.4g} against {self.ours:.4g} of the model; {self.between}"
         if self.word == ALIKE:
-            return f"not told apart from {self.told} ({both})"
+            return f"no better than {self.told}, as far as these rows tell ({both})"
         met = "the goal is met, and " if is_met else ""
         return f"{met}{self.told} {'meets it' if is_met else 'is'} better ({both})"
 

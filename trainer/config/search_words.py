@@ -29,11 +29,21 @@ _ASKS = any_of(
 )
 _OF_DATA = any_of(r"from|in|of|across|over|between|after|aus|von", end=r"\s+(?:(?:the|all|den|allen)\s+)?$")
 """What stands before trials that are rows: `patients in 3 trials`."""
+_GAP = r"[^\w.,;:!?()\n\u2013\u2014]+"
+"""Between two words of one clause: what a word says of those after it ends with its clause."""
 _NEGATED = re.compile(
     r"\b(?:no|not|without|never|don't|skip|kein\w*|ohne|nicht)\b(?! (?:more|fewer|less|mehr) (?:than|als))"
-    r"\W+(?:\w+\W+){0,3}$",
+    rf"{_GAP}(?:(?!(?:but|then|instead|aber|dann|sondern)\b)\w+{_GAP}){{0,3}}$",
     re.IGNORECASE,
 )
+_OF_ANOTHER = re.compile(
+    r"\b(?:beats?|outperforms?|than|against|match(?:es)?|as good as|besser als|schlägt|gegen)"
+    rf"{_GAP}(?![\d.]|(?:{SPELT})\b)(?:(?!(?:by|with|and|using|mit|durch|und)\b)\w+{_GAP})*"
+    rf"(?:(?:tuned|was|were|had|has|made|found|optimi[sz]ed|getunt\w*){_GAP}(?:\w+{_GAP})*)?$"
+    rf"|\b(?:was|were|been|already|wurden?){_GAP}(?:\w+{_GAP}(?:by|with|using|in|mit|durch){_GAP}(?:\w+{_GAP})?)?$",
+    re.IGNORECASE,
+)
+"""What stands before the tuning of a model that there is: `better than the one that was tuned by`."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +58,22 @@ class AskedSearch:
 
 def asked_search(text: str) -> AskedSearch | None:
     """Return the search that a sentence asks for; None where it asks for none, or wants none."""
-    asks = [one for one in _ASKS.finditer(text) if not _NEGATED.search(text[: one.start()])]
+    asks = [one for one in _ASKS.finditer(text) if _is_asked(text[: one.start()])]
     counts = [
         one
         for one in TRIALS.finditer(text)
-        if not _NEGATED.search(text[: one.start()]) and (asks or not _OF_DATA.search(text[: one.start()]))
+        if _is_asked(text[: one.start()]) and (asks or not _OF_DATA.search(text[: one.start()]))
     ]
     if not asks and not counts:
         return None
     words = (counts or asks)[0][0]
     return AskedSearch(words, int(number_of(counts[0]["count"])) if counts else None)
+
+
+def is_negated(before: str) -> bool:
+    """Whether what stands before a word says no to it, in the same clause."""
+    return _NEGATED.search(before) is not None
+
+
+def _is_asked(before: str) -> bool:
+    return not (is_negated(before) or _OF_ANOTHER.search(before))

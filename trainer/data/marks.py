@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,6 +12,7 @@ import torch
 
 from trainwright.trainer.base.canonical import digest_json, number_of
 from trainwright.trainer.data import cache, rows
+from trainwright.trainer.data.cells import CELL, by_text, hashed, hashed_cells
 from trainwright.trainer.data.tensors import TensorSamples
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ NOWHERE = bytes(8)
 """In place of a row's place."""
 NO_HEAD = bytes(8)
 """In place of the hash by which rows of large data are drawn."""
-CELL = ">u4"
-"""Type of a cell's hash."""
 TARGET = "(target)"
 """Name of the cell that is a row's target, or its targets."""
 MOST_CELLS = 1 << 22
@@ -125,50 +124,21 @@ def cells_of(samples: TensorSamples, known: Known, chosen: Array) -> tuple[list[
     if not known.columns or inputs.dim() != 2:
         return [], [b""] * len(chosen)
     held = inputs[rows_at].double().numpy()
-    found, place = np.empty((len(chosen), len(known.columns) + 1), dtype=CELL), 0
-    for number, column in enumerate(known.columns):
-        part = held[:, place : place + column.width]
-        found[:, number] = _hashed(_by_text(part[:, 0], column.values) if column.kind == "category" else part)
-        place += column.width
+    found = np.empty((len(chosen), len(known.columns) + 1), dtype=CELL)
+    found[:, :-1] = hashed_cells(
+        held, [(one.width, one.values if one.kind == "category" else None) for one in known.columns]
+    )
     targets = samples.raw.base[-1][rows_at].double().numpy().reshape(len(chosen), -1)
     if known.class_names is not None and targets.shape[1] == 1:
-        targets = _by_text(targets[:, 0], {name: number for number, name in enumerate(known.class_names)})
-    found[:, -1] = _hashed(targets)
+        targets = by_text(targets[:, 0], {name: number for number, name in enumerate(known.class_names)})
+    found[:, -1] = hashed(targets)
     width = found.shape[1] * found.itemsize
     return [*(column.name for column in known.columns), TARGET], found.view(f"V{width}").reshape(-1).tolist()
-
-
-def _by_text(codes: Array, values: Mapping[str, int]) -> Array:
-    """Return a number of each code's text, (rows, 1); of a missing one, or of none, NaN."""
-    numbers = np.full(max(values.values(), default=-1) + 2, np.nan)
-    for text, code in values.items():
-        numbers[code] = number_of(text) % 2**52
-    known = np.where((codes >= 0) & (codes < len(numbers) - 1), codes, len(numbers) - 1)
-    return np.asarray(numbers[known.astype(np.int64)])[:, None]
-
-
-def _hashed(part: Array) -> Array:
-    """Return 32 bits of a hash of each row, (rows,), of numbers (rows, width); all NaN are one."""
-    bits = np.where(np.isnan(part), np.nan, part + 0.0).view(np.uint64)
-    found = np.zeros(len(part), dtype=np.uint64)
-    for column in bits.T:
-        found = mixed(found + column)
-    return (found >> np.uint64(32)).astype(np.uint32)
 
 
 def places_of(samples: TensorSamples) -> Array:
     """Return the numbers of the samples' rows in the files, (samples,)."""
     return np.arange(len(samples)) if samples.rows is None else samples.rows.numpy()
-
-
-def mixed(hashes: Array) -> Array:
-    """Return hashes whose highest bits depend on all bits: the finalizer of SplitMix64 (Steele et al. 2014)."""
-    found: Array = hashes ^ (hashes >> np.uint64(30))
-    found = found * np.uint64(0xBF58476D1CE4E5B9)
-    found ^= found >> np.uint64(27)
-    found = found * np.uint64(0x94D049BB133111EB)
-    found ^= found >> np.uint64(31)
-    return found
 
 
 def by_class_name(samples: TensorSamples, names: list[str] | None) -> TensorSamples:

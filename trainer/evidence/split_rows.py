@@ -8,6 +8,7 @@ import numpy as np
 
 from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.data import marks, rows
+from trainwright.trainer.data.cells import mixed
 from trainwright.trainer.data.fingerprint import MAX_SAMPLES_READ, chosen_rows
 from trainwright.trainer.data.split_methods.rows import NAMES
 from trainwright.trainer.data.splits import Splits
@@ -83,6 +84,6 @@ def _of_digests(splits: Splits, name: str, level: int) -> tuple[list[bytes], Arr
 
 def _of_tensors(samples: TensorSamples, known: marks.Known, level: int) -> tuple[marks.Marks, Array]:
     """Return the marks of the rows that are recorded, and their indices among the samples."""
-    hashes = marks.mixed(rows.row_hashes(marks.by_class_name(samples, known.class_names)))
+    hashes = mixed(rows.row_hashes(marks.by_class_name(samples, known.class_names)))
     chosen = np.flatnonzero(hashes < np.uint64(1 << (64 - level))) if level else np.arange(len(hashes))
     return marks.marks_of(samples, known, chosen, hashes[chosen]), chosen

@@ -49,8 +49,8 @@ def test_the_strongest_rival_and_the_reference_have_a_clause_each_with_the_verdi
     found = evaluated(last_value=LAST, seasonal=SEASON, **{OWN: REFERENCE})
     assert [one.clause() for one in beside_rivals(found, GOAL, OWN)] == [
         "the last value is better (mae 2.591 against 4.703 of the model; difference +2.11, 95 % interval 1.9 to 2.3)",
-        f"not told apart from your reference {OWN} (mae 4.6 against 4.703 of the model; difference +0.103, "
-        "95 % interval -0.2 to 0.4)",
+        f"no better than your reference {OWN}, as far as these rows tell (mae 4.6 against 4.703 of the "
+        "model; difference +0.103, 95 % interval -0.2 to 0.4)",
     ]
     (met, _) = beside_rivals(found, GOAL, OWN)
     assert met.clause(is_met=True).startswith("the goal is met, and the last value meets it better (mae 2.591")

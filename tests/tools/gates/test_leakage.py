@@ -64,11 +64,14 @@ def test_a_few_pairs_are_chance_and_many_are_copies(record: dict[str, Any], told
     assert bool(beyond_chance([AlikeSamples.model_validate(record)], 1e6, 3)) is told
 
 
-def outcome(record: dict[str, Any], *grants: Grant) -> Any:
+IRIS = {"model": {"use": "mlp"}, "data": {"use": "iris"}}
+
+
+def outcome(record: dict[str, Any], *grants: Grant, config: dict[str, Any] | None = None) -> Any:
     data = {"splits": {name: {"fingerprint": "x"} for name in ("train", "validation", "test")}, **record}
     evidence = SimpleNamespace(
         smoke=SimpleNamespace(data=Data.model_validate(data), split_rows=SplitRows()),
-        config=parse_config({"model": {"use": "mlp"}, "data": {"use": "iris"}}),
+        config=parse_config(config or IRIS),
         call=lambda tool, why, **arguments: NextCall(tool=tool, why=why, arguments={"project": "p", **arguments}),
         grants=grants,
     )
@@ -85,6 +88,16 @@ def test_the_check_names_the_copies_the_rule_and_the_way_out() -> None:
     assert "samples 800 and 0, 801 and 1" in found.next.why
     assert "configure(project='p', ask_owner={'exemption': 'alike_samples'})" in found.next.why
     assert found.next.arguments == {"project": "p", "kind": "smoke"}
+
+
+@pytest.mark.requirement("REPRO-4", "GATE-2")
+@pytest.mark.parametrize("record", [{"disjoint": False, "shared_samples": 2}, {"alike_samples": [counted(100, 4)]}])
+def test_copies_in_the_data_sets_of_a_trainer_come_with_the_lines_that_leave_them_out(record: dict[str, Any]) -> None:
+    config = {"trainer": {"use": "train.py:make"}, "metrics": []}
+    why = outcome({"disjoint": True, **record}, config=config).next.why
+    assert "in train.py, " in why
+    assert "train_dataset.filter(lambda row: key(row) not in known)" in why
+    assert "filter(" not in outcome({"disjoint": True, **record}).next.why
 
 
 @pytest.mark.requirement("REPRO-4", "GATE-4")

@@ -38,6 +38,11 @@ RESOLVED: dict[str, Any] = {
 }  # fmt: skip
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return each file's bytes, by its path."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def write_model(folder: Path, resolved: dict[str, Any], data: dict[str, Any], width: int = 2, **files: str) -> Path:
     """Write a final model by hand: a program that gives `width` numbers, and what the folder says of it."""
     folder.mkdir(parents=True)
@@ -262,6 +267,26 @@ def test_all_parts_are_written_or_none(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(TrainwrightError, match="cannot be written"):
         deploy(model, tmp_path / "file")
+
+
+def test_generated_parts_make_way_for_another_version_and_back_and_nothing_else_does(tmp_path: Path) -> None:
+    first, second = (
+        write_model(tmp_path / name / "final_model", {"class_names": names}, NPZ)
+        for name, names in (("v1", ["no", "yes"]), ("v2", ["down", "up"]))
+    )
+    into = tmp_path / "parts"
+    (into / "form").mkdir(parents=True)
+    (into / "form" / "mine.tsx").write_text("mine")
+    deploy(first, into, ["service"])
+    before = contents(into / "service")
+    with pytest.raises(TrainwrightError, match="form is there already"):
+        deploy(second, into, ["service", "form"], replace=True)
+    assert contents(into / "service") == before, "nothing is replaced where one part is not ours"
+    deploy(second, into, ["service"], replace=True)
+    assert contents(into / "service") != before
+    assert contents(into / "service.before") == before
+    deploy(first, into, ["service"], replace=True)
+    assert contents(into / "service") == before, "one call leads back"
 
 
 @pytest.mark.requirement("SKILL-8")

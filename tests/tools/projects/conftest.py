@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from tests.worlds.blank_pictures import blank_pictures
+from tests.worlds.flowers import NAME
 
 from trainwright.tools.ledger import copy_all_forward
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.base.canonical import canonical_json, digest_json
 
 Edit = Callable[[dict[str, Any]], None]
@@ -60,3 +62,20 @@ def _blank_pictures() -> Iterator[None]:
 def rewrite() -> Rewrite:
     """Return a function that edits the decisions on a phase in ledger, index and plain copies."""
     return rewrite_decision
+
+
+@pytest.fixture
+def created_with(at: Callable[[str], Workspace]) -> Callable[..., Workspace]:
+    """Return a function that opens the project at a stage as if it had been created with other facts."""
+
+    def opened(stage: str, **changes: Any) -> Workspace:
+        workspace = at(stage)
+        with workspace.session() as session:
+            row = session.get(Project, NAME)
+            assert row is not None
+            for name, value in changes.items():
+                setattr(row, name, value)
+        rewrite_decision(workspace, "", lambda body: body.update(changes) if "intent" in body else None)
+        return Workspace.open(workspace.path)
+
+    return opened

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,33 +15,14 @@ from trainwright.tools.gates.next_call import next_of, owed_search
 from trainwright.tools.gates.searches import FIRST_TRIALS, first_search, no_room, proposed_call, seconds_a_trial
 from trainwright.tools.hyperparameter_tuner import start_study, stop_study
 from trainwright.tools.ledger import Look
-from trainwright.tools.workspace import Workspace
-from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.base.errors import ConfigurationError
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("PHASE-4", "GATE-7", "TUNE-5")]
 RATE = {"optimizer.learning_rate": {"type": "float", "low": 0.002, "high": 0.2, "log": True}}
 
 
-@pytest.fixture
-def asked(at: Any, rewrite: Any) -> Callable[..., Workspace]:
-    """The project whose baseline meets the goal, as if it had been created with another sentence, or other limits."""
-
-    def created_with(**changes: Any) -> Workspace:
-        workspace = at("diagnosed")
-        with workspace.session() as session:
-            row = session.get(Project, NAME)
-            assert row is not None
-            for name, value in changes.items():
-                setattr(row, name, value)
-        rewrite(workspace, "", lambda body: body.update(changes) if "intent" in body else None)
-        return Workspace.open(workspace.path)
-
-    return created_with
-
-
-def test_each_voice_names_the_search_of_as_many_trials_as_the_intent_asks_for(asked: Any) -> None:
-    workspace = asked(intent="tell irises apart, 6 trials")
+def test_each_voice_names_the_search_of_as_many_trials_as_the_intent_asks_for(created_with: Any) -> None:
+    workspace = created_with("diagnosed", intent="tell irises apart, 6 trials")
     status: Any = projects.project_status(workspace, NAME)
     search = {"trials": 6, "space": RATE}
     assert (status.next.tool, status.next.arguments) == ("start_tuning", {"project": NAME, "search": search})
@@ -60,16 +40,18 @@ def test_each_voice_names_the_search_of_as_many_trials_as_the_intent_asks_for(as
     assert again in passed.outcome_in_words
 
 
-def test_a_search_without_a_number_of_trials_has_those_that_the_intent_asks_for(asked: Any) -> None:
-    workspace = asked(intent="tell irises apart; try two settings")
+def test_a_search_without_a_number_of_trials_has_those_that_the_intent_asks_for(created_with: Any) -> None:
+    workspace = created_with("diagnosed", intent="tell irises apart; try two settings")
     begun = start_study(workspace, NAME, search={"space": RATE})
     stop_study(workspace, begun.study_id)
     assert begun.trials_total == 2
     assert "trials 2: the intent asks for 'two settings'" in (begun.taken_as or [])
 
 
-def test_a_search_that_no_time_is_left_for_is_named_where_the_gate_is_passed(asked: Any) -> None:
-    workspace = asked(intent="tell irises apart, 6 trials", limits={"project_wall_clock_seconds": 1.0})
+def test_a_search_that_no_time_is_left_for_is_named_where_the_gate_is_passed(created_with: Any) -> None:
+    workspace = created_with(
+        "diagnosed", intent="tell irises apart, 6 trials", limits={"project_wall_clock_seconds": 1.0}
+    )
     status: Any = projects.project_status(workspace, NAME)
     call = status.next
     assert call.tool == "pass_gate"

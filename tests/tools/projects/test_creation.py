@@ -159,7 +159,11 @@ def test_a_value_where_a_function_belongs_is_refused_at_creation(workspace: Work
     (workspace.path.parent / "train.py").write_text(f"{code}trainer = Seq2SeqTrainer(model=None)\n")
     values = {"trainer": {"use": f"train.py:{use}"}, "metrics": []}
     if not says:
-        create(workspace, config=values, goal={"metric": "loss", "direction": "minimize", "target": 0.1})
+        for number, metric in enumerate(("loss", "f1_binary")):
+            goal = {"metric": metric, "direction": "minimize" if metric == "loss" else "maximize", "target": 0.1}
+            remarks = create(workspace, f"p{number}", config=values, goal=goal).remarks
+            told = [one for one in remarks if "where the trainer's compute_metrics returns it" in one]
+            assert [one.split()[0] for one in told] == (["f1_binary"] if metric != "loss" else [])
         return
     with pytest.raises(ConfigurationError) as caught:
         create(workspace, config=values)

@@ -65,7 +65,10 @@ def test_the_last_answer_of_advance_has_goal_figures_and_use_and_counts_apart_wh
         r"Gradient-boosted trees .*: [0-9.]+, not told apart\.$",
         trees,
     )
-    assert re.match(r"Inputs that matter most \(accuracy, how much worse without, \d+ validation rows\): .*petal_width 0\.\d+", inputs)
+    assert re.match(
+        r"Inputs that matter most \(accuracy, how much worse without, \d+ validation rows\): .*petal_width 0\.\d+",
+        inputs,
+    )
     assert goal.startswith("Goal ")
     assert "% interval" in tested
     assert "rows, certified: " in tested

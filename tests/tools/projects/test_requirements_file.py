@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.tools.reports.phase_reports import requirement_lines
+from trainwright.tools.reports.phase_reports import requirement_lines, requirements_file
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run.evidence import Environment
 
@@ -42,3 +42,10 @@ def test_local_labels_and_what_no_index_has_are_left_out() -> None:
 def test_only_what_the_run_imported_is_required_where_that_is_recorded() -> None:
     record = Environment(packages={"torch": "2.13.0", "ruff": "0.17"}, unreleased=[])
     assert requirement_lines(record, ["torch"]) == ["torch==2.13.0"]
+
+
+def test_the_file_says_what_is_enough_to_use_the_model(at: Callable[[str], Workspace]) -> None:
+    lines = (at("finished").project_folder("flowers") / "final_model" / "requirements.txt").read_text().splitlines()
+    assert "# To train it again: pip install -r requirements.txt" in lines
+    assert "# To use it, fewer are enough (predict.py): pip install numpy onnxruntime" in lines
+    assert "To use it" not in requirements_file(Environment(packages={}, unreleased=[]), [])

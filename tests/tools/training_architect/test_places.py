@@ -20,12 +20,16 @@ def test_the_file_that_a_sentence_names_is_the_data(tmp_path):
         ("Forecast OT from ETTh1.csv, MAE at most 2.", "ETTh1.csv"),
         ("sort pictures/ by kind", "pictures"),
         ("join ETTh1.csv and other.csv", None),
+        ("Forecast OT from ETTh1.csv, then add other.csv and make a second version", "ETTh1.csv"),
         ("read missing.csv, of v2.csv.old, ../ETTh1.csv and/or nothing", None),
         (f"predict {'a' * 300}.csv, or {'b' * 5000}/", None),
     ):
         request, noted = with_intent(read_request(intent=sentence).located(tmp_path))
         assert (request.data or {}).get("args", {}).get("path") == path, sentence
-        assert [one for one in noted if "data" in one] == ([f"data {path!r} was read from the intent"] if path else [])
+        assert [one for one in noted if one.startswith("data")] == (
+            [f"data {path!r} was read from the intent"] if path else []
+        )
+        assert any(one.startswith("after the release: 'then add other.csv") for one in noted) == ("then" in sentence)
     assert read_request(intent="", model=f"a/{'b' * 300}").located(tmp_path).model
 
 

@@ -53,6 +53,14 @@ def planned(hardware, found=FOUND, memory_of=lambda _: None, **given):
 
 
 @pytest.mark.requirement("ARCH-1")
+@pytest.mark.parametrize(("rows", "is_told"), [(350, True), (5000, False)])
+def test_of_few_rows_the_simple_model_is_the_one_to_beat(rows, is_told):
+    plan = planned("24 GB card", {**FOUND, "data": FOUND["data"] | {"rows": rows}})
+    told = f"of {rows} rows a logistic regression on counted words is the model to beat"
+    assert any(one.startswith(told) for one in plan.assumed) is is_told
+
+
+@pytest.mark.requirement("ARCH-1")
 def test_a_plan_is_a_complete_configuration_with_a_reason_for_every_value():
     plan = planned("24 GB card")
     config = parse_config(plan.config)

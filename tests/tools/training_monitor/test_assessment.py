@@ -31,6 +31,25 @@ def test_the_goal_decides_at_its_very_value(make_run, target, advice):
     assert assess(recorder.run, Goal(metric="accuracy", direction="maximize", target=target)).recommendation == advice
 
 
+@pytest.mark.requirement("PHASE-4")
+@pytest.mark.parametrize(
+    ("values", "is_alone"),
+    [
+        ([0.7, 0.84, 0.86, 0.95, 0.85, 0.87], True),
+        ([0.7, 0.84, 0.91, 0.95, 0.85, 0.87], False),
+        ([0.5, 0.7, 0.85, 0.95], False),
+    ],
+)
+def test_a_goal_that_the_kept_epoch_meets_alone_is_said_to_be_met_by_part_luck(make_run, values, is_alone):
+    found = assess(
+        make_run().epochs(validation_accuracy=values).run, Goal(metric="accuracy", direction="maximize", target=0.9)
+    )
+    assert found.goal_met
+    words = fit_in_words(found.fit, found.reasons, found.beside_rivals)
+    assert (", but one epoch alone meets the goal" in words) is is_alone
+    assert any("the 4 around it have 0.84 to 0.87" in one for one in found.reasons) is is_alone
+
+
 def test_a_goal_to_minimize_is_met_from_below(make_run):
     run = make_run(selection={}).epochs(validation_loss=[0.5, 0.3, 0.31]).run
     assert assess(run, Goal(metric="loss", direction="minimize", target=0.3)).goal_met
@@ -49,7 +68,7 @@ def beside(word, theirs=0.99, metric="accuracy"):
         (WORSE, 0.97, "outdone", "no good fit, and the goal is missed: validation accuracy 0.96 at the best epoch, goal"
          " ≥ 0.97; boosted trees is better (accuracy 0.99 against 0.96 of the model; difference -0.03, 95 % interval"),
         (WORSE, 0.95, "outdone", "no good fit; the goal is met, and boosted trees meets it better (accuracy 0.99"),
-        (ALIKE, 0.95, "good", "good fit; not told apart from boosted trees (accuracy 0.99"),
+        (ALIKE, 0.95, "good", "good fit; no better than boosted trees, as far as these rows tell (accuracy 0.99"),
         (BETTER, 0.97, "good", "good fit, but the goal is missed: validation accuracy 0.96 at the best epoch, goal"
          " ≥ 0.97; better than boosted trees (accuracy 0.99)"),
     ],

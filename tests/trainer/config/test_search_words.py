@@ -26,6 +26,12 @@ pytestmark = pytest.mark.requirement("TUNE-5")
         ("Classify reviews; please tune the hyperparameters a little", AskedSearch("tune")),
         ("Try several learning rates", AskedSearch("Try several learning rates")),
         ("eine kleine Suche, dann das Modell", AskedSearch("kleine Suche")),
+        ("on people not seen before; a search of about 6 trials", AskedSearch("about 6 trials", 6)),
+        ("on people not seen before, a small search", AskedSearch("small search")),
+        ("for cows it has never seen\nTune the rate", AskedSearch("Tune")),
+        ("no transformer but tune the forest", AskedSearch("tune")),
+        ("beat the linear model by tuning the rate", AskedSearch("tuning")),
+        ("better than 0.9 after tuning", AskedSearch("tuning")),
     ],
 )
 def test_a_sentence_asks_for_a_search_with_its_number_of_trials(sentence: str, asked: AskedSearch) -> None:
@@ -47,6 +53,11 @@ def test_a_sentence_asks_for_a_search_with_its_number_of_trials(sentence: str, a
         "Predict prices. Don't do any hyperparameter search.",
         "no trials, and 6 epochs",
         "predict the price from the settings of the machine",
+        "it should beat the tuned gradient boosting of my colleague",
+        "better than the model that was tuned by grid search last year",
+        "better than our boosting, which was tuned by grid search",
+        "at least as good as the hyperparameter search of last year",
+        "the boosting has already been tuned, now a network",
     ],
 )
 def test_a_sentence_that_only_sounds_like_it_asks_for_none(sentence: str) -> None:

@@ -160,7 +160,7 @@ def data_fingerprinted(evidence: Evidence, line: CheckLine) -> Outcome:
     read = "of a sample of each large split" if record.sampled else "of every sample"
     measured, required = f"fingerprints {read}; {shared}", "one a split, no sample shared or copied with changes"
     if not (marked and record.disjoint):
-        whys = ("return splits that share no sample", "remove the samples that stand in two splits")
+        whys = ("return splits that share no sample", "remove the samples that stand in two splits", APART)
         return failed(measured, required, _again_on(evidence, *whys))
     measured += f"; {grown}" if grown is not None else ""
     if grown is not None and not keeps_test(evidence, grown, record.split):
@@ -269,11 +269,23 @@ def _without_copies(evidence: Evidence, found: AlikeSamples) -> NextCall:
     named = ", ".join(f"{one} and {other}" for one, other in found.examples)
     asking = evidence.call("configure", "", ask_owner={"exemption": ALIKE_SAMPLES})
     what = f"keep copies of {second} out of {first} (samples {named})"
-    return _again_on(evidence, *[f"{what}; where they are none, {asking} asks the owner"] * 2)
+    else_ask = f"; where they are none, {asking} asks the owner"
+    plain = f"{what}{else_ask}"
+    return _again_on(evidence, plain, plain, f"{what}: {APART}{else_ask}")
 
 
-def _again_on(evidence: Evidence, of_the_task: str, of_the_data: str) -> NextCall:
+APART = (
+    "before the trainer is made, `known = {key(row) for row in eval_dataset}` and `train_dataset = "
+    "train_dataset.filter(lambda row: key(row) not in known)`, key being what tells rows apart: the text in lower "
+    "case, without spaces and digits where copies were altered"
+)
+"""How the data sets of a trainer, which are the user's code, are kept apart."""
+
+
+def _again_on(evidence: Evidence, of_the_task: str, of_the_data: str, of_the_trainer: str = "") -> NextCall:
     what = of_the_task if evidence.config.task is not None else of_the_data
+    if of_the_trainer and evidence.config.trainer is not None:
+        what = f"in {evidence.config.trainer.use.partition(':')[0]}, {of_the_trainer}"
     return evidence.call("start_training", f"{what}, then measure again", kind=RunKind.SMOKE.value)
 
 

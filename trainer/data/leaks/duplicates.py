@@ -40,7 +40,8 @@ def find(table: LeakTable) -> list[Finding]:
         return []
     if len(copies) <= BEYOND_COINCIDENCE * coincidences(columns, table):
         return []
-    parted = len(set(keys[copies].tolist()))
+    both = set(keys[copies].tolist())
+    parted, taken = len(both), sum(trained[key] for key in both)
     within = sum(count for count in trained.values() if count > 1)
     wide = any(column.is_continuous or column.kind == "text" for column in columns)
     if not wide and probability(parted, within, len(trained), held_out) * ONCE_IN >= 1:
@@ -56,7 +57,8 @@ def find(table: LeakTable) -> list[Finding]:
         rows=table.places(copies[:MOST_ROWS_NAMED]),
         pairs=_pairs(table, keys, copies[:MOST_PAIRS]),
         count=len(copies),
-        remedy=f"Leave the copies out of the train split: changes {{'{DROP}': true}}.",
+        remedy=f"Leave the copies out of the train split, {taken} of its {int(table.train.sum())} rows: changes "
+        f"{{'{DROP}': true}}. Ask first whether they are copies: the same may have been observed twice.",
         changes={DROP: True},
     )
     alike = _with_one_target(table, keys, copies)

@@ -2,8 +2,8 @@
 
 Breiman 2001, "Random forests", section 10; Fisher et al. 2019, arXiv:1801.01489, for any model. Cells are permuted
 before preprocessing, so a category counts once, however many inputs it becomes. Columns of which one tells another
-(sex and who) are permuted together: one by one, each would seem needless beside the other. What each of them adds to
-the others is told apart.
+(sex and who), or several together (a sum and its parts), are permuted together: one by one, each would seem needless
+beside the others. What each of them adds to the others is told apart.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ FEWEST_AT_ONCE = 256
 """Rows of a forward pass, where the run's batches are smaller."""
 TOLD = 0.8
 """Share of a column's variance, adjusted for the inputs used, from which another column tells it."""
+COMPUTED, MOST_SOURCES = 0.99, 3
+"""The same share of a number, from which up to so many others together tell it: a sum, a difference."""
 MOST_ALONE = 8
 """Columns that tell each other which are permuted alone too."""
 BLOCKS = 20
@@ -151,7 +153,7 @@ def measured_of(
 
 
 def told_together(raw: Array, columns: Sequence[Place]) -> list[list[Place]]:
-    """Return columns in groups: in one stand those of which one tells another, by linear regression.
+    """Return columns in groups: in one stand those of which one, or several numbers, tell another, by regression.
 
     Args:
         raw: encoded rows before preprocessing, (rows, inputs).
@@ -168,6 +170,9 @@ def told_together(raw: Array, columns: Sequence[Place]) -> list[list[Place]]:
     for first, second in itertools.permutations(range(len(columns)), 2):
         if group[first] != group[second] and _share_told(spans[first], centred[second]) >= TOLD:
             group = [group[first] if each == group[second] else each for each in group]
+    single = [place for place, each in enumerate(group) if group.count(each) == 1]
+    for known in _computed(centred, single):
+        group = [group[known[0]] if each in {group[one] for one in known} else each for each in group]
     return [[column for column, of in zip(columns, group, strict=True) if of == each] for each in dict.fromkeys(group)]
 
 
@@ -211,3 +216,35 @@ def _first(batch: Any, size: int) -> Any:
         found = [_first(value, size) for value in batch]
         return None if any(part is None for part in found) else type(batch)(found)
     return None
+
+
+def _computed(centred: list[Array], single: list[int]) -> list[list[int]]:
+    """Return columns of one number each that several others tell together, each with these, found one by one.
+
+    Args:
+        single: places of the columns that no other one tells.
+    """
+    scales = [float(np.linalg.norm(part)) for part in centred]
+    able = [place for place in single if centred[place].shape[1] == 1 and scales[place] > 0]
+    if len(able) <= MOST_SOURCES - 1 or len(centred[0]) <= 4 * (MOST_SOURCES + 1):
+        return []
+    unit = np.concatenate([centred[place] / scales[place] for place in able], axis=1)
+    alike, found = unit.T @ unit, list[list[int]]()
+    for told in range(len(able)):
+        chosen: list[int] = []
+        share = 0.0
+        while share < COMPUTED and len(chosen) < min(MOST_SOURCES, len(able) - 1):
+            shares = {
+                one: _share_of(alike, told, [*chosen, one]) for one in range(len(able)) if one not in {told, *chosen}
+            }
+            chosen.append(max(shares, key=lambda one: shares[one]))
+            share = shares[chosen[-1]]
+        if share >= COMPUTED:
+            found.append([able[one] for one in (told, *chosen)])
+    return found
+
+
+def _share_of(alike: Array, told: int, by: list[int]) -> float:
+    """Return the R² of a column regressed on others, by the correlations of all, (columns, columns)."""
+    weights = np.linalg.lstsq(alike[np.ix_(by, by)], alike[by, told], rcond=None)[0]
+    return float(weights @ alike[by, told])

@@ -152,6 +152,7 @@ def test_copies_of_another_class_are_no_leak_and_nothing_is_to_be_done_about_the
     (found,) = [one for one in find_leaks({"train": train, "test": copies}, "y") if one.kind == "duplicate"]
     assert found.severity == severity
     assert bool(found.changes) is not flipped
+    assert ("20 of its 300 rows" in found.remedy) is not flipped, "what the setting takes is said before"
     assert ("no score gains" in found.message) is flipped
 
 

@@ -1,0 +1,44 @@
+"""What a sentence names for after the release: the finished project leads to it, step by step (Q159)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.worlds.flowers import NAME
+
+from trainwright.tools import projects, registry
+from trainwright.tools.ledger import record
+from trainwright.tools.ledger.events import ModelPromoted, ModelRegistered
+from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.tables import now
+
+SAID = "tell irises apart, then add new_cases.csv, make a second version, compare both and promote the better one"
+
+
+@pytest.mark.requirement("PHASE-11", "GATE-7")
+def test_a_finished_project_leads_to_the_steps_that_its_intent_names_for_after_the_release(
+    created_with: Callable[..., Workspace],
+) -> None:
+    workspace = created_with("finished", intent=SAID)
+    answer = projects.advance(workspace, NAME)
+    assert (answer.ended, answer.steps) == ("finished", [])
+    assert answer.next is not None
+    assert (answer.next.tool, answer.next.arguments) == ("configure", {"project": NAME, "begin_release": True})
+    assert "then add new_cases.csv" in answer.next.why
+    (first,) = registry.list_models(workspace, NAME).versions
+    with workspace.session() as session:
+        second = {
+            "version": 2,
+            "run_id": first.lineage["run"],
+            "checkpoint_digest": "0" * 64,
+            "metrics": {},
+            "lineage": {},
+        }
+        record(session, NAME, ModelRegistered.model_validate(second | {"created_at": now()}))
+    compared = projects.advance(workspace, NAME).next
+    assert compared is not None
+    assert (compared.tool, compared.arguments["compare"]) == ("models", ["v1", "v2"])
+    with workspace.session() as session:
+        record(session, NAME, ModelPromoted(alias="production", version=2, before=None, outcome="moved", by="me"))
+    assert projects.advance(workspace, NAME).next is None, "nothing is left of the sentence"
