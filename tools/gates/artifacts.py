@@ -31,9 +31,9 @@ OF_ENTRY = "entry-"
 REPLACED = "replaced"
 WHOLE = ("final_model",)
 """Folders that belong to one decision: they are replaced, not added to."""
-OF_A_RELEASE = ("final_model.intoto.json",)
+OF_A_RELEASE: tuple[str, ...] = ()
 """Files about those in WHOLE, moved with them when the next release replaces them."""
-NAMING = ("gate", "diagnosis", "attestation", "ablation", "hand_over")
+NAMING = ("gate", "diagnosis", "ablation", "hand_over")
 """Kinds of ledger entries that name artifacts."""
 
 

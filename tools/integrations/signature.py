@@ -92,7 +92,7 @@ def signature_of(model: FinalModel, *, classes: Sequence[str] | None, as_samples
             number=number,
             name=digest[:DIGITS] if number is None else str(number),
             run=model.metrics["run"],
-            sealed_at=model.sealed_at,
+            sealed_at=model.metrics.get("sealed_at"),
             program_sha256=digest,
         ),
         task=task,

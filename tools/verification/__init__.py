@@ -21,7 +21,7 @@ from trainwright.tools.verification.evaluations import verify_evaluations
 from trainwright.tools.verification.files import verify_artifacts, verify_checkpoints, verify_runs
 from trainwright.tools.verification.findings import Case, Finding, Found, Tell, found
 from trainwright.tools.verification.promotions import verify_promotions
-from trainwright.tools.verification.releases import verify_carried, verify_provenance, verify_releases, verify_since
+from trainwright.tools.verification.releases import verify_carried, verify_releases, verify_since
 from trainwright.tools.verification.rows import (
     verify_configurations,
     verify_copies,
@@ -73,7 +73,6 @@ PARTS: dict[str, Callable[[Case], Found]] = {
     "diagnoses": verify_diagnoses,
     "tried_fixes": verify_cures,
     "ablation_studies": verify_ablations,
-    "provenance_statements": verify_provenance,
     "finished_projects": verify_since,
 }
 

@@ -16,7 +16,7 @@ from trainwright.tools.ledger.summaries import summary_of, summary_problem
 from trainwright.tools.limits import use_differences
 from trainwright.tools.training_orchestrator.abandoned import is_untouched, was_cut_off
 from trainwright.tools.verification.findings import Case, Finding, Found, Where, deleted_projects, found
-from trainwright.tools.verification.releases import kept_decisions, kept_files
+from trainwright.tools.verification.releases import kept_files
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import TrainwrightError
@@ -180,8 +180,6 @@ def verify_artifacts(case: Case) -> Found:
         if entry.project is None or entry.kind not in NAMING or not body.get("artifacts"):
             continue
         written_by = "diagnostics" if entry.kind == "diagnosis" else body.get("phase", entry.kind)
-        if entry.kind == "attestation" and body["finalization"] in kept_decisions(case, entry.project):
-            continue  # it has moved with its release
         newest[entry.project, written_by] = body["artifacts"]
     named = [(project, name, digest) for (project, _), files in newest.items() for name, digest in files.items()]
     named += kept_files(case)
