@@ -7,9 +7,12 @@ committed: by the deciding server, or by the next that reads the project. Drafts
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 from trainwright.tools.gates.releases import BEGUN, folder_of
 from trainwright.tools.ledger import entries
@@ -18,12 +21,6 @@ from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import StorageError
 from trainwright.trainer.base.paths import files_among
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from sqlalchemy.orm import Session
 
 DRAFTS = ".drafts"
 OF_ENTRY = "entry-"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -19,14 +19,12 @@ from trainwright.tools.pipeline.stages import STAGES, Stages
 from trainwright.tools.projects import configure, create_project, settled_values
 from trainwright.tools.reports.phase_reports import OWN, requirement_lines
 from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, NotFoundError
 from trainwright.trainer.config import config_digest, flatten, parse_config
 from trainwright.trainer.run import write_generated
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run.evidence import Environment
+from trainwright.trainer.run.evidence import Environment
 
 RECORDS = "pipeline"
 DVC, KUBEFLOW = "dvc.yaml", "kubeflow_pipeline.py"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterable
+from typing import Any, NoReturn
 
 from pydantic import BaseModel, computed_field
+from sqlalchemy.orm import Session
 
 from trainwright.tools import ledger
 from trainwright.tools.answers import Answer, NextCall
@@ -21,15 +23,9 @@ from trainwright.tools.ledger.events import ReleaseBegun
 from trainwright.tools.registry import register_model
 from trainwright.tools.reports import draft_artifacts
 from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, GateRefusedError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.workspace import Workspace
 
 # Lines of a gate's checks: how each comes out, which are met, and which no run has measured yet.
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from pydantic import BaseModel, computed_field
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 
 from trainwright.tools.gates.artifacts import publish
 from trainwright.tools.ledger.chain import broken_links
@@ -38,12 +40,6 @@ from trainwright.tools.workspace.presence import require_database
 from trainwright.tools.workspace.signing import PublicKey
 from trainwright.tools.workspace.tables import LedgerEntry, Project, RegisteredModel, Run, Study, Trial
 from trainwright.trainer.base.errors import NotFoundError, TrainwrightError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from sqlalchemy.orm import Session
 
 __all__ = ["Finding", "VerificationReport", "verify_workspace"]
 

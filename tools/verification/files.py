@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import select
 
 from trainwright.tools.gates.artifacts import NAMING
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.releases import KEPT
-from trainwright.tools.ledger.events import Pruned
+from trainwright.tools.ledger.events import Pruned, RunResumed, RunSealed, RunStarted
 from trainwright.tools.ledger.seals import changed_files, end_differences, rows_problem
 from trainwright.tools.ledger.summaries import summary_of, summary_problem
 from trainwright.tools.limits import use_differences
@@ -22,16 +22,12 @@ from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.paths import files_among, is_left_by_system
 from trainwright.trainer.checkpoints.index import list_checkpoints
-from trainwright.trainer.run import RunState
+from trainwright.trainer.run import RunDirectory, RunState
 from trainwright.trainer.run.commitments import Commitments
 from trainwright.trainer.run.digests import METRICS
 from trainwright.trainer.run.directory import LIMITS
 from trainwright.trainer.run.evidence import Summary
 from trainwright.trainer.run.key import SIGNED
-
-if TYPE_CHECKING:
-    from trainwright.tools.ledger.events import RunResumed, RunSealed, RunStarted
-    from trainwright.trainer.run import RunDirectory
 
 
 def verify_runs(case: Case) -> Found:

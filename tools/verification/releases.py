@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import select
 
@@ -15,10 +15,7 @@ from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.releases import BEGUN, CARRIED, KEPT, Release, releases
 from trainwright.tools.gates.staleness import changes_around
 from trainwright.tools.verification.findings import Case, Finding, Found, found
-from trainwright.tools.workspace.tables import Project
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace.tables import LedgerEntry
+from trainwright.tools.workspace.tables import LedgerEntry, Project
 
 
 def verify_carried(case: Case) -> Found:

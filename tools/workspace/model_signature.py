@@ -11,14 +11,10 @@ import os
 import re
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from trainwright.tools.workspace.signing import public_pem
+from trainwright.tools.workspace.signing import Signer, public_pem
 from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.run import write_atomically
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace.signing import Signer
 
 SIGNATURE, PUBLIC_KEY = "model.sig", "model_signing.pub"
 COMMAND = (
