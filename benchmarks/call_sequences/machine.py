@@ -197,7 +197,8 @@ class Calls(RuleBasedStateMachine):
         if phase == "finalization" and self.here.model.releases:
             move_edits(self.here, self.here.model.releases)
         self.here.model.decide(phase, artifacts)
-        self.forget_edits(artifacts if phase != "diagnostics" else [])
+        if phase != "diagnostics":
+            self.forget_edits(artifacts)
         if phase == "optimization":
             self.here.model.final_configuration = chosen_configuration(self.here)
 
