@@ -66,7 +66,8 @@ def require_signed(folder: Path) -> None:
     """
     from model_signing import hashing, verifying
 
-    hashed = hashing.Config().set_ignored_paths(paths=[folder / SIGNATURE])
+    compiled = folder.rglob("__pycache__")  # left by whoever imported load.py; no service takes it along
+    hashed = hashing.Config().set_ignored_paths(paths=[folder / SIGNATURE, *compiled])
     verifier = verifying.Config().use_elliptic_key_verifier(public_key=folder / PUBLIC_KEY).set_hashing_config(hashed)
     try:
         verifier.verify(folder, folder / SIGNATURE)

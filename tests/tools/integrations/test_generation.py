@@ -203,6 +203,8 @@ def test_a_file_that_was_added_and_a_signature_that_is_none_are_refused(tmp_path
     with pytest.raises(TrainwrightError, match=r"model\.sig has another tokenizer\.json"):
         read_signature(model)
     (model / "tokenizer.json").unlink()
+    (model / "__pycache__").mkdir()
+    (model / "__pycache__" / "load.cpython-311.pyc").write_bytes(b"compiled")
     read_signature(model)
     ModelKey(None).write_public(model)
     with pytest.raises(TrainwrightError, match=r"model\.sig does not fit it"):
