@@ -3,7 +3,6 @@
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-BENCH_STAMP := $(VENV)/.installed-for-benchmarks
 COMPANIONS := $(VENV)/companions
 # The protocol's official conformance suite, with a Node of its own.
 CONFORMANCE := $(VENV)/conformance
@@ -17,10 +16,6 @@ PYTEST_RUN := -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder 
 PYTEST := $(BIN)/python $(PYTEST_RUN) --durations 10
 # Programs that tests run and that need other versions than ours: each lives in an environment of its own.
 COMPANION_PROGRAMS := dvc kfp moto[server]
-# Libraries that `make bench-data` measures beside us, each in an environment of its own.
-RIVALS := pandera[polars] pointblank[pl] great_expectations
-# Log-only rules that `make monitor-faults` runs on the same logs, each in an environment of its own.
-MONITORS := runmedic trainproof
 # The first interpreter that is new enough; override with `make install PYTHON=/path/to/python`.
 PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3 python; do \
             $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$name; break; }; done)
@@ -33,7 +28,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-walls bench-search bench-session bench-resume bench-engine bench-soak data-faults monitor-faults conformance cheats clean-room predict walks agent-tasks model-test bench-gate-kills bench-study-kills mutations pictures decisions examples format clean bench-tuner secrets-test environments integrations gpu-kit inputs fuzz bundle
+.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-walls bench-session bench-resume bench-engine bench-soak data-faults monitor-faults conformance cheats clean-room predict walks agent-tasks model-test bench-gate-kills bench-study-kills mutations pictures decisions examples format clean secrets-test environments integrations gpu-kit inputs fuzz bundle
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -105,7 +100,7 @@ bench-surface: install  ## What the server costs an agent: start-up, tool list, 
 bench-monitor: install  ## What the monitor costs with a million points, 1,000 runs, 100 writers; how soon the page shows (QUICK=1)
 	$(BIN)/python -P benchmarks/monitor $(if $(QUICK),--quick)
 
-bench-memory: install  ## Memory estimated before anything is allocated, and measured, beside two other estimators (QUICK=1)
+bench-memory: install  ## Memory estimated before anything is allocated, and measured (QUICK=1)
 	$(BIN)/python -P benchmarks/memory $(if $(QUICK),--quick,--write)
 
 bench-time: install  ## Seconds of a step estimated before anything ran, and after a probe, against steps that follow (QUICK=1)
@@ -120,22 +115,19 @@ bench-start: install  ## Seconds from launch to first step, cold and off a warm 
 bench-walls: install  ## Milliseconds that the wall adds to a command's start, and its cost while one runs (QUICK=1)
 	$(BIN)/python -P benchmarks/walls.py $(if $(QUICK),--repetitions 5)
 
-bench-search: $(COMPANIONS)/.installed-ray  ## A search of 50 trials beside a bare Optuna script and Ray Tune, in two processes each (QUICK=1, OPTIONS="--trials 20")
-	$(BIN)/python -P benchmarks/search $(if $(QUICK),--tasks digits --trials 6 --repetitions 1) $(OPTIONS)
-
 bench-session: install  ## Calls and tokens of a whole job, by next and by advance, in either form (QUICK=1)
 	$(BIN)/python benchmarks/session.py $(if $(QUICK),--jobs baseline)
 
-bench-resume: $(BENCH_STAMP)  ## Runs killed at random moments, resumed, compared bit for bit; also in other frameworks (QUICK=1)
-	$(BIN)/python benchmarks/resume $(if $(QUICK),--kills 8 --peer-kills 1 --own-kills 2 --quick)
+bench-resume: install  ## Runs killed at random moments, resumed, compared bit for bit; other libraries' trainers too (QUICK=1)
+	$(BIN)/python benchmarks/resume $(if $(QUICK),--kills 8 --own-kills 2 --quick)
 
-bench-engine: $(BENCH_STAMP)  ## What a step costs beside a bare loop and two frameworks (QUICK=1)
+bench-engine: install  ## What a step costs beside a bare loop, and what the watch adds (QUICK=1)
 	$(BIN)/python benchmarks/engine $(if $(QUICK),--quick)
 
 bench-soak: install  ## Whether anything grows over 2,000 epochs, 200 runs, 50 clients over HTTP; 100 kills (QUICK=1, OPTIONS="--epochs 0 --runs 0")
 	$(BIN)/python -P benchmarks/soak.py $(if $(QUICK),--epochs 200 --runs 3 --clients 8 --alive 3 --minutes 0.5 --kills 2) $(OPTIONS)
 
-monitor-faults: $(COMPANIONS)/.installed-monitors  ## Faults injected into runs of six fields, named by the monitor and by two other tools (QUICK=1)
+monitor-faults: install  ## Faults injected into runs of six fields, and whether the monitor names them (QUICK=1)
 	$(BIN)/python -P benchmarks/monitor_faults $(if $(QUICK),--quick)
 
 data-faults: install  ## Leaks injected into clean data, found or not, and what false points they were worth (QUICK=1)
@@ -196,17 +188,11 @@ $(VENV)/.installed-atheris: $(STAMP)
 	$(BIN)/python -m pip install --quiet "atheris>=3,<4"
 	@touch $@
 
-bench-data: $(COMPANIONS)/.installed-rivals  ## 40 checks of 10 million rows beside three libraries, and the first look (QUICK=1)
-	$(BIN)/python benchmarks/data $(if $(QUICK),--quick)
-
 bench-size: install  ## The first look at two million rows beside plain reading, fifty million samples' first step (QUICK=1)
-	$(BIN)/python benchmarks/data/first_look.py $(if $(QUICK),--quick)
+	$(BIN)/python benchmarks/first_look.py $(if $(QUICK),--quick)
 
 bench-study-kills: install  ## Workers, conductor and server of studies killed 200 times: the same trials (QUICK=1)
 	$(BIN)/python benchmarks/study_kills.py $(if $(QUICK),--kills 6 --trials 6 --widths 2)
-
-bench-tuner: install  ## Epochs that pruning saves and what it costs on three real tasks, beside plain Optuna (QUICK=1)
-	$(BIN)/python -P benchmarks/tuner $(if $(QUICK),--quick)
 
 bench-gate-kills: install  ## The server killed 200 times at random moments of gate decisions (QUICK=1, OPTIONS=--promotions): never half of one
 	$(BIN)/python benchmarks/gate_kills $(if $(QUICK),--kills 10) $(OPTIONS)
@@ -223,41 +209,15 @@ mutations: install  ## Behaviours removed from the product one at a time: each r
 decisions: install  ## Write the index of docs/decisions.md from the anchors of its entries
 	$(BIN)/python docs/decisions_index.py
 
-$(BENCH_STAMP): $(STAMP)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[bench]"
-	@touch $(BENCH_STAMP)
-
-$(COMPANIONS)/.installed-rivals: $(COMPANIONS)/.installed
-	@for program in $(RIVALS); do \
-	  folder=$(COMPANIONS)/$${program%%[*}; \
-	  $(PYTHON) -m venv --without-pip $$folder && \
-	  $(BIN)/uv pip install --quiet --python $$folder/bin/python "$$program" polars pyarrow || exit 1; done
-	@touch $@
-
 pages: $(COMPANIONS)/.installed  ## Install MLflow's page, 620 MB, which `trainwright open mlflow` serves
 	@test -x $(COMPANIONS)/mlflow/bin/mlflow || { $(PYTHON) -m venv --without-pip $(COMPANIONS)/mlflow && \
 	  $(BIN)/uv pip install --quiet --python $(COMPANIONS)/mlflow/bin/python \
 	  "mlflow==$$(sed -n 's/^mlflow-skinny==//p' constraints.txt)"; }
 
-$(COMPANIONS)/.installed-monitors: $(COMPANIONS)/.installed
-	@for program in $(MONITORS); do \
-	  folder=$(COMPANIONS)/$$program; \
-	  $(PYTHON) -m venv --without-pip $$folder && \
-	  $(BIN)/uv pip install --quiet --python $$folder/bin/python "$$program" || exit 1; done
-	@touch $@
-
 # Drives the Chromium on PATH; brings a Node of 165 MB, so it is in an environment of its own.
 $(COMPANIONS)/.installed-browser: $(COMPANIONS)/.installed
 	@$(PYTHON) -m venv --without-pip $(COMPANIONS)/browser && \
 	  $(BIN)/uv pip install --quiet --python $(COMPANIONS)/browser/bin/python "playwright>=1.65,<2"
-	@touch $@
-
-# Ray Tune, which `make bench-search` measures beside us, with torch and Optuna in our versions.
-$(COMPANIONS)/.installed-ray: constraints.txt $(STAMP)
-	@mkdir -p $(COMPANIONS)
-	@test -x $(COMPANIONS)/ray/bin/python || $(PYTHON) -m venv $(COMPANIONS)/ray
-	@grep -E '^(torch|optuna|numpy|scikit-learn|transformers)==' constraints.txt > $(COMPANIONS)/ray/ours.txt
-	$(COMPANIONS)/ray/bin/python -m pip install --quiet -r $(COMPANIONS)/ray/ours.txt "ray[tune]>=2.60,<3"
 	@touch $@
 
 # Programs that check the files of `trainwright cloud`: none of them fits beside our own packages.

@@ -1,4 +1,4 @@
-"""`trainwright`: serve, dashboard, doctor, status, follow, study, verify, validate-data, handover, attest, prune …"""
+"""`trainwright`: serve, dashboard, doctor, status, follow, study, verify, validate-data, handover, prune …"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trainwright.server.commands.handover import handover
 from trainwright.server.commands.model import model
 from trainwright.server.commands.push import push
 from trainwright.server.commands.rented import COMMANDS as OF_RENTED
-from trainwright.server.commands.serve import serve, sign_with
+from trainwright.server.commands.serve import serve
 from trainwright.server.commands.tokens import tokens
 from trainwright.server.commands.whole_projects import demo, example
 from trainwright.server.entry import say_and_end
@@ -233,30 +233,6 @@ def rebuild(
 
     if not show_rebuilt(workspace_path(workspace or option)):
         raise typer.Exit(1)
-
-
-@app.command()
-def attest(
-    project: Annotated[str, typer.Argument(help="A finished project")],
-    workspace: WorkspaceOption = None,
-    key: Annotated[Path | None, typer.Option("--key", help="Secret key to sign with; default: yours, if any")] = None,
-) -> None:
-    """Write the final model's provenance: an in-toto statement (SLSA), signed if there is a key.
-
-    Passing the last gate writes it; this signs it later, or after a crash.
-    """
-    from trainwright.server.commands.terminal import Terminal
-    from trainwright.tools.provenance import attest as write
-    from trainwright.tools.workspace import Workspace
-
-    sign_with(key)
-    opened = Workspace.open(existing_workspace(workspace_path(workspace)))
-    try:
-        done = write(opened, project)
-    finally:
-        opened.close()
-    signed = f"signed by key {done.key}" if done.key else "not signed; see `trainwright keys new`"
-    Terminal().marked("ok", f"{done.path}: {done.files} files, {signed}")
 
 
 @app.command()

@@ -62,7 +62,7 @@ class AppContext:
         from trainwright.tools.checkpoint_manager import finish_pruning
         from trainwright.tools.ledger import copy_all_forward
         from trainwright.tools.owner import record_settings_grants
-        from trainwright.tools.projects import finish_deletions, finish_provenance
+        from trainwright.tools.projects import finish_deletions
         from trainwright.tools.registry import follow_all
         from trainwright.tools.tracking import catch_up
         from trainwright.tools.training_orchestrator import put_back_all, remove_abandoned
@@ -77,7 +77,6 @@ class AppContext:
                 copy_all_forward(self._workspace)
                 remove_abandoned(self._workspace)
                 put_back_all(self._workspace)
-                finish_provenance(self._workspace)
                 finish_deletions(self._workspace)
                 finish_pruning(self._workspace)
                 follow_all(self._workspace)

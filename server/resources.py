@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import anyio.to_thread
+from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.server.mcpserver.resources import Resource
 from mcp.types import Annotations
 
 from trainwright.server import documents, files
-from trainwright.server.context import workspace_of
+from trainwright.server.context import AppContext, workspace_of
 from trainwright.server.errors import as_tool_error, explain
 from trainwright.server.markdown import facts_of
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError, TrainwrightError
-
-if TYPE_CHECKING:
-    from mcp.server import MCPServer
-
-    from trainwright.server.context import AppContext
 
 DOCUMENT_TEMPLATE = f"{documents.URI_PREFIX}{{+path}}"
 DATA_TEMPLATE = f"{files.ROOT}{{project}}/data/{{version}}"

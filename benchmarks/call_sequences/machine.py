@@ -11,7 +11,7 @@ from edits import RUN_FILES, edit, edited_file, move_edits
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from invariants import chosen_configuration, differences
-from phases import PHASES, PROVENANCE, REPORT, Run, Study
+from phases import PHASES, REPORT, Run, Study
 from world import (
     GOAL,
     GOOD_RATE,
@@ -197,7 +197,8 @@ class Calls(RuleBasedStateMachine):
         if phase == "finalization" and self.here.model.releases:
             move_edits(self.here, self.here.model.releases)
         self.here.model.decide(phase, artifacts)
-        self.forget_edits(artifacts if phase != "diagnostics" else [name for name in artifacts if name in PROVENANCE])
+        if phase != "diagnostics":
+            self.forget_edits(artifacts)
         if phase == "optimization":
             self.here.model.final_configuration = chosen_configuration(self.here)
 
@@ -324,7 +325,7 @@ class Calls(RuleBasedStateMachine):
     def edit_artifact(self, data: st.DataObject) -> None:
         """Edit or remove an artifact that a decision or a report names, or add a file to the final model."""
         world, model = self.here, self.here.model
-        names = {name for decision in model.decisions.values() for name in decision.artifacts} | set(PROVENANCE)
+        names = {name for decision in model.decisions.values() for name in decision.artifacts}
         names |= set(REPORT) if model.reported else set()
         names |= {"final_model/added.bin"} if (world.project / "final_model").is_dir() else set()
         paths = [world.project / name for name in sorted(names)]

@@ -15,8 +15,6 @@ PERMITTED = {
 }
 KEPT = {"smoke", "baseline", "final", "replay", "export"}
 """Kinds of which a complete run is given back, and not made again."""
-PROVENANCE = ("final_model.intoto.json",)
-"""Written after the last gate: `verify` names their edits, and no gate rests on them."""
 REPORT = ("diagnostic_report.md", "plots/learning_curves.png", "plots/gradient_health.png")
 MOST_RUNS_AT_ONCE = 2
 
@@ -241,7 +239,7 @@ class Model:
         study = self.validated_study() if phase == "optimization" else None
         if study is not None:
             ids += study.repetitions
-        self.decisions[phase] = Decision(self.configuration, self.smoke.id, ids, set(artifacts) - set(PROVENANCE))
+        self.decisions[phase] = Decision(self.configuration, self.smoke.id, ids, set(artifacts))
         if phase == "finalization":
             self.releases, self.is_released = self.releases + 1, True
         if phase != "diagnostics":  # the report was written before, and must be unchanged

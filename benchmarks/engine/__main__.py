@@ -1,4 +1,4 @@
-"""`make bench-engine`: what a step costs in a bare loop, in the engine with everything on, and in two frameworks.
+"""`make bench-engine`: what a step costs in a bare loop, in the engine with everything on, and what the watch adds.
 
 All take turns in one process, training on one thread, so that what else the machine does falls on each alike. A figure
 is the median over windows of ten steps (between two looks at the recorded values) of a round, then over rounds; an
@@ -22,12 +22,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import bare
-import determinism
-import huggingface
-import lightning_loop
 import ours
-import own_lightning
-import own_trainer
 import torch
 import watched
 from clock import Moment
@@ -47,53 +42,33 @@ CONTENDERS: dict[str, Contender] = {
     "bare loop": bare.train,
     "bare loop, clipping": partial(bare.train, clip=True),
     "trainwright": ours.train,
-    "Hugging Face Trainer": huggingface.train,
-    "Lightning": lightning_loop.train,
 }
-
-
-UNDER_US: dict[str, tuple[Contender, Contender]] = {
-    "Hugging Face Trainer": (huggingface.train, own_trainer.train),
-    "Lightning": (lightning_loop.train, own_lightning.train),
-}
-"""A framework, and itself as a run of ours: metrics of every step, judged updates, exact resume."""
 
 
 def main() -> None:
     """Measure, print the tables, and the figures as one JSON object."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer rounds, under a minute")
-    parser.add_argument("--only", choices=[*UNDER_US, "watch"], help="what this framework costs more, or the watch")
+    parser.add_argument("--only", choices=["watch"], help="what the watch costs, and nothing else")
     asked = parser.parse_args()
     quick = asked.quick
     torch.set_num_threads(1)
     keep_freed_memory()
     began = os.getloadavg()[0]
-    if asked.only == "watch":
+    if asked.only:
         costs = {each.name: watched.cost(each.load(), 3 if quick else 12) for each in (LONG, LARGE_LONG)}
         print(json.dumps({f"{name} percent": round(cost.percent, 2) for name, cost in costs.items()}))
-        return
-    if asked.only:
-        SMALL.load()
-        print(json.dumps({"extra_ms": round(extra_ms(asked.only, rounds=3 if quick else 12), 3)}))
         return
     small = compare(SMALL.load(), CONTENDERS, rounds=3 if quick else 12)
     pair = {name: CONTENDERS[name] for name in ("bare loop", "trainwright")}
     large = compare(LARGE.load(), pair, rounds=2 if quick else 9)
-    extra = {name: extra_ms(name, rounds=3 if quick else 12) for name in UNDER_US}
     watch = {each.name: watched.cost(each.load(), 3 if quick else 12) for each in (LONG, LARGE_LONG)}
-    if not quick:
-        determinism.show()
     print(
         f"\nload of the machine: {began:.1f} at the start, {os.getloadavg()[0]:.1f} at the end; {os.cpu_count()} cores"
     )
     figures: dict[str, float | str] = {
         "mlp_overhead_ms": round(small["trainwright"][1], 3),
         "mlp_overhead_clipping_ms": round(small["bare loop, clipping"][1], 3),
-        "mlp_overhead_huggingface_ms": round(small["Hugging Face Trainer"][1], 3),
-        "mlp_overhead_lightning_ms": round(small["Lightning"][1], 3),
-        "trainer_extra_ms": round(extra["Hugging Face Trainer"], 3),
-        "lightning_extra_ms": round(extra["Lightning"], 3),
         "large_step_overhead_percent": round(100 * large["trainwright"][1] / large["bare loop"][0], 2),
         "watch_percent": round(watch[LONG.name].percent, 2),
         "watch_large_step_percent": round(watch[LARGE_LONG.name].percent, 2),
@@ -115,17 +90,8 @@ def keep_freed_memory() -> None:
         mallopt(M_MMAP_THRESHOLD, 2**25)
 
 
-def extra_ms(name: str, rounds: int) -> float:
-    """Return the milliseconds of processor time per step that a framework costs more under our worker than alone."""
-    alone, under_us = UNDER_US[name]
-    found = compare(SMALL, {name: alone, "the same under our worker": under_us}, rounds, base=name)
-    return found["the same under our worker"][1]
-
-
-def compare(
-    workload: Workload, contenders: dict[str, Contender], rounds: int, base: str = "bare loop"
-) -> dict[str, tuple[float, float]]:
-    """Return (milliseconds of processor time per step, milliseconds above the base) of each, and print them."""
+def compare(workload: Workload, contenders: dict[str, Contender], rounds: int) -> dict[str, tuple[float, float]]:
+    """Return (milliseconds of processor time per step, milliseconds above the bare loop) of each, and print them."""
     medians: dict[str, list[Moment]] = {name: [] for name in contenders}
     for number in range(rounds + 1):
         for name, train in contenders.items():
@@ -134,10 +100,10 @@ def compare(
             if number:  # the first round loads what is loaded lazily
                 medians[name].append(per_step(ends[workload.warmup_steps :]))
     print(f"\n{workload.name}: hidden {workload.hidden}, batch {workload.batch_size}; {rounds} rounds interleaved")
-    print(f"{'ms per step':24}{'processor':>12}{'above base':>12}{'wall':>12}{'above base':>12}")
+    print(f"{'ms per step':24}{'processor':>12}{'above bare':>12}{'wall':>12}{'above bare':>12}")
     found = {}
     for name, own in medians.items():
-        (wall, wall_above), (cpu, cpu_above) = (above(own, medians[base], clock) for clock in (0, 1))
+        (wall, wall_above), (cpu, cpu_above) = (above(own, medians["bare loop"], clock) for clock in (0, 1))
         print(f"{name:24}{cpu:12.3f}{cpu_above:+12.3f}{wall:12.3f}{wall_above:+12.3f}")
         found[name] = cpu, cpu_above
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -59,25 +58,3 @@ class Workload:
         """Return the row numbers of each batch of training `number`."""
         order = torch.from_numpy(np.random.default_rng(number).permutation(len(self.tensors[0])))
         return list(order.split(self.batch_size))[: self.steps]
-
-
-class Gathered(torch.utils.data.Dataset[Any]):
-    """Rows as the frameworks' loaders ask for them: a whole batch in one gather, as cheap as data can be."""
-
-    def __init__(self, tensors: list[Tensor]) -> None:
-        self.tensors = tensors
-
-    def __len__(self) -> int:
-        return len(self.tensors[0])
-
-    def __getitem__(self, index: int) -> tuple[Tensor, ...]:
-        return tuple(tensor[index] for tensor in self.tensors)
-
-    def __getitems__(self, indices: list[int]) -> tuple[Tensor, ...]:
-        rows = torch.tensor(indices)
-        return tuple(tensor[rows] for tensor in self.tensors)
-
-
-def as_given(batch: Any) -> Any:
-    """Return a batch that is whole already."""
-    return batch

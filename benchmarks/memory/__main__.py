@@ -1,7 +1,7 @@
-"""Memory, estimated without allocating anything and measured: the errors, beside two estimators in wide use.
+"""Memory, estimated without allocating anything and measured: the errors.
 
 Each pair is estimated in one process and measured in another (measure.py says how, and why that is another measure).
-The others are accelerate's estimate and DeepSpeed's formula (others.py). With `--time` the same of seconds (times.py).
+With `--time` the same of seconds (times.py).
 The last line is one JSON object: `pairs`, `worst_percent` (largest distance from the measured peak), `below` (estimates
 under it). `--write` keeps those figures where the estimator reads its own error (trainer/estimation/measured.json).
 """
@@ -21,7 +21,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from kernels import compare
 from measure import measure
-from others import by_accelerate, by_deepspeed
 from pairs import QUICK, Pair, pairs, write_data
 from runs import in_forks
 from times import compare_times
@@ -51,23 +50,20 @@ def main() -> None:
     if given.time:
         print(json.dumps(compare_times(chosen)))
         return
-    print("| model / strategy | measured MiB | estimated MiB | error % | peak in | accelerate % | DeepSpeed % | s |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| model / strategy | measured MiB | estimated MiB | error % | peak in | s |")
+    print("|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_data(folder)
-        rows = [row for pair in chosen if (row := _row(pair, folder)) is not None]
-    errors = [row["error"] for row in rows]
+        errors = [error for pair in chosen if (error := _error(pair, folder)) is not None]
     outside = [abs(error) for error in errors if not 0 <= error <= GOAL_PERCENT]
     result = {
-        "pairs": len(rows),
+        "pairs": len(errors),
         "worst_percent": round(max((abs(error) for error in errors), default=0.0), 2),
         "below": sum(error < 0 for error in errors),
         "outside": len(outside),
         "mean_percent": round(sum(map(abs, errors)) / max(len(errors), 1), 2),
-        "accelerate_mean_percent": _mean(rows, "accelerate"),
-        "deepspeed_mean_percent": _mean(rows, "deepspeed"),
-        "failed": len(chosen) - len(rows),
+        "failed": len(chosen) - len(errors),
     }
     if given.write and not result["failed"]:
         kept = {"date": dt.datetime.now(tz=dt.UTC).date().isoformat(), "command": "make bench-memory", **result}
@@ -92,34 +88,23 @@ def import_once() -> None:
         getattr(transformers, name)
 
 
-def _row(pair: Pair, folder: Path) -> dict[str, float] | None:
+def _error(pair: Pair, folder: Path) -> float | None:
+    """Estimate and measure a pair; return the estimate's distance from the measured peak, in percent of it."""
     started = time.perf_counter()
     estimated = _estimated(pair, folder)
     seconds = time.perf_counter() - started
     measured = _measured(pair, folder)
     if estimated is None or measured is None:
-        print(f"| {pair.name} | {'no estimate' if estimated is None else 'not measured'} | | | | | | |", flush=True)
+        print(f"| {pair.name} | {'no estimate' if estimated is None else 'not measured'} | | | | |", flush=True)
         return None
     true, memory = measured["peak_bytes"], estimated["memory"]
-
-    def error(figure: float) -> float:
-        return 100 * (figure / true - 1)
-
-    row = {
-        "error": error(memory["peak_bytes"]),
-        "accelerate": error(by_accelerate(memory, pair.config.get("training", {}).get("precision", "fp32"))),
-        "deepspeed": error(by_deepspeed(memory, memory["largest_layer_bytes"] // 4)),
-    }
+    error = 100 * (memory["peak_bytes"] / true - 1)
     print(
-        f"| {pair.name} | {true / 2**20:.1f} | {memory['peak_bytes'] / 2**20:.1f} | {row['error']:+.2f} | "
-        f"{memory['peak_phase']} | {row['accelerate']:+.0f} | {row['deepspeed']:+.0f} | {seconds:.0f} |",
+        f"| {pair.name} | {true / 2**20:.1f} | {memory['peak_bytes'] / 2**20:.1f} | {error:+.2f} | "
+        f"{memory['peak_phase']} | {seconds:.0f} |",
         flush=True,
     )
-    return row
-
-
-def _mean(rows: list[dict[str, float]], name: str) -> float:
-    return round(sum(abs(row[name]) for row in rows) / max(len(rows), 1), 1)
+    return error
 
 
 def _estimated(pair: Pair, folder: Path) -> dict[str, Any] | None:

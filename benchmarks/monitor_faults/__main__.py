@@ -26,7 +26,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 import healthy
 from faults import FAULTS, Fault
 from judging import Verdict, delay, first_change, is_cured, judge, judge_sound, within_one_step
-from others import COUNTS_AS, judged_by, write_log
 from runs import Job, train_all, warm_up, with_changes
 from silent_faults import FAULTS as SILENT
 
@@ -35,8 +34,6 @@ SEEDS = (12, 13, 14, 15, 16)
 SOUND_SEEDS = (2, 3)
 QUICK = ("rate diverges", "rate too low", "gradients vanish", "rows wild", "labels shuffled", "classes unbalanced")
 QUICK_SOUND = ("layers", "targets unscaled", "a good start", "plateau at the end", "gan", "sgd, high and clipped")
-OTHERS = ("runmedic", "trainproof")
-COMPANIONS = Path(__file__).parents[2] / ".venv" / "companions"
 
 
 class Suite:
@@ -59,7 +56,6 @@ class Suite:
             verdict = judge(fault, seed, run)
             verdict.delay_steps = delay(fault, run, self.folder / "so far")
             self.verdicts.append(verdict)
-            write_log(run, self.folder / "logs", job.name)
             if fault.curable:
                 verdict.cured = False
                 verdict.change = first_change(run)
@@ -87,7 +83,6 @@ class Suite:
         for job, run in train_all(healthy.jobs(self.folder, seeds, names), self.folder):
             verdict = judge_sound(job.name, run, self.folder / "so far")
             self.sound.append(verdict)
-            write_log(run, self.folder / "logs", job.name)
             self._tell(job.name, verdict, right=not verdict.said)
 
     def _tell(self, name: str, verdict: Verdict, *, right: bool) -> None:
@@ -115,36 +110,20 @@ class Suite:
         }
 
     def table(self) -> list[str]:
-        """Return the table: a row for each kind, with what the other tools say of the same logs."""
-        theirs = {tool: judged_by(tool, self.folder / "logs", COMPANIONS) for tool in OTHERS}
-        lines = [f"| fault | named | {' | '.join(OTHERS)} | steps to it | cured |", f"|{'---|' * (4 + len(OTHERS))}"]
+        """Return the table: a row for each kind."""
+        lines = ["| fault | named | steps to it | cured |", "|---|---|---|---|"]
         by_kind: dict[str, list[Verdict]] = defaultdict(list)
         for one in self.verdicts:
             by_kind[one.kind].append(one)
         for fault in self.faults:
             found = by_kind[fault.kind]
             cells = [f"{sum(one.named for one in found)} of {len(found)}"]
-            names = [f"{fault.kind}-{one.seed}" for one in found]
-            cells += [_theirs(theirs[tool], fault, names) for tool in OTHERS]
             delays = [one.delay_steps for one in found if one.delay_steps is not None]
             cells.append(f"{statistics.median(delays):g}" if delays else "-")
             cells.append(f"{sum(bool(one.cured) for one in found)}" if fault.curable else "by code or data")
             lines.append(f"| {fault.kind} | {' | '.join(cells)} |")
-        names = [name for name in (theirs[OTHERS[0]] or theirs[OTHERS[1]] or {}) if name.startswith("sound ")]
-        alarms = [_alarms(theirs[tool], names) for tool in OTHERS]
         ours = sum(bool(one.said) for one in self.sound)
-        return [*lines, f"| *sound runs with an alert* | {ours} of {len(self.sound)} | {' | '.join(alarms)} | | |"]
-
-
-def _theirs(found: dict[str, list[str]] | None, fault: Fault, names: list[str]) -> str:
-    if found is None:
-        return "not installed"
-    meant = COUNTS_AS.get(fault.names[0], frozenset())
-    return f"{sum(bool(found[name]) and found[name][0] in meant for name in names)} of {len(names)}"
-
-
-def _alarms(found: dict[str, list[str]] | None, names: list[str]) -> str:
-    return "not installed" if found is None else f"{sum(bool(found[name]) for name in names)} of {len(names)}"
+        return [*lines, f"| *sound runs with an alert* | {ours} of {len(self.sound)} | | |"]
 
 
 def _percent(values: list[bool]) -> float | None:

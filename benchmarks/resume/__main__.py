@@ -1,8 +1,7 @@
 """Runs killed at random moments, resumed, and compared bit for bit with runs that were left alone.
 
-`make bench-resume` kills ours at least 200 times, at any moment from start-up to the last checkpoint, and does the
-same work in Hugging Face Trainer and Lightning (killed within an epoch, resumed from their own newest checkpoint).
-Prints tables and, as its last line, one JSON object.
+`make bench-resume` kills ours at least 200 times, at any moment from start-up to the last checkpoint, and trainers of
+other libraries under our worker. Prints tables and, as its last line, one JSON object.
 """
 
 from __future__ import annotations
@@ -12,10 +11,7 @@ import collections
 import importlib
 import json
 import math
-import os
 import random
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -24,8 +20,6 @@ from typing import Any
 import torch
 from killing import Tally, kill_and_resume
 from scenarios import ALWAYS, OWN_TRAINERS, SCENARIOS, SHARE
-
-HERE = Path(__file__).parent
 
 
 def ours(kills: int, most: int, seed: int) -> tuple[dict[str, Tally], collections.Counter[str]]:
@@ -61,22 +55,10 @@ def own_trainers(names: list[str], kills: int, seed: int) -> dict[str, dict[str,
     return found
 
 
-def peer(name: str, kills: int, seed: int) -> dict[str, Any]:
-    """Return what benchmarks/resume/peers.py measured of a framework."""
-    command = [sys.executable, "-W", "ignore", str(HERE / "peers.py"), name, str(kills), str(seed)]
-    environment = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    if done.returncode:
-        raise RuntimeError(f"{name}: {done.stderr[-2000:]}")
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return result
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=200, help="of our runs, over all scenarios")
-    parser.add_argument("--peer-kills", type=int, default=10, help="of each framework, for each kind of data")
     parser.add_argument("--own-kills", type=int, default=100, help="of each library's trainer under our worker")
     parser.add_argument("--only-own", nargs="+", choices=list(OWN_TRAINERS), help="these trainers, and nothing else")
     parser.add_argument("--seed", type=int, default=0)
@@ -88,24 +70,15 @@ def main() -> None:
         print(json.dumps(own_trainers(asked.only_own, asked.own_kills, asked.seed)))
         return
     tallies, moments = ours(asked.kills, 1 if asked.quick else 4, asked.seed)
-    peers = {name: peer(name, asked.peer_kills, asked.seed) for name in ("huggingface", "lightning")}
     own = own_trainers(list(ALWAYS), asked.own_kills, asked.seed)
     print(f"\nkills by the run's stage: {dict(moments.most_common())}")
-    print(f"\n{'resumed = uninterrupted, of the kills':<42} {'static data':>14} {'augmented data':>16}")
-    for name, found in peers.items():
-        cells = [f"{found[kind]['identical']} of {found[kind]['kills']}" for kind in ("static", "augmented")]
-        print(f"{name:<42} {cells[0]:>14} {cells[1]:>16}")
     total = sum(tally.kills for tally in tallies.values())
     same = sum(tally.in_identical for tally in tallies.values())
-    print(f"{'trainwright':<42} {'':>14} {f'{same} of {total}':>16}")
     figures: dict[str, Any] = {
         "kills": total,
         "identical": same,
-        "huggingface_identical": peers["huggingface"]["augmented"]["identical"],
-        "lightning_identical": peers["lightning"]["augmented"]["identical"],
         "seconds": round(time.monotonic() - began, 1),
         **own,
-        "peer_kills": asked.peer_kills,
         "quick": asked.quick,
     }
     print(json.dumps(figures))

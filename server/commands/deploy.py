@@ -11,9 +11,9 @@ import typer
 
 from trainwright.server.workspace_path import WorkspaceOption, existing_workspace, workspace_path
 
-UNATTESTED = (
-    "Beside the model lies no final_model.intoto.json: of its files only model.onnx could be compared with what was "
-    "released, and that only where evaluation.json names it. `trainwright attest PROJECT` writes it."
+UNSIGNED = (
+    "The model has no model.sig, which every release has: of its files only model.onnx could be compared with what was "
+    "released, and that only where evaluation.json names it."
 )
 
 
@@ -39,7 +39,7 @@ def deploy(
 ) -> None:
     """Generate what puts a released model to use: a FastAPI service, a Next.js form, a Supabase schema, clients."""
     from trainwright.server.commands.terminal import Terminal
-    from trainwright.tools.integrations import PARTS, is_attested
+    from trainwright.tools.integrations import PARTS, is_signed
     from trainwright.tools.integrations import deploy as write
 
     names, chosen = (None if given is None else [one.strip() for one in given.split(",")] for given in (classes, parts))
@@ -50,8 +50,8 @@ def deploy(
         terminal.marked(
             "ok", f"{path}: README.md says how to start it{'; what runs is the old one until then' * replace}"
         )
-    if not is_attested(folder):
-        terminal.marked("warn", UNATTESTED)
+    if not is_signed(folder):
+        terminal.marked("warn", UNSIGNED)
 
 
 def folder_of(model: str, workspace: Path | None) -> Path:

@@ -6,17 +6,15 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from trainwright.server.commands.doctor import INSTALL_AGAIN, PROBE_SECONDS, Finding, devices_of
 from trainwright.tools.environments import found_environment, overlay_of, runtime_in
 from trainwright.tools.workspace.settings import Settings
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.releases import has_torch
-
-if TYPE_CHECKING:
-    from trainwright.trainer.config.environment import EnvironmentSection
-    from trainwright.trainer.run.runtime import Runtime
+from trainwright.trainer.config.environment import EnvironmentSection
+from trainwright.trainer.run.runtime import Runtime
 
 
 class Place(NamedTuple):

@@ -9,20 +9,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
 from trainwright.server.commands.driving import Driver, Transcript, UnexpectedAnswerError, conclude, content, served
 from trainwright.server.commands.example import copied
 from trainwright.server.markdown import number
-from trainwright.tools.examples import outcome_of, require_packages
+from trainwright.tools.examples import Example, outcome_of, require_packages
 from trainwright.tools.examples.catalogue import config_of
 from trainwright.tools.examples.outcome import WORKSPACE
 from trainwright.trainer.base.errors import DataError
-
-if TYPE_CHECKING:
-    from trainwright.tools.examples import Example
 
 PREPARE = "prepare.py"
 LAST_CHARACTERS = 600

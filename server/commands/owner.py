@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trainwright.server.commands.terminal import Terminal
 from trainwright.tools.owner import Grantor, Request, decide, meaning, requests_of
@@ -12,9 +12,6 @@ from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.signing import VARIABLE, key_path, model_public_path, new_key, public_path
 from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.base.text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MOST_REASON_CHARACTERS = 300
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from trainwright.server.commands.terminal import Terminal
 from trainwright.server.markdown import counted
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def show_replay(path: Path, run_id: str, step: int, code_root: Path | None) -> bool:

@@ -8,7 +8,6 @@ import threading
 import webbrowser
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trainwright.server.commands.terminal import Terminal, bar
 from trainwright.server.markdown import counted, next_line, number
@@ -18,14 +17,12 @@ from trainwright.tools.gates.study_check import best_value
 from trainwright.tools.hyperparameter_tuner.trials import TrialRecord, trials_of
 from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
 from trainwright.tools.projects import ProjectStatus, newest_first, overview, project_status
+from trainwright.tools.projects.status import RunLine
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.handles import study_named
+from trainwright.tools.workspace.tables import RaisedAlert
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.secret_scan import masked
-
-if TYPE_CHECKING:
-    from trainwright.tools.projects.status import RunLine
-    from trainwright.tools.workspace.tables import RaisedAlert
 
 PHASES = ("planning", "baseline", "diagnostics", "optimization", "finalization")
 MARKS = {"passed": "x", "skipped": "-", "accepted": "a", "concluded": "c", "stale": "!", "open": ">"}

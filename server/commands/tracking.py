@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 import webbrowser
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from filelock import FileLock, Timeout
 
@@ -17,9 +17,6 @@ from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.handles import run_named
 from trainwright.tools.workspace.records import get_project, runs_of
 from trainwright.trainer.base.errors import ConflictError, StorageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BEAT_SECONDS = 5.0
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.server.dashboard.application import bundle
 from trainwright.tools import dashboard
 from trainwright.tools.dashboard.curves import MOST_KEYS
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace import Workspace
 
 MAX_RUNS = 60
 """Of the newest; each is some hundred kilobytes."""

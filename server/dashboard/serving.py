@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import uvicorn
 
@@ -12,9 +12,6 @@ from trainwright.server.dashboard.application import build_application
 from trainwright.server.dashboard.guard import HOSTS, Access
 from trainwright.server.listening import listening
 from trainwright.tools.workspace import Workspace
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STOP_SECONDS = 5.0
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import re
 import secrets
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from filelock import FileLock
 from mcp.server.auth.provider import AccessToken
@@ -21,9 +21,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from trainwright.server.access import SCOPES, Access, Scope
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, IntegrityError, NotFoundError, near
 from trainwright.trainer.run.directory import write_atomically
-
-if TYPE_CHECKING:
-    import os
 
 logger = logging.getLogger("trainwright")
 FILE = "tokens.json"

@@ -6,13 +6,14 @@ import json
 import struct
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from sqlalchemy import select
-from tests.worlds.flowers import NAME, finish
+from tests.worlds.flowers import NAME, World, finish
 from tests.worlds.warm import warm
 
 from trainwright.tools.hyperparameter_tuner import start_study, study_status
@@ -24,11 +25,6 @@ from trainwright.tools.workspace.handles import study_handles
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.config.schema import LoggingSection
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.worlds.flowers import World
 
 pytestmark = [
     pytest.mark.slow,

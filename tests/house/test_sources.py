@@ -39,11 +39,10 @@ RECORDS = {
     "tools/launchers/local.py",
     "tools/launchers/outer.py",
     "tools/ledger/jsonl_mirror.py",  # an entry's number
-    "tools/provenance/attesting.py",  # a signed statement: digests and parameters
-    "tools/provenance/model_signature.py",  # a public key
     "tools/reports/final_model.py",  # a script of ours, and digests
     "tools/tracking/follower.py",  # positions
     "tools/tracking/wandb_tracker.py",
+    "tools/workspace/model_signature.py",  # a public key
     "tools/workspace/settings.py",  # the owner's own file
 }
 """Files that write what the product itself reads, in its own form, and why."""

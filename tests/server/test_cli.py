@@ -51,8 +51,7 @@ def test_version_and_help():
     assert done.stdout == run("--version").stdout == f"trainwright {trainwright.__version__}\n"
     said = run("--help").stdout
     assert all(
-        command in said
-        for command in ("serve", "doctor", "status", "verify", "replay-step", "attest", "keys", "approve", "demo")
+        command in said for command in ("serve", "doctor", "status", "verify", "replay-step", "keys", "approve", "demo")
     )
 
 
@@ -115,9 +114,6 @@ def test_a_key_is_made_once_and_verify_says_what_it_attests(made, tmp_path):
     unsigned = run("verify", made, "--public-key", f"{key}.pub")
     assert unsigned.returncode == 1
     assert "fail  signature: not attested: no entry is signed by key" in unsigned.stdout
-    unfinished = run("attest", "iris", "-w", made, "--key", key)
-    assert unfinished.returncode == 1
-    assert "Error: Project iris is in planning" in unfinished.stderr
 
 
 def test_a_damaged_database_is_a_sentence_with_a_remedy(made):

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
+from tests.worlds.flowers import World
 from tests.worlds.warm import warm
 
 from trainwright.tools.workspace import Workspace
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.worlds.flowers import World
 
 
 @pytest.fixture(scope="module", autouse=True)

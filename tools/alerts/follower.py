@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from threading import Thread
-from typing import TYPE_CHECKING, NamedTuple
+from threading import Event, Thread
+from typing import NamedTuple
 
 from filelock import FileLock, Timeout
 from sqlalchemy import func, select
@@ -22,15 +22,10 @@ from trainwright.tools.alerts.looking import look
 from trainwright.tools.alerts.notices import is_due, is_owing, send_due
 from trainwright.tools.launchers import Launch, is_living, jobs
 from trainwright.tools.launchers.environment import inherited_environment
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import RaisedAlert, Run
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError, TrainwrightError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from threading import Event
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import RunStatus
+from trainwright.trainer.run import RunStatus
 
 POLL_SECONDS = 1.0
 EPOCH_SECONDS = 10.0

@@ -6,26 +6,19 @@ Rows are filed by any process that looks at a run, any number of times; the data
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from sqlalchemy import ColumnElement, case, false, func, or_, select, true, update
+from sqlalchemy.orm import Session
 
-from trainwright.tools.training_monitor import Goal
+from trainwright.tools.training_monitor import Alert, Goal
 from trainwright.tools.training_monitor.diagnosis import SEVERITIES
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project
 from trainwright.tools.workspace.tables import RaisedAlert, Run
-from trainwright.trainer.run import RunKind
+from trainwright.trainer.run import RunKind, RunStatus
 from trainwright.trainer.run.evidence import Summary
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.training_monitor import Alert
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import RunStatus
 
 QUIET = "info"
 """Severity of alerts that nobody is told unasked."""

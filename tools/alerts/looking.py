@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from trainwright.tools.alerts.life import file_alerts
@@ -18,20 +19,15 @@ from trainwright.tools.training_monitor import Alert, Diagnostic, load_diagnosti
 from trainwright.tools.training_monitor.diagnosis import diagnose_record
 from trainwright.tools.training_monitor.fixes import compute_fixes
 from trainwright.tools.training_monitor.record import RunRecord
+from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.traces import stamp_of
-from trainwright.trainer.run import RunState, RunStatus
+from trainwright.trainer.run import RunDirectory, RunState, RunStatus
 from trainwright.trainer.run.conditions import SERVER
 from trainwright.trainer.run.digests import METRICS
 from trainwright.trainer.run.directory import EVENTS
 from trainwright.trainer.run.status import Event
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Run
-    from trainwright.trainer.run import RunDirectory
 
 LEAST_SECONDS = 1.0
 """Between two diagnoses of a living run that raises nothing by itself."""

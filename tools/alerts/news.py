@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable
+from typing import Any
 
 from sqlalchemy import select
 
 from trainwright.tools.alerts.life import Life, count_unseen, life_of, mark_seen, rows_of, unseen, unseen_of
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import RaisedAlert
 from trainwright.trainer.base.text import cut
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from trainwright.tools.workspace import Workspace
 
 MOST_NEWS = 3
 """In one answer; the next ones carry the rest."""

@@ -14,24 +14,21 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from http.client import HTTPException
 from threading import Thread
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from sqlalchemy import select
 
 from trainwright.tools.alerts.life import life_of
 from trainwright.tools.launchers.environment import inherited_environment
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.handles import handles
+from trainwright.tools.workspace.settings import Notify
 from trainwright.tools.workspace.tables import RaisedAlert
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.settings import Notify
 
 RETRY_SECONDS = (5, 60, 600, 3600)
 """Pauses after failed attempts; after the last of them the notice is given up."""

@@ -8,24 +8,19 @@ and stops a run once.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from trainwright.tools.alerts.life import rows_of
 from trainwright.tools.owner.grants import accepted_alerts
 from trainwright.tools.owner.requests import granted
-from trainwright.tools.training_monitor import load_diagnostics
+from trainwright.tools.training_monitor import Alert, load_diagnostics
 from trainwright.tools.training_monitor.record import STEP_LOSS
-from trainwright.trainer.run import RunKind
+from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.tables import Run
+from trainwright.trainer.config.schema import MonitoringSection
+from trainwright.trainer.run import Event, RunDirectory, RunKind, RunStatus
 from trainwright.trainer.run.conditions import AlertStop, request_alert_stop
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from trainwright.tools.training_monitor import Alert
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Run
-    from trainwright.trainer.config.schema import MonitoringSection
-    from trainwright.trainer.run import Event, RunDirectory, RunStatus
 
 NEVER = frozenset({RunKind.REPLAY, RunKind.CURE, RunKind.PROBE, RunKind.EXPORT})
 """Kinds that go on whatever is found: they repeat or measure on purpose."""

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import BaseModel, Field
 
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.training_orchestrator import RunView, start_run
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_run
 from trainwright.trainer.checkpoints import index
-from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import RunDirectory
-
+from trainwright.trainer.run import RunDirectory, RunKind
 
 MOST_LISTED = 40
 

@@ -7,9 +7,10 @@ and every verdict can still be derived.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, Field
+from sqlalchemy.orm import Session
 
 from trainwright.tools import ledger
 from trainwright.tools.answers import Answer, NextCall
@@ -19,17 +20,12 @@ from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.ledger.events import Pruned
 from trainwright.tools.ledger.seals import is_tombstone_of
 from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project
+from trainwright.tools.workspace.settings import RetentionPolicy
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import ConflictError, StorageError
-from trainwright.trainer.checkpoints.index import WEIGHTS, list_checkpoints, verify_checkpoint
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.settings import RetentionPolicy
-    from trainwright.trainer.checkpoints.index import CheckpointRecord
+from trainwright.trainer.checkpoints.index import WEIGHTS, CheckpointRecord, list_checkpoints, verify_checkpoint
 
 log = logging.getLogger("trainwright")
 MOST_LISTED = 12

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -13,9 +13,6 @@ from trainwright.tools.training_architect.hardware import Device, accelerators, 
 from trainwright.trainer.base.errors import ConfigurationError, folded, near
 from trainwright.trainer.base.traces import while_unchanged
 from trainwright.trainer.config import load_yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 TABLE = SKILL.parent / "cloud-gpu-configs" / "gpus.yaml"
 ASKED = re.compile(r"^\s*([^:\s][^:]{0,60}?)\s*(?::\s*(-?\d{1,9}))?\s*$")

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 SKYIGNORE, GITIGNORE = ".skyignore", ".gitignore"
 HARMLESS = frozenset({".git", "__pycache__", ".env.example"})

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from filelock import Timeout
 
@@ -26,12 +27,7 @@ from trainwright.tools.training_monitor.pairs import Pair, PairOutcome
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import now
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, TrainwrightError
-from trainwright.trainer.run import RunKind, RunState
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trainwright.trainer.run import RunDirectory
+from trainwright.trainer.run import RunDirectory, RunKind, RunState
 
 TO_THE_END = {"on_critical": "tell", "on_warning": "tell"}
 """How the runs of a trial answer to alerts: both of a pair are compared at the same step."""

@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.orm import Session
 
 from trainwright.tools import ledger, limits
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.cures import ENDED, RUNNING, STOPPED, cure_of, runs_of_cure
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.gates.trying import fixes_to_try
 from trainwright.tools.hyperparameter_tuner.process import MOST_LAUNCHES, conductor_lock, environment_of
 from trainwright.tools.launchers import Launch, jobs
 from trainwright.tools.ledger.events import CureChanged
-from trainwright.tools.training_monitor import Goal, load_diagnostics
-from trainwright.tools.training_monitor.glance import glance
+from trainwright.tools.training_monitor import Alert, Goal, load_diagnostics
+from trainwright.tools.training_monitor.glance import Glance, glance
 from trainwright.tools.training_monitor.unjudged import epochs_needed
 from trainwright.tools.training_orchestrator.launch import new_id
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import now
 from trainwright.tools.workspace.workspace import checked_name
 from trainwright.trainer.base.errors import ConflictError, LimitReachedError, NotFoundError, TrainwrightError
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.gates.run_evidence import RunEvidence
-    from trainwright.tools.training_monitor import Alert
-    from trainwright.tools.training_monitor.glance import Glance
-    from trainwright.tools.workspace import Workspace
 
 NAME = "fixes"
 """Begins a trial's id, as a kind begins a run's."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from pydantic import BaseModel
 from sqlalchemy import func, select
@@ -10,12 +10,8 @@ from sqlalchemy import func, select
 from trainwright.tools.dashboard.curves import NewPoints, curves_since
 from trainwright.tools.dashboard.overview import AlertCard, ProjectCard, cards, living_runs, standing_alerts
 from trainwright.tools.dashboard.run_page import RunProgress, progress_of, run_progress
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import LedgerEntry
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trainwright.tools.workspace import Workspace
 
 
 class WorkspaceNews(BaseModel):

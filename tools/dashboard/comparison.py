@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from pydantic import BaseModel
 
 from trainwright.tools.training_monitor import RunComparison, compare_runs
 from trainwright.tools.training_monitor.record import OF_THE_LOSS
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.handles import run_handles
 from trainwright.tools.workspace.records import get_run
 from trainwright.trainer.base.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trainwright.tools.workspace import Workspace
 
 MOST_RUNS = 8
 

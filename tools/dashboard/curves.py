@@ -6,19 +6,15 @@ several times as long as the grouping.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from pydantic import BaseModel
 
 from trainwright.tools.dashboard.run_page import RunProgress, run_progress, shown_number
 from trainwright.tools.training_orchestrator.observation import observe
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_run
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import MetricStore, RunDirectory
+from trainwright.trainer.run import MetricStore, RunDirectory
 
 POINTS = 600
 MOST_POINTS = 2000

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel
 from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 from trainwright.tools.alerts.life import EXPECTED, GRAVEST, QUIET, life_of
 from trainwright.tools.dashboard.run_page import RunProgress, progress_of
 from trainwright.tools.gates.exits import worded
 from trainwright.tools.gates.phases import LOOKING, Phase
 from trainwright.tools.gates.releases import BEGUN
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import LedgerEntry, Project, RaisedAlert, Run
 from trainwright.trainer.run import RunState
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.workspace import Workspace
 
 REFUSED = "refused"
 MOST_ALERTS = 20

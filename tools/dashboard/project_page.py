@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools.dashboard.overview import goal_text
 from trainwright.tools.ledger import Look
 from trainwright.tools.projects import read_status
 from trainwright.tools.versions import data_versions
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.handles import run_handles
 from trainwright.tools.workspace.records import get_project
 from trainwright.tools.workspace.tables import LedgerEntry, Run, Study
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.text import one_line
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.workspace import Workspace
 
 MOST_RUNS = 300
 PAGE_ENTRIES = 50

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -12,18 +12,16 @@ from trainwright.tools.alerts import history
 from trainwright.tools.training_orchestrator.observation import observe
 from trainwright.tools.training_orchestrator.run_view import RunView
 from trainwright.tools.training_orchestrator.views import describe_run
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.handles import run_handles
 from trainwright.tools.workspace.records import get_run
+from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.traces import Memory, note_fleeting
 from trainwright.trainer.checkpoints import index
 from trainwright.trainer.config import flatten
+from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.evidence import Resolved
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Run
-    from trainwright.trainer.run import RunDirectory
 
 MOST_MARKS = 40
 MOST_CHECKPOINTS = 200

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -12,15 +13,11 @@ from trainwright.tools.hyperparameter_tuner.analysis import Importance, Subject,
 from trainwright.tools.hyperparameter_tuner.ends import ended_by
 from trainwright.tools.hyperparameter_tuner.trials import TrialRecord, trials_of
 from trainwright.tools.hyperparameter_tuner.views import estimated_seconds
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.handles import handles
 from trainwright.tools.workspace.records import ACTIVE, get_study
 from trainwright.trainer.base.canonical import digest_json
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.config.search import ObjectiveSection
+from trainwright.trainer.config.search import ObjectiveSection
 
 MOST_NAMED = 8
 """Trials of a front that are named; more are marked in the table alone."""

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from filelock import FileLock
 
 import trainwright
+from trainwright.tools.answers import NextCall
 from trainwright.tools.environments import runtime_of
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.leak_prices import leak_prices, removal
@@ -26,17 +26,14 @@ from trainwright.tools.launchers import LAUNCH, jobs, read_launch
 from trainwright.tools.launchers.environment import worker_environment
 from trainwright.tools.launchers.worker_wall import walled
 from trainwright.tools.training_orchestrator import locations
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.fetched import is_remote
 from trainwright.trainer.base.paths import files_under
+from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.data.remote.connections import Connection
 from trainwright.trainer.jobs.answering import ORDER
 from trainwright.trainer.run import write_atomically
-
-if TYPE_CHECKING:
-    from trainwright.tools.answers import NextCall
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.config import TrainingConfig
-    from trainwright.trainer.data.remote.connections import Connection
 
 WORKER = "trainwright.trainer.jobs.validate"
 SERVED = "validation"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import yaml
 
@@ -15,10 +16,6 @@ from trainwright.tools.environments.overlays import FRAMEWORK
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
 from trainwright.trainer.base.releases import BESIDE, has_torch
 from trainwright.trainer.config.environment import EnvironmentSection
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 FOLDERS = (".venv", "venv", "env")
 

@@ -11,10 +11,10 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from filelock import FileLock
 from packaging.requirements import Requirement
@@ -28,11 +28,7 @@ from trainwright.trainer.base.errors import ConfigurationError, StorageError
 from trainwright.trainer.base.overlay import MARKER
 from trainwright.trainer.base.text import cut
 from trainwright.trainer.run import write_atomically
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from trainwright.trainer.run.runtime import Runtime
+from trainwright.trainer.run.runtime import Runtime
 
 EXTRAS = ("worker", "export")
 """Of this package: what a worker needs beside torch. Without the last one it runs, and exports no ONNX."""

@@ -9,11 +9,12 @@ import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import trainwright
 from trainwright.tools.launchers import jobs
 from trainwright.tools.launchers.environment import worker_environment
+from trainwright.tools.launchers.worker_wall import Walled
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import (
     ConfigurationError,
@@ -23,13 +24,10 @@ from trainwright.trainer.base.errors import (
     UserCodeError,
 )
 from trainwright.trainer.base.paths import files_under
+from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.estimation.results import Estimate
 from trainwright.trainer.run import write_atomically
-
-if TYPE_CHECKING:
-    from trainwright.tools.launchers.worker_wall import Walled
-    from trainwright.trainer.config import TrainingConfig
-    from trainwright.trainer.run.runtime import Runtime
+from trainwright.trainer.run.runtime import Runtime
 
 WORKER = "trainwright.trainer.jobs.estimate"
 PROBE = "Measure instead: start_training(project, kind='probe') tells peak and time of real steps."

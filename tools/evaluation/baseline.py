@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools.evaluation.sealed import Sealed
 from trainwright.tools.ledger import ProjectFacts
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.handles import run_named
 from trainwright.tools.workspace.records import get_run
 from trainwright.tools.workspace.tables import RegisteredModel
 from trainwright.trainer.base.errors import NotFoundError, TrainwrightError
-from trainwright.trainer.run import RunState
+from trainwright.trainer.run import RunDirectory, RunState
 from trainwright.trainer.run.artifacts import Program
 from trainwright.trainer.run.evidence import Data
 from trainwright.trainer.run.split_rows import SplitRows, rows_moved
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import RunDirectory
 
 RELEASED = "@v"
 

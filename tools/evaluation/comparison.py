@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from trainwright.trainer.metrics import built_in_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SHARE = (0.0, 1.0)
 ONLY_THERE = "only the training process computes it"

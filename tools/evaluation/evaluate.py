@@ -6,7 +6,7 @@ import math
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from trainwright.tools.evaluation.baseline import Named, named_baseline, record_beside
 from trainwright.tools.evaluation.comparison import ONLY_THERE, differences_between, meant_by
@@ -18,23 +18,20 @@ from trainwright.tools.evaluation.rivals import add_problems, rivals_of
 from trainwright.tools.evaluation.sealed import Sealed
 from trainwright.tools.evaluation.slices import slice_orders
 from trainwright.tools.evaluation.variants import variants_of
+from trainwright.tools.ledger import ProjectFacts
 from trainwright.tools.ledger.events import RunEvaluated
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.section import Entry, episode_entries
 from trainwright.trainer.clean_room.neighbours import NAME as NEIGHBOURS
+from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.metrics import BUILT_IN
 from trainwright.trainer.objectives.sections import AdversarialSection, ContrastiveSection, MultiTaskSection
-from trainwright.trainer.run import RunKind
+from trainwright.trainer.run import RunKind, RunSpecification
 from trainwright.trainer.run.artifacts import FixedRows, Program
 from trainwright.trainer.run.evidence import Data, Environment, Resolved, Summary
 from trainwright.trainer.run.results import Export
-
-if TYPE_CHECKING:
-    from trainwright.tools.ledger import ProjectFacts
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.config import TrainingConfig
-    from trainwright.trainer.run import RunSpecification
 
 COMPARED = {RunKind.BASELINE, RunKind.FINAL, RunKind.EXPORT}
 """Kinds of runs that are evaluated beside the baseline that the evaluation gate names."""

@@ -6,14 +6,12 @@ be reached by a figure that nobody asked for; one held to the process's meaning,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from trainwright.tools.evaluation.process import run_clean_room
 from trainwright.trainer.clean_room.readings import OF_CLASS_0
 from trainwright.trainer.metrics import BUILT_IN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 
 def take_worse(order: Mapping[str, Any], splits: dict[str, Any]) -> None:

@@ -7,23 +7,20 @@ difference over resampled rows. The certified predictions count: nothing that a 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.evaluation.evaluate import compared_with, order_of, ordered
 from trainwright.tools.evaluation.process import libraries_of, run_clean_room
 from trainwright.tools.evaluation.sealed import Sealed
 from trainwright.tools.evaluation.statistics import statistics_of
 from trainwright.tools.ledger import ProjectFacts
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunState
 from trainwright.trainer.run.artifacts import Program
 from trainwright.trainer.run.evidence import Data
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from trainwright.tools.workspace import Workspace
 
 MOST_PAIRS = 4
 TIMEOUT_SECONDS = 20.0

@@ -7,18 +7,16 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trainwright.trainer
 from trainwright.tools.launchers.environment import behind
 from trainwright.tools.launchers.worker_wall import order_apart
 from trainwright.trainer.base.canonical import digest_file, digest_json
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 CODE = Path(trainwright.trainer.__file__).resolve().parent / "clean_room"
 TIMEOUT_SECONDS = 600.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from trainwright.tools.figures.recorded import nothing_recorded
 from trainwright.tools.figures.series import draw_series, mark_moments, steps_text
@@ -20,14 +20,9 @@ from trainwright.tools.figures.style import (
     save,
     style_of,
 )
-from trainwright.tools.training_monitor.record import LEARNING_RATE
+from trainwright.tools.training_monitor.record import LEARNING_RATE, RunRecord
 from trainwright.trainer.base.errors import NotFoundError
 from trainwright.trainer.run.results import Probe
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trainwright.tools.training_monitor.record import RunRecord
 
 GIGABYTE, MEGABYTE = 1e9, 1e6
 

@@ -7,9 +7,12 @@ committed: by the deciding server, or by the next that reads the project. Drafts
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 from trainwright.tools.gates.releases import BEGUN, folder_of
 from trainwright.tools.ledger import entries
@@ -19,21 +22,13 @@ from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import StorageError
 from trainwright.trainer.base.paths import files_among
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from sqlalchemy.orm import Session
-
 DRAFTS = ".drafts"
 OF_ENTRY = "entry-"
 """Beginning of a folder of drafts, before the number of the ledger entry that names them."""
 REPLACED = "replaced"
 WHOLE = ("final_model",)
 """Folders that belong to one decision: they are replaced, not added to."""
-OF_A_RELEASE = ("final_model.intoto.json",)
-"""Files about those in WHOLE, moved with them when the next release replaces them."""
-NAMING = ("gate", "diagnosis", "attestation", "ablation", "hand_over")
+NAMING = ("gate", "diagnosis", "ablation", "hand_over")
 """Kinds of ledger entries that name artifacts."""
 
 
@@ -111,7 +106,7 @@ def _keep(folder: Path, kept: Path) -> None:
     if not (folder / WHOLE[0]).is_dir() or (kept / WHOLE[0]).exists():
         return
     kept.mkdir(parents=True, exist_ok=True)
-    for name in (*OF_A_RELEASE, *WHOLE):
+    for name in WHOLE:
         if (folder / name).exists():
             (folder / name).rename(kept / name)
 

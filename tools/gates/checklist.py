@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -10,10 +11,6 @@ from trainwright.tools.documents import SKILL, read_document
 from trainwright.tools.gates.phases import Phase
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.traces import Memory
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 _READ = Memory(most=64)
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import SearchSection, merge_changes
-from trainwright.trainer.config.search import Choices, IntRange
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from trainwright.trainer.config.search import Numbers
+from trainwright.trainer.config.search import Choices, IntRange, Numbers
 
 NEAR = 0.1
 """Of a range's width, on its scale: a best value so near to an end says that better ones may lie behind it."""

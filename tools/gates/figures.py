@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from trainwright.tools.evaluation.comparison import ONLY_THERE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from trainwright.tools.ledger.events import RunEvaluated
+from trainwright.tools.ledger.events import RunEvaluated
 
 NOT_EVALUATED = "not independently evaluated"
 SPLITS = ("validation", "test")

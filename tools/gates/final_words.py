@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from trainwright.tools.evaluation.slices import metrics_of_targets
 from trainwright.tools.gates.beside_rivals import rivals_text
 from trainwright.tools.gates.caveats import BEFORE_PLANNING, caveats
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.folds import folds_text
 from trainwright.tools.gates.next_call import SHARES
@@ -17,13 +18,7 @@ from trainwright.tools.ledger.events import ModelPromoted, ModelRegistered
 from trainwright.trainer.clean_room.names import WORST
 from trainwright.trainer.prediction.assembly import use_of
 from trainwright.trainer.run.evaluation import Evaluation
-from trainwright.trainer.run.results import ROWS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.trainer.run.results import Export
+from trainwright.trainer.run.results import ROWS, Export
 
 CONFIDENCE = 0.95
 MOST_METRICS, MOST_TARGETS, MOST_INPUTS = 4, 8, 3

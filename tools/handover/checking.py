@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_of
@@ -17,18 +19,12 @@ from trainwright.tools.handover.facts import recorded_facts, standing_of
 from trainwright.tools.ledger import Look, entries
 from trainwright.tools.ledger.chain import digest_of
 from trainwright.tools.ledger.events import HandedOver
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.base.errors import IntegrityError, NotFoundError
 from trainwright.trainer.base.text import cut
 from trainwright.trainer.base.traces import note
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.workspace import Workspace
 
 State = Literal["fits", "stale", "forged"]
 MOST_REASONS = 8

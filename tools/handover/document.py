@@ -28,7 +28,7 @@ MATERIAL: dict[str, tuple[str, ...]] = {
     "model-specialist": (
         "training_config.yaml", "baseline_results.md", "diagnostic_report.md", "tuning_results.md", "final_config.yaml",
     ),
-    "deployment-specialist": ("final_model/*", "final_model.intoto.json"),
+    "deployment-specialist": ("final_model/*",),
 }  # fmt: skip
 """Role to the recorded files that it works from, as patterns of names in the project's folder; others have tools."""
 Text = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools import ledger
+from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.artifacts import NAMING, digests_of, new_drafts, publish
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_of
-from trainwright.tools.gates.phase_status import phase_status_of
+from trainwright.tools.gates.phase_status import PhaseStatus, phase_status_of
 from trainwright.tools.handover.document import (
     FILE,
     MATERIAL,
@@ -28,18 +31,10 @@ from trainwright.tools.handover.document import (
 from trainwright.tools.ledger import ProjectFacts
 from trainwright.tools.ledger.events import HandedOver
 from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project
 from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.run import write_generated
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.answers import NextCall
-    from trainwright.tools.gates.phase_status import PhaseStatus
-    from trainwright.tools.workspace import Workspace
 
 MOST_RUNS = 20
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from trainwright.trainer.base.canonical import canonical_json
 from trainwright.trainer.base.errors import near
+from trainwright.trainer.config import Range
 from trainwright.trainer.config.search import Choices
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from trainwright.trainer.config import Range
 
 
 def in_order(space: Mapping[str, Range]) -> list[str]:

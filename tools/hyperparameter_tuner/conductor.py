@@ -8,9 +8,10 @@ side by side, each in a thread of its own.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from filelock import Timeout
 
@@ -38,14 +39,9 @@ from trainwright.tools.ledger.events import StudyChanged, TrialEnded
 from trainwright.tools.limits import require_trials
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import ACTIVE, get_project, get_study
-from trainwright.tools.workspace.tables import Trial, now
+from trainwright.tools.workspace.tables import Study, Trial, now
 from trainwright.trainer.base.errors import TrainwrightError, UserCodeError
 from trainwright.trainer.config import SearchSection
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trainwright.tools.workspace.tables import Study
 
 HOPELESS_TRIALS = 3
 """When this many trials in a row from the start fail for one cause, the study ends with that cause."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools import ledger
 from trainwright.tools.gates.evidence import Evidence
@@ -14,18 +15,14 @@ from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, TrialRecord, best_trial, side_by_side, trials_of
 from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.training_orchestrator.run_plan import CONFIRMATION
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import require_active
+from trainwright.tools.workspace.tables import Study
 from trainwright.trainer.base.errors import ConfigurationError, UserCodeError
 from trainwright.trainer.config import SearchSection, apply_changes, config_digest, parse_config
+from trainwright.trainer.config.search import ObjectiveSection
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.evidence import Data
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Study
-    from trainwright.trainer.config.search import ObjectiveSection
 
 CONFIRMING = "confirming"
 SIDES = (RunKind.BASELINE, RunKind.TRIAL)

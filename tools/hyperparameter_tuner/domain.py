@@ -5,18 +5,14 @@ from __future__ import annotations
 import ast
 import math
 import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.hyperparameter_tuner.conditions import in_order, is_active, may_be, own_choice
-from trainwright.trainer.config import flatten, parse_config
+from trainwright.trainer.config import Range, SearchSection, flatten, parse_config
 from trainwright.trainer.config.schema_index import Layout
 from trainwright.trainer.config.search import Choices, spread
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from trainwright.trainer.config import Range, SearchSection
 
 
 class Domain:

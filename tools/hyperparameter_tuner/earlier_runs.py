@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools import gpus, ledger
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.hyperparameter_tuner.room_notes import usable_kinds
 from trainwright.tools.hyperparameter_tuner.trials import TrialRecord, best_trial, trials_of
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import runs_of
 from trainwright.tools.workspace.tables import Run, Study
 from trainwright.trainer.config import SearchSection
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import RunDirectory, RunKind
+from trainwright.trainer.run import RunDirectory, RunKind
 
 
 def earlier_runs(

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools import ledger
 from trainwright.tools.gates.evidence import Evidence
@@ -23,20 +25,13 @@ from trainwright.tools.hyperparameter_tuner.trials import FAILED, RUNNING, Trial
 from trainwright.tools.ledger.events import RunResumed, RunStarted, StudyChanged, read_body
 from trainwright.tools.limits import Amounts
 from trainwright.tools.limits.reservation import expected_gpus
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import ACTIVE, get_study, runs_of
-from trainwright.tools.workspace.tables import LedgerEntry
+from trainwright.tools.workspace.tables import LedgerEntry, Study
 from trainwright.trainer.base.errors import LimitReachedError
 from trainwright.trainer.base.time_units import HOUR
 from trainwright.trainer.config import SearchSection
 from trainwright.trainer.run import RunKind, RunState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Study
 
 LEAST_TRIALS = 10
 """Trials with a value before what more of them promise is estimated."""

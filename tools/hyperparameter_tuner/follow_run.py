@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools import gpus
 from trainwright.tools.gpus.assign import GPUS
@@ -16,18 +17,13 @@ from trainwright.tools.launchers import is_living, read_launch
 from trainwright.tools.limits import is_cut_short
 from trainwright.tools.training_orchestrator import RunView, refresh_run, resume_run, start_run
 from trainwright.tools.training_orchestrator.follow import follow, signal_worker
+from trainwright.tools.training_orchestrator.observation import Observation
 from trainwright.tools.training_orchestrator.resume import STALLED, Death, death_of
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_run, require_active
+from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import ConflictError, LimitReachedError, StorageError
-from trainwright.trainer.run import RUNG, RunState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trainwright.tools.training_orchestrator.observation import Observation
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Run
-    from trainwright.trainer.run import RunDirectory, RunKind
+from trainwright.trainer.run import RUNG, RunDirectory, RunKind, RunState
 
 POLL_SECONDS = 0.1
 ROOM_SECONDS = 2.0

@@ -8,8 +8,8 @@ no epoch is trained twice. A decision is one transaction: a conductor that was k
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.study_check import best_value
 from trainwright.tools.hyperparameter_tuner.trial_run import WAITS, carry_out
@@ -22,15 +22,11 @@ from trainwright.tools.hyperparameter_tuner.trials import (
     trials_of,
     wave_of,
 )
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_study
+from trainwright.tools.workspace.tables import Study
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import SearchSection, apply_changes, parse_config
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Study
 
 PASSED = "rungs_passed"
 """Attribute of a trial: at how many rungs it was promoted."""

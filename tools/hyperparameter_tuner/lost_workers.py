@@ -8,25 +8,20 @@ stands in the ledger with the death before it, a worker's that never began too; 
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
+from sqlalchemy.orm import Session
 
 from trainwright.tools import ledger
 from trainwright.tools.ledger.events import AblationChanged, RunResumed, StudyChanged
+from trainwright.tools.training_orchestrator.observation import Observation
 from trainwright.tools.training_orchestrator.resume import ITSELF, OUTSIDE, STALLED, CodeAwayError, Death
+from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import GateRefusedError, LimitReachedError, StorageError, TrainwrightError
 from trainwright.trainer.run import Failure
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.training_orchestrator.observation import Observation
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Run
 
 MOST_FAULTS = 3
 """Deaths of its own after the same checkpoint, with which a trial has failed."""

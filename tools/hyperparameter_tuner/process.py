@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner.trials import RUNNING
@@ -15,21 +18,13 @@ from trainwright.tools.launchers import LAUNCH, Launch, jobs
 from trainwright.tools.launchers.environment import inherited_environment
 from trainwright.tools.ledger.events import AblationChanged, StudyChanged
 from trainwright.tools.training_orchestrator.observation import last_lines
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import ACTIVE, get_study
 from trainwright.tools.workspace.signing import VARIABLE
-from trainwright.tools.workspace.tables import Run, Trial, now
+from trainwright.tools.workspace.tables import Run, Study, Trial, now
 from trainwright.tools.workspace.workspace import checked_name
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunState
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Study
 
 CONDUCTOR = "trainwright.tools.hyperparameter_tuner.conductor"
 LOG = "conductor.log"

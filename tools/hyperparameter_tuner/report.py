@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+from sqlalchemy.orm import Session
 
 from trainwright.tools import ledger
 from trainwright.tools.documents.rendering import render
@@ -12,15 +14,9 @@ from trainwright.tools.hyperparameter_tuner.earlier_runs import better_before
 from trainwright.tools.hyperparameter_tuner.ends import ended_by
 from trainwright.tools.hyperparameter_tuner.start_points import GUESS, ORIGIN, PRESENT, begins_with
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord
+from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.tables import Study
 from trainwright.trainer.config import SearchSection, apply_changes, parse_config
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Study
 
 CAPTIONS = {
     "history": "Objective by trial",

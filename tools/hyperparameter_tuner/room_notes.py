@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools import gpus, limits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.searches import seconds_a_trial
+from trainwright.tools.gpus import Device
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_study
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
-from trainwright.trainer.config import parse_config
+from trainwright.trainer.config import SearchSection, TrainingConfig, parse_config
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trainwright.tools.gpus import Device
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.config import SearchSection, TrainingConfig
 
 GIB = 1024**3
 

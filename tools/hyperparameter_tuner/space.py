@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.study_check import MEASURED
 from trainwright.tools.hyperparameter_tuner.conditions import assumed
 from trainwright.tools.hyperparameter_tuner.space_rules import condition_flaws, flaws_of, grid_size
@@ -25,9 +26,6 @@ from trainwright.trainer.config.key_correction import SPACE, correct_changes
 from trainwright.trainer.config.search import Choices, ObjectiveSection, Range
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.objectives.sections import MEASURING
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
 
 RANGE: TypeAdapter[Range] = TypeAdapter(Range)
 OBJECTIVE_MEASURES = tuple(f"objective.{key}" for key in MEASURING)

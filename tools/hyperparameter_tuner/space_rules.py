@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.hyperparameter_tuner.conditions import condition_problems, exclude, own_choice
 from trainwright.tools.hyperparameter_tuner.domain import Constraint, Domain
@@ -20,13 +21,8 @@ from trainwright.tools.hyperparameter_tuner.start_points import guess_problem, s
 from trainwright.trainer.base.canonical import canonical_json
 from trainwright.trainer.base.errors import near
 from trainwright.trainer.base.releases import BESIDE, has_torch
-from trainwright.trainer.config import parse_config
+from trainwright.trainer.config import SearchSection, parse_config
 from trainwright.trainer.config.search import Choices, size_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from trainwright.trainer.config import SearchSection
 
 MOST_GRID = 10_000
 """Points of a grid; more are a sample's business."""

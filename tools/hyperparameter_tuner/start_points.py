@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.hyperparameter_tuner.domain import Domain
 from trainwright.trainer.base.canonical import canonical_json
 from trainwright.trainer.base.errors import near
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from trainwright.trainer.config import SearchSection
+from trainwright.trainer.config import SearchSection
 
 ORIGIN = "origin"
 """Attribute of a trial that no method suggested."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner.follow_run import STUDY_STOPPED
@@ -14,14 +13,11 @@ from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
 from trainwright.tools.launchers import read_launch
 from trainwright.tools.training_orchestrator import stop_and_follow
 from trainwright.tools.training_orchestrator.observation import observe
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import ACTIVE, get_study, runs_of
-from trainwright.tools.workspace.tables import now
+from trainwright.tools.workspace.tables import Run, now
 from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.run import RunState
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Run
 
 TRIES, POLL_SECONDS = 100, 0.1
 """How often to look for the process of a run that was started just before its study was stopped."""

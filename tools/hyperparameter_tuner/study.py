@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import select
 
@@ -24,6 +24,7 @@ from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
 from trainwright.tools.hyperparameter_tuner.warm_start import settled_warm_start
 from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.training_orchestrator.launch import new_id
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import Study, now
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError
@@ -35,9 +36,6 @@ from trainwright.trainer.config import (
 )
 from trainwright.trainer.config.search_words import asked_search
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace import Workspace
 
 
 def start_study(

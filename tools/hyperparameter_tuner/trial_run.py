@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.gates.study_check import best_value, epoch_values, further_values
 from trainwright.tools.hyperparameter_tuner.earlier_runs import earlier_runs
@@ -22,20 +22,15 @@ from trainwright.tools.hyperparameter_tuner.trials import (
     trials_of,
 )
 from trainwright.tools.training_orchestrator import stop_run
-from trainwright.tools.training_orchestrator.observation import observe
+from trainwright.tools.training_orchestrator.observation import Observation, observe
 from trainwright.tools.training_orchestrator.resume import STALLED
 from trainwright.tools.training_orchestrator.run_plan import CONFIRMATION
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_run, get_study
+from trainwright.tools.workspace.tables import Study
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, DataError
 from trainwright.trainer.config import SearchSection, apply_changes, config_digest, parse_config
-from trainwright.trainer.run import RUNG, RunKind, RunState
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_orchestrator.observation import Observation
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Study
-    from trainwright.trainer.run import RunDirectory
-
+from trainwright.trainer.run import RUNG, RunDirectory, RunKind, RunState
 
 WAITS = "waits_at"
 """Attribute of a trial: the rung that it has reached."""

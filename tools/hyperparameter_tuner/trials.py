@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools.gates.study_check import front, keeps_bounds, place
 from trainwright.tools.workspace.tables import Trial
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.trainer.config.search import ObjectiveSection
+from trainwright.trainer.config.search import ObjectiveSection
 
 RUNNING, COMPLETED, PRUNED, FAILED = "running", "completed", "pruned", "failed"
 

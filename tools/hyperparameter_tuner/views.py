@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.gates.searches import MOST_TIMED, middle_seconds, room_for
@@ -30,20 +33,12 @@ from trainwright.tools.hyperparameter_tuner.trials import (
 from trainwright.tools.launchers import read_launch
 from trainwright.tools.training_orchestrator import followed_next
 from trainwright.tools.training_orchestrator.wait import pause
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import ACTIVE, get_study
-from trainwright.tools.workspace.tables import Run, now
+from trainwright.tools.workspace.tables import Run, Study, now
 from trainwright.trainer.base.errors import StorageError
 from trainwright.trainer.config import SearchSection
 from trainwright.trainer.run import RunKind, RunState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from datetime import datetime
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Study
 
 # Time that a study still takes, by the wall-clock times of runs that have ended, starts of processes included.
 

@@ -7,13 +7,16 @@ them, so that its suggestions stay a function of what its record names.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools import ledger
 from trainwright.tools.gates import permits
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.hyperparameter_tuner.domain import Domain, Present
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, PRUNED, TrialRecord, trials_of
 from trainwright.tools.workspace.records import ACTIVE, get_run, get_study
@@ -22,13 +25,6 @@ from trainwright.trainer.base.canonical import canonical_json, digest_json
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, near
 from trainwright.trainer.config import SearchSection, apply_changes, config_digest, parse_config
 from trainwright.trainer.config.search import Taken
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.gates.evidence import Evidence
 
 DOCUMENT = "phases/04_optimization/workflow.md"
 

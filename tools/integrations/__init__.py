@@ -1,7 +1,7 @@
 """Integrations of a released model: a service, a form, a database and clients, generated from its own signature."""
 
-from trainwright.tools.integrations.final_model import is_attested, is_model
+from trainwright.tools.integrations.final_model import is_model, is_signed
 from trainwright.tools.integrations.signature import Signature, read_signature
 from trainwright.tools.integrations.writing import PARTS, deploy
 
-__all__ = ["PARTS", "Signature", "deploy", "is_attested", "is_model", "read_signature"]
+__all__ = ["PARTS", "Signature", "deploy", "is_model", "is_signed", "read_signature"]

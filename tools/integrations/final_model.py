@@ -10,10 +10,11 @@ from typing import Any
 
 import yaml
 
+from trainwright.tools.workspace.model_signature import SIGNATURE, require_signed
 from trainwright.trainer.base.canonical import sha256_of_file
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, NotFoundError
 
-FOLDER, STATEMENT, EARLIER, LEDGER = "final_model", "final_model.intoto.json", "releases", "ledger.jsonl"
+FOLDER, EARLIER, LEDGER = "final_model", "releases", "ledger.jsonl"
 PROGRAM = "model.onnx"
 NEEDED = ("resolved.json", "metrics.json", "config.yaml", "README.md")
 SERVED = (PROGRAM, f"{PROGRAM}.data", "schema.json", "predict.py", "tokenizer.json", "README.md")
@@ -40,7 +41,7 @@ class FinalModel:
         Raises:
             NotFoundError: it is no final model.
             ConfigurationError: it holds no ONNX program, so nothing but torch could serve it.
-            IntegrityError: its program is not the one that was certified, or a file not the one that was attested.
+            IntegrityError: its program is not the one that was certified, or a file not the one that was signed.
         """
         folder = _inner(folder)
         missing = [name for name in NEEDED if not (folder / name).is_file()]
@@ -58,7 +59,8 @@ class FinalModel:
                 f"['safetensors', 'onnx']}}), then export_model(project={found.project!r}) and the last gate again.",
             )
         found._require_certified()
-        found._require_attested()
+        if is_signed(folder):
+            require_signed(folder)
         return found
 
     def _require_certified(self) -> None:
@@ -70,40 +72,6 @@ class FinalModel:
                 f"evaluation.json has {recorded['digest']}.",
                 remedy="Take the folder from a backup; `trainwright verify` names what was changed.",
             )
-
-    def _require_attested(self) -> None:
-        """Compare every file that is taken along with the provenance beside the folder, where that is there."""
-        if self.statement is None:
-            return
-        named = {str(one["name"]): str(one["digest"]["sha256"]) for one in self.statement["subject"]}
-        for name in dict.fromkeys((*SERVED, *NEEDED, "evaluation.json")):
-            path, wanted = self.folder / name, named.get(f"{FOLDER}/{name}")
-            found = self.digests.get(name) or (sha256_of_file(path) if path.is_file() else None)
-            if found != wanted:
-                raise IntegrityError(
-                    f"{name} is not the released one: its SHA-256 is {found or 'none, it is not there'}, "
-                    f"{STATEMENT} has {wanted or 'no such file'}.",
-                    remedy="Take the folder from a backup; `trainwright verify` names what was changed.",
-                )
-
-    @cached_property
-    def statement(self) -> dict[str, Any] | None:
-        """The provenance beside the folder; None where there is none. Raises IntegrityError where it is none."""
-        from trainwright.tools.provenance.envelope import open_envelope
-
-        path = self.folder.parent / STATEMENT
-        if not path.is_file():
-            return None
-        found: Any = open_envelope(path.read_bytes()).statement
-        subjects = found.get("subject") if isinstance(found, dict) else None
-        if not isinstance(subjects, list) or not all(
-            isinstance(one, dict) and "name" in one and "sha256" in (one.get("digest") or {}) for one in subjects
-        ):
-            raise IntegrityError(
-                f"{STATEMENT} names no files with their SHA-256.",
-                remedy="`trainwright attest PROJECT` writes it anew.",
-            )
-        return dict(found)
 
     @cached_property
     def resolved(self) -> dict[str, Any]:
@@ -149,15 +117,6 @@ class FinalModel:
         earlier = beside / EARLIER
         return 1 + (sum(one.name.isdigit() for one in earlier.iterdir()) if earlier.is_dir() else 0)
 
-    @property
-    def sealed_at(self) -> str | None:
-        """When the last gate passed, as the provenance beside the folder says; None where that is not there."""
-        try:
-            noted = (self.statement or {})["predicate"]["runDetails"]["byproducts"]
-            return next(str(one["annotations"]["time"]) for one in noted if one["name"] == "gate/finalization")
-        except (KeyError, TypeError, StopIteration):
-            return None
-
     def outputs(self) -> list[tuple[str, list[int | None]]]:
         """Return name and shape of the program's outputs; None: any size. Raises IntegrityError where it is no ONNX."""
         import onnx
@@ -181,9 +140,9 @@ def is_model(folder: Path) -> bool:
     return (folder / NEEDED[0]).is_file() or (folder / FOLDER).is_dir()
 
 
-def is_attested(folder: Path) -> bool:
-    """Return whether provenance lies beside the final model of a folder, so that its files can be compared."""
-    return (_inner(folder).parent / STATEMENT).is_file()
+def is_signed(folder: Path) -> bool:
+    """Return whether the final model of a folder has its signature, so that its files can be compared."""
+    return (_inner(folder) / SIGNATURE).is_file()
 
 
 def _inner(folder: Path) -> Path:

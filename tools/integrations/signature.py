@@ -5,7 +5,9 @@ All parts are generated from it; the service reads it as `signature.json`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -13,11 +15,6 @@ from trainwright.tools.integrations.final_model import PROGRAM, FinalModel
 from trainwright.tools.integrations.inputs import Inputs, inputs_of
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.losses import LOSSES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
 
 MOST_PROMPTS = 16
 DIGITS = 12
@@ -92,7 +89,7 @@ def signature_of(model: FinalModel, *, classes: Sequence[str] | None, as_samples
             number=number,
             name=digest[:DIGITS] if number is None else str(number),
             run=model.metrics["run"],
-            sealed_at=model.sealed_at,
+            sealed_at=model.metrics.get("sealed_at"),
             program_sha256=digest,
         ),
         task=task,

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trainwright.tools.integrations.final_model import FinalModel
 from trainwright.tools.integrations.rendering import rendered
 from trainwright.tools.integrations.signature import signature_of
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, StorageError, near_matches
 from trainwright.trainer.run import write_generated
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 PARTS = ("service", "form", "database", "client")
 BEFORE = ".before"

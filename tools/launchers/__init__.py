@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from trainwright.tools.launchers.environment import Gpu
 from trainwright.tools.launchers.launcher import LAUNCH, Launch, Launcher, read_launch, write_launch
@@ -10,13 +10,8 @@ from trainwright.tools.launchers.local import Local
 from trainwright.tools.launchers.outer import Outer
 from trainwright.tools.launchers.warm import WarmLimits
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trainwright.trainer.config import TrainingConfig
-    from trainwright.trainer.run import RunDirectory, RunStatus
+from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.run import RunDirectory, RunKind, RunStatus
 
 _OWN = Local()
 LAUNCHERS: dict[str, Launcher] = {launcher.name: launcher for launcher in (_OWN, Outer())}

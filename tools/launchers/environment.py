@@ -11,22 +11,17 @@ import json
 import os
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.data.remote.connections import variables_of
+from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.data.remote.connections import Connection, variables_of
 from trainwright.trainer.run.environment import launch_environment
-from trainwright.trainer.run.runtime import PACKAGE, WALL
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from trainwright.trainer.config import TrainingConfig
-    from trainwright.trainer.data.remote.connections import Connection
-    from trainwright.trainer.run.runtime import Runtime
+from trainwright.trainer.run.runtime import PACKAGE, WALL, Runtime
 
 KEPT_NAMES = frozenset({
     "CONDA_PREFIX", "CURL_CA_BUNDLE", "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "PYTHONPATH",

@@ -8,26 +8,22 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from trainwright.tools.launchers import LAUNCH, Launch, may_begin, read_launch, worker_wall, write_launch
 from trainwright.tools.launchers.environment import command_of
 from trainwright.tools.launchers.local import spawn
-from trainwright.tools.launchers.worker_wall import order_for_job
+from trainwright.tools.launchers.worker_wall import Walled, order_for_job
 from trainwright.trainer.base.secrets import without_secrets
 from trainwright.trainer.jobs.answering import ORDER, REPORT
 from trainwright.trainer.run import write_atomically
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from trainwright.tools.launchers.worker_wall import Walled
-    from trainwright.trainer.run.runtime import Runtime
+from trainwright.trainer.run.runtime import Runtime
 
 LOG = "worker.log"
 LOG_CHARACTERS = 300

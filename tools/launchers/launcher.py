@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import time
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trainwright.tools.launchers.environment import Gpu
-from trainwright.trainer.run import ProcessIdentity, write_atomically
-
-if TYPE_CHECKING:
-    import signal
-    from pathlib import Path
-
-    from trainwright.trainer.run import RunDirectory, RunKey
+from trainwright.trainer.run import ProcessIdentity, RunDirectory, RunKey, write_atomically
 
 LAUNCH = "launch.json"
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import threading
 import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trainwright.tools.launchers.environment import command_of, has_credentials, worker_environment
 from trainwright.tools.launchers.launcher import Launch, write_launch
@@ -17,15 +18,9 @@ from trainwright.tools.launchers.worker_wall import order_for
 from trainwright.trainer.base.errors import NotFoundError
 from trainwright.trainer.base.traces import note_fleeting
 from trainwright.trainer.catalog.first_modules import first_modules
-from trainwright.trainer.run import ProcessIdentity, write_atomically
+from trainwright.trainer.run import ProcessIdentity, RunDirectory, RunKey, RunSpecification, write_atomically
 from trainwright.trainer.run.rank import processes_of
 from trainwright.trainer.starting import handover
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Mapping, Sequence
-
-    from trainwright.trainer.run import RunDirectory, RunKey, RunSpecification
 
 WORKER = "trainwright.trainer.starting.handover"
 WAIT_SECONDS = 5.0

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import signal
 
 from trainwright.tools.launchers.launcher import Launch, write_launch
-from trainwright.trainer.run import write_atomically
-
-if TYPE_CHECKING:
-    import signal
-
-    from trainwright.trainer.run import RunDirectory, RunKey
+from trainwright.trainer.run import RunDirectory, RunKey, write_atomically
 
 WITHDRAWN = "it was withdrawn before an outer launcher had started it"
 

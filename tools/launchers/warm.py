@@ -16,22 +16,19 @@ import sys
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import psutil
 
 from trainwright.tools.launchers.environment import command_of
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.run import ProcessIdentity
+from trainwright.trainer.run.runtime import Runtime
 from trainwright.trainer.starting import handover
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from trainwright.trainer.run.runtime import Runtime
 
 ANSWER_SECONDS = 2.0
 """How long a fork is waited for; it takes hundredths of a second."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy.orm import Session
 
 from trainwright.tools.ledger.chain import entries
 from trainwright.tools.ledger.events import ModelPromoted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
-
-    from sqlalchemy.orm import Session
 
 PRODUCTION = "production"
 ARCHIVED = "archived"

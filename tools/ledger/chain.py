@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 from trainwright.tools.ledger.jsonl_mirror import announce, copy_forward, hashed_content
 from trainwright.tools.workspace.kept import AFTER_COMMIT, BEFORE_COMMIT, OPENED_BY
 from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.canonical import canonical_json, digest_json
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
 
 GENESIS = "genesis"
 

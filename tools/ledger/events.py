@@ -356,15 +356,6 @@ class ModelPromoted(Event):
     """The owner's request by which it moved all the same."""
 
 
-class ModelAttested(Event):
-    """Statements on the final model were written."""
-
-    name = "attestation"
-    finalization: int
-    artifacts: dict[str, str] = {}
-    key: str | None = None
-
-
 class HandedOver(Event):
     """A project was handed over to another agent or person: the file about it was written."""
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools.ledger.events import (
     ConfigurationKept,
@@ -22,9 +23,6 @@ from trainwright.tools.ledger.events import (
 )
 from trainwright.tools.ledger.rows import Rows
 from trainwright.tools.workspace.tables import LedgerEntry
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
 
 
 class Tombstone(NamedTuple):

@@ -7,15 +7,12 @@ the series, whose rows were written while the run trained.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.run import MetricStore, RunDirectory
 from trainwright.trainer.run.evidence import Summary, rank
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from trainwright.trainer.run import MetricStore, RunDirectory
 
 VALIDATION, TRAIN = "validation/", "train/"
 STEPS, EPOCHS = "train/loss", "epoch"

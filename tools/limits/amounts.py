@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
+from sqlalchemy.orm import Session
 
-from trainwright.tools.owner import granted
+from trainwright.tools.owner import Grant, granted
+from trainwright.tools.workspace import Settings, Workspace
 from trainwright.tools.workspace.settings import LEAST, ProjectLimits
+from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.base.time_units import HOUR
 from trainwright.trainer.run import Limits
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.owner import Grant
-    from trainwright.tools.workspace import Settings, Workspace
-    from trainwright.tools.workspace.tables import Project
 
 
 class Amounts(BaseModel):

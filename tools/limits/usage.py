@@ -15,27 +15,23 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools.launchers import is_living
 from trainwright.tools.ledger.events import Pruned
 from trainwright.tools.limits.amounts import AMOUNTS, Amounts, Reservation
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import LedgerEntry, Project, Run
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.traces import Memory, Trace, note_fleeting
+from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.evidence import Environment
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import RunDirectory
 
 RUN_KINDS = ("run_started", "run_resumed", "run_sealed")
 RECORD_FILES = ("status.json", "events.jsonl", "artifacts/environment.json")

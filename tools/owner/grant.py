@@ -5,20 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.settings import ProjectLimits
 from trainwright.trainer.base.errors import ConfigurationError, near, near_matches, same
 from trainwright.trainer.config.goal import goal_problem
 from trainwright.trainer.config.value_coercion import coerced, fits
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trainwright.tools.workspace import Workspace
-
 
 ENDS = "phases/WORKFLOW.md"
 OPERATION = re.compile(r"[\w:.<>~()= ]{1,120}", re.ASCII)

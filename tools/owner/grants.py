@@ -6,15 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
 from trainwright.tools.owner.grant import NO_OPERATIONS, Grant
+from trainwright.tools.workspace import Settings
 from trainwright.tools.workspace.settings import LEAST
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace import Settings
 
 DECISION = "owner_decision"
 SETTINGS = "settings"

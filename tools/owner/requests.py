@@ -12,23 +12,20 @@ import os
 import sys
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import psutil
 from pydantic import BaseModel, ConfigDict, ValidationError
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools import ledger
 from trainwright.tools.ledger.events import OwnerAnswered
 from trainwright.tools.owner.grant import Grant
 from trainwright.tools.owner.grants import DECISION, SETTINGS, by_whom, holds, operations
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.errors import ConflictError, NotFoundError
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.workspace import Workspace
 
 REQUEST = "owner_request"
 

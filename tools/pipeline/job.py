@@ -7,8 +7,10 @@ saves their checkpoints. The next start resumes them, and what a machine left th
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import yaml
 from sqlalchemy import select
@@ -17,25 +19,19 @@ from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.onward import MOST_ATTEMPTS
 from trainwright.tools.gates.phase_status import phase_status_of
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.hyperparameter_tuner import start_study, stop_study, study_status
 from trainwright.tools.ledger import Look
 from trainwright.tools.pipeline.stages import STAGES, Stage, Stages
-from trainwright.tools.projects import advance, configure
+from trainwright.tools.projects import Advance, advance, configure
 from trainwright.tools.training_orchestrator import refresh_project, resume_run, stop_and_follow, wait_for_run
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import ACTIVE
 from trainwright.tools.workspace.settings import Settings
 from trainwright.tools.workspace.tables import Study
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, near_matches
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.run import RunState, write_generated
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from trainwright.tools.gates.run_evidence import RunEvidence
-    from trainwright.tools.projects import Advance
-    from trainwright.tools.workspace import Workspace
 
 PREEMPTED = "preempted"
 STOPPED_CODE = 75

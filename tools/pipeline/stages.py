@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,18 +18,16 @@ from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.phase_status import accepted_decisions, phase_status_of
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.gates.staleness import changes_around, file_changes
 from trainwright.tools.ledger import Look
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.versions import card_of, diff_text, diff_versions, version_named, version_of
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.artifacts import FixedRows, Program
 from trainwright.trainer.run.validation import Validation
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.run_evidence import RunEvidence
-    from trainwright.tools.workspace import Workspace
 
 STAGES = ("ingestion", "validation", "features", "training", "evaluation", "registration")
 NAMED = ("model.onnx", "model.pt2", "model.safetensors", "config.yaml", "resolved.json")

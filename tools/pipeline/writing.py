@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -19,14 +19,12 @@ from trainwright.tools.pipeline.stages import STAGES, Stages
 from trainwright.tools.projects import configure, create_project, settled_values
 from trainwright.tools.reports.phase_reports import OWN, requirement_lines
 from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, NotFoundError
 from trainwright.trainer.config import config_digest, flatten, parse_config
 from trainwright.trainer.run import write_generated
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run.evidence import Environment
+from trainwright.trainer.run.evidence import Environment
 
 RECORDS = "pipeline"
 DVC, KUBEFLOW = "dvc.yaml", "kubeflow_pipeline.py"
@@ -46,26 +44,19 @@ AFTER = {
 OF_DATA = ("data", "task")
 
 
-def pipeline_files(workspace: Workspace, project: str, folder: Path | None = None) -> dict[str, str]:
+def pipeline_files(workspace: Workspace, project: str) -> dict[str, str]:
     """Return the text of each file of the pipeline by name: definition, dvc.yaml, Kubeflow pipeline, container, lock.
 
-    Args:
-        folder: where they are to be; default: the project's code root. Paths in them are relative to it.
+    Paths in them are relative to the project's code root.
 
     Raises:
         NotFoundError: no such project.
-        ConflictError: nothing was ingested yet, so what the stages depend on is not known; or the folder is not the
-            code root.
+        ConflictError: nothing was ingested yet, so what the stages depend on is not known.
     """
     refresh_project(workspace, project)
     with workspace.session() as session:
         evidence = Evidence(session, workspace, project, inspection=Look())
         root = Path(evidence.project.code_root).resolve()
-        if folder is not None and folder.resolve() != root:
-            raise ConflictError(
-                f"{folder} is not the project's code root, and a pipeline's paths are relative to that.",
-                remedy=f"Write it to {root}.",
-            )
         run = Stages(evidence).ingested
         if run is None or not run.is_complete:
             raise ConflictError(

@@ -7,7 +7,7 @@ from trainwright.tools.projects.creation import create_project, settled_values
 from trainwright.tools.projects.deletion import DeletionAnswer, delete_project, finish_deletions
 from trainwright.tools.projects.diagnosis import diagnose
 from trainwright.tools.projects.diagnosis_answer import DiagnosisAnswer
-from trainwright.tools.projects.passing import GateAnswer, finish_provenance, pass_gate
+from trainwright.tools.projects.passing import GateAnswer, pass_gate
 from trainwright.tools.projects.status import (
     ProjectStatus,
     ProjectSummary,
@@ -38,7 +38,6 @@ __all__ = [
     "delete_project",
     "diagnose",
     "finish_deletions",
-    "finish_provenance",
     "pass_gate",
     "newest_first",
     "overview",

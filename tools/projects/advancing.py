@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -28,14 +28,11 @@ from trainwright.tools.projects.diagnosis import diagnose
 from trainwright.tools.projects.passing import pass_gate
 from trainwright.tools.projects.status import AlertLine, ProjectStatus, project_status
 from trainwright.tools.training_monitor.assessment import fit_in_words
-from trainwright.tools.training_orchestrator import start_run, wait_for_run
+from trainwright.tools.training_orchestrator import RunView, start_run, wait_for_run
 from trainwright.tools.training_orchestrator.run_view import FailureView
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import LimitReachedError, TrainwrightError
 from trainwright.trainer.run import RunKind, RunState
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_orchestrator import RunView
-    from trainwright.tools.workspace import Workspace
 
 WAIT_SECONDS = 50.0
 MOST_STEPS = 20

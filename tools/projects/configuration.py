@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 from trainwright.tools.answers import Answer
 from trainwright.tools.documents import SKILL
 from trainwright.tools.environments import require_environment
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_of
-from trainwright.tools.gates.phase_status import phase_status_of
+from trainwright.tools.gates.phase_status import PhaseStatus, phase_status_of
 from trainwright.tools.gates.scope import require_reason, scope_changes
 from trainwright.tools.gates.since_release import left_behind
 from trainwright.tools.gates.staleness import file_changes
@@ -39,19 +40,13 @@ from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.projects.passing import begin, refuse_to_change
 from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project, latest_config, runs_of
-from trainwright.tools.workspace.tables import ConfigVersion, now
+from trainwright.tools.workspace.tables import ConfigVersion, Project, now
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError
 from trainwright.trainer.config import config_digest, leaves, load_yaml, merge_changes, parse_config
 from trainwright.trainer.config.cross_rules import without_the_trainers
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.gates.phase_status import PhaseStatus
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Project
-    from trainwright.trainer.config.merging import MergedConfig
+from trainwright.trainer.config.merging import MergedConfig
 
 TEMPLATES = ("baseline", "tuning", "production")
 KEPT_BY_TEMPLATE = ("model", "data", "loss", "metrics", "task", "trainer", "returns", "code_root", "selection", "seed")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sqlalchemy.orm import Session
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.environments import require_environment
@@ -15,17 +17,13 @@ from trainwright.tools.projects.configuration import code_folder, keep_version, 
 from trainwright.tools.projects.goals import check_goal, other_than_said, settled_for, unbounded_test
 from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.projects.status import ProjectStatus, project_status
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import Project, now
 from trainwright.tools.workspace.workspace import checked_name
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError
 from trainwright.trainer.base.section import episode_entries
 from trainwright.trainer.catalog.names import BUILT_IN
 from trainwright.trainer.config.goal import corrected_goal
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.workspace import Workspace
 
 BY_YOUR_FUNCTION = (
     "is your function: it is computed apart too, of the exported program's outputs, the targets, its own file and "

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import shutil
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from sqlalchemy import delete, select
+from sqlalchemy.orm import Session
 
 from trainwright.tools.answers import Answer
 from trainwright.tools.gates.test_set_access import accesses_to_keep
@@ -17,6 +18,7 @@ from trainwright.tools.ledger.jsonl_mirror import MARKER
 from trainwright.tools.ledger.jsonl_mirror import NAME as LEDGER
 from trainwright.tools.owner import Grant, granted, require_granted
 from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project, runs_of
 from trainwright.tools.workspace.tables import (
     ConfigVersion,
@@ -29,13 +31,6 @@ from trainwright.tools.workspace.tables import (
     Trial,
 )
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.workspace import Workspace
 
 ACTIVE = ("running", "confirming")
 log = logging.getLogger("trainwright")

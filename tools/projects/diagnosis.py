@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import trainwright
 from trainwright.tools.alerts import is_settled
@@ -28,21 +29,15 @@ from trainwright.tools.ledger import Look, record, seal_differences
 from trainwright.tools.ledger.events import Diagnosed
 from trainwright.tools.projects.diagnosis_answer import DiagnosisAnswer, answer_of, trial_of
 from trainwright.tools.reports.markdown import granted
-from trainwright.tools.training_monitor import Goal, diagnostics_digests
-from trainwright.tools.training_monitor.glance import glance
+from trainwright.tools.training_monitor import Assessment, Goal, diagnostics_digests
+from trainwright.tools.training_monitor.glance import Glance, glance
+from trainwright.tools.training_monitor.outdone import BesideRival
 from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.handles import handles
 from trainwright.tools.workspace.records import get_project, get_run_of
 from trainwright.trainer.base.errors import ConflictError, IntegrityError
 from trainwright.trainer.run import RunKind, RunState, write_report
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from trainwright.tools.training_monitor import Assessment
-    from trainwright.tools.training_monitor.glance import Glance
-    from trainwright.tools.training_monitor.outdone import BesideRival
-    from trainwright.tools.workspace import Workspace
 
 REPORT = "diagnostic_report.md"
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterable
+from typing import Any, NoReturn
 
 from pydantic import BaseModel, computed_field
-from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools import ledger
 from trainwright.tools.answers import Answer, NextCall
@@ -16,25 +17,15 @@ from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.next_call import next_of, opening
 from trainwright.tools.gates.phase_status import PhaseStatus, phase_status_of
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.gates.releases import BEGUN, releases
 from trainwright.tools.gates.searches import no_room, reopening_call, unmet_wish
-from trainwright.tools.ledger import Inspection, entries
+from trainwright.tools.ledger import Inspection
 from trainwright.tools.ledger.events import ReleaseBegun
-from trainwright.tools.provenance import attest
-from trainwright.tools.provenance.attesting import FILE as STATEMENT
 from trainwright.tools.registry import register_model
 from trainwright.tools.reports import draft_artifacts
 from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project
-from trainwright.tools.workspace.tables import Project
-from trainwright.trainer.base.errors import ConfigurationError, ConflictError, GateRefusedError, TrainwrightError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.workspace import Workspace
+from trainwright.trainer.base.errors import ConfigurationError, ConflictError, GateRefusedError
 
 # Lines of a gate's checks: how each comes out, which are met, and which no run has measured yet.
 
@@ -171,10 +162,7 @@ def pass_gate(workspace: Workspace, project: str, phase: str | None = None, *, c
         raise decided
     with workspace.session() as session:  # the decision is committed: `phase_status_of` publishes its artifacts now
         evidence = Evidence(session, workspace, project, inspection=inspection)
-        answer = _answer(evidence, *decided)
-    if answer.now_in == "finished":
-        answer.artifacts += _provenance(workspace, project)
-    return answer
+        return _answer(evidence, *decided)
 
 
 def _decide(evidence: Evidence, wanted: Phase | None) -> tuple[GateReport, dict[str, str], int] | GateRefusedError:
@@ -198,36 +186,6 @@ def _decide(evidence: Evidence, wanted: Phase | None) -> tuple[GateReport, dict[
     if wanted is Phase.FINALIZATION and evidence.export is not None:
         register_model(evidence.session, evidence.workspace, evidence.export.id)
     return report, artifacts, sequence
-
-
-def _provenance(workspace: Workspace, project: str) -> list[str]:
-    """Write the final model's provenance; return its files. The gate has passed whether or not that succeeds."""
-    try:
-        attest(workspace, project)
-        return [STATEMENT]
-    except ConflictError as error:  # the next release was begun meanwhile
-        log.info("no provenance of %s: %s", project, error)
-        return []
-    except (TrainwrightError, OSError) as error:
-        log.warning("no provenance of %s: %s; `trainwright attest %s` writes it", project, error, project)
-        return []
-
-
-def finish_provenance(workspace: Workspace) -> list[str]:
-    """Write the provenance that killed servers left unwritten; return the projects. A server does it when it starts."""
-    with workspace.session() as session:
-        names = [name for name in session.scalars(select(Project.name)) if _lacks_provenance(session, name)]
-    return [name for name in names if _provenance(workspace, name)]
-
-
-def _lacks_provenance(session: Session, project: str) -> bool:
-    """Whether the newest release has no provenance."""
-    try:
-        finished = releases(entries(session, project, "gate"), (at for at, _ in entries(session, project, BEGUN)))
-        attested = {body["finalization"] for _, body in entries(session, project, "attestation")}
-    except (ValueError, LookupError, TypeError):
-        return False  # an entry was damaged: `verify` names it, and the server goes on
-    return bool(finished) and finished[-1].sequence not in attested
 
 
 def refusal_of(evidence: Evidence, report: GateReport) -> GateRefusedError:

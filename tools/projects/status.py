@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, Field, computed_field
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools.alerts import is_settled
 from trainwright.tools.answers import Answer
@@ -20,6 +22,7 @@ from trainwright.tools.gates.final_words import tested_words
 from trainwright.tools.gates.next_call import next_of
 from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import LOOKING
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.handover import handover_line
 from trainwright.tools.hyperparameter_tuner.ablation.publishing import newest_ablation
 from trainwright.tools.ledger import Look
@@ -37,21 +40,13 @@ from trainwright.tools.projects.passing import (
 from trainwright.tools.training_monitor.diagnosis import SEVERITIES, diagnose
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project, runs_of
-from trainwright.tools.workspace.tables import Project
+from trainwright.tools.workspace.tables import Project, RaisedAlert, Run
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
 from trainwright.trainer.base.text import cut
 from trainwright.trainer.base.traces import one_glance
 from trainwright.trainer.run import RunState
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.gates.run_evidence import RunEvidence
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import RaisedAlert, Run
 
 NEWEST_RUNS = 6
 SHOWN_RUNS = 3

@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainwright.tools.gates.artifacts import OF_A_RELEASE, WHOLE, digests_of
+from trainwright.tools.gates.artifacts import WHOLE, digests_of
 from trainwright.trainer.base.errors import IntegrityError, NotFoundError, StorageError
 
 if TYPE_CHECKING:
@@ -55,9 +55,6 @@ def _make(folder: Path, released: Path | None, files: Mapping[str, str]) -> None
     draft = folder.with_name(f".{folder.name}-{os.getpid()}")
     shutil.rmtree(draft, ignore_errors=True)
     shutil.copytree(released, draft / WHOLE[0], copy_function=_linked)
-    for name in OF_A_RELEASE:
-        if (released.parent / name).is_file():
-            _linked(released.parent / name, draft / name)
     _require_released(draft, files)
     draft.rename(folder)
 

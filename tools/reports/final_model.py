@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +24,6 @@ from trainwright.tools.gates.test_set_access import (
     informative,
     project_accesses,
 )
-from trainwright.tools.provenance.model_signature import ModelKey
 from trainwright.tools.reports.certified import best_known
 from trainwright.tools.reports.model_card import Checkable, model_card, reported_by_export
 from trainwright.tools.reports.phase_reports import (
@@ -37,6 +37,7 @@ from trainwright.tools.reports.phase_reports import (
 )
 from trainwright.tools.reports.pictures import draw_pictures
 from trainwright.tools.versions import card_of, version_of
+from trainwright.tools.workspace.model_signature import ModelKey
 from trainwright.trainer.base.errors import IntegrityError, StorageError
 from trainwright.trainer.base.paths import files_among
 from trainwright.trainer.base.secret_scan import masked
@@ -139,6 +140,7 @@ def _metrics(evidence: Evidence, found: Export, looks: list[SplitAccess]) -> dic
         "project": evidence.name,
         "run": evidence.final.id,
         "goal": evidence.project.goal,
+        "sealed_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "ending": ending(evidence, Phase.FINALIZATION),
         "test_looks": len(looks),
         "test_looked_at_by": [look._asdict() for look in looks],

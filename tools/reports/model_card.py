@@ -22,7 +22,6 @@ from trainwright.tools.gates.scope import scope_changes
 from trainwright.tools.gates.searches import unmet_wish
 from trainwright.tools.gates.studies import every_study, studies_told
 from trainwright.tools.launchers.worker_wall import told
-from trainwright.tools.provenance.model_signature import COMMAND
 from trainwright.tools.reports.certified import Reported, best_known, evaluated, table
 from trainwright.tools.reports.looked_at import configurations_beside, looked_at_values
 from trainwright.tools.reports.markdown import metric_label, reference_line, shared_values
@@ -31,6 +30,7 @@ from trainwright.tools.training_monitor.diagnosis import diagnose
 from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_monitor.outdone import ALIKE, BETTER, WORSE
 from trainwright.tools.versions import version_of
+from trainwright.tools.workspace.model_signature import COMMAND
 from trainwright.trainer.base.text import one_line
 from trainwright.trainer.config import flatten
 from trainwright.trainer.prediction.assembly import use_of

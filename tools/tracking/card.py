@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -11,17 +12,12 @@ from trainwright.tools import ledger
 from trainwright.tools.tracking.structure import Parent, place_of
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.tools.versions import data_versions, version_of
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project, get_run
 from trainwright.trainer.config import flatten
-from trainwright.trainer.run import RunState
+from trainwright.trainer.run import RunDirectory, RunState
 from trainwright.trainer.run.evaluation import Evaluation
 from trainwright.trainer.run.results import Export
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import RunDirectory
 
 SHOWN_FILES = frozenset({".png", ".json", ".csv", ".html", ".md"})
 """Endings of the artifacts that trackers get as files; weights and programs they get by reference."""

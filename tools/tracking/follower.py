@@ -12,10 +12,10 @@ import os
 import re
 import sys
 import time
-from datetime import timedelta
+from collections.abc import Collection
+from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, Field, ValidationError
@@ -25,19 +25,12 @@ from trainwright.tools.launchers.environment import is_secret
 from trainwright.tools.tracking.card import run_card, shown_files
 from trainwright.tools.tracking.process import LOCK, STATE
 from trainwright.tools.tracking.registry import TRACKERS
-from trainwright.tools.tracking.tracker import Row, folder_of
+from trainwright.tools.tracking.tracker import Row, TrackedRun, Tracker, folder_of
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.run import RunState, write_atomically
+from trainwright.trainer.run import Event, RunDirectory, RunState, write_atomically
 from trainwright.trainer.run.tail import AlertTail
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-    from datetime import datetime
-
-    from trainwright.tools.tracking.tracker import TrackedRun, Tracker
-    from trainwright.trainer.run import Event, RunDirectory
 
 BEAT_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0

@@ -14,20 +14,17 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import select
 
 from trainwright.tools.launchers.environment import inherited_environment
-from trainwright.tools.tracking.structure import OF_A_RUN, place_of
+from trainwright.tools.tracking.structure import OF_A_RUN, Parent, place_of
 from trainwright.tools.tracking.tracker import folder_of, mlflow_uri
 from trainwright.tools.tracking.wandb_tracker import PAGE
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError, TrainwrightError
-
-if TYPE_CHECKING:
-    from trainwright.tools.tracking.structure import Parent
-    from trainwright.tools.workspace import Workspace
 
 HERE = "127.0.0.1"
 MLFLOW = "TRAINWRIGHT_MLFLOW"

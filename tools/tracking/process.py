@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 
@@ -12,13 +13,9 @@ from trainwright.tools.launchers import jobs
 from trainwright.tools.launchers.environment import inherited_environment
 from trainwright.tools.tracking.registry import TRACKERS
 from trainwright.tools.tracking.tracker import folder_of, mlflow_uri
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import TrainwrightError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.config import TrainingConfig
 
 FOLLOWER = "trainwright.tools.tracking.follower"
 LOG = "follower.log"

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
+from sqlalchemy.orm import Session
 
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.handles import run_handles, study_handles
 from trainwright.tools.workspace.tables import Run, Study
 from trainwright.trainer.config import flatten
 from trainwright.trainer.config.plain_values import NOT_OF_A_RUN
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.workspace import Workspace
 
 PURPOSES = {
     RunKind.BASELINE: "baseline", RunKind.TRIAL: "hyperparameter-search", RunKind.ABLATION: "ablation",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -13,11 +14,7 @@ from trainwright.tools.training_monitor.record import FOLLOW, TRAIN_LOSS, Basis,
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.text import cut
 from trainwright.trainer.config import flatten, leaves
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from trainwright.trainer.run import Goal, RunDirectory
+from trainwright.trainer.run import Goal, RunDirectory
 
 # Groups of runs that differ in their seed alone: mean and deviation of each, and what may be claimed between two.
 #

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.training_monitor.record import STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS, RunRecord
+from trainwright.trainer.run import Goal
 from trainwright.trainer.run.conditions import Sample
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trainwright.trainer.run import Goal
-
 
 Trend = Literal["better", "worse", "flat", "noisy", "diverging"]
 RECENT = 10

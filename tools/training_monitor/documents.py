@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
+from pathlib import Path
+from typing import Annotated, Any, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
@@ -12,9 +13,6 @@ from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import NotFoundError
 from trainwright.trainer.config import TrainingConfig, split_key
 from trainwright.trainer.run.conditions import WORKER_SIGNALS, Condition, Severity, Strict, Trigger, Watched
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DOCUMENTS = SKILL / "diagnostics"
 INDEX = "README.md"

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.training_monitor.assessment import Assessment, assess_record
 from trainwright.tools.training_monitor.curve_summary import CurveSummary, curve_summaries
 from trainwright.tools.training_monitor.documents import DOCUMENTS, load_diagnostics
+from trainwright.tools.training_monitor.outdone import BesideRival
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.tools.training_monitor.unjudged import unjudged
-from trainwright.trainer.run import Goal, RunState
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from trainwright.tools.training_monitor.outdone import BesideRival
-    from trainwright.trainer.run import RunDirectory
+from trainwright.trainer.run import Goal, RunDirectory, RunState
 
 Verdict = Literal["healthy", "attention", "stop"]
 

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.conditions import CROSS_ENTROPY, Sample
 from trainwright.trainer.run.looked_at import LookedAt
 from trainwright.trainer.run.validation import Validation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 BEYOND = 2.0
 """Standard errors above guessing from which on a score is better."""

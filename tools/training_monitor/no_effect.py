@@ -7,9 +7,11 @@ many runs few agree in their first losses, so that only those are read completel
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from trainwright.tools.training_monitor.record import STEP_LOSS, RunRecord
 from trainwright.trainer.base.canonical import digest_json
@@ -20,12 +22,7 @@ from trainwright.trainer.models import MODELS
 from trainwright.trainer.run import MetricStore, RunDirectory, RunKind
 from trainwright.trainer.run.conditions import Sample
 from trainwright.trainer.run.digests import METRICS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from trainwright.trainer.run.metrics import Point
+from trainwright.trainer.run.metrics import Point
 
 TRAINED_WHOLE = frozenset({RunKind.BASELINE, RunKind.TRIAL, RunKind.ABLATION, RunKind.FINAL})
 """A replay is the same on purpose; a smoke run is too short for most keys to act."""

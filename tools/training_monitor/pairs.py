@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -11,11 +12,7 @@ from trainwright.tools.training_monitor.curve_summary import curve_summaries, fi
 from trainwright.tools.training_monitor.diagnosis import SEVERITIES, Alert, diagnose_record
 from trainwright.tools.training_monitor.documents import DOCUMENTS, load_diagnostics
 from trainwright.tools.training_monitor.record import SCALES_THE_LOSS, STEP_LOSS, VALIDATION_LOSS, RunRecord
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trainwright.trainer.run import Goal, RunDirectory
+from trainwright.trainer.run import Goal, RunDirectory
 
 DEVIATIONS = 2.0
 """A loss is worse if it is so many standard deviations of the curves' noise above the other's."""

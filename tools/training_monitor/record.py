@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
 from trainwright.trainer.base.errors import IntegrityError, NotFoundError
 from trainwright.trainer.base.text import one_line
+from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.goal import MEASURED
 from trainwright.trainer.metrics import BUILT_IN
-from trainwright.trainer.run import RunState, RunStatus
+from trainwright.trainer.run import Goal, MetricStore, RunDirectory, RunSpecification, RunState, RunStatus
 from trainwright.trainer.run.conditions import CROSS_ENTROPY, FIRST_STEPS, Sample, prior_loss, starting_loss
 from trainwright.trainer.run.evidence import Code, Data, Environment, P, PartOf, Resolved, Summary, rank
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from trainwright.trainer.config import TrainingConfig
-    from trainwright.trainer.run import Goal, MetricStore, RunDirectory, RunSpecification
-    from trainwright.trainer.run.metrics import Point
-    from trainwright.trainer.run.status import Event
+from trainwright.trainer.run.metrics import Point
+from trainwright.trainer.run.status import Event
 
 STEP_LOSS = "train/loss"
 TRAIN_LOSS = "train/epoch_loss"

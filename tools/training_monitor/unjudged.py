@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from trainwright.tools.training_monitor.documents import Diagnostic
 from trainwright.tools.training_monitor.guessing import LEAST_ROWS, beside_guessing
-from trainwright.tools.training_monitor.record import GRADIENT_NORM, STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS
+from trainwright.tools.training_monitor.record import GRADIENT_NORM, STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS, RunRecord
 from trainwright.tools.training_monitor.signals.costs import gpu_utilisation
 from trainwright.tools.training_monitor.signals.turns import LEAST_AFTER, LEAST_CURVE
-from trainwright.trainer.run.conditions import FINDINGS
+from trainwright.trainer.run.conditions import FINDINGS, Condition
 from trainwright.trainer.run.validation import Validation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trainwright.tools.training_monitor.documents import Diagnostic
-    from trainwright.tools.training_monitor.record import RunRecord
-    from trainwright.trainer.run.conditions import Condition
 
 BY_EPOCH = frozenset({"generalisation_gap", "loss_gap", "validation_loss_rise", "train_loss_remaining"})
 """Signals of which every sample takes an epoch."""

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import logging
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools.launchers import read_launch, write_launch
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import LedgerEntry, Run
 from trainwright.trainer.base.errors import TrainwrightError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import RunDirectory
+from trainwright.trainer.run import RunDirectory
 
 WRITTEN = ("run.json", "status.json", "launch.json")
 """Files that a launcher writes, beside two empty folders. A folder with anything else in it is never removed here."""

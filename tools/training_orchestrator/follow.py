@@ -8,14 +8,17 @@ from __future__ import annotations
 import logging
 import signal
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools import alerts, evaluation, ledger, limits
+from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.carrying import record_carry_over
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_call
@@ -23,20 +26,12 @@ from trainwright.tools.gates.releases import is_short_replay
 from trainwright.tools.launchers import read_launch, recorded_launcher, worker_wall
 from trainwright.tools.ledger.events import RunEvaluated, RunSealed
 from trainwright.tools.training_orchestrator.observation import Observation, observe
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project, get_run
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.run import RunDirectory, RunKind, RunState
 from trainwright.trainer.run.key import SIGNED
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.answers import NextCall
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import RunDirectory
 
 TERMINATE_AFTER_SECONDS = 60.0
 """A worker that overruns its wall-clock limit by this much ignores its own limits: SIGTERM."""

@@ -6,9 +6,10 @@ import secrets
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools import gpus, ledger, limits, owner, tracking
 from trainwright.tools.environments import runtime_of
@@ -33,20 +34,14 @@ from trainwright.tools.training_orchestrator.run_plan import (
 )
 from trainwright.tools.training_orchestrator.run_view import RunView
 from trainwright.tools.training_orchestrator.views import view_run
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project, get_run, latest_config, require_active
-from trainwright.tools.workspace.tables import Run, now
+from trainwright.tools.workspace.tables import Project, Run, now
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, StorageError
-from trainwright.trainer.config import config_digest, parse_config
+from trainwright.trainer.config import TrainingConfig, config_digest, parse_config
 from trainwright.trainer.run import Goal, RunDirectory, RunKey, RunKind, RunSpecification
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Project
-    from trainwright.trainer.config import TrainingConfig
-    from trainwright.trainer.run.conditions import Watched
+from trainwright.trainer.run.conditions import Watched
 
 STANDS = (
     "The baseline stands as the final run: optimization settled on its configuration. To train longer: "

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from trainwright.tools.launchers import Launch, may_begin, read_launch
 from trainwright.trainer.base.errors import IntegrityError, NotFoundError, TrainwrightError
-from trainwright.trainer.run import Failure, RunState, RunStatus
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trainwright.trainer.run import RunDirectory
+from trainwright.trainer.run import Failure, RunDirectory, RunState, RunStatus
 
 LAST_LINES = 12
 LAST_CHARACTERS = 1200

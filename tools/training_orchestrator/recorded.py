@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.folds import folds_advice
 from trainwright.tools.training_orchestrator.observation import Observation, last_lines, observe
 from trainwright.tools.training_orchestrator.run_view import FailureView, ResumedView, RunView
-from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.run import MetricStore, RunDirectory, RunKind, RunState
 from trainwright.trainer.run.evidence import Data, Resolved, Summary
-from trainwright.trainer.run.results import Comparison, Export, Probe
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trainwright.trainer.run import MetricStore, RunDirectory
-    from trainwright.trainer.run.results import AdapterExport
+from trainwright.trainer.run.results import AdapterExport, Comparison, Export, Probe
 
 OF_STEP, OF_EPOCH = "train/loss", "train/epoch_loss"
 SHOWN = (OF_STEP, OF_EPOCH, "train/learning_rate", "train/gradient_norm")

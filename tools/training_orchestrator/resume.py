@@ -7,16 +7,16 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools import gpus, ledger, limits, tracking
 from trainwright.tools.environments import require_kept
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.launchers import Launch, worker_wall, write_launch
+from trainwright.tools.launchers import Launch, Launcher, worker_wall, write_launch
 from trainwright.tools.ledger.events import RunResumed
 from trainwright.tools.owner.grants import accepted_alerts
 from trainwright.tools.training_orchestrator.abandoned import put_back
@@ -25,21 +25,14 @@ from trainwright.tools.training_orchestrator.launch import allowed_launcher, why
 from trainwright.tools.training_orchestrator.observation import Observation, observe
 from trainwright.tools.training_orchestrator.run_view import RunView
 from trainwright.tools.training_orchestrator.views import view_run
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project, get_run, get_run_of
-from trainwright.tools.workspace.tables import Trial
+from trainwright.tools.workspace.tables import Run, Trial
 from trainwright.trainer.base.errors import ConflictError, IntegrityError, TrainwrightError
 from trainwright.trainer.base.exits import Exit, read_exit
 from trainwright.trainer.checkpoints.index import list_checkpoints
-from trainwright.trainer.run import RUNG, RunKey, RunKind, RunState
+from trainwright.trainer.run import RUNG, Limits, RunDirectory, RunKey, RunKind, RunState
 from trainwright.trainer.run.conditions import alert_behind
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.launchers import Launcher
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Run
-    from trainwright.trainer.run import Limits, RunDirectory
 
 RESUMABLE_FAILURES = frozenset({"limit", "storage"})
 """Failures whose cause was outside the run: it can be resumed once there is room again."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.carrying import told_steps
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.folds import is_fold
 from trainwright.tools.gates.leak_prices import changes_without_leak
 from trainwright.tools.gates.memory import complete_run
 from trainwright.tools.gates.overlay import TEMPLATE, overlay_of
 from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import LOOKING
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_run, runs_of
+from trainwright.tools.workspace.tables import Project, Run
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError
 from trainwright.trainer.checkpoints.index import has_weights, list_checkpoints
 from trainwright.trainer.config import (
@@ -24,11 +27,6 @@ from trainwright.trainer.config import (
     parse_config,
 )
 from trainwright.trainer.run import RunKind, RunState
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Project, Run
 
 KEPT = frozenset({RunKind.SMOKE, RunKind.BASELINE, RunKind.FINAL, RunKind.REPLAY, RunKind.EXPORT,
                   RunKind.LEAK_PRICE})  # fmt: skip

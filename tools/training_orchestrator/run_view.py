@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy.orm import Session
 
 from trainwright.tools.answers import Answer
 from trainwright.tools.gates.decide import evaluate
@@ -17,15 +19,9 @@ from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.rows_moved import rows_since
 from trainwright.tools.ledger import Look
 from trainwright.tools.training_monitor.diagnosis import Alert
+from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.run import RunState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Run
 
 # Parts of a run's view that are read off the project's gates: what closes planning, moved rows, folds, leaks.
 

@@ -6,7 +6,7 @@ import signal
 import time
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools import alerts
 from trainwright.tools.answers import NextCall
@@ -36,17 +36,14 @@ from trainwright.tools.training_orchestrator.run_view import (
     rows_of,
 )
 from trainwright.tools.versions import data_versions, version_of
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project, get_run, get_run_of
+from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import ConflictError, IntegrityError, TrainwrightError
-from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.run import RunDirectory, RunKind, RunState
 from trainwright.trainer.run.digests import METRICS
 from trainwright.trainer.run.evidence import Data
 from trainwright.trainer.run.torn import TornMetrics, damage_of
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Run
-    from trainwright.trainer.run import RunDirectory
 
 EXPORTING = {RunKind.BASELINE, RunKind.TRIAL, RunKind.FINAL, RunKind.EXPORT}
 """Kinds of runs that may export a program."""

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection
+from typing import Any
 
 from trainwright.tools import alerts
 from trainwright.tools.training_orchestrator.follow import follow
 from trainwright.tools.training_orchestrator.run_view import RunView
 from trainwright.tools.training_orchestrator.views import view_run
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_run
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.run import RunState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from trainwright.tools.workspace import Workspace
 
 WAIT_SECONDS = 50.0
 POLL_SECONDS = 0.2

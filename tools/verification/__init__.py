@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from pydantic import BaseModel, computed_field
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 
 from trainwright.tools.gates.artifacts import publish
 from trainwright.tools.ledger.chain import broken_links
@@ -21,7 +23,7 @@ from trainwright.tools.verification.evaluations import verify_evaluations
 from trainwright.tools.verification.files import verify_artifacts, verify_checkpoints, verify_runs
 from trainwright.tools.verification.findings import Case, Finding, Found, Tell, found
 from trainwright.tools.verification.promotions import verify_promotions, verify_served
-from trainwright.tools.verification.releases import verify_carried, verify_provenance, verify_releases, verify_since
+from trainwright.tools.verification.releases import verify_carried, verify_releases, verify_since
 from trainwright.tools.verification.rows import (
     verify_configurations,
     verify_copies,
@@ -38,12 +40,6 @@ from trainwright.tools.workspace.presence import require_database
 from trainwright.tools.workspace.signing import PublicKey
 from trainwright.tools.workspace.tables import LedgerEntry, Project, RegisteredModel, Run, Study, Trial
 from trainwright.trainer.base.errors import NotFoundError, TrainwrightError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from sqlalchemy.orm import Session
 
 __all__ = ["Finding", "VerificationReport", "verify_workspace"]
 
@@ -74,7 +70,6 @@ PARTS: dict[str, Callable[[Case], Found]] = {
     "diagnoses": verify_diagnoses,
     "tried_fixes": verify_cures,
     "ablation_studies": verify_ablations,
-    "provenance_statements": verify_provenance,
     "finished_projects": verify_since,
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.study_check import best_value, epoch_values, same_figures
@@ -14,11 +14,8 @@ from trainwright.tools.hyperparameter_tuner.ablation.section import recorded_sea
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED
 from trainwright.tools.ledger.events import AblationChanged, TrialEnded
 from trainwright.tools.verification.findings import Case, Found, derived_again
-from trainwright.tools.workspace.tables import Study
+from trainwright.tools.workspace.tables import LedgerEntry, Study
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace.tables import LedgerEntry
 
 
 def verify_ablations(case: Case) -> Found:

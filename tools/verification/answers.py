@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainwright.tools.owner.grant import Grant
 from trainwright.tools.owner.grants import DECISION, grant_of
 from trainwright.tools.owner.requests import REQUEST, request_id
 from trainwright.tools.verification.findings import Case, Found, found
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace.tables import LedgerEntry
+from trainwright.tools.workspace.tables import LedgerEntry
 
 Asked = tuple[str | None, Grant | None]
 

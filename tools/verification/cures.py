@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.gates.cures import CONTROL, ENDED, runs_of_cure
 from trainwright.tools.ledger.seals import changed_files
 from trainwright.tools.training_monitor import Goal, diagnostics_digests
 from trainwright.tools.training_monitor.pairs import Pair
 from trainwright.tools.verification.findings import Case, Found, derived_again
+from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.canonical import canonical_json
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace.tables import LedgerEntry
 
 
 def verify_cures(case: Case) -> Found:

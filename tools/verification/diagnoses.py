@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trainwright
 from trainwright.tools.gates.beside_rivals import beside_rivals
@@ -12,13 +12,11 @@ from trainwright.tools.ledger.seals import changed_files
 from trainwright.tools.training_monitor import Goal, assess, diagnostics_digests
 from trainwright.tools.verification.findings import Case, Finding, Found, Where
 from trainwright.tools.verification.signatures import is_signed
+from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.canonical import canonical_json
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.text import cut
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace.tables import LedgerEntry
-    from trainwright.trainer.run import RunDirectory
+from trainwright.trainer.run import RunDirectory
 
 BY_OTHER_RUNS = "keys_without_effect"
 """A signal that depends on which other runs had ended; its alert is a warning, on which no verdict depends."""

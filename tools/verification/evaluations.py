@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.evaluation import Others, Sealed, compared_with, differences_between, evaluate_program
+from trainwright.tools.evaluation.baseline import Named
 from trainwright.tools.evaluation.episodes import drawn_of
 from trainwright.tools.evaluation.evaluate import reported_by
 from trainwright.tools.evaluation.own_metrics import CODE, OWN
+from trainwright.tools.ledger import ProjectFacts
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.tools.verification.findings import Case, Finding, Found, found
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunState
 from trainwright.trainer.run.artifacts import FixedRows, Program
-
-if TYPE_CHECKING:
-    from trainwright.tools.evaluation.baseline import Named
-    from trainwright.tools.ledger import ProjectFacts
 
 SAME = 1e-3
 """Share by which a figure that is computed again may differ: another processor rounds otherwise."""

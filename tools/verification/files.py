@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import select
 
 from trainwright.tools.gates.artifacts import NAMING
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.releases import KEPT
-from trainwright.tools.ledger.events import Pruned
+from trainwright.tools.ledger.events import Pruned, RunResumed, RunSealed, RunStarted
 from trainwright.tools.ledger.seals import changed_files, end_differences, rows_problem
 from trainwright.tools.ledger.summaries import summary_of, summary_problem
 from trainwright.tools.limits import use_differences
 from trainwright.tools.training_orchestrator.abandoned import is_untouched, was_cut_off
 from trainwright.tools.verification.findings import Case, Finding, Found, Where, deleted_projects, found
-from trainwright.tools.verification.releases import kept_decisions, kept_files
+from trainwright.tools.verification.releases import kept_files
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.paths import files_among, is_left_by_system
 from trainwright.trainer.checkpoints.index import list_checkpoints
-from trainwright.trainer.run import RunState
+from trainwright.trainer.run import RunDirectory, RunState
 from trainwright.trainer.run.commitments import Commitments
 from trainwright.trainer.run.digests import METRICS
 from trainwright.trainer.run.directory import LIMITS
 from trainwright.trainer.run.evidence import Summary
 from trainwright.trainer.run.key import SIGNED
-
-if TYPE_CHECKING:
-    from trainwright.tools.ledger.events import RunResumed, RunSealed, RunStarted
-    from trainwright.trainer.run import RunDirectory
 
 
 def verify_runs(case: Case) -> Found:
@@ -180,8 +176,6 @@ def verify_artifacts(case: Case) -> Found:
         if entry.project is None or entry.kind not in NAMING or not body.get("artifacts"):
             continue
         written_by = "diagnostics" if entry.kind == "diagnosis" else body.get("phase", entry.kind)
-        if entry.kind == "attestation" and body["finalization"] in kept_decisions(case, entry.project):
-            continue  # it has moved with its release
         newest[entry.project, written_by] = body["artifacts"]
     named = [(project, name, digest) for (project, _), files in newest.items() for name, digest in files.items()]
     named += kept_files(case)

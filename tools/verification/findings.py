@@ -37,7 +37,7 @@ Tell = Callable[[str, int, int], None]
 """Called with the kind of comparison, the number done, and their total."""
 Where = Literal[
     "ledger", "JSONL", "database", "verdict", "configuration", "run record", "event log", "metrics", "checkpoint",
-    "artifact", "checklist", "signature", "provenance", "release", "version",
+    "artifact", "checklist", "signature", "release", "version",
     "evaluation", "study",
 ]  # fmt: skip
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 from sqlalchemy import select, text
 
@@ -14,17 +15,11 @@ from trainwright.tools.ledger.events import GoalChanged
 from trainwright.tools.ledger.jsonl_mirror import NAME, line_of, pending_from, plain_path, read_line
 from trainwright.tools.ledger.rows import removed, title
 from trainwright.tools.verification.findings import Case, Finding, Found, found
-from trainwright.tools.workspace.tables import ConfigVersion
+from trainwright.tools.workspace.tables import Base, ConfigVersion, LedgerEntry
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.config.goal import is_raised
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import Any
-
-    from trainwright.tools.workspace.tables import Base, LedgerEntry
 
 TRIGGERS = {
     f"ledger_no_{action.lower()}": f"CREATE TRIGGER ledger_no_{action.lower()} BEFORE {action} ON ledger "

@@ -8,8 +8,8 @@ the ledger tells its trials yet.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
@@ -33,9 +33,6 @@ from trainwright.tools.workspace.tables import Study
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
 from trainwright.trainer.base.releases import has_torch
 from trainwright.trainer.config import SearchSection, apply_changes, parse_config
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MOST_TRIALS = 500
 """Of one study, from the first, in whole waves: a suggestion takes longer the more trials it sees."""

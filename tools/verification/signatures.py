@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
 
 from trainwright.tools.ledger.chain import digest_of
 from trainwright.tools.verification.findings import Case, Finding
-from trainwright.tools.workspace.signing import key_id_of
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace.signing import PublicKey
-    from trainwright.tools.workspace.tables import LedgerEntry
+from trainwright.tools.workspace.signing import PublicKey, key_id_of
+from trainwright.tools.workspace.tables import LedgerEntry
 
 UNSIGNED = (
     "not attested: nothing is signed. Whoever can write these files can rewrite ledger, database and copies together, "

@@ -10,23 +10,19 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.launchers.environment import command_of, worker_environment
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_run
 from trainwright.trainer.base.errors import ConflictError, IntegrityError, NotFoundError
 from trainwright.trainer.base.releases import require_torch
-from trainwright.trainer.checkpoints.index import has_weights, list_checkpoints
+from trainwright.trainer.checkpoints.index import CheckpointRecord, has_weights, list_checkpoints
 from trainwright.trainer.run import RunDirectory, RunState
 from trainwright.trainer.run.commitments import Commitments
 from trainwright.trainer.run.results import Comparison
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.checkpoints.index import CheckpointRecord
 
 WORKER = "trainwright.trainer.worker"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trainwright
-from trainwright.tools.gates.checklist import checklist_digest, load_checklist
+from trainwright.tools.gates.checklist import CheckLine, checklist_digest, load_checklist
 from trainwright.tools.gates.decide import (
     as_recorded,
     dependencies_of,
@@ -16,17 +16,13 @@ from trainwright.tools.gates.decide import (
     settled,
 )
 from trainwright.tools.gates.historical import MovedOnError, PastEvidence
-from trainwright.tools.gates.outcomes import CHECKS
+from trainwright.tools.gates.outcomes import CHECKS, CheckResult
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.verification.findings import Case, Finding, Found, Where
 from trainwright.tools.verification.signatures import is_signed
+from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.text import cut
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.checklist import CheckLine
-    from trainwright.tools.gates.outcomes import CheckResult
-    from trainwright.tools.workspace.tables import LedgerEntry
 
 SETTLED = {
     "final_values": "the final configuration", "ending": "how far the project came", "release": "the release",

@@ -5,19 +5,17 @@ Nothing is stored: a version is read from the run's evidence, and counts only if
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.evaluation import Sealed
+from trainwright.tools.ledger import ProjectFacts
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import NotFoundError, near_matches
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.evidence import Data, Split
 from trainwright.trainer.run.profile import Origin, Profile
-
-if TYPE_CHECKING:
-    from trainwright.tools.ledger import ProjectFacts
-    from trainwright.tools.workspace import Workspace
 
 SPLITS = ("train", "validation", "test")
 SERIES = "series"

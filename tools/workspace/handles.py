@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Collection, Iterable
+from typing import Any, NoReturn
 
 from sqlalchemy import case, literal, select
+from sqlalchemy.orm import Session
 
 from trainwright.tools.workspace.tables import Project, Run, Study
 from trainwright.trainer.base.errors import ConflictError, NotFoundError, near
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from sqlalchemy.orm import Session
 
 STUDY = "study"
 LATEST = "latest"

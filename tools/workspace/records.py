@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools.workspace.tables import ConfigVersion, Project, Run, Study
 from trainwright.trainer.base.errors import ConflictError, NotFoundError, near
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
 
 ACTIVE = frozenset({"running", "confirming"})
 """States of a study that is under way."""

@@ -13,8 +13,9 @@ import importlib.util
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
@@ -22,10 +23,6 @@ from torch import nn
 from trainwright.trainer.base import releases
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.schema import CompileSection
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 GRAPHED = frozenset({"reduce-overhead", "max-autotune"})
 """Modes under which torch records CUDA graphs."""

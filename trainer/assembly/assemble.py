@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -48,9 +48,6 @@ from trainwright.trainer.supervision.stop import StopRequest
 from trainwright.trainer.user_code.context import Context
 from trainwright.trainer.user_code.entries import is_entry
 from trainwright.trainer.user_code.guard import user_code
-
-if TYPE_CHECKING:
-    from trainwright.trainer.engine.session import Session
 
 
 def assemble(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
@@ -12,13 +12,10 @@ from torch import Tensor, nn
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.data.first_look import first_sample
 from trainwright.trainer.data.plain_values import TARGET_KEYS
+from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.models.weight_types import told_types
+from trainwright.trainer.objectives.objective import Work
 from trainwright.trainer.objectives.supervised import describe, reading_of, split_batch
-
-if TYPE_CHECKING:
-    from trainwright.trainer.data.splits import Splits
-    from trainwright.trainer.objectives.objective import Work
-
 
 TARGET_NAMES = frozenset({*TARGET_KEYS, "y_true", "y_target", "ground_truth"})
 

@@ -6,18 +6,14 @@ tokenizer that is trained there, the order of a set) would else show after plann
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from trainwright.trainer.base.errors import UserCodeError
-from trainwright.trainer.jobs.fork import MAX_STATE_BYTES, assembled_anew
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from trainwright.trainer.data.fingerprint import SplitRecord
-    from trainwright.trainer.engine.session import Session
-    from trainwright.trainer.jobs.fork import Fork, Say
-    from trainwright.trainer.run import RunDirectory, RunSpecification
+from trainwright.trainer.data.fingerprint import SplitRecord
+from trainwright.trainer.engine.session import Session
+from trainwright.trainer.jobs.fork import MAX_STATE_BYTES, Fork, Say, assembled_anew
+from trainwright.trainer.run import RunDirectory, RunSpecification
 
 SPLITS = ("train", "validation")
 MOST_NAMED_OF = 20_000

@@ -16,18 +16,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import psutil
 
 from trainwright.trainer.base import seeding
+from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.ranks import die_with
+from trainwright.trainer.run import RunDirectory, RunSpecification
 from trainwright.trainer.supervision.stop import Abandoned, StopRequest
 from trainwright.trainer.user_code import guard
-
-if TYPE_CHECKING:
-    from trainwright.trainer.engine.session import Session
-    from trainwright.trainer.run import RunDirectory, RunSpecification
 
 POLL_SECONDS = 0.1
 SIGNALS = (signal.SIGTERM, signal.SIGINT)

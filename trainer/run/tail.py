@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import ValidationError
 
-from trainwright.trainer.run.directory import EVENTS
+from trainwright.trainer.run.directory import EVENTS, RunDirectory
 from trainwright.trainer.run.status import Event
-
-if TYPE_CHECKING:
-    from trainwright.trainer.run.directory import RunDirectory
 
 ALERTS = frozenset({"alert", "alert_cleared", "finding"})
 """Kinds that the monitor appends, and trackers show."""

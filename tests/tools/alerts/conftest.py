@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from sqlalchemy import select
 from tests.tools.training_orchestrator.conftest import CONFIG, PROJECT, made_run, make_project, workspace
 
 from trainwright.tools.alerts import look
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_run
 from trainwright.tools.workspace.tables import RaisedAlert, Run
-from trainwright.trainer.run import RunState, RunStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import RunDirectory
+from trainwright.trainer.run import RunDirectory, RunState, RunStatus
 
 __all__ = ["made_run", "make_project", "workspace"]
 

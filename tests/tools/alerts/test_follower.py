@@ -7,8 +7,10 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -22,13 +24,7 @@ from trainwright.tools.launchers import Launch, write_launch
 from trainwright.tools.launchers.jobs import is_held
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import RaisedAlert
-from trainwright.trainer.run import ProcessIdentity, RunState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from trainwright.trainer.run import RunDirectory
+from trainwright.trainer.run import ProcessIdentity, RunDirectory, RunState
 
 pytestmark = [pytest.mark.requirement("DIAG-9", "DIAG-11", "MON-1"), pytest.mark.slow]
 KEEP = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read() + '\\n')"

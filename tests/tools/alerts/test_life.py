@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.tools.alerts.conftest import EXPLODING, HEALTHY, LATER, RUN, write
@@ -10,14 +11,9 @@ from tests.tools.alerts.conftest import EXPLODING, HEALTHY, LATER, RUN, write
 from trainwright.tools import alerts
 from trainwright.tools.alerts import Life, life_of
 from trainwright.tools.projects.status import AlertLine
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import Run, Study
-from trainwright.trainer.run import RunKind, RunState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import RunDirectory
+from trainwright.trainer.run import RunDirectory, RunKind, RunState
 
 pytestmark = pytest.mark.requirement("DIAG-9")
 TRIAL = "trial-digits-20260103-000000-abcdef"

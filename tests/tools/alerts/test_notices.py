@@ -7,9 +7,11 @@ import logging
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -19,16 +21,11 @@ from tests.tools.alerts.conftest import LATER, RUN
 from trainwright.tools.alerts import take_news
 from trainwright.tools.alerts.notices import RETRY_SECONDS, is_owing, send_due
 from trainwright.tools.documents import SKILL
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.settings import Settings
 from trainwright.tools.workspace.tables import RaisedAlert
 from trainwright.trainer.base.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import RunDirectory
+from trainwright.trainer.run import RunDirectory
 
 pytestmark = pytest.mark.requirement("DIAG-9", "MON-1")
 SECRET = "hush-hush-4711"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.tools.alerts.conftest import RUN, running, write
@@ -11,15 +12,10 @@ from tests.tools.alerts.conftest import RUN, running, write
 from trainwright.tools import ledger
 from trainwright.tools.alerts import look, looking
 from trainwright.tools.owner.requests import record, requests_of
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_run
-from trainwright.trainer.run import RunState, write_atomically
+from trainwright.trainer.run import RunDirectory, RunState, write_atomically
 from trainwright.trainer.run.conditions import AlertStop, request_alert_stop, requested_alert_stop
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import RunDirectory
 
 pytestmark = pytest.mark.requirement("DIAG-11", "MON-1")
 STEPS = 60

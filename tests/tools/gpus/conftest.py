@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.tools.hyperparameter_tuner.conftest import make_project
@@ -10,9 +10,8 @@ from tests.tools.hyperparameter_tuner.conftest import make_project
 from trainwright.tools.workspace import Workspace
 
 __all__ = ["make_project"]
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 GIB = 1024**3
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -12,17 +13,13 @@ from trainwright.tools.gpus.assign import _kind_of, require_memory
 from trainwright.tools.launchers.environment import Gpu
 from trainwright.tools.ledger.events import RunStarted
 from trainwright.tools.limits import reserve
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project
 from trainwright.tools.workspace.tables import now
 from trainwright.trainer.base.errors import LimitReachedError
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.evidence import Environment
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from trainwright.tools.workspace import Workspace
 
 pytestmark = pytest.mark.requirement("TUNE-3")
 VALUES: dict[str, Any] = {"model": {"use": "mlp"}, "data": {"use": "digits"}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tests.function_text import body_of
@@ -15,9 +15,6 @@ from trainwright.tools.gpus.inventory import chosen, machine_gpus
 from trainwright.tools.launchers.environment import Gpu
 from trainwright.tools.workspace.settings import ListedGpu, Settings
 from trainwright.trainer.base.errors import LimitReachedError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.requirement("TUNE-3")
 WHOLE = [Device(Gpu(id=f"GPU-{letter * 8}", index=index, name="A100")) for index, letter in enumerate("abc")]

@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.function_text import body_of
@@ -21,16 +22,11 @@ from trainwright.tools.gpus import Need, Waiter, waiting
 from trainwright.tools.gpus.assign import claims_of, waiters
 from trainwright.tools.launchers import read_launch
 from trainwright.tools.projects import create_project
-from trainwright.tools.training_orchestrator import resume_run, start_run, stop_run, wait_for_run
+from trainwright.tools.training_orchestrator import RunView, resume_run, start_run, stop_run, wait_for_run
 from trainwright.tools.verification import verify_workspace
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError, LimitReachedError
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trainwright.tools.training_orchestrator import RunView
-    from trainwright.tools.workspace import Workspace
 
 pytestmark = pytest.mark.requirement("TUNE-3")
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -14,13 +15,9 @@ from trainwright.tools.hyperparameter_tuner.earlier_runs import earlier_runs
 from trainwright.tools.hyperparameter_tuner.room_notes import need_of
 from trainwright.tools.hyperparameter_tuner.trials import trials_of
 from trainwright.tools.verification import verify_workspace
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import runs_of
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trainwright.tools.workspace import Workspace
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.requirement("TUNE-3")]
 SEARCH: dict[str, Any] = {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.worlds.scripted import Scripted, scripted
@@ -15,9 +16,6 @@ from trainwright.tools.projects import create_project
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import latest_config
 from trainwright.trainer.config import config_digest, parse_config
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 CONFIG: dict[str, Any] = {
     "model": {"use": "mlp", "args": {"hidden": [16]}},

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -10,13 +11,9 @@ from trainwright.tools import ledger, limits
 from trainwright.tools.hyperparameter_tuner import start_study, stop_study, study_status
 from trainwright.tools.projects import create_project
 from trainwright.tools.projects.comparing import plot_study
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_study
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, GateRefusedError, LimitReachedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trainwright.tools.workspace import Workspace
 
 pytestmark = pytest.mark.usefixtures("by_hand")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import signal
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from tests.worlds.records import Script
@@ -18,15 +19,10 @@ from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, RUN
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.verification.ablations import verify_ablations
 from trainwright.tools.verification.findings import Case
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import latest_config, runs_of
 from trainwright.trainer.config import config_digest, parse_config
-from trainwright.trainer.run import Failure, RunKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import RunSpecification
+from trainwright.trainer.run import Failure, RunKind, RunSpecification
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

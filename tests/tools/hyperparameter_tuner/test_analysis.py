@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -15,15 +17,10 @@ from trainwright.tools.figures.kinds import STUDY_KINDS
 from trainwright.tools.hyperparameter_tuner.analysis import Subject, draw_study, drawable_kinds
 from trainwright.tools.hyperparameter_tuner.analysis.marks import Scale, robust_ends
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import Study, Trial, now
 from trainwright.trainer.base.errors import NotFoundError
 from trainwright.trainer.config import SearchSection
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from trainwright.tools.workspace import Workspace
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("TUNE-4")]
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.tools.hyperparameter_tuner.conftest import table_of, told
@@ -20,14 +22,9 @@ from trainwright.tools.launchers import read_launch
 from trainwright.tools.launchers.jobs import is_held
 from trainwright.tools.training_orchestrator import wait_for_run
 from trainwright.tools.training_orchestrator.resume import STALLED
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_study, runs_of
 from trainwright.trainer.run import RunKind, RunState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from trainwright.tools.workspace import Workspace
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

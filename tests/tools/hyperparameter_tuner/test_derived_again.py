@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from tests.tools.hyperparameter_tuner.conftest import table_of
@@ -19,14 +20,9 @@ from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
 from trainwright.tools.hyperparameter_tuner.trials import PRUNED
 from trainwright.tools.training_orchestrator import resume_run
 from trainwright.tools.verification import verify_workspace
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConflictError
-from trainwright.trainer.run import RUNG
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import RunSpecification
+from trainwright.trainer.run import RUNG, RunSpecification
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

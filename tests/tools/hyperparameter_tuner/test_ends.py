@@ -5,11 +5,14 @@ from __future__ import annotations
 import random
 import statistics
 import time
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from sqlalchemy.orm import Session
 from tests.worlds.records import Script
+from tests.worlds.scripted import Scripted
 
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner import ends, start_study, study_status, tuning_report
@@ -21,19 +24,12 @@ from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, PRUNED
 from trainwright.tools.hyperparameter_tuner.views import PRUNED_SHARE, estimated_seconds
 from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.limits import Amounts
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_study
 from trainwright.tools.workspace.tables import Run, Trial, now
 from trainwright.trainer.base.errors import ConfigurationError, LimitReachedError
 from trainwright.trainer.config import SearchSection, parse_config
 from trainwright.trainer.run import RunKind, RunState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sqlalchemy.orm import Session
-    from tests.worlds.scripted import Scripted
-
-    from trainwright.tools.workspace import Workspace
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("by_hand")]
 

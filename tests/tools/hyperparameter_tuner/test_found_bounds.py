@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.worlds.records import Script
+from tests.worlds.scripted import Scripted
 
 from trainwright.tools import ledger
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.study_check import bound_differences, found_range
 from trainwright.tools.hyperparameter_tuner import start_study, stop_study
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_study
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.results import Probe, RateTest, SizeTest
-
-if TYPE_CHECKING:
-    from tests.worlds.scripted import Scripted
-
-    from trainwright.tools.workspace import Workspace
 
 pytestmark = pytest.mark.usefixtures("by_hand")
 

@@ -5,28 +5,23 @@ from __future__ import annotations
 import math
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.tools.hyperparameter_tuner.conftest import tried
 from tests.worlds.records import Script
+from tests.worlds.scripted import Scripted
 
 from trainwright.tools.hyperparameter_tuner import start_study, stop_study, study_status
 from trainwright.tools.hyperparameter_tuner.halving import PASSED, promoted, rungs
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, PRUNED, RUNNING, TrialRecord, trials_of
 from trainwright.tools.launchers import read_launch
 from trainwright.tools.verification import verify_workspace
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import SearchSection, parse_config
-from trainwright.trainer.run import RUNG
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.worlds.scripted import Scripted
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import RunSpecification
+from trainwright.trainer.run import RUNG, RunSpecification
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.tools.hyperparameter_tuner.conftest import table_of
 from tests.worlds.records import Script
+from tests.worlds.scripted import Scripted
 
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner import follow_run, lost_workers, process, start_study, study_status
@@ -21,17 +24,10 @@ from trainwright.tools.launchers import Launch, read_launch
 from trainwright.tools.training_orchestrator import resume_run
 from trainwright.tools.training_orchestrator.observation import Observation
 from trainwright.tools.training_orchestrator.resume import ITSELF, OUTSIDE, fault_of
+from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.exits import EXIT, Exit, read_exit, record_exit
 from trainwright.trainer.run import ProcessIdentity, RunState, RunStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.worlds.scripted import Scripted
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

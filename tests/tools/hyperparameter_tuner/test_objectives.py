@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import operator
 import random
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 from tests.tools.hyperparameter_tuner.conftest import CONFIG, table_of, told, tried
 from tests.worlds.records import Script
+from tests.worlds.scripted import Scripted
 
 from trainwright.tools.gates.study_check import front
 from trainwright.tools.hyperparameter_tuner import start_study, study_status
@@ -30,19 +33,12 @@ from trainwright.tools.hyperparameter_tuner.trials import (
     seen_by,
 )
 from trainwright.tools.verification import verify_workspace
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_study, runs_of
 from trainwright.tools.workspace.tables import Trial
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import SearchSection, parse_config
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.worlds.scripted import Scripted
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import RunSpecification
+from trainwright.trainer.run import RunSpecification
 
 HIDDEN, RATE = "model.args.hidden", "optimizer.learning_rate"
 SPACE: dict[str, Any] = {

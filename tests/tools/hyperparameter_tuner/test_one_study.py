@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.worlds.records import Script
@@ -13,14 +14,9 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.improvement import measure_improvement
 from trainwright.tools.hyperparameter_tuner import StudyView, start_study, study_status, tuning_report
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, trials_of
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_study
-from trainwright.trainer.run import Failure
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import RunSpecification
+from trainwright.trainer.run import Failure, RunSpecification
 
 RATE, EPOCHS = "optimizer.learning_rate", 4
 PLAIN, LATE, BEST, BROKEN, BASELINE = 1e-3, 0.1, 0.03, 1.0, 1e-6

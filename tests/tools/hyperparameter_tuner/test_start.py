@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from tests.tools.hyperparameter_tuner.conftest import CONFIG
@@ -14,6 +15,7 @@ from trainwright.tools.hyperparameter_tuner.conductor import next_wave
 from trainwright.tools.hyperparameter_tuner.space import checked_search
 from trainwright.tools.projects import create_project
 from trainwright.tools.training_orchestrator import start_run
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import (
     ConfigurationError,
     GateRefusedError,
@@ -23,11 +25,6 @@ from trainwright.trainer.base.errors import (
 )
 from trainwright.trainer.config import SearchSection
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from trainwright.tools.workspace import Workspace
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("by_hand")]
 

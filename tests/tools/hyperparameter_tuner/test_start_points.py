@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from sqlalchemy import select
 from tests.tools.hyperparameter_tuner.conftest import tried
 from tests.worlds.records import Script
+from tests.worlds.scripted import Scripted
 
 from trainwright.tools.hyperparameter_tuner import start_study, stop_study, study_status
 from trainwright.tools.hyperparameter_tuner.conductor import next_wave
@@ -16,17 +18,11 @@ from trainwright.tools.hyperparameter_tuner.earlier_runs import better_before
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
 from trainwright.tools.hyperparameter_tuner.trials import TrialRecord, trials_of
 from trainwright.tools.hyperparameter_tuner.warm_start import known_trials
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_study
 from trainwright.tools.workspace.tables import Trial
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError
 from trainwright.trainer.config import SearchSection
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.worlds.scripted import Scripted
-
-    from trainwright.tools.workspace import Workspace
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("by_hand")]
 

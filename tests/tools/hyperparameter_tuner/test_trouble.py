@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 import pytest
 import yaml
 from tests.tools.hyperparameter_tuner.conftest import table_of
 from tests.worlds.records import Script
+from tests.worlds.scripted import Scripted
 
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner import process, start_study, stop, stop_study, study_status
@@ -24,17 +26,11 @@ from trainwright.tools.launchers.local import Local
 from trainwright.tools.limits.reservation import WALL_CLOCK
 from trainwright.tools.training_orchestrator import refresh_run, start_run, wait_for_run
 from trainwright.tools.verification import verify_workspace
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_run, runs_of
 from trainwright.tools.workspace.tables import Trial
 from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.run import Failure, RunKind, RunState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.worlds.scripted import Scripted
-
-    from trainwright.tools.workspace import Workspace
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

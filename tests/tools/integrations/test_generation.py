@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import os
 import re
@@ -20,9 +18,10 @@ import yaml
 from onnx import TensorProto, helper
 from tests.worlds.warm import trainwright_command
 
-from trainwright.tools.integrations import PARTS, deploy, is_attested, read_signature
+from trainwright.tools.integrations import PARTS, deploy, is_signed, read_signature
 from trainwright.tools.projects import create_project
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.model_signature import ModelKey
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.data.text import transform
 from trainwright.trainer.data.text.tokenizers import ByteTokenizer, CharacterTokenizer, TrainedTokenizer
@@ -175,50 +174,50 @@ def test_a_folder_that_is_no_released_model_is_refused(name: str, tmp_path: Path
     assert not (tmp_path / "parts").exists()
 
 
-def attest(folder: Path, *, signed: bool = False) -> None:
-    """Write the provenance of a final model beside it, as the last gate does."""
-    subjects = [
-        {"name": f"final_model/{path.name}", "digest": {"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}}
-        for path in sorted(folder.iterdir())
-    ]
-    gate = {"name": "gate/finalization", "annotations": {"time": "2026-11-25T10:00:00+00:00"}}
-    payload = json.dumps({"subject": subjects, "predicate": {"runDetails": {"byproducts": [gate]}}})
-    envelope = json.dumps({"payload": base64.b64encode(payload.encode()).decode(), "signatures": []})
-    (folder.parent / "final_model.intoto.json").write_text(envelope if signed else payload)
+def sign(folder: Path) -> None:
+    """Sign a final model, as the last gate does."""
+    key = ModelKey(None)
+    key.write_public(folder)
+    key.sign(folder)
 
 
-@pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("name", ["model.onnx", "schema.json", "predict.py", "tokenizer.json", "resolved.json"])
-def test_a_file_that_is_not_the_attested_one_is_refused(name: str, signed: bool, tmp_path: Path) -> None:
+def test_a_file_that_is_not_the_signed_one_is_refused(name: str, tmp_path: Path) -> None:
     given = {"schema_json": SCHEMA, "predict_py": "", "tokenizer_json": "{}"}
     model = write_model(tmp_path / "final_model", {"text": TOKENS}, TEXT, **given)
-    attest(model, signed=signed)
-    assert is_attested(model)
-    assert is_attested(tmp_path)
-    assert read_signature(model).release.sealed_at == "2026-11-25T10:00:00+00:00"
+    sign(model)
+    assert is_signed(model)
+    assert is_signed(tmp_path)
+    read_signature(model)
     with (model / name).open("ab") as file:
         file.write(b"\n")
-    with pytest.raises(TrainwrightError, match=f"{name} is not the released one") as caught:
+    with pytest.raises(TrainwrightError, match=f"not the released one: model.sig has another {name}") as caught:
         deploy(model, tmp_path / "parts")
     assert "trainwright verify" in caught.value.remedy
     (model / name).unlink()
-    with pytest.raises(TrainwrightError, match=r"is not the released one|is no final_model|holds no model"):
+    with pytest.raises(TrainwrightError, match=r"not the released one|is no final_model|holds no model"):
         deploy(tmp_path, tmp_path / "parts")
     assert not (tmp_path / "parts").exists()
 
 
-def test_a_file_that_was_added_and_provenance_that_says_nothing_are_refused(tmp_path: Path) -> None:
+def test_a_file_that_was_added_and_a_signature_that_is_none_are_refused(tmp_path: Path) -> None:
     model = write_model(tmp_path / "final_model", {}, NPZ)
-    assert not is_attested(model)
-    attest(model)
+    assert not is_signed(model)
+    sign(model)
     (model / "tokenizer.json").write_text("{}")
-    with pytest.raises(TrainwrightError, match=r"tokenizer\.json is not the released one: .* has no such file"):
+    with pytest.raises(TrainwrightError, match=r"model\.sig has another tokenizer\.json"):
         read_signature(model)
-    for text in ("{", "{}", '{"subject": [{"name": "x"}]}', '{"payload": "*"}', "[]", "null"):
-        (tmp_path / "final_model.intoto.json").write_text(text)
-        with pytest.raises(TrainwrightError, match="in-toto|names no files") as caught:
+    (model / "tokenizer.json").unlink()
+    (model / "__pycache__").mkdir()
+    (model / "__pycache__" / "load.cpython-311.pyc").write_bytes(b"compiled")
+    read_signature(model)
+    ModelKey(None).write_public(model)
+    with pytest.raises(TrainwrightError, match=r"model\.sig does not fit it"):
+        read_signature(model)
+    for text in ("{", "{}", "[]", "null"):
+        (model / "model.sig").write_text(text)
+        with pytest.raises(TrainwrightError, match=r"model\.sig does not fit it"):
             read_signature(model)
-        assert "trainwright attest" in caught.value.remedy
 
 
 def run_deploy(*arguments: Any, cwd: Path) -> tuple[int, str]:
@@ -237,17 +236,17 @@ def test_a_folder_of_the_projects_name_that_holds_no_model_is_passed_over(tmp_pa
     code, said = run_deploy("churn", "--into", "parts", "--as", "client", "-w", workspace, cwd=tmp_path)
     assert code == 0, said
     assert (tmp_path / "parts" / "client" / "client.py").is_file()
-    assert "no final_model.intoto.json" in said, "what was compared is told"
+    assert "no model.sig" in said, "what was compared is told"
     for text in ("./churn", "churn/"):
         code, said = run_deploy(text, "--into", "other", "-w", workspace, cwd=tmp_path)
         assert code != 0
         assert "is no final_model" in said
-    attest(write_model(tmp_path / "shop" / "final_model", {}, NPZ))
+    sign(write_model(tmp_path / "shop" / "final_model", {}, NPZ))
     for number, text in enumerate(("shop", "final_model")):
         at = tmp_path if text == "shop" else tmp_path / "shop"
         code, said = run_deploy(text, "--into", f"of-{number}", "--as", "client", cwd=at)
         assert code == 0, said
-        assert "intoto" not in said
+        assert "model.sig" not in said
 
 
 def test_all_parts_are_written_or_none(tmp_path: Path) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from trainwright.tools.projects import create_project
 from trainwright.tools.workspace import Workspace
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
 CONFIG: dict[str, Any] = {

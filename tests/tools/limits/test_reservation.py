@@ -7,7 +7,9 @@ import shutil
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.function_text import body_of
@@ -25,10 +27,6 @@ from trainwright.trainer.base.errors import LimitReachedError
 from trainwright.trainer.config import apply_changes, parse_config
 from trainwright.trainer.run import Limits, RunDirectory, RunKind, RunState, RunStatus
 from trainwright.trainer.run.evidence import Environment
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.requirement("GATE-4")
 HOUR = 3600.0

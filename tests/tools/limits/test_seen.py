@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from trainwright.tools.limits import usage
 from trainwright.tools.training_orchestrator import start_run
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base import traces
 from trainwright.trainer.run import RunKind, RunState, RunStatus
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trainwright.tools.workspace import Workspace
 
 
 @pytest.mark.requirement("GATE-4", "MON-4")

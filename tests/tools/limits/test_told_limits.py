@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
 from trainwright.tools.launchers import Launch, read_launch, write_launch
 from trainwright.tools.training_orchestrator import resume_run, start_run, stop_run
 from trainwright.tools.verification import verify_workspace
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import RunDirectory, RunKind, RunState, RunStatus
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace import Workspace
 
 pytestmark = pytest.mark.requirement("GATE-3", "GATE-4", "GATE-5")
 

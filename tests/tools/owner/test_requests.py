@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.worlds.warm import trainwright_command
@@ -38,9 +39,6 @@ from trainwright.trainer.base.errors import (
     NotFoundError,
 )
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.requirement("GATE-4")
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}

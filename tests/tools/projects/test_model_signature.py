@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from trainwright.tools.projects import pass_gate
-from trainwright.tools.provenance.model_signature import COMMAND, PUBLIC_KEY, SIGNATURE, ModelKey
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.model_signature import COMMAND, PUBLIC_KEY, SIGNATURE, ModelKey
 from trainwright.tools.workspace.signing import VARIABLE, Signer, load_signer, model_public_path, new_key
 
 NAME = "flowers"

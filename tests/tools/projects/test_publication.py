@@ -116,23 +116,6 @@ def test_a_server_killed_after_its_commit_has_decided_all(
 
 
 @pytest.mark.requirement("GATE-3")
-def test_the_next_server_writes_the_provenance_that_a_killed_one_left_unwritten_and_once(at: At) -> None:
-    workspace = at("exported")
-    folder = workspace.project_folder(NAME)
-    pass_gate_and_die(workspace.path, "finalization", after_the_commit)
-    assert not (folder / "final_model.intoto.json").exists()
-    for _ in range(2):  # two servers, one after the other
-        app = AppContext(workspace.path)
-        app.workspace()
-        app.close()
-    with workspace.session() as session:
-        [(_, attested)] = entries(session, NAME, "attestation")
-    assert attested["artifacts"] == {name: digest_file(folder / name) for name in attested["artifacts"]}
-    assert "final_model.intoto.json" in attested["artifacts"]
-    assert verify_workspace(workspace.path).problems == []
-
-
-@pytest.mark.requirement("GATE-3")
 @pytest.mark.parametrize("edit", ["body = '[1' WHERE kind = 'gate'", "body = '[]'", "project = '../p'"])
 def test_a_server_starts_whatever_stands_in_the_ledger(at: At, edit: str) -> None:
     workspace = at("exported")

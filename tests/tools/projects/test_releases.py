@@ -136,11 +136,11 @@ def test_the_next_release_takes_what_exists_for_the_same_digests_and_keeps_the_f
     assert "Before it: release 1 of" in (folder / "final_model" / "README.md").read_text()
     assert verify_workspace(workspace.path).findings == []
     (folder / "releases" / "1" / "final_model" / "model.safetensors").write_bytes(b"others")
-    (folder / "releases" / "1" / "final_model.intoto.json").unlink()
+    (folder / "releases" / "1" / "final_model" / "model.sig").unlink()
     (folder / "releases" / "1" / "note.txt").write_text("mine")
     assert set(verify_workspace(workspace.path).problems) == {
         f"project {NAME}: artifact releases/1/final_model/model.safetensors was changed",
-        f"project {NAME}: artifact releases/1/final_model.intoto.json was removed",
+        f"project {NAME}: artifact releases/1/final_model/model.sig was removed",
         f"project {NAME}: releases/1/note.txt was added by hand",
     }
 

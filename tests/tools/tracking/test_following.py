@@ -10,10 +10,11 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.worlds.flowers import NAME, finish
@@ -23,12 +24,8 @@ from trainwright.tools.projects import configure
 from trainwright.tools.tracking.process import catch_up, ensure_follower, is_followed, left_behind
 from trainwright.tools.tracking.tracker import folder_of
 from trainwright.tools.training_orchestrator import start_run
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from trainwright.tools.workspace import Workspace
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 needs_mlflow = pytest.mark.skipif(

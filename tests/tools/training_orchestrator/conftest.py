@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.worlds.warm import warm
@@ -18,9 +19,6 @@ from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, RunState, RunStatus
 from trainwright.trainer.run.evidence import Summary
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 PROJECT = "digits"
 CONFIG: dict[str, Any] = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -14,13 +15,7 @@ from trainwright.tools.training_orchestrator import launch as launching
 from trainwright.tools.training_orchestrator import remove_abandoned, start_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from trainwright.trainer.run import RunDirectory
+from trainwright.trainer.run import RunDirectory, RunKind
 
 pytestmark = pytest.mark.slow
 

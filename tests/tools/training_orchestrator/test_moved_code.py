@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from tests.tools.training_orchestrator.conftest import make_project
 
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner.lost_workers import recorded_failures
 from trainwright.tools.training_orchestrator import resume_run, start_run, stop_run, wait_for_run
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace import Workspace
 
 pytestmark = pytest.mark.slow
 

@@ -6,19 +6,17 @@ import os
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from trainwright.tools.launchers import read_launch, write_launch
 from trainwright.tools.launchers.local import UNCLAIMED_SECONDS
 from trainwright.tools.training_orchestrator import refresh_run, resume_run, start_run, stop_run, wait_for_run
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer import worker
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.run import RunKind, RunState
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace import Workspace
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from tests.variants import variants
@@ -15,16 +16,12 @@ from trainwright.tools import ledger
 from trainwright.tools.training_orchestrator import launch, resume_run, start_run, stop_run, wait_for_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.verification.step_replay import replay_step
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.canonical import digest_path
 from trainwright.trainer.base.errors import ConflictError, IntegrityError
 from trainwright.trainer.run import RunDirectory, RunKey, RunKind, RunState, write_atomically
 from trainwright.trainer.run.commitments import Commitments, Draw, StepState, draw
 from trainwright.trainer.run.key import END, end_record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from trainwright.tools.workspace import Workspace
 
 REPLAYED = {"the first step": slice(1), "every step": slice(None)}
 CHANGES = {"training.epochs": 4, "model.args.dropout": 0.3, "checkpoints.checkpoint_every_n_epochs": 1}

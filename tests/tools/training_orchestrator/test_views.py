@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from sqlalchemy import event
@@ -10,16 +10,11 @@ from sqlalchemy import event
 from trainwright.tools.launchers import Launch
 from trainwright.tools.ledger import append
 from trainwright.tools.training_orchestrator import refresh_run, resume_run
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_run
 from trainwright.trainer.base import traces
 from trainwright.trainer.base.errors import ConflictError
-from trainwright.trainer.run import Failure, RunKind, RunState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import RunDirectory
+from trainwright.trainer.run import Failure, RunDirectory, RunKind, RunState
 
 
 @pytest.mark.parametrize(("category", "shown"), [("user_code", []), ("data", []), ("error", ["our own frames"])])

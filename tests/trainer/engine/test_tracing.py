@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 VALUES: dict[str, Any] = {
     "model": {"use": "mlp", "args": {"hidden": [8], "dropout": 0.3}},

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools import ledger
 from trainwright.tools.gates.study_check import best_value, epoch_values
@@ -18,11 +18,21 @@ from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSear
 from trainwright.tools.hyperparameter_tuner.earlier_runs import earlier_runs
 from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_when_there_is_room
 from trainwright.tools.hyperparameter_tuner.lost_workers import recorded_failures
-from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, RUNNING, side_by_side, trial_row, trials_of
+from trainwright.tools.hyperparameter_tuner.trials import (
+    COMPLETED,
+    FAILED,
+    RUNNING,
+    TrialRecord,
+    side_by_side,
+    trial_row,
+    trials_of,
+)
 from trainwright.tools.ledger.events import AblationChanged, TrialEnded
+from trainwright.tools.training_orchestrator.observation import Observation
 from trainwright.tools.training_orchestrator.resume import STALLED
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import ACTIVE, get_study, require_active
-from trainwright.tools.workspace.tables import Trial, now
+from trainwright.tools.workspace.tables import Study, Trial, now
 from trainwright.trainer.base.errors import (
     ConfigurationError,
     GateRefusedError,
@@ -31,14 +41,7 @@ from trainwright.trainer.base.errors import (
     UserCodeError,
 )
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
-from trainwright.trainer.run import RunKind, RunState
-
-if TYPE_CHECKING:
-    from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
-    from trainwright.tools.training_orchestrator.observation import Observation
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Study
-    from trainwright.trainer.run import RunDirectory
+from trainwright.trainer.run import RunDirectory, RunKind, RunState
 
 
 def conduct_ablation(workspace: Workspace, study_id: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import select
 
@@ -22,14 +22,12 @@ from trainwright.tools.hyperparameter_tuner.earlier_runs import depends_on_prese
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor, forget_launches, study_folder
 from trainwright.tools.ledger.events import AblationChanged
 from trainwright.tools.training_orchestrator.launch import new_id
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import latest_config
 from trainwright.tools.workspace.tables import Study, now
 from trainwright.trainer.base.errors import ConflictError, LimitReachedError
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace import Workspace
 
 
 def start_ablation(

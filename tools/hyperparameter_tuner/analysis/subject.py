@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+
+from sqlalchemy.orm import Session
 
 from trainwright.tools.figures.style import is_drawable
 from trainwright.tools.gates.study_check import best_value
@@ -20,14 +21,9 @@ from trainwright.tools.hyperparameter_tuner.trials import (
     trials_of,
 )
 from trainwright.tools.workspace.handles import handles
+from trainwright.tools.workspace.tables import Study
 from trainwright.trainer.base.errors import ConflictError
-from trainwright.trainer.config import SearchSection
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.workspace.tables import Study
-    from trainwright.trainer.config import Range
+from trainwright.trainer.config import Range, SearchSection
 
 STATES = (COMPLETED, PRUNED, FAILED, RUNNING)
 

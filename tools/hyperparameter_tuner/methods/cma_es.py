@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from trainwright.tools.gates.study_check import best_value
 from trainwright.tools.hyperparameter_tuner.domain import at, share_of
@@ -19,9 +20,6 @@ from trainwright.tools.hyperparameter_tuner.methods.question import ENDED, Quest
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, PRUNED, TrialRecord
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.search import Choices, Numbers, size_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 GENERATION, POINT = "cma_generation", "cma_point"
 """Attributes of a trial: the generation that it was drawn in, and its place in the unit cube before rounding."""

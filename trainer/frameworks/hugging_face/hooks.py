@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 from transformers import TrainerCallback
 from transformers import trainer as library
 
-from trainwright.trainer.frameworks.attributes import OF_THE_CLOCK, named
+from trainwright.trainer.frameworks.attributes import OF_THE_CLOCK, Attributes, Modules, named
+from trainwright.trainer.frameworks.framework import Deferred, Plan
 from trainwright.trainer.frameworks.generators import evaluating
 from trainwright.trainer.frameworks.loop import Moments, mean_loss
 from trainwright.trainer.frameworks.positioned import PositionedLoader
-
-if TYPE_CHECKING:
-    from trainwright.trainer.frameworks.attributes import Attributes, Modules
-    from trainwright.trainer.frameworks.framework import Deferred, Plan
 
 MEASURED_BY_US = frozenset({"loss", "grad_norm", "learning_rate", "epoch", "total_flos", "train_loss"})
 """Logged values that the run has already, and totals."""

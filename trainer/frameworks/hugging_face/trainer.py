@@ -7,28 +7,24 @@ run could not be resumed inside one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
 from torch.utils.data import ConcatDataset, IterableDataset
 
 from trainwright.trainer.base import releases, seeding
+from trainwright.trainer.engine.components import Stateful
 from trainwright.trainer.frameworks import DOCUMENT
 from trainwright.trainer.frameworks.attributes import OF_A_MODULE, Attributes, Modules, named
 from trainwright.trainer.frameworks.framework import ByName, Deferred, Framework, Plan, refusal
 from trainwright.trainer.frameworks.generators import evaluating
 from trainwright.trainer.frameworks.hugging_face.hooks import Hooks
+from trainwright.trainer.frameworks.loop import Moments
 from trainwright.trainer.frameworks.positioned import PositionedLoader, has_rows_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from trainwright.trainer.engine.components import Stateful
-    from trainwright.trainer.frameworks.loop import Moments
 
 ELSEWHERE = frozenset({
     "args", "model", "model_wrapped", "train_dataset", "eval_dataset", "test_dataset", "optimizer", "lr_scheduler",

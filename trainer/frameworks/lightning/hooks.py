@@ -9,21 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from trainwright.trainer.data.tensors import batch_size
 from trainwright.trainer.frameworks.attributes import in_our_words
+from trainwright.trainer.frameworks.framework import Plan
 from trainwright.trainer.frameworks.generators import evaluating
 from trainwright.trainer.frameworks.lightning.settings import PREFIXES
 from trainwright.trainer.frameworks.loop import Moments, mean_loss
+from trainwright.trainer.frameworks.positioned import PositionedLoader
 from trainwright.trainer.optimization.update import clip_to, total_norm
-
-if TYPE_CHECKING:
-    from trainwright.trainer.frameworks.framework import Plan
-    from trainwright.trainer.frameworks.positioned import PositionedLoader
 
 TAKEN = {
     "fit_loop": ("on_run_start", "on_advance_start", "on_advance_end"),

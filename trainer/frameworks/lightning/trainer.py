@@ -10,13 +10,14 @@ import copy
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.engine.components import Stateful
 from trainwright.trainer.frameworks.attributes import OF_A_MODULE, Attributes
 from trainwright.trainer.frameworks.framework import ByName, Framework, Plan
 from trainwright.trainer.frameworks.generators import evaluating
@@ -24,11 +25,8 @@ from trainwright.trainer.frameworks.lightning import settings
 from trainwright.trainer.frameworks.lightning.hooks import TAKEN, Hooks, named, note_loss, parts_of, with_loss, wrapped
 from trainwright.trainer.frameworks.lightning.settings import forget, like, limited, one_loader
 from trainwright.trainer.frameworks.lightning.state import Declared, Each, Loops, Results, objects_of
+from trainwright.trainer.frameworks.loop import Moments
 from trainwright.trainer.user_code.context import TASK_DATA_SEED
-
-if TYPE_CHECKING:
-    from trainwright.trainer.engine.components import Stateful
-    from trainwright.trainer.frameworks.loop import Moments
 
 EPOCHS_WITHOUT_A_TRAINER = 10
 HANDED = ("LightningModule", "LightningDataModule", "Trainer")

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from tests.worlds.flowers import NAME
 
@@ -16,8 +15,6 @@ import trainwright
 from cheat_suite.case import cheat
 from cheat_suite.forging import append_entry, rewrite_copy
 from cheat_suite.scene import Scene, edit_json, flip_byte
-from trainwright.tools.provenance import attest, attesting
-from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run.digests import METRICS
 
 forged = partial(cheat, by="files", expected="detected", shows=("GATE-3",))
@@ -241,31 +238,3 @@ def added_model(scene: Scene) -> None:
     """Add a model of one's own to the final ones."""
     folder = scene.project_folder / "final_model"
     (folder / "better.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
-
-
-@cheat(
-    by="files",
-    at="finished",
-    rule="Not what finalization recorded: final_model/model.safetensors",
-    expected="refused",
-    shows=("GATE-3",),
-)
-def swapped_before_signing(scene: Scene) -> None:
-    """Swap the final weights between the check of the gates and the signing of the final model's statement."""
-    path, found = scene.project_folder / "final_model" / "model.safetensors", attesting._finished
-    before = path.read_bytes()
-
-    def in_that_moment(*arguments: Any) -> Any:
-        result = found(*arguments)
-        flip_byte(path)
-        return result
-
-    attesting._finished = in_that_moment
-    try:
-        with scene.workspace() as workspace:
-            scene.claim(attest(workspace, NAME).path, is_refused=False)
-    except TrainwrightError as error:
-        scene.claim(error.message, is_refused=True)
-    finally:
-        attesting._finished = found
-        path.write_bytes(before)

@@ -8,15 +8,13 @@ forgotten after signing: it shows that no file was changed since, not who signed
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from trainwright.tools.workspace.signing import public_pem
+from trainwright.tools.workspace.signing import Signer, public_pem
+from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.run import write_atomically
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace.signing import Signer
 
 SIGNATURE, PUBLIC_KEY = "model.sig", "model_signing.pub"
 COMMAND = (
@@ -54,3 +52,31 @@ class ModelKey:
             hashed = hashing.Config().set_ignored_paths(paths=[folder / SIGNATURE])
             signer = signing.Config().use_elliptic_key_signer(private_key=path).set_hashing_config(hashed)
             signer.sign(folder, folder / SIGNATURE)
+
+
+DIFFERING = re.compile(r"Hash mismatch for '([^']+)'|files(?: found)? in model '[^']*': ([^\"\]]+)")
+"""Names in what the verifier says of a folder."""
+
+
+def require_signed(folder: Path) -> None:
+    """Compare every file of a model's folder with its signature, by the public half that lies in the folder.
+
+    Raises:
+        IntegrityError: a file was changed, added or removed, or the signature is none.
+    """
+    from model_signing import hashing, verifying
+
+    compiled = folder.rglob("__pycache__")  # left by whoever imported load.py; no service takes it along
+    hashed = hashing.Config().set_ignored_paths(paths=[folder / SIGNATURE, *compiled])
+    verifier = verifying.Config().use_elliptic_key_verifier(public_key=folder / PUBLIC_KEY).set_hashing_config(hashed)
+    try:
+        verifier.verify(folder, folder / SIGNATURE)
+    except Exception as error:  # of several libraries
+        said = str(error).replace("\\", "")  # a list's repr escapes names
+        names = ", ".join(one or other for one, other in DIFFERING.findall(said))
+        raise IntegrityError(
+            f"{folder.name} is not the released one: {SIGNATURE} has another {names}."
+            if names
+            else f"{folder.name}: {SIGNATURE} does not fit it ({' '.join(said.split())[:200]}).",
+            remedy="Take the folder from a backup; `trainwright verify` names what was changed.",
+        ) from error
