@@ -39,7 +39,7 @@ from trainwright.tools.reports.pictures import draw_pictures
 from trainwright.tools.versions import card_of, version_of
 from trainwright.trainer.base.errors import IntegrityError, StorageError
 from trainwright.trainer.base.paths import files_among
-from trainwright.trainer.base.secret_scan import masked
+from trainwright.trainer.base.secret_scan import masked, masked_values
 from trainwright.trainer.clean_room.episodes import seeds_of
 from trainwright.trainer.clean_room.shipped import figures
 from trainwright.trainer.run import write_report
@@ -71,8 +71,8 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
         shutil.copytree(evidence.export.directory.artifacts / FOLDER, building)
         _require_exported(evidence.export, building)
         looks = test_looks(evidence)
-        metrics = json.dumps(_metrics(evidence, evidence.export.exported, looks), indent=2, sort_keys=True) + "\n"
-        (building / METRICS).write_text(masked(metrics, keeps_random=True), encoding="utf-8")
+        metrics = masked_values(_metrics(evidence, evidence.export.exported, looks))
+        (building / METRICS).write_text(json.dumps(metrics, indent=2, sort_keys=True) + "\n", encoding="utf-8")
         (building / MANIFEST).write_text(masked(manifest_of(evidence.final)), encoding="utf-8")
         packages = requirements_file(evidence.final.environment, evidence.final.imported)
         (building / REQUIREMENTS).write_text(masked(packages), encoding="utf-8")
