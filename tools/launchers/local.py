@@ -146,8 +146,9 @@ class Local:
         )  # fmt: skip
         may_be_warm = not has_credentials(specification.config, specification.connections)
         may_be_warm &= processes_of(specification) == 1
-        kind = kind_of(specification, env)
         order = order_for(run.path, specification, env)
+        env |= {} if order is None else order["environment"]
+        kind = kind_of(specification, env)
         fork = self.warm.fork(kind, run=run.path, cwd=root, log=run.log, order=order) if may_be_warm else None
         if fork is not None:
             return _begun(run.path, launch, fork, key.seed)
