@@ -89,6 +89,15 @@ def order_for(run: Path, specification: RunSpecification, env: Mapping[str, str]
     }
 
 
+def variables(specification: RunSpecification, env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a worker behind a wall has beside its own: of a warm one from its imports on."""
+    if specification.wall is None:
+        return {}
+    data, rules = specification.config.data, specification.wall
+    logins = [] if data is None else closed.logins_of(data.args, env)
+    return closed.without_token(env, closed.secrets(env, [*rules.reads, *rules.writes, *logins]))
+
+
 def order_for_job(
     by: Walled, folder: Path, order: Mapping[str, Any], env: Mapping[str, str], runtime: Runtime | None
 ) -> dict[str, Any]:
