@@ -1,4 +1,4 @@
-"""What a worker's wall keeps closed within folders that it opens: secrets, the owner's home, what others run later."""
+"""Places that a worker's wall keeps closed within what it opens: secrets, the owner's home, what others run later."""
 
 from __future__ import annotations
 
