@@ -22,7 +22,6 @@ from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.handles import study_named
 from trainwright.tools.workspace.tables import RaisedAlert
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.base.secret_scan import masked
 
 PHASES = ("planning", "baseline", "diagnostics", "optimization", "finalization")
 MARKS = {"passed": "x", "skipped": "-", "accepted": "a", "concluded": "c", "stale": "!", "open": ">"}
@@ -148,7 +147,7 @@ def keep_page(path: Path, project: str, into: Path) -> None:
     from trainwright.server.dashboard.keeping import kept_page
 
     with closing(Workspace.open(path)) as workspace:
-        into.write_text(masked(kept_page(workspace, project), keeps_random=True), encoding="utf-8")
+        into.write_text(kept_page(workspace, project), encoding="utf-8")
     Terminal().marked("ok", f"{into}: open it in a browser; it needs no server")
 
 

@@ -9,13 +9,17 @@ from trainwright.server.dashboard.application import bundle
 from trainwright.tools import dashboard
 from trainwright.tools.dashboard.curves import MOST_KEYS
 from trainwright.tools.workspace import Workspace
+from trainwright.trainer.base.secret_scan import masked_values
 
 MAX_RUNS = 60
 """Of the newest; each is some hundred kilobytes."""
 
 
 def kept_page(workspace: Workspace, project: str) -> str:
-    """Return the HTML of a project's pages, its newest runs and its studies. Raises NotFoundError, IntegrityError."""
+    """Return the HTML of a project's pages, its newest runs and its studies, every secret in them as `***`.
+
+    Raises NotFoundError, IntegrityError.
+    """
     page = dashboard.project_page(workspace, project)
     answers: dict[str, Any] = {
         f"api/projects/{project}": page.model_dump(mode="json"),
@@ -27,7 +31,7 @@ def kept_page(workspace: Workspace, project: str) -> str:
         answers[f"api/studies/{study.study_id}"] = dashboard.study_page(workspace, study.study_id).model_dump(
             mode="json"
         )
-    kept = json.dumps({"home": f"#/projects/{project}", "answers": answers}).replace("<", "\\u003c")
+    kept = json.dumps({"home": f"#/projects/{project}", "answers": masked_values(answers)}).replace("<", "\\u003c")
     element = f'<script type="application/json" id="kept">{kept}</script>'
     return bundle().html.replace("<script>", f"{element}\n<script>", 1)
 

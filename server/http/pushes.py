@@ -6,44 +6,53 @@ folder already has is not sent; an answer of 409 names what is wanted. Files tak
 
 from __future__ import annotations
 
-import hashlib
 import json
+import os
 import re
 import shutil
+import stat
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 import anyio
 import anyio.to_thread
 from filelock import FileLock
 from mcp.server.transport_security import TransportSecurityMiddleware
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from trainwright.server.access import entered, present_access, require_operating
 from trainwright.server.http.door import PROJECT, Audit
+from trainwright.server.http.placing import digest, folder, put, remove, require_places
 from trainwright.server.http.releases import RefusalError, admitted
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.paths import SKIPPED
+from trainwright.trainer.run.directory import write_atomically
 
 if TYPE_CHECKING:
     from mcp.server.transport_security import TransportSecuritySettings
     from starlette.requests import Request
 
 ADDRESS = "/roots/{name}"
-FOLDER, MANIFEST, LIST = "pushed", "manifest.json", ".pushed.json"
+FOLDER, MANIFEST = "pushed", "manifest.json"
+KEPT = "pushes"
+"""In the workspace: what was pushed last, by name; locks; files on their way."""
 MOST_FILES, MOST_BYTES, MOST_MANIFEST = 20_000, 2 * 2**30, 8 * 2**20
 """Of one folder."""
 ROUND_A_FILE = 4096
 """Bytes of an archive beside a file's own: its headers, and what fills up its last block."""
 MOST_AT_ONCE = 2
 SHARE_OF_FREE = 2
-PART = re.compile(r"[^\x00-\x1f\x7f/\\:]{1,255}")
+PART = re.compile(r"[^\x00-\x1f\x7f/\\:]+")
 """A name within a path; on Windows `:` and `\\` lead elsewhere."""
+MOST_OF_A_PART, MOST_OF_A_PATH = 255, 1023
+"""Bytes."""
 
 
 class File(BaseModel):
@@ -55,12 +64,72 @@ class File(BaseModel):
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
+def _taken_path(path: str) -> str:
+    """Return a path that may be written below a folder. Raises PydanticCustomError."""
+    parts = PurePosixPath(path).parts
+    is_plain = path == "/".join(parts) and all(PART.fullmatch(part) for part in parts)
+    is_long = len(path.encode()) > MOST_OF_A_PATH or any(len(part.encode()) > MOST_OF_A_PART for part in parts)
+    if not is_plain or is_long or any(part in SKIPPED or part.startswith(".") for part in parts):
+        told = "{path} is no path that is taken: relative, no hidden names, no `..`, at most 255 bytes a name"
+        raise PydanticCustomError("path", told, {"path": repr(path[:80])})
+    return path
+
+
+Taken = Annotated[str, AfterValidator(_taken_path)]
+_LIST = TypeAdapter(set[Taken])
+
+
 class Manifest(BaseModel):
     """All files of a folder, by their paths."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    files: dict[str, File]
+    files: dict[Taken, File]
+
+    @model_validator(mode="after")
+    def _names_no_file_twice(self) -> Self:
+        folders = {str(above) for path in self.files for above in PurePosixPath(path).parents}
+        if both := folders & self.files.keys():
+            raise PydanticCustomError("path", "{path} is a file and a folder", {"path": repr(min(both)[:80])})
+        return self
+
+
+class Place(NamedTuple):
+    """Where a folder is pushed to: below `top`, a code root. What is kept of it is out of reach of user code."""
+
+    top: Path
+    name: str
+    kept: Path
+
+    @property
+    def root(self) -> Path:
+        """The folder."""
+        return self.top / FOLDER / self.name
+
+    @contextmanager
+    def opened(self) -> Iterator[int]:
+        """Open the folder for a while, which is made where it is not there. Raises RefusalError."""
+        self.top.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as held:
+            try:
+                root = held.enter_context(folder(self.top, (FOLDER, self.name), make=True))
+            except NotADirectoryError:
+                told = f"{FOLDER}/{self.name} in the first code root is a link or a file."
+                raise RefusalError(409, told, "Ask the owner to remove it.") from None
+            yield root
+
+    def before(self) -> set[str]:
+        """Return the paths of the push before. Raises RefusalError."""
+        path = self.kept / f"{self.name}.json"
+        try:
+            return _LIST.validate_json(path.read_bytes()) if path.exists() else set()
+        except ValidationError:
+            told = f"The list of the push before, {KEPT}/{path.name} in the workspace, is damaged."
+            raise RefusalError(409, told, "Ask the owner to remove it: what was pushed before then stays.") from None
+
+    def keep(self, paths: Collection[str]) -> None:
+        """Write down what the folder has from pushes. Raises StorageError."""
+        write_atomically(self.kept / f"{self.name}.json", json.dumps(sorted(paths)).encode())
 
 
 def pushes(workspace: Path, security: TransportSecuritySettings, *, read_only: bool) -> Route:
@@ -101,9 +170,9 @@ async def _taken(request: Request, workspace: Path) -> dict[str, Any]:
     name = request.path_params["name"]
     if not PROJECT.fullmatch(name):
         raise RefusalError(400, f"{name[:63]!r} is no name of a folder.", "1 to 63 of a-z, 0-9, - and _.")
-    root = await anyio.to_thread.run_sync(_root, workspace, name)
-    most = min(MOST_BYTES + MOST_FILES * ROUND_A_FILE, shutil.disk_usage(workspace).free // SHARE_OF_FREE)
-    with tempfile.TemporaryFile(prefix="trainwright-push-") as file:
+    place = await anyio.to_thread.run_sync(_place, workspace, name)
+    most = min(MOST_BYTES + MOST_FILES * ROUND_A_FILE, shutil.disk_usage(place.kept).free // SHARE_OF_FREE)
+    with tempfile.TemporaryFile(dir=place.kept) as file:
         async for part in request.stream():
             file.write(part)
             if file.tell() > most:
@@ -111,11 +180,11 @@ async def _taken(request: Request, workspace: Path) -> dict[str, Any]:
                     413, f"More than {most:,} bytes: more than a folder may have, or half the free disk."
                 )
         file.seek(0)
-        return await anyio.to_thread.run_sync(_received, file, root)
+        return await anyio.to_thread.run_sync(_received, file, place)
 
 
-def _root(workspace: Path, name: str) -> Path:
-    """Return the folder of a pushed code root, which calls name as `pushed/NAME`. Raises RefusalError."""
+def _place(workspace: Path, name: str) -> Place:
+    """Return where a code root is pushed to, which calls name as `pushed/NAME`. Raises RefusalError."""
     from trainwright.tools.workspace import Workspace
 
     opened = Workspace.open(workspace)
@@ -125,34 +194,37 @@ def _root(workspace: Path, name: str) -> Path:
         opened.close()
     if not roots:
         raise RefusalError(403, "The owner allows no code root.", "Ask for one in settings.yaml: code_roots.")
-    above = roots[0] / FOLDER
-    above.mkdir(parents=True, exist_ok=True)
-    if above.resolve() != above or (above / name).is_symlink():
-        raise RefusalError(409, f"{FOLDER}/{name} in the first code root is a link.", "Ask the owner to remove it.")
-    return above / name
+    kept = workspace / KEPT
+    kept.mkdir(exist_ok=True)
+    return Place(roots[0], name, kept)
 
 
-def _received(file: IO[bytes], root: Path) -> dict[str, Any]:
+def _received(file: IO[bytes], place: Place) -> dict[str, Any]:
     """Check an archive, and put its files into place; or say which are wanted. Raises RefusalError."""
     try:
         with (
-            FileLock(root.parent / f".{root.name}.lock"),
-            tempfile.TemporaryDirectory(dir=root.parent, prefix=f".{root.name}-") as staged,
+            FileLock(place.kept / f"{place.name}.lock"),
+            tempfile.TemporaryDirectory(dir=place.kept, prefix=f"{place.name}.") as staged,
             tarfile.open(fileobj=file, mode="r:") as archive,
         ):
             members = _members(archive)
             manifest = _manifest(archive, next(members, None))
             sent = _staged(archive, members, manifest, Path(staged))
-            there = _digests(root)
+            there = _digests(place.root, {one.size for one in manifest.files.values()})
             known = {*sent, *there.values()}
             wanted = [path for path, one in manifest.files.items() if one.sha256 not in known]
             if wanted:
                 return {"wanted": wanted}
-            return _placed(manifest, root, sent, there, Path(staged))
+            found = {digest: place.root / path for path, digest in there.items()} | sent
+            changed = [path for path, one in manifest.files.items() if there.get(path) != one.sha256]
+            return _placed(manifest, place, _copied(manifest, changed, found, Path(staged)))
     except tarfile.TarError as error:
         raise RefusalError(400, f"That is no archive: {str(error)[:120]}.", "Use `trainwright push`.") from error
-    except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
-        raise RefusalError(409, f"A folder stands where a file is to be, or a link: {error.filename}.") from error
+    except ValueError as error:
+        raise RefusalError(400, f"That cannot be read: {str(error)[:120]}.", "Use `trainwright push`.") from error
+    except OSError as error:
+        told = f"{Path(os.fsdecode(error.filename or '.')).name[:80]!r} in {FOLDER}/{place.name}: {error.strerror}."
+        raise RefusalError(409, told, "Ask the owner to look at it there, and push again.") from error
 
 
 def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
@@ -176,11 +248,6 @@ def _manifest(archive: tarfile.TarFile, member: tarfile.TarInfo | None) -> Manif
         raise RefusalError(400, f"The archive does not begin with {MANIFEST}.", "Use `trainwright push`.")
     if len(manifest.files) > MOST_FILES or sum(one.size for one in manifest.files.values()) > MOST_BYTES:
         raise RefusalError(413, f"A folder has at most {MOST_FILES} files and {MOST_BYTES:,} bytes.")
-    for path in manifest.files:
-        parts = PurePosixPath(path).parts
-        is_plain = path == "/".join(parts) and all(PART.fullmatch(part) for part in parts) and len(path) < 1024
-        if not is_plain or any(part in SKIPPED or part.startswith(".") for part in parts):
-            raise RefusalError(400, f"{path[:80]!r} is no path that is taken: relative, no hidden names, no `..`.")
     return manifest
 
 
@@ -196,50 +263,41 @@ def _staged(
         place = staged / wanted.sha256
         with place.open("wb") as file:
             shutil.copyfileobj(held, file)
-        if _digest(place) != wanted.sha256:
+        if digest(place) != wanted.sha256:
             raise RefusalError(400, f"{member.name[:80]!r} is not the file that the manifest names.", "Push again.")
         found[wanted.sha256] = place
     return found
 
 
-def _digests(root: Path) -> dict[str, str]:
-    """Return the digests of a folder's plain files, by path."""
-    files = (one for one in root.rglob("*") if one.is_file() and not one.is_symlink())
-    return {one.relative_to(root).as_posix(): _digest(one) for one in files}
+def _digests(root: Path, sizes: Collection[int]) -> dict[str, str]:
+    """Return the digests of a folder's plain files of these sizes, by path; a run may take them away meanwhile."""
+    found = {}
+    for one in root.rglob("*"):
+        with suppress(OSError):
+            if stat.S_ISREG(one.lstat().st_mode) and one.lstat().st_size in sizes:
+                found[one.relative_to(root).as_posix()] = digest(one)
+    return found
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _copied(manifest: Manifest, changed: list[str], found: dict[str, Path], staged: Path) -> dict[str, Path]:
+    """Copy files aside, by their paths: a place may be that of another's content. Raises RefusalError."""
+    copies = {path: staged / f"new-{count}" for count, path in enumerate(changed)}
+    for path, copy in copies.items():
+        wanted = manifest.files[path].sha256
+        if digest(found[wanted], copy) != wanted:
+            raise RefusalError(409, f"{path[:80]!r} was changed in the folder meanwhile.", "Push again.")
+    return copies
 
 
-def _placed(
-    manifest: Manifest, root: Path, sent: dict[str, Path], there: dict[str, str], staged: Path
-) -> dict[str, Any]:
+def _placed(manifest: Manifest, place: Place, copies: dict[str, Path]) -> dict[str, Any]:
     """Put every file into its place, and remove those of the push before that are gone. Raises RefusalError."""
-    root.mkdir(exist_ok=True)
-    kept = root / LIST
-    before = set(json.loads(kept.read_text(encoding="utf-8"))) if kept.is_file() else set()
-    changed = {path: one for path, one in manifest.files.items() if there.get(path) != one.sha256}
-    found = {digest: root / path for path, digest in there.items()} | sent
-    for count, one in enumerate(changed.values()):  # copied first: a place may be that of another's content
-        shutil.copyfile(found[one.sha256], staged / f"new-{count}")
-    gone = before - set(manifest.files)
-    for path in gone:
-        _inside(root, path).unlink(missing_ok=True)
-    for count, path in enumerate(changed):
-        place = _inside(root, path)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        (staged / f"new-{count}").replace(place)
-    (staged / LIST).write_text(json.dumps(sorted(manifest.files)), encoding="utf-8")
-    (staged / LIST).replace(kept)
-    counts = {"files": len(manifest.files), "changed": len(changed), "removed": len(gone)}
-    return {"code_root": f"{FOLDER}/{root.name}", **counts}
-
-
-def _inside(root: Path, path: str) -> Path:
-    """Return the place of a path. Raises RefusalError: what a run has put there leads elsewhere."""
-    place = root / path
-    if place.parent.resolve() != root.resolve() / PurePosixPath(path).parent:
-        raise RefusalError(409, f"{path[:80]!r} leads through a link.", "Ask the owner to remove it there.")
-    return place
+    gone = place.before() - set(manifest.files)
+    with place.opened() as root:
+        require_places(place.root, copies, gone)
+        place.keep({*gone, *manifest.files})
+        removed = sum(remove(root, path) for path in gone)
+        for path, copy in copies.items():
+            put(copy, root, path)
+    place.keep(manifest.files)
+    counts = {"files": len(manifest.files), "changed": len(copies), "removed": removed}
+    return {"code_root": f"{FOLDER}/{place.name}", **counts}

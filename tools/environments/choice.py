@@ -51,7 +51,7 @@ def chosen(workspace: Owned, section: EnvironmentSection, code_root: Path) -> In
             remedy=f"The workspace's owner adds `environments: [{place.parent.parent}]` to settings.yaml; or start the "
             "server with that environment activated.",
         )
-    return interpreter(python, str(section))
+    return interpreter(python, str(section), workspace.path)
 
 
 def _allowed(workspace: Owned) -> Iterator[Path]:

@@ -7,8 +7,10 @@ import subprocess
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from trainwright.tools.launchers.environment import inherited_environment
+from trainwright.tools.launchers.environment import behind, inherited_environment
+from trainwright.tools.launchers.worker_wall import order_apart
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.releases import has_torch
 from trainwright.trainer.base.traces import while_unchanged
@@ -63,17 +65,18 @@ class Interpreter:
         return f"{self.platform} glibc {self.libc}" if self.image else self.platform
 
 
-def interpreter(python: Path, named: str) -> Interpreter:
+def interpreter(python: Path, named: str, workspace: Path) -> Interpreter:
     """Return what an interpreter is.
 
     Args:
         python: its path, links kept.
         named: how the user names its environment, for errors.
+        workspace: which it does not read.
 
     Raises:
         ConfigurationError: it is not there, does not start, or is too old.
     """
-    read = while_unchanged(("interpreter", str(python)), _files_of(python), partial(_ask, python, named))
+    read = while_unchanged(("interpreter", str(python)), _files_of(python), partial(_ask, python, named, workspace))
     found = require_new(read, named)
     with python.open("rb") as file:
         if file.read(2) == SCRIPT:
@@ -103,13 +106,19 @@ def _files_of(python: Path) -> list[str]:
     return [str(path) for path in (python, prefix / "pyvenv.cfg", *folders)]
 
 
-def _ask(python: Path, named: str) -> Interpreter:
+def _ask(python: Path, named: str, workspace: Path) -> Interpreter:
+    """Ask an interpreter, which reads all but secrets and the workspace, and writes nothing: what starts with it may be
+    a file that user code has put there."""
     try:
-        done = subprocess.run(
-            [str(python), "-c", PROBE],
-            capture_output=True, text=True, check=True, timeout=PROBE_SECONDS, stdin=subprocess.DEVNULL, cwd="/",
-            env=inherited_environment(),
-        )  # fmt: skip
+        with TemporaryDirectory(prefix="trainwright-") as home:
+            wall = order_apart({}, home)
+            if wall is not None:
+                wall |= {"reads": ["/"], "hidden": [*wall["hidden"], str(workspace)]}
+            done = subprocess.run(
+                behind(wall, [str(python), "-c", PROBE]),
+                capture_output=True, text=True, check=True, timeout=PROBE_SECONDS, stdin=subprocess.DEVNULL, cwd="/",
+                env=inherited_environment(),
+            )  # fmt: skip
         found = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         said = (getattr(error, "stderr", None) or str(error)).strip().rpartition("\n")[2][:300]

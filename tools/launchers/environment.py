@@ -2,7 +2,8 @@
 
 Kept: paths and locale, the virtual environment, and the settings of CUDA, PyTorch and Hugging Face libraries.
 Dropped: everything else, and whatever is named like a credential even among the kept (HF_TOKEN: log in with
-`hf auth login`, which the worker finds under HOME). Values with `user:password@` in an address are dropped too.
+`hf auth login`; behind a wall its token is read where data are `hf://`, or where the owner says so). Values with
+`user:password@` in an address are dropped too.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from pathlib import Path
 from trainwright.tools.launchers.environment import command_of, has_credentials, worker_environment
 from trainwright.tools.launchers.launcher import Launch, write_launch
 from trainwright.tools.launchers.warm import Fork, Kind, WarmProcesses
-from trainwright.tools.launchers.worker_wall import order_for
+from trainwright.tools.launchers.worker_wall import order_for, variables
 from trainwright.trainer.base.errors import NotFoundError
 from trainwright.trainer.base.traces import note_fleeting
 from trainwright.trainer.catalog.first_modules import first_modules
@@ -118,7 +118,7 @@ def kind_of(specification: RunSpecification, env: Mapping[str, str]) -> Kind:
     """Return which warm process the run may be forked off."""
     config = specification.config
     modules = first_modules(config.data, config.model, tensorboard=config.logging.tensorboard)
-    return Kind(env, modules, specification.runtime)
+    return Kind({**env, **variables(specification, env)}, modules, specification.runtime)
 
 
 class Local:
@@ -141,8 +141,8 @@ class Local:
         )  # fmt: skip
         may_be_warm = not has_credentials(specification.config, specification.connections)
         may_be_warm &= processes_of(specification) == 1
-        kind = kind_of(specification, env)
         order = order_for(run.path, specification, env)
+        kind = kind_of(specification, env)
         fork = self.warm.fork(kind, run=run.path, cwd=root, log=run.log, order=order) if may_be_warm else None
         if fork is not None:
             return _begun(run.path, launch, fork, key.seed)

@@ -12,6 +12,8 @@ from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from trainwright.tools.launchers import closed
+from trainwright.tools.launchers.closed import cache_of, home_of, hub_of
 from trainwright.tools.walls import calls
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.paths import workspace_of
@@ -34,36 +36,26 @@ OF_THE_SYSTEM = (
     "/run/systemd/resolve", "/run/nvidia-persistenced", "/var/cache/fontconfig", "/var/lib/dbus/machine-id",
 )  # fmt: skip
 """What programs and libraries read anywhere."""
-SECRETS = (
-    "/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssh", "/etc/ssl/private", "/etc/krb5.keytab",
-    "/etc/NetworkManager", "/etc/wireguard", "/etc/docker", "/etc/kubernetes",
-    "~/.ssh", "~/.gnupg", "~/.aws", "~/.azure", "~/.config/gcloud", "~/.kube", "~/.docker", "~/.netrc", "~/.pgpass",
-    "~/.git-credentials", "~/.pypirc",
-)  # fmt: skip
-"""What is hidden although a folder around it may be read; what the data's connections name is read all the same."""
-CACHES = ("huggingface", "torch")
-"""Below ~/.cache, made where they are not there: a worker's downloads and what is compiled go into them."""
+OF_THE_HUB = ("hub", "datasets", "modules", "xet", "assets", "accelerate")
+"""Of the hub's own folder, which has a token beside them; made where they are not there, as torch's is."""
 MORE_CACHES = (
     ".cache/torch_extensions", ".cache/triton", ".cache/matplotlib", ".cache/fontconfig", ".cache/kagglehub",
     ".cache/modelscope", ".cache/nvidia", ".cache/whisper", ".cache/clip", ".triton", ".nv", ".keras", "nltk_data",
     "scikit_learn_data",
 )  # fmt: skip
 NAMED_CACHES = (
-    "HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_MODULES_CACHE", "TRANSFORMERS_CACHE", "TORCH_HOME",
+    "HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_MODULES_CACHE", "TRANSFORMERS_CACHE", "TORCH_HOME",
     "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH",
     "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY",
 )  # fmt: skip
 """Variables with folders that libraries write to."""
 MPS = "/tmp/nvidia-mps"  # noqa: S108 - where CUDA looks for the service by default
-OF_HOME = (".gitconfig", ".config/git", ".config/matplotlib", ".config/dvc", ".config/pip", ".condarc")
+OF_HOME = (".gitconfig", ".config/git", ".config/matplotlib", ".config/dvc")
 """Settings of libraries and programs that a worker reads."""
 NO_PLACES = ("HOME", "PWD", "OLDPWD", "TMPDIR", "TMP", "TEMP", "XDG_")
 """Beginnings of variables whose values are not all to be read."""
 NAMES = 12
 """Characters of a temporary folder's name: sockets in it have a path of at most 107."""
-
-
-IN_THE_CODE = "writing: the workspace lies in the code root, which user code may write"
 
 
 class Walled(NamedTuple):
@@ -89,12 +81,21 @@ def order_for(run: Path, specification: RunSpecification, env: Mapping[str, str]
         by = by._replace(rules=by.rules.model_copy(update={"ports": None}))
     own = [f"{one}/artifacts/{name}" for one in specification.sides for name in (FILE, f"{SplitRows.file}.json")]
     kept = [one for one in (specification.data_cache, specification.first_looks) if one is not None]
-    return _order(
-        by, run, [specification.code_root, *specification.linked_roots], env, specification.runtime, kept=kept
-    ) | {
-        "own_reads": [*own, *([source] if source else []), *_of_data(specification.connections.values(), env)],
+    logins = [] if specification.config.data is None else closed.logins_of(specification.config.data.args, env)
+    root, linked = specification.code_root, specification.linked_roots
+    return _order(by, run, env, specification.runtime, code_root=root, linked=linked, kept=kept, logins=logins) | {
+        "own_reads": [*own, *([source] if source else []), *logins, *_of_data(specification.connections.values(), env)],
         "rows": [f"{source}/artifacts/{ROWS}"],
     }
+
+
+def variables(specification: RunSpecification, env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a worker behind a wall has beside its own: of a warm one from its imports on."""
+    if specification.wall is None:
+        return {}
+    data, rules = specification.config.data, specification.wall
+    logins = [] if data is None else closed.logins_of(data.args, env)
+    return closed.without_token(env, closed.secrets(env, [*rules.reads, *rules.writes, *logins]))
 
 
 def order_for_job(
@@ -105,30 +106,40 @@ def order_for_job(
     Args:
         order: its `code_root` and `linked_roots` are read, its `data_cache` is written, and its `connections` are used.
     """
-    roots = [*([order["code_root"]] if "code_root" in order else []), *order.get("linked_roots", [])]
     kept = order["data_cache"][:1] if "data_cache" in order else []
     named = [Connection.model_validate(one) for one in order.get("connections", {}).values()]
-    return _order(by, folder, roots, env, runtime, kept=kept) | {"own_reads": list(_of_data(named, env)), "rows": []}
+    root, linked = order.get("code_root"), order.get("linked_roots", [])
+    logins = closed.logins_of(order.get("config"), env)
+    own = {"own_reads": [*logins, *_of_data(named, env)], "rows": []}
+    return _order(by, folder, env, runtime, code_root=root, linked=linked, kept=kept, logins=logins) | own
 
 
 def _order(
-    by: Walled, folder: Path, roots: list[str], env: Mapping[str, str], runtime: Runtime | None, *, kept: list[str]
-) -> dict[str, Any]:
+    by: Walled, folder: Path, env: Mapping[str, str], runtime: Runtime | None,
+    *, code_root: str | None, linked: list[str], kept: list[str], logins: list[str],
+) -> dict[str, Any]:  # fmt: skip
     """Return what both have in common: `folder` is the process's own, and what is `kept` in others is written too."""
     for one in kept:
         Path(one).mkdir(parents=True, exist_ok=True)
-    reads = [*roots, *by.rules.reads, *_of_python(runtime), *_named(env), *OF_THE_SYSTEM, *_of_home(env)]
-    is_inside = runtime is not None and runtime.container is not None
-    ports = by.rules.ports
+    is_inside, ports = runtime is not None and runtime.container is not None, by.rules.ports
+    code = [] if code_root is None else [code_root]
+    secrets = closed.secrets(env, [*by.rules.reads, *by.rules.writes, *logins], code_root)
+    hidden = [str(by.workspace), str(temporary_of(folder).parent), *secrets]
     return {
-        "reads": ["/"] if is_inside else reads,
-        "writes": [*by.rules.writes, *_caches(env), *roots[:1]],  # user code writes logs and caches beside itself
-        "reads_alone": any(_is_around(root, by.workspace) for root in roots[:1]),
-        "hidden": [str(by.workspace), str(temporary_of(folder).parent), *_hidden(env)],
+        "reads": ["/"]
+        if is_inside
+        else [*by.rules.reads, *_of_python(runtime), *_named(env), *OF_THE_SYSTEM, *_of_home(env)],
+        "writes": [*by.rules.writes, *_caches(env)],
+        "roots": [*code, *linked],
+        "unread": closed.unread([*code, *linked], env),
+        "code": code,  # written too: user code has logs and caches beside itself
+        "unwritten": [one for root in code for one in closed.unwritten(root, hidden, env, runtime)],
+        "hidden": hidden,
         "own_writes": [str(folder), wall.SHARED_MEMORY, *kept],
         "ports": ports,
         "filter": calls.program(only_tcp=True).hex() if ports is not None and calls.supported() else "",
         "temporary": str(temporary_of(folder)),
+        "environment": closed.without_token(env, secrets),
         "closed": str(by.workspace / "settings.yaml"),
     }
 
@@ -149,13 +160,18 @@ def order_apart(order: Mapping[str, Any], home: str, runtime: Runtime | None = N
     return {
         "reads": ["/"] if is_inside else [*_of_python(runtime), *python, *OF_THE_SYSTEM],
         "writes": [],
-        "hidden": [str(temporary_of(Path(home)).parent), *_hidden(os.environ)],
+        "roots": [],
+        "unread": [],
+        "code": [],
+        "unwritten": [],
+        "hidden": [str(temporary_of(Path(home)).parent), *closed.secrets(os.environ)],
         "own_reads": [str(place) for place in places],
         "own_writes": [home, *([order["keep_outputs"]] if "keep_outputs" in order else [])],
         "rows": [],
         "ports": [],
         "filter": calls.program(only_tcp=True).hex() if calls.supported() else "",
         "temporary": f"{home}/temporary",
+        "environment": {},
         "closed": "",
     }
 
@@ -193,19 +209,13 @@ def why_none(workspace: Path, *, wanted: bool, is_here: bool) -> str:
     )
 
 
-def _is_around(root: str, workspace: Path) -> bool:
-    """Return whether a workspace lies in a code root: Landlock can let all of a folder be written, or none."""
-    return workspace.resolve().is_relative_to(root)
-
-
-def held(specification: RunSpecification, workspace: Path, why: str = "") -> dict[str, Any]:
+def held(specification: RunSpecification, why: str = "") -> dict[str, Any]:
     """Return what the ledger says of the wall round a run's worker: how it is held, or why there is `none`."""
     rules = specification.wall
     if rules is None or why:
         return {"none": why or "an earlier version ordered the run"}
     is_alone = processes_of(specification) == 1
     gaps = not_covered(wall.landlock_abi(), is_open=rules.ports is None or not is_alone)
-    gaps += [IN_THE_CODE] if _is_around(specification.code_root, workspace) else []
     gaps += ["TCP: its processes need it"] if rules.ports is not None and not is_alone else []
     return {"landlock": wall.landlock_abi(), **rules.model_dump(), "not_covered": gaps}
 
@@ -232,16 +242,17 @@ def told(found: Mapping[str, Any]) -> str:
 
 
 def _caches(env: Mapping[str, str]) -> list[str]:
-    home = Path(env.get("HOME") or Path.home())
-    base = Path(env.get("XDG_CACHE_HOME") or home / ".cache")
-    for name in CACHES:
-        (base / name).mkdir(parents=True, exist_ok=True)
+    home, base = Path(home_of(env)), Path(cache_of(env))
+    made = [*(Path(hub_of(env), name) for name in OF_THE_HUB), base / "torch"]
+    for folder in made:
+        with suppress(OSError):  # a shared one that is only read
+            folder.mkdir(parents=True, exist_ok=True)
     named = [env[name] for name in NAMED_CACHES if os.path.isabs(env.get(name, ""))]  # noqa: PTH117
-    return [*(str(base / name) for name in CACHES), *(str(home / name) for name in MORE_CACHES), *named, MPS]
+    return [*map(str, made), *(str(home / name) for name in MORE_CACHES), *named, MPS]
 
 
 def _of_home(env: Mapping[str, str]) -> list[str]:
-    home = Path(env.get("HOME") or Path.home())
+    home = Path(home_of(env))
     return [str(home / name) for name in OF_HOME]
 
 
@@ -264,19 +275,11 @@ def _of_python(runtime: Runtime | None) -> Iterator[str]:
 
 def _named(env: Mapping[str, str]) -> Iterator[str]:
     """Yield the places that variables name: libraries, certificates, toolkits; not whole homes."""
-    home = os.path.realpath(env.get("HOME") or Path.home())
+    home = os.path.realpath(home_of(env))
     for name, value in env.items():
         for place in value.split(os.pathsep) if not name.startswith(NO_PLACES) else ():
             if place.startswith("/") and not f"{home}/".startswith(f"{os.path.realpath(place).rstrip('/')}/"):
                 yield place
-
-
-def _hidden(env: Mapping[str, str]) -> Iterable[str]:
-    home = env.get("HOME") or str(Path.home())
-    config = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
-    key = os.environ.get("TRAINWRIGHT_SIGNING_KEY")
-    named = (one.replace("~", home, 1) for one in SECRETS)
-    return [*named, f"{config}/trainwright", *([str(Path(key).expanduser())] if key else [])]
 
 
 def _of_data(connections: Iterable[Connection], env: Mapping[str, str]) -> Iterator[str]:

@@ -40,7 +40,7 @@ from trainwright.tools.versions import card_of, version_of
 from trainwright.tools.workspace.model_signature import ModelKey
 from trainwright.trainer.base.errors import IntegrityError, StorageError
 from trainwright.trainer.base.paths import files_among
-from trainwright.trainer.base.secret_scan import masked
+from trainwright.trainer.base.secret_scan import masked, masked_values
 from trainwright.trainer.clean_room.episodes import seeds_of
 from trainwright.trainer.clean_room.shipped import figures
 from trainwright.trainer.run import write_report
@@ -72,8 +72,8 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
         shutil.copytree(evidence.export.directory.artifacts / FOLDER, building)
         _require_exported(evidence.export, building)
         looks = test_looks(evidence)
-        metrics = json.dumps(_metrics(evidence, evidence.export.exported, looks), indent=2, sort_keys=True) + "\n"
-        (building / METRICS).write_text(masked(metrics, keeps_random=True), encoding="utf-8")
+        metrics = masked_values(_metrics(evidence, evidence.export.exported, looks))
+        (building / METRICS).write_text(json.dumps(metrics, indent=2, sort_keys=True) + "\n", encoding="utf-8")
         (building / MANIFEST).write_text(masked(manifest_of(evidence.final)), encoding="utf-8")
         schema = building / "schema.json"
         needs = str(json.loads(schema.read_text(encoding="utf-8")).get("needs", "")) if schema.is_file() else ""

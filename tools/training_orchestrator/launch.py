@@ -163,9 +163,7 @@ def _decide(
     permit = permit | {"reserved": share.model_dump()}
     written.append(_write(evidence, started, plan=plan, permit=permit, launch=launch))
     why = why_no_wall(evidence.workspace, kind, plan.config)
-    walled = started.model_copy(
-        update={"wall": worker_wall.held(written[0].specification(), evidence.workspace.path, why)}
-    )
+    walled = started.model_copy(update={"wall": worker_wall.held(written[0].specification(), why)})
     run = _record(session, walled, written[0], key if launcher.gives_key else None, launch)
     return _Decision(run, plan, launcher, launch=launch, beside=given.beside)
 

@@ -133,7 +133,7 @@ def _record(
             run_id=run_id, attempt=launch.attempt, state=seen.state.value, permit=permit,
             run_key=key.public if launcher.gives_key else None,
             wall=worker_wall.held(
-                directory.specification(), workspace.path, why_no_wall(workspace, kind, config)
+                directory.specification(), why_no_wall(workspace, kind, config)
             ),
             **({"gpus": [one.model_dump() for one in given.gpus]} if given.gpus else {}),
             **({} if death is None else {"died": death.model_dump()}),

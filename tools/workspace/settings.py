@@ -80,9 +80,9 @@ HEADER = """\
 #   less than 1.6 GiB is free.
 # walls: each run's worker works behind a wall where the kernel offers one (Landlock; `trainwright doctor` says): it
 #   reads its code root, data, libraries and caches, and writes its own run's folder and its code root (where this
-#   workspace lies in the code root, all that it may). reads and writes: further folders that user code may read, and
-#   write too; network: true, false, or the TCP ports that it may connect to, for example
-#   [443]. `walls: off`: none, which the ledger says.
+#   workspace lies in the code root, what is there when it starts and has no hidden name). reads and writes: further
+#   folders that user code may read, and write too, a login such as ~/.cache/huggingface/token among them; network:
+#   true, false, or the TCP ports that it may connect to, for example [443]. `walls: off`: none, which the ledger says.
 # gpus: the GPUs that runs may use, for example [{id: GPU-5c…}, {id: GPU-9a…}] by `nvidia-smi -L`; left out: all that
 #   the server is shown; []: none. Where no NVIDIA driver tells them, name and memory_bytes of each too.
 # connections: databases and stores by name, for data: {use: sql, args: {profile: NAME}}. Each names the environment

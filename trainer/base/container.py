@@ -23,7 +23,7 @@ OF_THE_IMAGE = (
 )  # fmt: skip
 """Beginnings of variables that name places of this machine, or that the image sets itself."""
 IN_A_WALL = "TRAINWRIGHT_IN_A_WALL"
-"""Variable of a worker that works behind a wall (trainer/starting/wall.py)."""
+"""Variable of a worker behind a wall (trainer/starting/wall.py): the code root where that takes no new names."""
 SYSTEM = {(name,) for name in ("bin", "etc", "lib", "lib64", "opt", "proc", "run", "sbin", "sys", "usr")}
 """Topmost folders in which a variable names what the image has itself."""
 CARDS = ("/dev/nvidiactl", "/dev/dxg")

@@ -149,6 +149,7 @@ def _outside_classes(target: Any, output: Any) -> TrainwrightError | None:
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 _NO_MEMORY = re.compile(r"out of memory|can't allocate memory|Cannot allocate memory|bad alloc", re.IGNORECASE)
 _LOADER_DIED = re.compile(r"DataLoader worker \(pid\(?s?\)? ?[\d, ]+\) (is killed by signal|exited unexpectedly)")
+_GATED = re.compile(r"GatedRepo|gated repo|private (?:or gated )?repo", re.IGNORECASE)
 _BAD_LABEL = re.compile(r"Target -?\d+ is out of bounds|CUDA error: device-side assert")
 
 
@@ -159,6 +160,7 @@ def known_failure(error: BaseException) -> TrainwrightError | None:
     return (
         _memory(error)
         or _walled(error)
+        or _closed_login(error)
         or _storage(error)
         or refusal(error)
         or outside_range(error)
@@ -207,12 +209,35 @@ def _walled(error: BaseException) -> TrainwrightError | None:
     if not os.access(there, os.W_OK if writes else os.R_OK):  # by its mode: Landlock bears on opening alone
         return None
     what, key = ("write", "writes") if writes else ("read", "reads")
+    if writes and str(path.parent) == os.environ[IN_A_WALL] and path.name[0] != ".":
+        return _new_in_the_root(path)
     scratch = "Write below tempfile.gettempdir(), which is the run's own; or the" if writes else "The"
     return UserCodeError(
         f"The user's code tried to {what} {path}: the wall round the worker lets it read its code root, data and "
         "libraries, and write its own run's folder.",
         remedy=f"{scratch} workspace's owner adds the folder to `walls: {{{key}: [{path.parent}]}}` in settings.yaml. "
         "The workspace's own files stay closed.",
+        details={"path": str(path)},
+    )
+
+
+def _closed_login(error: BaseException) -> TrainwrightError | None:
+    """Return the named error where the hub asks for the login that the wall round the worker keeps closed."""
+    if os.environ.get("HF_TOKEN_PATH") != os.devnull or not _GATED.search(f"{type(error).__name__}: {error}"):
+        return None
+    return UserCodeError(
+        f"The hub wants a login, and the wall round the worker keeps its token closed: {str(error)[:300]}",
+        remedy="The workspace's owner runs `hf auth login`, and lets user code read the token: "
+        "`walls: {reads: [~/.cache/huggingface/token]}` in settings.yaml. Or fetch the files into the code root.",
+    )
+
+
+def _new_in_the_root(path: Path) -> UserCodeError:
+    return UserCodeError(
+        f"The user's code tried to make {path}: the workspace, the server's Python or your home lies in the code root, "
+        "and there the wall round the worker lets it write what was there when the run began.",
+        remedy=f"Make {path.name!r} there beforehand, as an empty folder or file, and start again; or write below "
+        "tempfile.gettempdir(), which is the run's own. Beside a workspace outside of it, new names are open.",
         details={"path": str(path)},
     )
 

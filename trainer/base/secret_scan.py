@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.secret_kinds import PLACEHOLDER, STANDS_FOR, Place, known_in
@@ -86,6 +86,19 @@ def masked(text: str, *, keeps_random: bool = False) -> str:
             parts += [text[done:start], "***"]
         done = max(done, end)
     return "".join([*parts, text[done:]])
+
+
+def masked_values(value: Any, name: object = "") -> Any:
+    """Return a JSON value with every secret in its texts as `***`, by their names too; random words stay.
+
+    Called before the value is written: an escape before a secret (`\\n`, `\\u003c`) looks like a part of its word.
+    """
+    if isinstance(value, dict):
+        return {masked_values(key): masked_values(one, key) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [masked_values(one, name) for one in value]
+    beginning = f"{name}: "
+    return masked(beginning + value, keeps_random=True).removeprefix(beginning) if isinstance(value, str) else value
 
 
 def _places(text: str) -> list[Place]:

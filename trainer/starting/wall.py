@@ -65,20 +65,18 @@ def landlock_abi() -> int:
         return 0
 
 
-def landlock(rights: "dict[str, int]", ports: "list[int] | None", *, reads_alone: bool = False) -> None:
+def landlock(rights: "dict[str, int]", ports: "list[int] | None") -> None:
     """Restrict this process and its children for good, as far as the kernel's version goes.
 
     Args:
         rights: what may be done in each folder, or to each file; nothing elsewhere.
         ports: to which TCP may connect, and none may be bound; None: any, for both.
-        reads_alone: whether writing is left as it is.
 
     Raises:
         OSError: the kernel has no Landlock.
     """
     abi = landlock_abi()
     files = (1 << {0: 13, 1: 13, 2: 14, 3: 15, 4: 15}.get(abi, 16)) - 1
-    files &= READS if reads_alone else -1
     network = _BIND | _CONNECT if ports is not None and abi >= 4 else 0
     size = 24 if abi >= 6 else 16 if abi >= 4 else 8
     rules = struct.pack("=QQQ", files, network, _ABSTRACT_SOCKETS | _SIGNALS)[:size]
@@ -125,8 +123,9 @@ def enter(order: "dict[str, Any]") -> None:
 
     Args:
         order: `reads` and `writes`, paths that may be read, or written too, but for what is `hidden` in them;
+            `roots` and `code`, those that may be but for what is `unread` or `unwritten` in them as well;
             `own_reads` and `own_writes`, those that may be although they are hidden, but for `rows` in the former;
-            `ports` and `reads_alone` as `landlock` takes them, and the `filter` of calls past those, in hex;
+            `ports` as `landlock` takes them, and the `filter` of calls past those, in hex; `environment`, variables;
             `temporary`, a folder of the worker's own, which is made; `closed`, a file that must not be readable in
             the end.
 
@@ -134,24 +133,29 @@ def enter(order: "dict[str, Any]") -> None:
         OSError: the kernel refuses it, or the file is readable.
     """
     _own_folder(order["temporary"])
-    os.environ |= {"TMPDIR": order["temporary"], "TRAINWRIGHT_IN_A_WALL": "landlock"}
+    os.environ |= {"TMPDIR": order["temporary"], **order["environment"]}
+    os.environ["TRAINWRIGHT_IN_A_WALL"] = order["code"][0] if order["unwritten"] else "landlock"
     if os.path.exists(CARD) and not os.path.exists(ITS_MEMORY):
         os.system("nvidia-modprobe -u -c=0 2>/dev/null")  # noqa: S605 - CUDA would: no setuid program can inside
     rights: dict[str, int] = {"/dev": READ_FOLDER}
-    hidden, rows = ([os.path.realpath(path) for path in order[name]] for name in ("hidden", "rows"))
+    names = ("hidden", "rows", "unread", "unwritten")
+    hidden, rows, unread, unwritten = ([os.path.realpath(path) for path in order[name]] for name in names)
     both = READS | WRITES
-    for paths, wanted, without in (
-        (order["reads"], READS, hidden),
-        (order["writes"], both, hidden),
-        ([*order["own_reads"], "/proc"], READS, rows),
-        ([*order["own_writes"], order["temporary"]], both, []),
+    for paths, wanted, without, within in (
+        (order["reads"], READS, hidden, []),
+        (order["roots"], READS, hidden, unread),
+        (order["writes"], both, hidden, []),
+        (order["code"], both, hidden, unwritten),
+        ([*order["own_reads"], "/proc"], READS, rows, []),
+        ([*order["own_writes"], order["temporary"]], both, [], []),
     ):
         for path in paths:
-            _add(path, wanted, without, rights)
+            real = os.path.realpath(path)  # which may lie in such a folder itself
+            _add(real, wanted, [*without, *(one for one in within if not _inside(real, one))], rights)
     for path in (path for pattern in DEVICES for path in glob.glob(pattern)):
         _add(path, DEVICE, [], rights)
     keep_privileges_out()
-    landlock(rights, order["ports"], reads_alone=order.get("reads_alone", False))
+    landlock(rights, order["ports"])
     if order["filter"]:
         filter_calls(bytes.fromhex(order["filter"]))
     try:

@@ -10,15 +10,18 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.server.dashboard.conftest import PROJECT
+from tests.worlds.flowers import CONFIG, GOAL, write_code
 from tests.worlds.warm import trainwright_command
 
 from trainwright.server import cli
 from trainwright.server.commands.status import keep_page
+from trainwright.tools.projects import create_project
 from trainwright.tools.workspace import Workspace
 
 pytestmark = pytest.mark.slow
@@ -88,3 +91,21 @@ def test_a_projects_pages_are_kept_in_one_file_with_the_answers_of_the_server(se
     assert len(kept["answers"][f"api/projects/{PROJECT}"]["runs"]) == 2
     assert kept["answers"][f"api/runs/{served.smoke}/curves"]["curves"]["train/loss"]["steps"]
     assert html.count("<script>") == 1, "an intent of the user's begins no script"
+
+
+def test_a_kept_page_has_no_secret_whatever_json_writes_before_it(workspace, tmp_path):
+    token = "gh" + "p_" + "a1B2" * 9
+    intents = {
+        "line": f"tell\n{token}",
+        "quote": f'"{token}"',
+        "sign": f"<{token}>",
+        "umlaut": f"ü{token}",
+        "back": f"\\{token}",
+    }
+    write_code(tmp_path / "code")
+    with closing(Workspace.open(workspace)) as opened:
+        for name, intent in intents.items():
+            create_project(opened, name, intent=intent, goal=GOAL, config=CONFIG)
+    for name in intents:
+        keep_page(workspace, name, tmp_path / "page.html")
+        assert token not in (tmp_path / "page.html").read_text(encoding="utf-8"), name

@@ -11,6 +11,7 @@ import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -19,6 +20,7 @@ from tests.server.http.conftest import Served, serving
 
 from trainwright.server import cli
 from trainwright.server.http import pushes
+from trainwright.server.http.placing import folder, put
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("MCP-3", "GATE-5")]
 FILES = {"net.py": b"x = 1\n", "data/rows.csv": b"a,b\n1,2\n" * 500, "data/same.csv": b"a,b\n1,2\n" * 500}
@@ -57,10 +59,10 @@ def test_a_folder_comes_whole_and_then_what_has_changed_alone(
     folder, sizes = lay(tmp_path / "Mine", FILES), []
     received = pushes._received
 
-    def counted(file: Any, root: Path) -> dict[str, Any]:
+    def counted(file: Any, place: Any) -> dict[str, Any]:
         sizes.append(file.seek(0, 2))
         file.seek(0)
-        return received(file, root)
+        return received(file, place)
 
     monkeypatch.setattr(pushes, "_received", counted)
     done = pushed(own, own.token("maker"), folder)
@@ -138,6 +140,7 @@ HOSTILE = {
     "absolute": archive(listed(b"x", "/tmp/out.py"), ("/tmp/out.py", tarfile.REGTYPE, b"x")),
     "hidden": archive(listed(b"x", ".git/hooks/run"), (".git/hooks/run", tarfile.REGTYPE, b"x")),
     "twice": archive(listed(b"x", "a//b.py"), ("a//b.py", tarfile.REGTYPE, b"x")),
+    "long in bytes": archive(listed(b"x", "ü" * 200), ("ü" * 200, tarfile.REGTYPE, b"x")),
     "control": archive(listed(b"x", "a\nb.py"), ("a\nb.py", tarfile.REGTYPE, b"x")),
     "backslash": archive(listed(b"x", "..\\out.py"), ("..\\out.py", tarfile.REGTYPE, b"x")),
     "link": archive(listed(b"x", "a.py"), ("a.py", tarfile.SYMTYPE, b"/etc/passwd")),
@@ -159,10 +162,10 @@ def test_what_means_ill_is_refused_in_words_and_leaves_nothing(own: Served, case
     answer = sent(own, "mine", HOSTILE[case])
     assert answer.status_code in {400, 409, 413}, answer.text
     assert answer.json()["message"]
-    assert not placed(own, "mine").keys() - {"a"}
+    assert not placed(own, "mine")
     outside = {one.name for one in own.workspace.parent.iterdir()} | {one.name for one in own.workspace.iterdir()}
     assert not {"out.py", "..\\out.py"} & outside
-    assert sorted(one.name for one in (own.workspace.parent / "pushed").glob(".mine-*")) == []
+    assert {one.name for one in (own.workspace / "pushes").iterdir()} <= {"mine.lock"}
 
 
 def sent(served: Served, name: str, body: bytes) -> httpx.Response:
@@ -177,12 +180,55 @@ def test_links_that_a_run_has_put_there_lead_nowhere(own: Served, tmp_path: Path
     root = own.workspace.parent / "pushed" / "mine"
     (root / "sub").symlink_to(outside)
     assert sent(own, "mine", archive(listed(b"x", "sub/kept.py"))).status_code == 409
-    (root / ".pushed.json").write_text(json.dumps(["../../../outside/kept.py", "sub/kept.py"]))
-    assert sent(own, "mine", archive(listed(b"x", "a.py"))).status_code == 409
+    (root / ".pushed.json").write_text(
+        json.dumps([str(outside / "kept.py"), "../../../outside/kept.py", "sub/kept.py"])
+    )
+    assert sent(own, "mine", archive(listed(b"x", "a.py"))).json()["removed"] == 0
     assert (outside / "kept.py").read_bytes() == b"kept"
     (own.workspace.parent / "pushed" / "linked").symlink_to(outside)
     assert sent(own, "linked", archive(listed(b"x", "kept.py"), ("kept.py", tarfile.REGTYPE, b"x"))).status_code == 409
     assert (outside / "kept.py").read_bytes() == b"kept"
+
+
+STANDING = {
+    "a folder of a run's": ["plain.py"],
+    "a file of a run's": ["made.txt/new.py"],
+    "a file in a folder that stays": ["sub"],
+    "through a link": ["link/new.py"],
+}
+
+
+@pytest.mark.parametrize("case", STANDING)
+def test_what_cannot_take_its_place_is_refused_before_anything_is_done(own: Served, case: str) -> None:
+    before = {"old.py": b"x", "sub/kept.py": b"x"}
+    assert sent(own, "mine", archive(listed(b"x", *before), ("old.py", tarfile.REGTYPE, b"x"))).status_code == 200
+    root = own.workspace.parent / "pushed" / "mine"
+    lay(root, made := {"plain.py/of_a_run.txt": b"", "made.txt": b"", "sub/log.txt": b""})
+    (root / "link").symlink_to(root / "sub")
+    answer = sent(own, "mine", archive(listed(b"x", "new.py", *STANDING[case])))
+    assert answer.status_code == 409, answer.text
+    assert answer.json()["message"]
+    assert placed(own, "mine") == before | made
+    (own.workspace / "pushes" / "mine.json").write_text('["/etc/hostname", 1]')
+    assert "is damaged" in sent(own, "mine", archive(listed(b"x", "new.py"))).json()["message"]
+    assert placed(own, "mine") == before | made
+
+
+def test_a_file_becomes_a_folder_and_a_folder_a_file(own: Served) -> None:
+    assert sent(own, "mine", archive(listed(b"x", "a", "b/c/d"), ("a", tarfile.REGTYPE, b"x"))).status_code == 200
+    assert sent(own, "mine", archive(listed(b"x", "a/a", "b"))).json()["removed"] == 2
+    assert placed(own, "mine") == {"a/a": b"x", "b": b"x"}
+
+
+def test_a_file_comes_from_another_file_system_too(tmp_path: Path) -> None:
+    with TemporaryDirectory(dir="/var/tmp") as there:
+        source = lay(tmp_path, {"one": b"new"}) / "one"
+        (Path(there) / "two").symlink_to(lay(tmp_path, {"outside": b"kept"}) / "outside")
+        with folder(Path(there), ()) as root:
+            put(source, root, "two")
+        assert (Path(there) / "two").read_bytes() == b"new"
+        assert [one.name for one in Path(there).iterdir()] == ["two"]
+    assert (tmp_path / "outside").read_bytes() == b"kept"
 
 
 def test_a_folder_larger_than_the_limit_is_refused_while_it_comes(own: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from trainwright.tools.environments import (
     require_kept,
     runtime_of,
 )
+from trainwright.tools.environments.interpreters import interpreter
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.launchers.environment import worker_environment
 from trainwright.tools.projects import configure, create_project, pass_gate, project_status
@@ -28,6 +29,7 @@ from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, StorageError
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.starting import wall
 
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.5}
 CONFIG = {
@@ -220,6 +222,15 @@ def test_what_is_no_usable_environment_is_refused_with_the_way_out(workspace, co
     make_environment(code / "aged", "torch", "numpy")
     pretend(site_of(code / "aged"), "pydantic", "1.10.2")
     assert "has pydantic 1.10.2, and a worker needs pydantic" in refused(python="aged")
+
+
+@pytest.mark.skipif(wall.landlock_abi() < wall.LEAST_ABI, reason="this kernel has no Landlock for workers")
+def test_what_user_code_has_put_into_an_environment_writes_nothing_when_the_server_asks_it(tmp_path):
+    folder, planted = tmp_path / ".venv", tmp_path / "planted"
+    make_environment(folder)
+    (site_of(folder) / "later.pth").write_text(f"import pathlib; pathlib.Path({str(planted)!r}).touch()\n")
+    assert interpreter(folder / "bin" / "python", "later", tmp_path / "workspace").prefix == str(folder)
+    assert not planted.exists()
 
 
 def test_one_environment_is_named_in_one_way():

@@ -270,3 +270,12 @@ def test_a_schedule_that_user_code_keeps_in_its_state_drives_the_users_own_optim
     assert run.status().state is RunState.COMPLETED, run.log.read_text()
     rates = [point.value for point in run.metrics().series("train/rate_now")]
     assert rates[:4] == [0.05, 0.025, 0.0125, 0.00625]
+
+
+def test_a_model_that_asks_for_a_login_behind_a_wall_is_named_with_the_setting(monkeypatch):
+    error = OSError("You are trying to access a gated repo.\nMake sure to have access to it.")
+    assert known_failure(error) is None
+    monkeypatch.setenv("HF_TOKEN_PATH", os.devnull)
+    found = known_failure(error)
+    assert found is not None
+    assert "walls: {reads: [~/.cache/huggingface/token]}" in found.remedy

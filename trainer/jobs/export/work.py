@@ -16,6 +16,7 @@ from torch import Tensor
 from trainwright.trainer.assembly.loaders import make_loader
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
+from trainwright.trainer.base.secret_scan import masked_values
 from trainwright.trainer.base.tensor_files import save_tensors
 from trainwright.trainer.checkpoints.store import LoadedCheckpoint, store_of
 from trainwright.trainer.config import dump_yaml
@@ -177,7 +178,7 @@ def _write(
     }
     metrics = {split: found.as_dict() for split, found in measured.items()} | {"latency_ms": evidence["latency_ms"]}
     for name, value in (("metrics.json", metrics), ("resolved.json", described)):
-        write_report(folder / name, json.dumps(value, indent=2, sort_keys=True), keeps_random=True)
+        write_report(folder / name, json.dumps(masked_values(value), indent=2, sort_keys=True), keeps_random=True)
     _ship_rows(splits, folder)
     write_report(folder / "config.yaml", dump_yaml(config.model_dump(mode="json")), keeps_random=True)
     return evidence
