@@ -26,19 +26,22 @@ FOLD = "data.split.fold"
 LEAST_ORIGINS, MOST_ORIGINS = 2, 3
 LEAST_TRAINED = 0.3
 """Share of the rows that the earliest of several folds by time trains on at least."""
-FEW_GROUPS, FEW_ROWS = 100, 500
-"""Of all, below which what is left for validation and for the test measures one figure roughly."""
+FEW_GROUPS, FEW_RARE, FEW_ROWS = 100, 300, 500
+"""Of all, and of the rarer of two classes, below which validation and test measure a figure roughly."""
 
 
-def folds_advice(section: SplitSection, rows: int, groups: int | None = None) -> str:
+def folds_advice(section: SplitSection, rows: int, groups: int | None = None, rare: int | None = None) -> str:
     """Return why folds are worth their runs, before there is a result; empty where there is enough without, or none.
 
     Args:
         section: how the rows are split.
         rows: of all splits.
         groups: of all splits, where whole groups are in one; None: there are none.
+        rare: rows of the rarer of two classes, of all splits; None: there are not two.
     """
     count, what, enough = (rows, "rows", FEW_ROWS) if groups is None else (groups, "groups", FEW_GROUPS)
+    if count >= enough and rare is not None:
+        count, what, enough = rare, "rows of the rarer class", FEW_RARE
     if section.folds is not None or section.by not in FOLDABLE or count >= enough:
         return ""
     left = max(round(count * section.validation), 1)

@@ -259,7 +259,9 @@ def _advise_folds(plan: Plan, use: str, reading: Reading, data: dict[str, Any]) 
         return
     section = SplitSection.model_validate(plan.config["data"].get("split") or {})
     groups = {one["name"]: one["different"] for one in data.get("columns", [])}
-    if advice := folds_advice(section, plan.facts.get("rows", 0), groups.get(section.key)):
+    classes = (data.get("counts") or {}).get(reading.target, {}).get("classes") or {}
+    rare = min(classes.values()) if len(classes) == 2 else None
+    if advice := folds_advice(section, plan.facts.get("rows", 0), groups.get(section.key), rare):
         plan.assumed.append(advice)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,11 @@ def _folds_advice(directory: RunDirectory) -> str:
     groups = parts.get("groups") or parts.get("scaffolds")
     if section is None or not parts:
         return ""
-    return folds_advice(section.split, sum(data.sizes.values()), groups and sum(groups.values()))
+    known = [data.splits[name] for name in ("train", "validation") if name in data.splits]
+    classes = sum((Counter(one.classes or {}) for one in known), Counter[str]())
+    rows, counted = sum(data.sizes.values()), sum(one.size for one in known)
+    rare = round(min(classes.values()) * rows / counted) if len(classes) == 2 else None
+    return folds_advice(section.split, rows, groups and sum(groups.values()), rare)
 
 
 def best_epoch(directory: RunDirectory) -> dict[str, Any] | None:

@@ -135,6 +135,14 @@ def test_as_many_origins_are_advised_as_leave_enough_to_train_on(validation: flo
     assert f"data.split.folds {origins} validates" in advice if origins else advice == ""
 
 
+@pytest.mark.requirement("PHASE-4", "PIPE-3")
+def test_folds_are_advised_where_the_rarer_class_is_few() -> None:
+    assert folds_advice(SplitSection(), 1500, rare=180).startswith(
+        "180 rows of the rarer class leave 27 for validation"
+    )
+    assert folds_advice(SplitSection(), 1500, rare=400) == folds_advice(SplitSection(), 1500) == ""
+
+
 CONFIRMED = {
     "best": [3.9591, 3.75821, 3.97916], "best_value": 3.77214, "best_parameters": {"optimizer.learning_rate": 0.06},
     "best_runs": ["trial-10"], "baseline_runs": ["baseline-2"],
