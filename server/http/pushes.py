@@ -23,7 +23,6 @@ import anyio.to_thread
 from filelock import FileLock
 from mcp.server.transport_security import TransportSecurityMiddleware
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -65,13 +64,13 @@ class File(BaseModel):
 
 
 def _taken_path(path: str) -> str:
-    """Return a path that may be written below a folder. Raises PydanticCustomError."""
+    """Return a path that may be written below a folder. Raises ValueError."""
     parts = PurePosixPath(path).parts
     is_plain = path == "/".join(parts) and all(PART.fullmatch(part) for part in parts)
     is_long = len(path.encode()) > MOST_OF_A_PATH or any(len(part.encode()) > MOST_OF_A_PART for part in parts)
     if not is_plain or is_long or any(part in SKIPPED or part.startswith(".") for part in parts):
-        told = "{path} is no path that is taken: relative, no hidden names, no `..`, at most 255 bytes a name"
-        raise PydanticCustomError("path", told, {"path": repr(path[:80])})
+        rule = "relative, no hidden names, no `..`, at most 255 bytes a name"
+        raise ValueError(f"{path[:80]!r} is no path that is taken: {rule}")
     return path
 
 
@@ -90,7 +89,7 @@ class Manifest(BaseModel):
     def _names_no_file_twice(self) -> Self:
         folders = {str(above) for path in self.files for above in PurePosixPath(path).parents}
         if both := folders & self.files.keys():
-            raise PydanticCustomError("path", "{path} is a file and a folder", {"path": repr(min(both)[:80])})
+            raise ValueError(f"{min(both)[:80]!r} is a file and a folder")
         return self
 
 
@@ -243,7 +242,9 @@ def _manifest(archive: tarfile.TarFile, member: tarfile.TarInfo | None) -> Manif
     try:
         manifest = Manifest.model_validate_json(held.read()) if held is not None else None
     except ValidationError as error:
-        raise RefusalError(400, f"The manifest is wrong: {error.errors()[0]['msg'][:120]}.") from None
+        raise RefusalError(
+            400, f"The manifest is wrong: {error.errors()[0]['msg'].removeprefix('Value error, ')[:200]}."
+        ) from None
     if manifest is None:
         raise RefusalError(400, f"The archive does not begin with {MANIFEST}.", "Use `trainwright push`.")
     if len(manifest.files) > MOST_FILES or sum(one.size for one in manifest.files.values()) > MOST_BYTES:

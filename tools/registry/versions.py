@@ -114,9 +114,13 @@ class Registered:
         return next((move.before for move in reversed(self.moves) if move.alias == alias), None)
 
     def release(self, number: int) -> Release:
-        """Return the release that a version was registered with: the decision just before it in the ledger."""
+        """Return the release that a version was registered with: the decision just before it in the ledger.
+
+        One without files where no gate has decided.
+        """
         sequence, _ = self.models[number]
-        return releases((one for one in self.decisions if one[0] < sequence), self.begun)[-1]
+        found = releases((one for one in self.decisions if one[0] < sequence), self.begun)
+        return found[-1] if found else Release(1, sequence, {"artifacts": {}})
 
 
 def registered(session: Session, workspace: Workspace, project: str) -> Registered:

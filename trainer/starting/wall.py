@@ -82,9 +82,13 @@ def landlock(rights: "dict[str, int]", ports: "list[int] | None") -> None:
     rules = struct.pack("=QQQ", files, network, _ABSTRACT_SOCKETS | _SIGNALS)[:size]
     made = call("syscall", _CREATE_RULESET, rules, size, 0)
     for path, wanted in rights.items():
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        try:
+            place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except FileNotFoundError:  # another process's temporary file, gone since its folder was listed
+            continue
         allowed = wanted & files & (-1 if os.path.isdir(path) else _ON_FILES)
-        call("syscall", _ADD_RULE, made, _BENEATH, struct.pack("=Qi", allowed, place), 0)
+        if allowed:  # none of a file that something hidden is named to lie below
+            call("syscall", _ADD_RULE, made, _BENEATH, struct.pack("=Qi", allowed, place), 0)
         os.close(place)
     for port in (ports or []) if network else []:
         call("syscall", _ADD_RULE, made, _PORT, struct.pack("=QQ", _CONNECT, port), 0)

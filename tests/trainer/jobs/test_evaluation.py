@@ -133,7 +133,7 @@ def test_columns_of_which_one_tells_another_are_permuted_together() -> None:
 def test_a_column_that_is_computed_of_others_is_permuted_with_them() -> None:
     draws = np.random.default_rng(2)
     rooms, halls, other = draws.normal(size=(3, 400))
-    raw = np.stack([rooms, other, halls, 2 * rooms + halls, other + draws.normal(size=400)], axis=1)
+    raw = np.stack([rooms, other, halls, 1.2 * rooms + halls, other + draws.normal(size=400)], axis=1)
     names = ("rooms", "other", "halls", "area", "noisy")
     groups = told_together(raw, [Place(name, place, 1, "number", {}) for place, name in enumerate(names)])
     assert [[one.name for one in group] for group in groups] == [["rooms", "halls", "area"], ["other"], ["noisy"]]

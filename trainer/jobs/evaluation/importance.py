@@ -27,8 +27,7 @@ from trainwright.trainer.run.evaluation import Importance, PermutationImportance
 
 MOST_ROWS = 2000
 MOST_COLUMNS = 40
-FEW_ROWS, PERMUTATIONS = 500, (10, 3)
-"""Permutations of few rows, of which each is noisy, and of more."""
+PERMUTATIONS = 3
 MOST_SECONDS = 10.0
 """Of this process's processors: on a busy machine as many columns are measured as on a quiet one."""
 FEWEST_AT_ONCE = 256
@@ -114,15 +113,10 @@ def permutation_importance(session: Session, call: Call, found: Outputs) -> Perm
     each = [one for group in groups[: len(measured)] if 1 < len(group) <= MOST_ALONE for one in group]
     alone = [measured_of(score, score.raw, whole, [one], draws) for one in each[:MOST_ALONE]]
     return PermutationImportance(
-        score=score.metric or "loss", permutations=permutations_of(len(chosen)), rows=len(chosen),
+        score=score.metric or "loss", permutations=PERMUTATIONS, rows=len(chosen),
         columns=sorted(measured, key=_by_size), alone=sorted(alone, key=_by_size),
         left_out=len(columns) - sum(len(group) for group in groups[: len(measured)]),
     )  # fmt: skip
-
-
-def permutations_of(rows: int) -> int:
-    """Return how often the cells of a column are permuted among so many rows."""
-    return PERMUTATIONS[rows > FEW_ROWS]
 
 
 def _by_size(one: Importance) -> float:
@@ -141,13 +135,13 @@ def measured_of(
     """
     inputs = np.concatenate([np.arange(one.start, one.start + one.width) for one in group])
     drops = []
-    for _ in range(permutations_of(len(raw))):
+    for _ in range(PERMUTATIONS):
         permuted = raw.clone()
         permuted[:, inputs] = raw[torch.from_numpy(draws.permutation(len(raw)))][:, inputs]
         drops.append(whole - score(permuted))
     (mean, *without), deviation = np.mean(drops, axis=0), float(np.std([one[0] for one in drops], ddof=1))
     over_rows = (len(without) - 1) * float(np.var(without))
-    half = Z * float(np.sqrt(over_rows + deviation**2 / len(drops)))
+    half = Z * float(np.sqrt(over_rows + deviation**2 / PERMUTATIONS))
     name = " + ".join(one.name for one in group)
     return Importance(column=name, worsening=mean, deviation=deviation, interval=(mean - half, mean + half))
 
