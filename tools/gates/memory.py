@@ -81,6 +81,8 @@ def is_unchanged(evidence: Records, run: RunRecords) -> bool:
     """Whether the code, data and packages are those that a run met; one that failed may not have listed them all."""
     if evidence.surroundings(run) or exemption_changes(run, operations(evidence.grants)) or _is_reread(evidence, run):
         return False
+    if _is_let_through(evidence, run):
+        return False
     is_listed = all([run.code.files, run.data.splits])
     note_fleeting()  # files' times are read, and none is opened
     root = Path(evidence.project.code_root)
@@ -93,6 +95,16 @@ def is_unchanged(evidence: Records, run: RunRecords) -> bool:
     began, ended = run.row.created_at.timestamp(), run.status.heartbeat_at
     # what it wrote itself while it ran is no change; code that was edited meanwhile is
     return not any(written > (began if path.suffix == ".py" else max(began, ended)) for path, written in found)
+
+
+def _is_let_through(evidence: Records, run: RunRecords) -> bool:
+    """Whether what the wall refused the run's code has been made since, or the owner has changed the wall."""
+    failure = run.status.failure
+    if failure is None or "path" not in failure.details:
+        return False
+    workspace = evidence.workspace
+    made = failure.details.get("to_be_made") is True and Path(failure.details["path"]).exists()
+    return made or workspace.settings.wall(workspace.path) != run.directory.specification().wall
 
 
 def _is_reread(evidence: Records, run: RunRecords) -> bool:

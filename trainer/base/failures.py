@@ -238,7 +238,7 @@ def _new_in_the_root(path: Path) -> UserCodeError:
         "and there the wall round the worker lets it write what was there when the run began.",
         remedy=f"Make {path.name!r} there beforehand, as an empty folder or file, and start again; or write below "
         "tempfile.gettempdir(), which is the run's own. Beside a workspace outside of it, new names are open.",
-        details={"path": str(path)},
+        details={"path": str(path), "to_be_made": True},
     )
 
 
