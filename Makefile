@@ -194,8 +194,8 @@ bench-size: install  ## The first look at two million rows beside plain reading,
 bench-study-kills: install  ## Workers, conductor and server of studies killed 200 times: the same trials (QUICK=1)
 	$(BIN)/python benchmarks/study_kills.py $(if $(QUICK),--kills 6 --trials 6 --widths 2)
 
-bench-gate-kills: install  ## The server killed 200 times at random moments of gate decisions (QUICK=1, OPTIONS=--promotions): never half of one
-	$(BIN)/python benchmarks/gate_kills $(if $(QUICK),--kills 10) $(OPTIONS)
+bench-gate-kills: install  ## The server killed 200 times at random moments of gate decisions: never half of one (QUICK=1)
+	$(BIN)/python benchmarks/gate_kills.py $(if $(QUICK),--kills 10)
 
 model-test: install companions  ## 10,000 random sequences of calls held to a model of the phases (QUICK=1, MINUTES=30)
 	$(BIN)/python benchmarks/call_sequences $(if $(QUICK),--sequences 100) $(if $(MINUTES),--minutes $(MINUTES))

@@ -15,26 +15,48 @@ import asyncio
 import collections
 import itertools
 import json
+import os
 import random
 import signal
+import sqlite3
+import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
-from mcp import Client
+from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
-from world import CONFIG, GOAL, PROJECT, RATES, Call, World, call, configured, server
 
+from trainwright.server import cli
 from trainwright.tools.verification import verify_workspace
+from trainwright.trainer.base.canonical import digest_file
 
+PROJECT = "killed"
+CONFIG: dict[str, Any] = {
+    "model": {"use": "mlp", "args": {"hidden": [16]}},
+    "data": {"use": "digits"},
+    "optimizer": {"learning_rate": 0.0005},
+    "training": {"epochs": 6},
+    "logging": {"tensorboard": False},
+    "search": {
+        "trials": 2,
+        "method": "random",
+        "space": {"optimizer.learning_rate": {"type": "categorical", "choices": [0.01, 0.02]}},
+    },
+}
+GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.999}
+"""Out of reach, so that no optimization is skipped: each rests on a search of its own, confirmed on repeated seeds."""
+RATES = (0.0005, 0.0006)
 DECIDING = ("pass_gate", "diagnose_run")
 DRAFTS = ".drafts"
 
+Call = dict[str, Any]
 Seconds = dict[str, float]
 
 
@@ -52,6 +74,59 @@ class Tally:
     def kills(self) -> int:
         """Kills during gate decisions; those of diagnoses come on top."""
         return sum(number for name, number in self.gates.items() if name != "diagnose_run")
+
+
+class World:
+    """The workspace, as someone sees it who reads its database and its files, and no server."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "workspace"
+        self.project = self.path / "projects" / PROJECT
+
+    def entries(self) -> list[tuple[int, str, dict[str, Any]]]:
+        """Return the ledger's gate and diagnosis entries: (sequence, kind, body)."""
+        query = "SELECT sequence, kind, body FROM ledger WHERE kind IN ('gate', 'diagnosis') ORDER BY sequence"
+        return [(number, kind, json.loads(body)) for number, kind, body in self._read(query)]
+
+    def artifact_problems(self) -> list[str]:
+        """Return the artifacts that are not as the newest accepted entry of each phase names them."""
+        newest = {
+            body.get("phase", "diagnostics"): body["artifacts"] for _, _, body in self.entries() if body["artifacts"]
+        }
+        named = {name: digest for artifacts in newest.values() for name, digest in artifacts.items()}
+        paths = {name: self.project / name for name in named}
+        return [name for name, path in paths.items() if not path.is_file() or digest_file(path) != named[name]]
+
+    def _read(self, query: str) -> list[tuple[Any, ...]]:
+        connection = sqlite3.connect(self.path / "workspace.sqlite")
+        try:
+            return connection.execute(query).fetchall()
+        finally:
+            connection.close()
+
+
+@asynccontextmanager
+async def server(world: World) -> AsyncIterator[tuple[Client, psutil.Process]]:
+    """Start a server as an agent's client does, and give the client and the server's process."""
+    arguments = ["-P", "-m", cli.__name__, "serve", "--workspace", str(world.path)]
+    before = set(psutil.Process().children())
+    parameters = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
+    async with Client(parameters) as client:
+        [process] = set(psutil.Process().children()) - before
+        yield client, process
+
+
+def configured(changes: dict[str, Any]) -> Call:
+    """Return the call that changes the configuration; a project that is finished begins its next release."""
+    return {"tool": "configure", "arguments": {"project": PROJECT, "changes": changes, "begin_release": True}}
+
+
+async def call(client: Client, asked: Call) -> dict[str, Any]:
+    """Call a tool that must succeed, and return its answer."""
+    result = await client.call_tool(asked["tool"], asked["arguments"])
+    if result.is_error or result.structured_content is None:
+        raise RuntimeError(f"{asked}: {result.content}")
+    return dict(result.structured_content)
 
 
 async def next_decision(client: Client, rates: Iterator[float]) -> Call:
@@ -197,12 +272,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--promotions", action="store_true", help="Kill servers that promote versions instead")
     asked = parser.parse_args()
-    if asked.promotions:
-        import promotions
-
-        promotions.main(asked.kills, asked.seed)
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         tally = asyncio.run(kill_gates(asked.kills, Path(name), asked.seed))
