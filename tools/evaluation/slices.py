@@ -54,7 +54,7 @@ def slice_orders(config: TrainingConfig, data: Data) -> dict[str, list[dict[str,
         named = BOOLEANS if column.kind == "boolean" else column.codes
         values = {f"{code:g}": text for text, code in named.items()}
         groups.append({"name": name, **column.place, "values": values})
-    return {"slices": [_slice(name, columns) for name in gate.slices], "groups": groups}
+    return {"slices": [slice_order(name, columns) for name in gate.slices], "groups": groups}
 
 
 def slice_columns(config: TrainingConfig, data: Data) -> dict[str, SliceColumn]:
@@ -84,7 +84,8 @@ def _codes(values: list[str]) -> dict[str, float]:
     return {value: float(code) for code, value in enumerate(values)}
 
 
-def _slice(text: str, columns: dict[str, SliceColumn]) -> dict[str, Any]:
+def slice_order(text: str, columns: dict[str, SliceColumn]) -> dict[str, Any]:
+    """Return {name, tests} of a slice as the clean room takes it. Raises ConfigurationError as `slice_orders`."""
     key = f"evaluation_gate.slices.{text}"
     tests = []
     for part in text.split(JOIN):

@@ -43,7 +43,7 @@ def way_back(moves: list[ModelPromoted], alias: str) -> int | None:
     What was taken back may be put there again through the gate alone: it was taken back for a reason.
     """
     last = next((move for move in reversed(moves) if move.alias == alias), None)
-    return last.before if last is not None and (last.checks or last.grant) else None
+    return last.before if last is not None and not last.back else None
 
 
 def archived_after(moves: list[ModelPromoted]) -> set[int]:

@@ -354,6 +354,8 @@ class ModelPromoted(Event):
     """Of the gate: check, measured, required, passed."""
     grant: str = ""
     """The owner's request by which it moved all the same."""
+    back: bool = False
+    """Whether it went back to what the last promotion had replaced."""
 
 
 class HandedOver(Event):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel, Field
@@ -11,7 +11,7 @@ from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.evaluation import Sealed, run_clean_room
 from trainwright.tools.evaluation.evaluate import order_of, ordered
 from trainwright.tools.evaluation.process import libraries_of
-from trainwright.tools.evaluation.slices import slice_orders
+from trainwright.tools.evaluation.slices import slice_columns, slice_order
 from trainwright.tools.evaluation.statistics import statistics_of
 from trainwright.tools.ledger import ProjectFacts
 from trainwright.tools.registry.encodings import recoding
@@ -59,7 +59,7 @@ class OnRows(Difference):
     differ: int | None = None
     """Rows that one of them gets right and the other wrong."""
     slices: dict[str, Difference] = {}
-    """Of the slices that either version's evaluation gate names."""
+    """Of the slices that either version's evaluation gate names; their intervals hold for all of them together."""
 
 
 class Comparison(Answer):
@@ -73,6 +73,12 @@ class Comparison(Answer):
     rows_of: str = ""
     """The version whose held-out rows these are: the later one."""
     splits: dict[str, OnRows] = Field(default_factory=dict)
+    tested: int = 0
+    """Test rows of the earlier version."""
+    tested_still: int | None = None
+    """How many of them the later one has for testing, too; None: both are split by time in one way."""
+    slices_gone: list[str] = Field(default_factory=list)
+    """Slices that a version's evaluation gate names, and the later rows have not."""
     not_compared: str | None = None
     """Why not, where they cannot be."""
 
@@ -111,11 +117,12 @@ def compare_models(workspace: Workspace, project: str, first: str, second: str) 
         if numbers[0] == numbers[1]:
             raise _not_compared(f"both are {names[0]}")
         sides = [_side(workspace, facts, project, found.model(number).run_id) for number in numbers]
-        splits = _compared(sides[later], sides[1 - later], goal, second_is_later=later == 1)
+        found_on, facts_of_rows = _compared(sides[later], sides[1 - later], goal, second_is_later=later == 1)
     except TrainwrightError as error:
         call = NextCall(tool="models", arguments={"project": project}, why="all versions and their aliases")
         return Comparison(**head, not_compared=error.message, next=call)
-    return Comparison(**head, rows_of=names[later], splits=splits, next=_next(project, names, splits))
+    call = _next(project, names, found_on)
+    return Comparison(**head, rows_of=names[later], splits=found_on, **facts_of_rows, next=call)
 
 
 def _next(project: str, names: list[str], splits: dict[str, OnRows]) -> NextCall:
@@ -142,18 +149,34 @@ def _side(workspace: Workspace, facts: ProjectFacts, project: str, run_id: str) 
     return Side(export, rows)
 
 
-def _compared(later: Side, earlier: Side, goal: dict[str, Any], *, second_is_later: bool) -> dict[str, OnRows]:
-    """Return both on the splits of which rows are left. Raises TrainwrightError: why they cannot be compared."""
+def _compared(
+    later: Side, earlier: Side, goal: dict[str, Any], *, second_is_later: bool
+) -> tuple[dict[str, OnRows], dict[str, Any]]:
+    """Return both on the splits of which rows are left, and what Comparison says of the rows besides.
+
+    Raises TrainwrightError: why they cannot be compared.
+    """
     order, unseen = _order(later, earlier)
+    slices, gone = _slices(later, earlier)
+    order |= {"slices": [], "groups": [], "paired_slices": slices}
     answer = run_clean_room(order)
     if answer.get("problem"):
         raise _not_compared(str(answer["problem"]))
     names = dict(enumerate(later.data.class_names or []))
-    return {
+    splits = {
         name: _on_rows(answer["splits"][name], unseen.seen[name], goal, names, second_is_later=second_is_later)
         for name in SPLITS
         if name in answer["splits"]
     }
+    still = None if _are_split_by_time_alike(later, earlier) else unseen.tested_still
+    return splits, {"tested": unseen.tested, "tested_still": still, "slices_gone": gone}
+
+
+def _are_split_by_time_alike(later: Side, earlier: Side) -> bool:
+    """Whether rows were tested on because they came last: as data grow, test rows become rows to train on."""
+    data = [side.export.directory.specification().config.data for side in (later, earlier)]
+    splits = [one.split for one in data if one is not None]
+    return len(splits) == len(data) and splits[0] == splits[1] and splits[0].by == "time" and splits[0].borders is None
 
 
 def _order(later: Side, earlier: Side) -> tuple[dict[str, Any], Unseen]:
@@ -169,17 +192,20 @@ def _order(later: Side, earlier: Side) -> tuple[dict[str, Any], Unseen]:
     libraries = [*order["libraries"], *libraries_of(str(programs[1].form))]
     beside = ordered(earlier.export, programs[1]) | ({"recode": recode} if recode else {})
     more = {"splits": splits, "only": unseen.indices, "libraries": list(dict.fromkeys(libraries)), "beside": beside}
-    return order | more | {"slices": [], "groups": [], "paired_slices": _slices(later, earlier)}, unseen
+    return order | more, unseen
 
 
-def _slices(later: Side, earlier: Side) -> list[dict[str, Any]]:
-    """Return the slices that either version's gate names, as the later rows have them, of columns that are there."""
-    found: dict[str, dict[str, Any]] = {}
-    for side in (later, earlier):
-        with suppress(ConfigurationError):
-            named = slice_orders(side.export.directory.specification().config, later.data).get("slices", [])
-            found |= {one["name"]: one for one in named}
-    return list(found.values())
+def _slices(later: Side, earlier: Side) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the slices that either version's gate names, as the later rows have them, and those they have not."""
+    gates = [side.export.directory.specification().config.evaluation_gate for side in (later, earlier)]
+    named = dict.fromkeys(name for gate in gates if gate is not None for name in gate.slices)
+    columns, found, gone = slice_columns(later.export.directory.specification().config, later.data), [], []
+    for name in named:
+        try:
+            found.append(slice_order(name, columns))
+        except ConfigurationError:
+            gone.append(name)
+    return found, gone
 
 
 def _unseen(later: Side, earlier: Side) -> Unseen:
@@ -211,12 +237,24 @@ def _on_rows(
     told.difference, sign = second[metric] - first[metric], 1 if second_is_later else -1
     told.interval = _turned(ends, sign)
     told.verdict = _verdict(told.interval, direction)
-    for name, one in paired.get("slices", {}).items():
-        part = Difference(rows=one["rows"], interval=_turned(one["intervals"].get(metric), sign))
+    parts = paired.get("slices", {})
+    for name, one in parts.items():
+        ends = _widened(one["intervals"].get(metric), len(parts))
+        part = Difference(rows=one["rows"], interval=_turned(ends, sign))
         part.difference = sign * one["differences"][metric] if metric in one["differences"] else None
         part.verdict = _verdict(part.interval, direction)
         told.slices[name] = part
     return told
+
+
+def _widened(ends: list[float] | None, count: int) -> list[float] | None:
+    """Return an interval that holds for so many slices together (Bonferroni; Dunn 1961), as of a normal difference."""
+    if ends is None:
+        return None
+    normal = NormalDist()
+    factor = normal.inv_cdf(1 - 0.025 / count) / normal.inv_cdf(0.975)
+    middle, half = (ends[0] + ends[1]) / 2, factor * (ends[1] - ends[0]) / 2
+    return [middle - half, middle + half]
 
 
 def _ends(paired: dict[str, Any], metric: str, rows: int) -> tuple[list[float] | None, int | None]:
@@ -239,7 +277,7 @@ def _by_class(both: list[dict[str, Any]], names: dict[int, str]) -> dict[str, st
     """Return how many rows of each class either finds, in words; empty where the clean room counts none."""
     lines = [{int(line["class"]): line for line in one.get("classes", [])} for one in both]
     return {
-        names.get(number, str(number)): f"{line['found']} and {lines[1][number]['found']} of {line['rows']}"
+        names.get(number, str(number)): f"{line['found']:.0f} and {lines[1][number]['found']:.0f} of {line['rows']:.0f}"
         for number, line in lines[0].items()
         if number in lines[1] and line["rows"]
     }

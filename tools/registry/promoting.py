@@ -9,7 +9,7 @@ from pydantic import Field
 
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.ledger import record
-from trainwright.tools.ledger.aliases import ARCHIVED, PRODUCTION, way_back
+from trainwright.tools.ledger.aliases import ARCHIVED, PRODUCTION, archived_after, way_back
 from trainwright.tools.ledger.events import ModelPromoted
 from trainwright.tools.owner import Grant, ask, granted
 from trainwright.tools.owner.request import how_to_grant
@@ -31,6 +31,8 @@ RESERVED = {"latest", "previous"}
 DOCUMENT = "phases/promotion.md"
 MIN_ROWS = 30
 """Of those that are left where the earlier version was trained on others."""
+ROWS_KEPT = 0.95
+"""Share of the earlier version's test rows that the later one keeps; a few may have been deleted."""
 
 
 class PromotionCheck(NamedTuple):
@@ -79,11 +81,11 @@ def promote(
         found = registered(session, workspace, project)
         number, held = found.version(version), found.aliases.get(alias)
         require_unchanged(session, workspace, get_run(session, found.model(number).run_id))
-    if number == held:
+    if number == held or (alias == ARCHIVED and number in archived_after(found.moves)):
         return _answer(workspace, project, alias, number, found.before(alias))
     model_folder(workspace, project, f"v{number}")  # compared with its release before anything is recorded
-    is_gated = alias == PRODUCTION and number != way_back(found.moves, alias)
-    checks = _gate(workspace, found, number, held) if is_gated else []
+    is_back = number == way_back(found.moves, alias)
+    checks = _gate(workspace, found, number, held) if alias == PRODUCTION and not is_back else []
     with workspace.session() as session:
         if registered(session, workspace, project).aliases.get(alias) != held:
             raise ConflictError(f"{alias} of {project} was moved meanwhile.", remedy=f"models(project={project!r})")
@@ -92,6 +94,7 @@ def promote(
         event = ModelPromoted(
             alias=alias, version=number, before=held, outcome="refused" if refusal else "moved", by=by, why=why[:300],
             checks=[check._asdict() for check in checks], grant=grant.id if grant else "",
+            back=is_back,
         )  # fmt: skip
         record(session, project, event)
     if refusal is not None:
@@ -131,12 +134,11 @@ def _gate(workspace: Workspace, found: Registered, number: int, held: int | None
             told = "not measured" if measured is None else f"{measured:g}"
             checks.append(PromotionCheck(name, told, f"at most {most:g}, by the owner", is_met))
     other = held if held is not None else max((one for one in found.models if one < number), default=None)
-    if other is not None:  # the first in production is held to the release before it, where the two can be compared
+    if other is not None:  # the first in production is held to the release before it
         compared = compare_models(workspace, found.project, f"v{other}", f"v{number}")
         with workspace.snapshot() as session:
             maximize = get_project(session, found.project).goal["direction"] == "maximize"
-        if held is not None or compared.not_compared is None:
-            checks += not_worse(compared, split or "test", bounds.max_drop, maximize=maximize)
+        checks += not_worse(compared, split or "test", bounds.max_drop, maximize=maximize)
     return checks
 
 
@@ -166,7 +168,7 @@ def not_worse(compared: Comparison, decides: str, max_drop: float | None, *, max
     if decides not in compared.splits:
         told = f"{compared.first} was trained on every {decides} row of {compared.rows_of}"
         checks.append(PromotionCheck(f"not_worse_on_{decides}", told, required, passed=False))
-    return checks + _of_slices(compared, decides)
+    return checks + _of_slices(compared, decides) + _of_rows(compared)
 
 
 def _measured(compared: Comparison, split: str) -> str:
@@ -179,11 +181,21 @@ def _of_slices(compared: Comparison, decides: str) -> list[PromotionCheck]:
     """Return a check for each slice in which the second version is shown to be worse: a bound is of the whole."""
     slices = compared.splits[decides].slices if decides in compared.splits else {}
     required = f"no slice in which it is shown to be worse than {compared.first}"
+    gone = [f"{name}: no row of the later version is in it" for name in compared.slices_gone]
     return [
         PromotionCheck("not_worse_on_slice", f"{decides}, {name}: {one}, on {one.rows} rows", required, passed=False)
         for name, one in slices.items()
         if one.verdict == "worse"
-    ]
+    ] + [PromotionCheck("not_worse_on_slice", one, required, passed=False) for one in gone]
+
+
+def _of_rows(compared: Comparison) -> list[PromotionCheck]:
+    """Return whether the rows that tested the earlier version test the later one: else rows could be picked for it."""
+    if compared.tested_still is None:
+        return []
+    measured = f"{compared.tested_still} of the earlier version's {compared.tested} test rows are test rows still"
+    required = f"at least {100 * ROWS_KEPT:g} %, or both split by time alike"
+    return [PromotionCheck("rows_kept", measured, required, compared.tested_still >= ROWS_KEPT * compared.tested)]
 
 
 def _holds(one: OnRows, compared: Comparison, max_drop: float | None, maximize: bool) -> bool:
@@ -217,9 +229,10 @@ def _consent(
     lines = [f"{check.check}: measured {check.measured}; required {check.required}" for check in failed]
     lines += [f"the owner keeps {asked.name}"] if is_kept else []
     call = f"promote_model(project={project!r}, version='v{asked.value:g}', alias={asked.name!r})"
+    grant = f"A better version, or the owner's grant: {how_to_grant([request])} Then {call}."
     return None, GateRefusedError(
         f"{asked.name} of {project} does not move to v{asked.value:g}. {' | '.join(lines)}",
-        remedy=f"A better version, or the owner's grant: {how_to_grant([request])} Then {call}.",
+        remedy=grant if request.state == "pending" else "A better version: the owner has said no to this one.",
         document=DOCUMENT,
         details={"checks": [check._asdict() for check in failed], "request": request.id},
     )

@@ -12,13 +12,15 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainwright.tools.gates.artifacts import WHOLE, digests_of
+from trainwright.tools.gates.artifacts import WHOLE
+from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import IntegrityError, NotFoundError, StorageError
+from trainwright.trainer.base.paths import is_left_by_system
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SERVED = "served"
+SERVED, COMPILED = "served", "__pycache__"
 
 
 def served(folder: Path, released: Path | None, files: Mapping[str, str]) -> Path:
@@ -42,6 +44,8 @@ def served(folder: Path, released: Path | None, files: Mapping[str, str]) -> Pat
             f"{folder} could not be written: {error.strerror}.",
             remedy="Free disk space or make the workspace writable; `trainwright doctor` checks both.",
         ) from error
+    for compiled in compiled_in(folder):
+        shutil.rmtree(compiled, ignore_errors=True)
     _require_released(folder, files)
     return folder
 
@@ -60,12 +64,24 @@ def _make(folder: Path, released: Path | None, files: Mapping[str, str]) -> None
 
 
 def differing(folder: Path, files: Mapping[str, str]) -> list[str]:
-    """Return the names of the files below a version's folder that are not as released: changed, added or gone."""
-    released, there = (
-        {name: digest for name, digest in one.items() if name.startswith(f"{WHOLE[0]}/")}
-        for one in (files, digests_of(folder))
-    )
+    """Return the names of the files below a version's folder that are not as released: changed, added or gone.
+
+    A link is added, wherever it leads. Bytecode that an import has left is passed over (`served` removes it).
+    """
+    released = {name: digest for name, digest in files.items() if name.startswith(f"{WHOLE[0]}/")}
+    there: dict[str, str] = {}
+    for path in (folder / WHOLE[0]).rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            there[name] = "no plain file"
+        elif path.is_file() and COMPILED not in path.parts and not is_left_by_system(path):
+            there[name] = digest_file(path)
     return sorted(name for name in released.keys() | there.keys() if released.get(name) != there.get(name))
+
+
+def compiled_in(folder: Path) -> list[Path]:
+    """Return the folders of bytecode that an import of predict.py has left: it is executed, and nobody released it."""
+    return [path for path in folder.rglob(COMPILED) if path.is_dir() and not path.is_symlink()]
 
 
 def _require_released(folder: Path, files: Mapping[str, str]) -> None:

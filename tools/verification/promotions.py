@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.ledger.aliases import PRODUCTION, aliases_after, moves_among, way_back
 from trainwright.tools.ledger.events import ModelPromoted, ModelRegistered
-from trainwright.tools.registry.serving import SERVED, differing, leads_to
+from trainwright.tools.registry.serving import SERVED, compiled_in, differing, leads_to
 from trainwright.tools.registry.versions import read_versions
-from trainwright.tools.verification.findings import Case, Found, found
+from trainwright.tools.verification.findings import Case, Finding, Found, found
 from trainwright.trainer.base.paths import is_left_by_system
 
 if TYPE_CHECKING:
@@ -35,14 +35,17 @@ def verify_promotions(case: Case) -> Found:
 
 def verify_served(case: Case) -> Found:
     """Compare the folders from which versions are served with their releases, and the links with the ledger."""
-    count, problems = 0, []
+    count, problems, remarks = 0, [], []
     for project in sorted({str(entry.project) for entry, _ in case.of(ModelRegistered.name)}):
         home = case.workspace.project_folder(project) / SERVED
         versions = read_versions(case.session, project)
         for path in sorted(home.iterdir()) if home.is_dir() else []:
             count += 1
             problems += [f"project {project}: {SERVED}/{path.name}{fault}" for fault in _served(versions, path)]
-    return count, found("artifact", problems)
+            if not path.is_symlink() and compiled_in(path):
+                what = f"project {project}: {SERVED}/{path.name} has an import's bytecode: removed when next served"
+                remarks.append(Finding(where="artifact", what=what, counts=False))
+    return count, found("artifact", problems) + remarks
 
 
 def _served(versions: Registered, path: Path) -> list[str]:
@@ -64,6 +67,8 @@ def _faults(move: ModelPromoted, before: list[ModelPromoted], known: set[int]) -
     if move.before != held:
         faults.append(f"it was at {held} before, not at {move.before}")
     is_back = version is not None and version == way_back(before, move.alias)
+    if move.back != is_back:
+        faults.append("it was no way back" if move.back else "it went back, and does not say so")
     is_open = bool(move.checks) and all(check["passed"] for check in move.checks)
     if move.alias == PRODUCTION and not (is_back or is_open or move.grant):
         faults.append("its gate had not passed")

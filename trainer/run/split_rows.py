@@ -217,6 +217,10 @@ class Unseen(NamedTuple):
     """Indices in each split; {}: all of its rows. Of large data, those among the rows that are recorded."""
     seen: dict[str, int]
     """How many the earlier plan has for training, by split; estimated where rows were drawn."""
+    tested: int = 0
+    """Recorded test rows of the earlier plan."""
+    tested_still: int = 0
+    """How many of them the later plan has for testing, too."""
 
 
 def rows_unseen(earlier: SplitRows, before: Path, now: SplitRows, after: Path) -> Unseen | None:
@@ -242,12 +246,15 @@ def rows_unseen(earlier: SplitRows, before: Path, now: SplitRows, after: Path) -
     trained = set(map(was, old["train"]))
     unseen = {name: [one for one in new[name] if is_now(one) not in trained] for name in ORDER[1:]}
     seen = {name: (len(new[name]) - len(rows)) << level for name, rows in unseen.items()}
+    tested = [set(map(key, rows["test"])) for key, rows in ((was, old), (is_now, new))]
+    looks = len(tested[0]), len(tested[0] & tested[1])
     if level == 0 and not any(seen.values()):
-        return Unseen({}, seen)
+        return Unseen({}, seen, *looks)
     if INDEX not in now.columns:
         return None
     index = _cells(now.columns, [INDEX])
-    return Unseen({name: sorted(int.from_bytes(index(one)) for one in rows) for name, rows in unseen.items()}, seen)
+    indices = {name: sorted(int.from_bytes(index(one)) for one in rows) for name, rows in unseen.items()}
+    return Unseen(indices, seen, *looks)
 
 
 def _contents(found: Rows, key: Key) -> dict[bytes, set[bytes]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ import yaml
 from trainwright.tools import ledger, registry
 from trainwright.tools.ledger.aliases import aliases_after, archived_after, way_back
 from trainwright.tools.ledger.events import ModelPromoted
-from trainwright.tools.registry.comparing import Comparison, Difference, OnRows
+from trainwright.tools.registry import promoting
+from trainwright.tools.registry.comparing import Comparison, Difference, OnRows, _ends, _widened
 from trainwright.tools.registry.encodings import recoding
 from trainwright.tools.registry.promoting import not_worse
 from trainwright.tools.registry.versions import Registered, registered
@@ -75,12 +77,10 @@ def test_an_alias_names_one_version_and_archived_is_a_mark_that_another_alias_ta
 
 
 def test_a_promotion_is_taken_back_freely_and_not_put_there_again() -> None:
-    passed = {"checks": [{"check": "certified", "passed": True}]}
-    done = [one.model_copy(update=passed) for one in moves(("production", 1), ("production", 2))]
+    *done, back = moves(("production", 1), ("production", 2), ("production", 1))
     assert way_back(done, "production") == 1
-    back = moves(("production", 1), ("production", 2), ("production", 1))[2:]
-    assert way_back([*done, *back], "production") is None
-    assert way_back([done[0]], "production") is None
+    assert way_back([*done, back.model_copy(update={"back": True})], "production") is None
+    assert way_back(done[:1], "production") is None
     assert way_back(done, "staging") is None
 
 
@@ -128,8 +128,22 @@ def test_a_comparison_without_the_rows_that_decide_does_not_pass() -> None:
     *_, check = not_worse(Comparison(**head, splits={"test": tested}), "test", None, maximize=True)
     assert (check.check, check.passed) == ("not_worse_on_slice", False)
     assert check.measured == "test, plan=family: -0.3 (-0.5 to -0.1), worse, on 20 rows"
+    few = Comparison(**head, splits={"test": one}, tested=100, tested_still=94, slices_gone=["plan=family"])
+    assert [check.check for check in not_worse(few, "test", None, maximize=True) if not check.passed] == [
+        "not_worse_on_slice",
+        "rows_kept",
+    ]
+    kept = few.model_copy(update={"tested_still": 95, "slices_gone": []})
+    assert all(check.passed for check in not_worse(kept, "test", None, maximize=True))
     (none,) = not_worse(Comparison(**head, not_compared="why not"), "test", None, maximize=True)
     assert (none.passed, none.measured) == (False, "why not")
+
+
+def test_intervals_of_several_slices_hold_for_all_of_them_and_no_row_that_differs_is_no_certainty() -> None:
+    assert _widened([-0.1, 0.3], 1) == pytest.approx([-0.1, 0.3])
+    assert _widened([-0.1, 0.3], 20) == pytest.approx([0.1 - 0.2 * 3.0233 / 1.96, 0.1 + 0.2 * 3.0233 / 1.96], rel=1e-3)
+    paired = {"rows": 60, "classes": {"both": 50, "only_first": 0, "only_second": 0, "none": 10}}
+    assert _ends(paired, "accuracy", 60) == ([-0.05, 0.05], 0)
 
 
 def of_columns(places: dict[str, int], categories: dict[str, list[str]], **more: Any) -> Data:
@@ -193,12 +207,29 @@ def test_rows_that_the_earlier_program_cannot_read_are_refused(changed: dict[str
         recoding(earlier, earlier.model_copy(update={"input": {"shape": [9]}, "categories": {}}))
 
 
+def moved_meanwhile(workspace: Workspace) -> Callable[..., Path]:
+    def folder(*arguments: Any) -> Path:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(promoting, "model_folder", registry.model_folder)
+            registry.promote(workspace, "flowers", "v1", "staging")
+        return registry.model_folder(*arguments)
+
+    return folder
+
+
 @pytest.mark.slow
 def test_an_owner_keeps_an_alias_bounds_are_held_and_a_move_past_the_gate_is_found(at: At) -> None:
     workspace = at("finished")
     with pytest.raises(ConfigurationError, match="'v7' is not a name"):
         registry.promote(workspace, "flowers", "v1", "v7")
-    assert registry.promote(workspace, "flowers", "v1", "staging").before is None
+    with pytest.MonkeyPatch.context() as patch:  # another server moves the alias while this one's gate is at work
+        patch.setattr(promoting, "model_folder", moved_meanwhile(workspace))
+        with pytest.raises(ConflictError, match="staging of flowers was moved meanwhile"):
+            registry.promote(workspace, "flowers", "v1", "staging")
+    for _ in range(2):
+        registry.promote(workspace, "flowers", "v1", "archived")
+    assert len(registry.list_models(workspace, "flowers").moves) == 2, "archived once"
+    registry.promote(workspace, "flowers", "v1", "best")
     settings = workspace.path / "settings.yaml"
     owners = yaml.safe_load(settings.read_text()) | {
         "promotion": {"max_bytes": 10, "max_latency_ms": 1e-6, "needs_grant": ["canary"]}
@@ -211,7 +242,7 @@ def test_an_owner_keeps_an_alias_bounds_are_held_and_a_move_past_the_gate_is_fou
     with pytest.raises(GateRefusedError, match="the owner keeps canary"):
         registry.promote(workspace, "flowers", "v1", "canary")
     listed = registry.list_models(workspace, "flowers")
-    assert listed.versions[0].aliases == ["staging"]
+    assert listed.versions[0].aliases == ["staging", "best"]
     assert listed.next is not None
     assert listed.next.tool == "promote_model"
     assert verify_workspace(workspace.path).problems == []
@@ -224,6 +255,6 @@ def test_an_owner_keeps_an_alias_bounds_are_held_and_a_move_past_the_gate_is_fou
     told = " ".join(verify_workspace(workspace.path).problems)
     (export.path / "run.json").write_text("{}")
     with pytest.raises(IntegrityError, match="The model cannot be used: .*run.json"):
-        registry.promote(workspace, "flowers", "v1", "best")
+        registry.promote(workspace, "flowers", "v1", "other")
     for fault in ("grant that it names was not given", "no version 9", "at 1 before, not at 3", "gate had not passed"):
         assert fault in told

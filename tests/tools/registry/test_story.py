@@ -90,15 +90,8 @@ def _accuracy(export: RunDirectory, inputs: Rows, targets: Rows) -> float:
     return float((outputs.argmax(1) == targets).mean())
 
 
-@pytest.mark.requirement("REG-1", "CKPT-6", "GATE-5")
-def test_a_worse_release_is_refused_on_rows_that_neither_trained_on_and_goes_in_by_grant_and_out_again(
-    at: At, capsys: pytest.CaptureFixture[str]
-) -> None:
-    workspace = at("finished")
-    first = digest_path(workspace.project_folder(NAME) / "final_model")
-    assert registry.promote(workspace, NAME, "latest", why="the first").version == "v1"
-    release_worse(workspace)
-
+def require_compared(workspace: Workspace) -> None:
+    """Both versions' figures on the later one's rows, against those computed apart."""
     compared = registry.compare_models(workspace, NAME, "production", "latest")
     assert (compared.first, compared.second, compared.rows_of, compared.not_compared) == ("v1", "v2", "v2", None)
     test = compared.splits["test"]
@@ -110,12 +103,31 @@ def test_a_worse_release_is_refused_on_rows_that_neither_trained_on_and_goes_in_
     assert test.difference == pytest.approx(test.second["accuracy"] - test.first["accuracy"])
     assert test.interval[0] <= test.difference <= test.interval[1] < 0
     assert test.verdict == "worse"
+    assert compared.tested_still == compared.tested == 30 < test.rows
+    assert compared.next is not None
+    assert compared.next.tool == "models"
+    assert sum(int(told.rpartition(" of ")[2]) for told in test.by_class.values()) == test.rows
+    assert set(test.by_class) == {"0", "1", "2"}
     (part,) = test.slices.values()
     assert 0 < part.rows < test.rows
     assert part.difference is not None
     assert part.difference < 0
     back = registry.compare_models(workspace, NAME, "v2", "v1").splits["test"]
     assert (back.verdict, back.interval) == ("better", pytest.approx([-test.interval[1], -test.interval[0]]))
+
+
+@pytest.mark.requirement("REG-1", "CKPT-6", "GATE-5")
+def test_a_worse_release_is_refused_on_rows_that_neither_trained_on_and_goes_in_by_grant_and_out_again(
+    at: At, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workspace = at("finished")
+    first = digest_path(workspace.project_folder(NAME) / "final_model")
+    release_worse(workspace)
+    with pytest.raises(GateRefusedError, match="not_worse_on_test"):
+        registry.promote(workspace, NAME, "latest")
+    assert registry.promote(workspace, NAME, "v1", why="the first").before is None
+
+    require_compared(workspace)
 
     with pytest.raises(
         GateRefusedError, match=r"does not move to v2.*not_worse_on_test: measured test: accuracy -"
@@ -167,6 +179,15 @@ def spoil(workspace: Workspace) -> None:
     ]
     with pytest.raises(IntegrityError, match="final_model/README.md below"):
         registry.model_folder(workspace, NAME, "v2")
+    other = workspace.path / "other"
+    (home / "v1" / "final_model" / "__pycache__").mkdir()
+    registry.model_folder(workspace, NAME, "v1")
+    assert not (home / "v1" / "final_model" / "__pycache__").exists(), "bytecode that an import has left"
+    other.mkdir()
+    (home / "v1" / "final_model" / "predict").symlink_to(other)
+    with pytest.raises(IntegrityError, match="final_model/predict below"):
+        registry.model_folder(workspace, NAME, "v1")
+    (home / "v1" / "final_model" / "predict").unlink()
     (home / "v2").rename(home / ".aside")
     assert digest_path(registry.model_folder(workspace, NAME, "v2") / "README.md") == digest_bytes(text)
     (home / "production").unlink()

@@ -161,8 +161,15 @@ def test_rows_that_an_earlier_plan_trained_on_are_left_out_by_their_index(tmp_pa
     assert not left & trained
     assert len(left) == held - len(trained)
     assert sum(unseen.seen.values()) == len(trained)
+    tests = [
+        {float(one.samples["test"][at][0][0]) for at in range(len(one.samples["test"]))} for one in (before, after)
+    ]
+    assert (unseen.tested, unseen.tested_still) == (len(tests[0]), len(tests[0] & tests[1]))
+    assert unseen.tested_still < unseen.tested
     same = table(0, 300)
-    assert unseen_values(same, same, tmp_path / "same", make_run)[2] == Unseen({}, {"validation": 0, "test": 0})
+    assert unseen_values(same, same, tmp_path / "same", make_run)[2] == Unseen(
+        {}, {"validation": 0, "test": 0}, len(same.samples["test"]), len(same.samples["test"])
+    )
 
 
 def test_of_many_rows_those_that_are_recorded_are_compared_on_and_none_where_no_row_is_found_again(
