@@ -292,7 +292,10 @@ def test_texts_that_fill_a_few_templates_are_told_with_one_of_them():
 def test_empty_cells_of_a_column_that_is_left_out_are_no_matter():
     cells = {"age": [1, 2, 3, 4], "left": [None, None, None, "2025"], "y": [0, 1, 0, 1]}
     seen = report_of(cells, targets=["y"])
-    assert not verdict(seen, "left.nulls").passed
+    assert verdict(seen, "left.nulls").remedy.startswith("Fill left or drop these rows")
+    told = verdict(report_of(cells, targets=["y"], source="csv"), "left.nulls").remedy
+    assert "Nothing has to be filled" in told
+    assert told.endswith('{"data.args.columns": {"left": "ignore"}}.')
     ignored = report_of(cells, targets=["y"], options={"columns": {"left": "ignore"}})
     assert [check.place for check in ignored.checks if check.name == "nulls"] == ["age.nulls", "y.nulls"]
 

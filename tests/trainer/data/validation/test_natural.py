@@ -59,6 +59,28 @@ def test_a_natural_table_that_was_pasted_whole_is_known_by_how_often_its_rows_oc
     assert not says(pl.concat([frame] * times).sample(fraction=1, shuffle=True, seed=1))
 
 
+def crew(rows: int = 900) -> pl.DataFrame:
+    """Return rows of columns that go together: a ticket of a few usual ones has its own fare, class and port."""
+    rng = np.random.default_rng(0)
+    ticket = np.minimum(rng.zipf(1.4, rows), 300)
+    return pl.DataFrame(
+        {
+            "fare": ticket * 1.25 + 5,
+            "class": ticket % 3,
+            "port": pl.Series(ticket % 4).replace_strict({0: "C", 1: "S", 2: "S", 3: "Q"}),
+            "age": np.where(rng.random(rows) < 0.1, -1, rng.integers(0, 7000, rows) / 100 + ticket),
+        }
+    )
+
+
+@pytest.mark.requirement("PIPE-2")
+def test_rows_of_columns_that_go_together_repeat_by_nature():
+    frame = crew()
+    assert frame.is_duplicated().sum() > 20
+    assert says(frame)
+    assert not says(pl.concat([frame, frame.sample(fraction=0.3, seed=1)]))
+
+
 def test_four_different_rows_may_all_occur_an_even_number_of_times():
     counts = [210, 166, 134, 90]
     frame = pl.DataFrame({"a": [0, 0, 1, 1], "b": [0, 1, 0, 1]})

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
 from trainwright.trainer.data.validation.check import OF_FILES, Check, Context, Family, Finding
-from trainwright.trainer.data.validation.families.leaks import inputs_of
+from trainwright.trainer.data.validation.families.leaks import inputs_of, without_columns
 from trainwright.trainer.data.validation.values import empty, numbers, severity_of
 
 MOSTLY_EMPTY = 0.5
 """Share of empty cells above which a column is worth a warning."""
-LEFT_OUT = "; or leave the column out with data.args.features."
+TEACHES_NOTHING = "Fill {0} or drop these rows: a row without its target teaches and tests nothing."
+FILL = "Fill {0} or drop these rows; or leave the column out."
+IS_MARKED = (
+    "Nothing has to be filled: training tells the model which cells of {0} are empty. Where they are so because of "
+    "what is predicted, leave it out with {1}."
+)
 
 
 class Nulls(Family):
@@ -38,7 +44,8 @@ class Nulls(Family):
                 severity = severity_of(context, "nulls", "error" if is_target else "warning")
             bad = empty(context, column)
             asks = {"empty": bad.sum(), "rows": pl.len()}
-            yield Check("nulls", column, severity, asks, partial(_judge, column, bound, is_target), offending=bad)
+            remedy = TEACHES_NOTHING.format(column) if is_target else _of_input(context, column)
+            yield Check("nulls", column, severity, asks, partial(_judge, column, bound, remedy), offending=bad)
             if kind == "number":
                 infinite = numbers(context, column).is_infinite().fill_null(value=False)
                 asks = {"infinite": infinite.sum()}
@@ -46,12 +53,16 @@ class Nulls(Family):
                 yield Check("infinite", column, severity, asks, partial(_finite, column), offending=infinite)
 
 
-def _judge(column: str, bound: float, is_target: bool, asked: Mapping[str, Any]) -> Finding:
+def _of_input(context: Context, column: str) -> str:
+    """Return what to do about a column that is mostly empty: a table's has one beside it that marks the holes."""
+    changes = without_columns(context, [column])
+    return IS_MARKED.format(column, json.dumps(changes)) if changes else FILL.format(column)
+
+
+def _judge(column: str, bound: float, remedy: str, asked: Mapping[str, Any]) -> Finding:
     count, rows = int(asked["empty"] or 0), int(asked["rows"])
     share = count / max(rows, 1)
     told = f"{count} of {rows} cells of {column} are empty ({share:.2%}), at most {bound:.2%} may be"
-    remedy = f"Fill {column} or drop these rows"
-    remedy += ": a row without its target teaches and tests nothing." if is_target else LEFT_OUT
     return Finding(share <= bound, round(share, 6), bound, count, told, remedy)
 
 
