@@ -113,6 +113,8 @@ PATTERN = re.compile(r"[*?\[]")
 def matching(path: str, code_root: Path, *, key: str) -> list[str]:
     """Return the names that a path stands for: itself, or where there is no such file, what it matches as a pattern.
 
+    As in a shell, hidden files and folders (a workspace, a copy that an editor keeps) match no pattern without a dot.
+
     Raises:
         ConfigurationError: it is a pattern that matches nothing.
     """
@@ -120,9 +122,16 @@ def matching(path: str, code_root: Path, *, key: str) -> list[str]:
         return [path]
     absolute = Path(path).is_absolute() or ".." in Path(path).parts
     found = [] if absolute else [one for one in sorted(code_root.glob(path)) if not is_left_by_system(one)]
-    if not found:
+    names = [one.relative_to(code_root) for one in found]
+    if not _has_hidden(Path(path)):
+        names = [one for one in names if not _has_hidden(one)]
+    if not names:
         raise matches_nothing(path, code_root, key=key)
-    return [file.relative_to(code_root).as_posix() for file in found]
+    return [one.as_posix() for one in names]
+
+
+def _has_hidden(path: Path) -> bool:
+    return any(step.startswith(".") for step in path.parts)
 
 
 def matches_nothing(pattern: str, code_root: Path, *, key: str) -> ConfigurationError:

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
 from trainwright.trainer.base.errors import ConfigurationError, DataError
+from trainwright.trainer.base.paths import matching
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.sources import load_source, scan_source
 from trainwright.trainer.data.sources.csv_file import CsvTexts
@@ -324,6 +325,15 @@ def test_any_name_of_a_file_is_its_name_and_a_pattern_only_where_no_such_file_is
     assert frame is not None
     loaded: Any = load_source("parquet", args, tmp_path, SplitSection())
     assert frame.collect().height == len(loaded.samples) == 18
+
+
+def test_hidden_files_and_those_of_a_workspace_match_no_pattern_without_a_dot(tmp_path: Path) -> None:
+    for name in ("a.csv", "b/c.csv", ".a.csv.orig.csv", ".trainwright/projects/t/final_model/rows.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(PLAIN)
+    assert matching("*.csv", tmp_path, key="data.args.path") == ["a.csv"]
+    assert matching("**/*.csv", tmp_path, key="data.args.path") == ["a.csv", "b/c.csv"]
+    assert matching(".a*.csv", tmp_path, key="data.args.path") == [".a.csv.orig.csv"]
 
 
 def test_files_of_other_endings_that_a_pattern_matches_are_counted_and_named(tmp_path: Path) -> None:
