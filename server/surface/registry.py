@@ -13,6 +13,7 @@ from trainwright.server.agent_tool import agent_tool, reply
 from trainwright.server.context import workspace_of
 from trainwright.server.markdown import counted
 from trainwright.server.surface.arguments import Project
+from trainwright.trainer.base.errors import ConfigurationError
 
 
 @agent_tool(
@@ -29,7 +30,7 @@ def models(
         list[str] | None, Field(min_length=2, max_length=2, description="Versions, aliases, latest or previous")
     ] = None,
     score: Annotated[str | None, Field(description="A labelled table below code_root")] = None,
-    version: Annotated[str, Field(description="Of score")] = "latest",
+    version: Annotated[str | None, Field(description="Of score; default: latest")] = None,
 ) -> CallToolResult:
     """Versions of a model: certified figures, lineage, aliases, folder. compare: two on the same rows, which neither
     trained on, with a paired interval. score: one on a file's rows that it was not trained on."""
@@ -37,8 +38,9 @@ def models(
     from trainwright.tools.registry.scoring import score_model
 
     workspace = workspace_of(context)
+    _require_one_question(score, compare, version)
     if score is not None:
-        scored = score_model(workspace, project, score, version)
+        scored = score_model(workspace, project, score, version or "latest")
         value, ends = scored.metrics.get(scored.metric), scored.intervals.get(scored.metric)
         told = f"{value:.4g}{f' ({ends[0]:.4g} to {ends[1]:.4g})' if ends else ''}" if value is not None else "unknown"
         what = f"{scored.version} of {project} on {scored.rows} rows of {score}"
@@ -51,6 +53,19 @@ def models(
     told = "; ".join(f"{split}: {answer.second} {one.verdict}" for split, one in answer.splits.items())
     what = f"{project}, {answer.first} and {answer.second}"
     return reply(answer, f"{what}: {answer.not_compared or told}.", omit={"project"})
+
+
+def _require_one_question(score: str | None, compare: list[str] | None, version: str | None) -> None:
+    if score is not None and compare is not None:
+        raise ConfigurationError(
+            "models answers score or compare, not both.",
+            remedy="Make two calls: one with compare, one with score and version.",
+        )
+    if score is None and version is not None:
+        raise ConfigurationError(
+            f"models takes version={version!r} with score alone.",
+            remedy="Add score, a labelled table below code_root, or leave version out: all versions are listed.",
+        )
 
 
 @agent_tool("tools.registry:Promotion", title="Promote a version", idempotent=True)

@@ -27,3 +27,8 @@ async def test_an_agent_finds_the_version_puts_it_in_production_and_is_told_what
         refused = await agent.refusal("models", project="flowers", compare=["v1", "v7"])
         assert "no version 'v7'" in refused
         assert "There are: v1, production" in refused
+        for arguments, what in (
+            ({"score": "new.csv", "compare": ["v1", "v1"]}, "two calls"),
+            ({"version": "v1"}, "Add score"),
+        ):
+            assert what in await agent.refusal("models", project="flowers", **arguments)

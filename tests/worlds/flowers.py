@@ -153,20 +153,25 @@ def train(workspace: Workspace, kind: RunKind, project: str = NAME) -> Any:
     return view
 
 
-def advance(workspace: Workspace, stage: str) -> None:
-    """Take the project from the stage before to this one, by real runs and real gates."""
+def advance(workspace: Workspace, stage: str, project: str = NAME, **given: Any) -> None:
+    """Take a project from the stage before to this one, by real runs and real gates.
+
+    Args:
+        given: of `create_project`, where it is not the flowers'.
+    """
     if stage == "created":
-        projects.create_project(workspace, NAME, intent="tell irises apart", goal=GOAL, config=CONFIG)
+        asked = {"intent": "tell irises apart", "goal": GOAL, "config": CONFIG} | given
+        projects.create_project(workspace, project, **asked)
     elif stage == "smoked":
-        train(workspace, RunKind.SMOKE)
+        train(workspace, RunKind.SMOKE, project)
     elif stage == "trained":
-        train(workspace, RunKind.BASELINE)
+        train(workspace, RunKind.BASELINE, project)
     elif stage == "diagnosed":
-        projects.diagnose(workspace, NAME)
-        projects.pass_gate(workspace, NAME, "diagnostics")
+        projects.diagnose(workspace, project)
+        projects.pass_gate(workspace, project, "diagnostics")
     elif stage == "exported":
-        final = train(workspace, RunKind.FINAL)
-        assert finish(workspace, replay_run(workspace, NAME, run_id=final.run_id).run_id).state == "completed"
-        train(workspace, RunKind.EXPORT)
+        final = train(workspace, RunKind.FINAL, project)
+        assert finish(workspace, replay_run(workspace, project, run_id=final.run_id).run_id).state == "completed"
+        train(workspace, RunKind.EXPORT, project)
     elif stage in GATES:
-        projects.pass_gate(workspace, NAME, GATES[stage])
+        projects.pass_gate(workspace, project, GATES[stage])

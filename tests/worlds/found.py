@@ -250,7 +250,7 @@ def split_rows(run: RunDirectory, sizes: Mapping[str, int]) -> SplitRows:
     )
     (run.artifacts / FILE).write_bytes(content)
     known = {"source": digest_bytes(b"files"), "digest": digest_bytes(content)}
-    return SplitRows(level=0, kept=dict(sizes), size=size, columns=[INDEX], **known)
+    return SplitRows(level=0, groups=0, kept=dict(sizes), size=size, columns=[INDEX], **known)
 
 
 def _sha256(path: Path) -> str:

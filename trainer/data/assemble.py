@@ -33,7 +33,7 @@ from trainwright.trainer.data.sections import LEAVE_COPIES, SplitSection
 from trainwright.trainer.data.sources.source import Loaded
 from trainwright.trainer.data.split_keys import OwnParts, key_off, read_keys
 from trainwright.trainer.data.split_methods.by_time import rows_after_end
-from trainwright.trainer.data.split_methods.facts import facts_of, numbers_of
+from trainwright.trainer.data.split_methods.facts import facts_of, grouped
 from trainwright.trainer.data.split_methods.rows import NAMES, Rows
 from trainwright.trainer.data.splits import Look, Splits, split_indices, split_rows, split_units
 from trainwright.trainer.data.tensors import KnownSamples, TensorSamples, in_memory
@@ -70,8 +70,7 @@ def from_loaded(
     places = _places(parts)
     told = places if series is None else {name: series.target_rows(starts) for name, starts in places.items()}
     key = loaded.keys.get(section.key or "")
-    facts = facts_of(section, key, told)
-    held_out = {name: of for name, of in told.items() if name != NAMES[0]}
+    facts, groups = facts_of(section, key, told), grouped(section, key, told)
     train = parts["train"] if series is None else series.as_samples(series.rows_of(places["train"]))
     preprocessing = _fitted(unfitted, train, found)
     if preprocessing is not None:
@@ -99,7 +98,8 @@ def from_loaded(
         skipped=loaded.skipped,
         understood=_left_out(samples, parts, section, loaded) if series is None else series.told(parts, section),
         series=series,
-        groups=numbers_of(key, held_out) if key is not None and section.by == "group" else {},
+        groups=groups.numbers,
+        group_marks=groups.marks,
         placed_in=loaded.placed_in,
         target_names=loaded.target_names,
     )
@@ -171,13 +171,12 @@ def from_user(data: Any, section: SplitSection | None, *, source: str, seed: int
         _require_finite(record.non_finite, name)
     if section is None or not own.divided:
         return Splits(parts, records, source)
-    held_out = {name: places for name, places in own.places.items() if name != NAMES[0]}
     return Splits(
         parts,
         records,
         source,
         split=section.describe() | facts_of(section, key, own.places),
-        groups=numbers_of(key, held_out) if key is not None and section.by == "group" else {},
+        groups=grouped(section, key, own.places).numbers,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,15 @@ def by_text(codes: Array, values: Mapping[str, int]) -> Array:
         numbers[code] = number_of(text) % 2**52
     known = np.where((codes >= 0) & (codes < len(numbers) - 1), codes, len(numbers) - 1)
     return np.asarray(numbers[known.astype(np.int64)])[:, None]
+
+
+def group_mark(value: Any) -> bytes:
+    """Return 7 bytes by which a group is known, however its name is written: 7, "7.0" and "007" are one."""
+    text = str(value).strip()
+    with suppress(ValueError):
+        number = float(text)
+        text = repr(number) if abs(number) < 2**53 else text  # beyond it numbers that differ are one float
+    return number_of(text).to_bytes(7, "big")
 
 
 def hashed(part: Array) -> Array:

@@ -141,6 +141,8 @@ class Splits:
     """Rows in order of time, where samples are windows of them."""
     groups: dict[str, Indices] = field(default_factory=dict)
     """Number of each row's group, (rows of the split,), of validation and test where a column divides by groups."""
+    group_marks: list[bytes] = field(default_factory=list)
+    """Of the groups outside the test split, of a source's rows (split_methods.facts)."""
     placed_in: str = ""
     """Digest of the files whose rows the samples are by number; empty where they are not."""
     target_names: list[str] | None = None

@@ -28,12 +28,14 @@ def record_split_rows(run: RunDirectory, splits: Splits) -> None:
         run.write_evidence(SplitRows(not_recorded=why))
         return
     found, level, columns = recorded
-    content = b"".join(b"".join(found.get(name, [])) for name in ORDER)
+    groups = splits.group_marks if level == 0 else []  # which are as many as rows at most
+    content = b"".join([*(b"".join(found.get(name, [])) for name in ORDER), *groups])
     write_atomically(run.artifacts / FILE, content)
     run.written[f"artifacts/{FILE}"] = digest_bytes(content)
     kept, digest = {name: len(records) for name, records in found.items()}, digest_bytes(content)
     size = RECORD + CELL * len(columns)
     known = {"level": level, "kept": kept, "size": size, "columns": columns, "source": splits.placed_in}
+    known |= {"groups": len(groups)}
     run.write_evidence(SplitRows(**known, digest=digest))
 
 
@@ -57,7 +59,7 @@ def rows_of(splits: Splits) -> tuple[dict[str, list[bytes]], int, list[str]] | N
         else:
             records, indices = _of_digests(splits, name, level)
         if splits.series is None:
-            records = [one + int(at).to_bytes(CELL) for one, at in zip(records, indices, strict=True)]
+            records = [one + int(at).to_bytes(CELL, "big") for one, at in zip(records, indices, strict=True)]
         found[name] = sorted(set(records))
     return found, level, cells if splits.series is not None else [*cells, INDEX]
 

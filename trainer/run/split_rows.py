@@ -2,7 +2,8 @@
 
 `artifacts/split_rows.bin` has, of each split in turn, the sorted records of its rows: 8 bytes of a hash by which rows
 of large data are drawn, 16 of the content's digest, 16 of the inputs' digest, 8 of its place in the files; of a table
-then 4 of a hash of each cell; 4 of its index in the split. Drawn by content, a row is in the record of grown data
+then 4 of a hash of each cell; 4 of its index in the split. Behind them are the marks of the groups that are kept
+together and have a row outside the test split. Drawn by content, a row is in the record of grown data
 again. A row is known by its place where the files are the same (whichever columns are read), else by the cells of the
 columns that both have, or by its inputs, where these tell rows apart: another target, a column more or less makes no
 other row of it.
@@ -32,6 +33,8 @@ HASH, CONTENT, INPUTS, RECORD = 8, 24, 40, 48
 """Where the parts of a row's record end, before its cells."""
 CELL = 4
 """Bytes of a cell's hash."""
+GROUP = 7
+"""Bytes of a group's mark."""
 TARGET = "(target)"
 """Name of the cell that is a row's target (trainer/data/marks.py)."""
 INDEX = "(index)"
@@ -62,6 +65,8 @@ class SplitRows(Part, file="split_rows"):
     """Names of the cells in each record."""
     source: str = ""
     """Digest of the files that the rows' places are in; empty where rows have none."""
+    groups: int = 0
+    """Marks of groups behind the records."""
     digest: str | None = None
     """Of the file."""
     not_recorded: str | None = None
@@ -69,6 +74,20 @@ class SplitRows(Part, file="split_rows"):
 
     def read(self, artifacts: Path) -> Rows:
         """Return the records of each split. Raises IntegrityError where the file is not the one that was written."""
+        content, found, start = self._content(artifacts), dict[str, list[bytes]](), 0
+        for name in ORDER:
+            stop = start + self.kept.get(name, 0) * self.size
+            found[name] = [content[place : place + self.size] for place in range(start, stop, self.size)]
+            start = stop
+        return found
+
+    def read_groups(self, artifacts: Path) -> set[bytes]:
+        """Return the marks of the groups that train or validation has a row of (data/cells.py). Raises as `read`."""
+        content = self._content(artifacts)
+        start = len(content) - GROUP * self.groups
+        return {content[place : place + GROUP] for place in range(start, len(content), GROUP)}
+
+    def _content(self, artifacts: Path) -> bytes:
         path = artifacts / FILE
         content = path.read_bytes() if path.is_file() else b""
         if digest_bytes(content) != self.digest:
@@ -76,12 +95,7 @@ class SplitRows(Part, file="split_rows"):
                 f"{path} is not as the run wrote it.",
                 remedy="Measure again with a smoke run; `trainwright verify WORKSPACE` names what was changed.",
             )
-        found, start = {}, 0
-        for name in ORDER:
-            stop = start + self.kept.get(name, 0) * self.size
-            found[name] = [content[place : place + self.size] for place in range(start, stop, self.size)]
-            start = stop
-        return found
+        return content
 
     def different(self, artifacts: Path) -> int:
         """Return how many different rows there are, estimated where some are drawn. Raises as `read`."""
@@ -253,7 +267,7 @@ def rows_unseen(earlier: SplitRows, before: Path, now: SplitRows, after: Path) -
     if INDEX not in now.columns:
         return None
     index = _cells(now.columns, [INDEX])
-    indices = {name: sorted(int.from_bytes(index(one)) for one in rows) for name, rows in unseen.items()}
+    indices = {name: sorted(int.from_bytes(index(one), "big") for one in rows) for name, rows in unseen.items()}
     return Unseen(indices, seen, *looks)
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from trainwright.trainer.data.cells import group_mark
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.split_methods.by_scaffold import scaffolds
 from trainwright.trainer.data.split_methods.by_time import instants
-from trainwright.trainer.data.split_methods.rows import Array, Indices, numbered
+from trainwright.trainer.data.split_methods.rows import NAMES, Array, Indices, numbered
 
 
 def facts_of(section: SplitSection, key: Array | None, splits: Mapping[str, Indices]) -> dict[str, Any]:
@@ -36,6 +37,28 @@ def numbers_of(key: Array, splits: Mapping[str, Indices]) -> dict[str, Indices]:
     """Return the number of each row's value of a column, (rows of the split,), by split."""
     numbers = numbered(key)[1]
     return {name: numbers[places] for name, places in splits.items()}
+
+
+class Grouped(NamedTuple):
+    """Groups that a split keeps together."""
+
+    numbers: dict[str, Indices]
+    """Number of each row's group, (rows of the split,), of held-out splits by group."""
+    marks: list[bytes]
+    """Of the groups that have a row outside the test split (cells.group_mark), sorted."""
+
+
+def grouped(section: SplitSection, key: Array | None, splits: Mapping[str, Indices]) -> Grouped:
+    """Return the groups of a split that keeps the values of a column together; of another, none."""
+    if key is None or section.group is None or section.by not in {"group", "hash"}:
+        return Grouped({}, [])
+    values, numbers = numbered(key)
+    found = {name: numbers[places] for name, places in splits.items()}
+    met = np.unique(np.concatenate([found[name] for name in found if name != NAMES[-1]]))
+    held_out = {name: of for name, of in found.items() if name != NAMES[0] and section.by == "group"}
+    # Dates of typed files are written otherwise in a text: no group is known by them.
+    marks = {group_mark(one) for one in values[met].tolist()} if values.dtype.kind != "M" else set()
+    return Grouped(held_out, sorted(marks))
 
 
 def _ends(values: Array, times: Array) -> list[Any]:

@@ -12,6 +12,9 @@ ROWS = 10_000
 BUCKETS = 64
 """Inputs among which the words of a text are spread by their hash."""
 
+MARKS = ("decimal", "thousands", "unit")
+"""How a number is written."""
+
 
 @dataclass
 class Column:
@@ -80,4 +83,6 @@ class TableSchema:
         for plan in plans:
             met = known.get(plan["name"], set())
             plan["values"] = {name: code for name, code in plan["values"].items() if code in met}
-        return {**self.reading, "targets": self.targets, "takes_missing": self.takes_missing, "columns": plans}
+        marks = {one.name: {key: getattr(one, key) for key in MARKS} for one in self.target_columns}
+        found = {**self.reading, "targets": self.targets, "target_marks": marks}
+        return {**found, "takes_missing": self.takes_missing, "columns": plans}
