@@ -32,7 +32,8 @@ def recoding(later: Data, earlier: Data) -> dict[str, Any]:
         for name, known in earlier.categories.items()
         if known != later.categories.get(name)
     }
-    if not codes and spans[0] == spans[1]:
+    are_prepared_alike = later.preprocessing.get("kind") == earlier.preprocessing.get("kind")
+    if not codes and spans[0] == spans[1] and are_prepared_alike:
         return {}
     return {"take": [place for name in names for place in spans[0][name]], "codes": codes}
 
@@ -47,8 +48,10 @@ def _require_readable(later: Data, earlier: Data, now: dict[str, range], before:
     ]
     if changed:
         raise ConflictError(f"column {changed[0]!r} is read as another kind", remedy="")
-    if [sum(map(len, before.values()))] != list(earlier.input.get("shape", [])):
-        raise ConflictError("which of its inputs each column is was not recorded with the earlier version", remedy="")
+    for version, spans in (("later", now), ("earlier", before)):
+        places = sorted(place for span in spans.values() for place in span)
+        if places != [*range(len(places))]:
+            raise ConflictError(f"which input each column is was not recorded with the {version} version", remedy="")
 
 
 def _spans(data: Data) -> dict[str, range]:

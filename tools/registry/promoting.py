@@ -31,6 +31,7 @@ RESERVED = {"latest", "previous"}
 DOCUMENT = "phases/promotion.md"
 MIN_ROWS = 30
 """Of those that are left where the earlier version was trained on others."""
+NOT_COMPARED = "not_worse"
 ROWS_KEPT = 0.95
 """Share of the earlier version's test rows that the later one keeps; a few may have been deleted."""
 
@@ -64,7 +65,7 @@ class Promotion(Answer):
 def promote(
     workspace: Workspace, project: str, version: str, alias: str = PRODUCTION, *, why: str = "", by: str = "an agent"
 ) -> Promotion:
-    """Move an alias to a version; `previous` leads `production` back to the version before.
+    """Move an alias to a version; `previous` leads it back to the version before.
 
     `production` moves through its gate: the certified files, a certified figure, not worse than the version in
     production on the same rows, within the owner's bounds. The way back from a promotion, to what it replaced, is free.
@@ -79,7 +80,7 @@ def promote(
     _require_alias(alias)
     with workspace.session() as session:
         found = registered(session, workspace, project)
-        number, held = found.version(version), found.aliases.get(alias)
+        number, held = found.version(version, alias), found.aliases.get(alias)
         require_unchanged(session, workspace, get_run(session, found.model(number).run_id))
     if number == held or (alias == ARCHIVED and number in archived_after(found.moves)):
         return _answer(workspace, project, alias, number, found.before(alias))
@@ -158,7 +159,8 @@ def not_worse(compared: Comparison, decides: str, max_drop: float | None, *, max
     rule = f"worse than {compared.first} by at most {100 * max_drop:g} %, shown" if max_drop is not None else None
     required = rule or f"not shown to be worse than {compared.first} on the same rows"
     if compared.not_compared is not None:
-        return [PromotionCheck("not_worse", compared.not_compared, required, passed=False)]
+        why = f"nothing, for they cannot be compared: {compared.not_compared}"
+        return [PromotionCheck(NOT_COMPARED, why, required, passed=False)]
     checks = [
         PromotionCheck(
             f"not_worse_on_{split}", _measured(compared, split), required, _holds(one, compared, max_drop, maximize)
@@ -229,12 +231,15 @@ def _consent(
     lines = [f"{check.check}: measured {check.measured}; required {check.required}" for check in failed]
     lines += [f"the owner keeps {asked.name}"] if is_kept else []
     call = f"promote_model(project={project!r}, version='v{asked.value:g}', alias={asked.name!r})"
-    grant = f"A better version, or the owner's grant: {how_to_grant([request])} Then {call}."
+    better = (
+        "A better version" if {NOT_COMPARED} - {check.check for check in failed} else "A version that can be compared"
+    )
+    grant = f"{better}, or the owner's grant: {how_to_grant([request])} Then {call}."
     return None, GateRefusedError(
         f"{asked.name} of {project} does not move to v{asked.value:g}. {' | '.join(lines)}",
-        remedy=grant if request.state == "pending" else "A better version: the owner has said no to this one.",
+        remedy=grant if request.state == "pending" else f"{better}: the owner has said no to this one.",
         document=DOCUMENT,
-        details={"checks": [check._asdict() for check in failed], "request": request.id},
+        details={"failed": [check.check for check in failed], "request": request.id},
     )
 
 

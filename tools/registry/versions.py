@@ -86,14 +86,14 @@ class Registered:
         """Return what was registered as a version."""
         return ModelRegistered.model_validate(self.models[number][1])
 
-    def version(self, name: str) -> int:
+    def version(self, name: str, of: str = PRODUCTION) -> int:
         """Return the version that a name means: `2`, `v2`, `churn@v2`, an alias, `latest`, or `previous`.
 
-        `previous` is the version that production named before. Raises NotFoundError.
+        `previous` is the version that the alias `of` named before. Raises NotFoundError.
         """
         read = NAME.fullmatch(name.strip())
         if read is not None and read["project"] in (None, self.project):
-            found = int(read["version"]) if read["version"] else self._named(str(read["alias"]))
+            found = int(read["version"]) if read["version"] else self._named(str(read["alias"]), of)
             if found in self.models:
                 return found
         known = [*(f"v{number}" for number in self.models), *self.aliases]
@@ -104,10 +104,10 @@ class Registered:
             else f"The last gate registers one: advance(project={self.project!r}).",
         )
 
-    def _named(self, alias: str) -> int | None:
+    def _named(self, alias: str, of: str) -> int | None:
         if alias == "latest":
             return max(self.models, default=None)
-        return self.before(PRODUCTION) if alias == "previous" else self.aliases.get(alias)
+        return self.before(of) if alias == "previous" else self.aliases.get(alias)
 
     def before(self, alias: str) -> int | None:
         """Return the version that an alias's last move replaced, as its answer said."""
@@ -209,14 +209,15 @@ def _next(found: Registered, held: int | None) -> NextCall:
     if newest is None:
         why = "the last gate registers the first version"
         return NextCall(tool="advance", arguments={"project": found.project}, why=why)
-    if held is None or held == newest:
-        why = "where the project stands" if held == newest else "names the version that is served"
-        tool = "project_status" if held == newest else "promote_model"
-        arguments = {"project": found.project} | ({} if held == newest else {"version": f"v{newest}"})
-        return NextCall(tool=tool, arguments=arguments, why=why)
-    compared = [f"v{held}", f"v{newest}"]
+    other = held if held is not None else max((one for one in found.models if one < newest), default=None)
+    if other == newest:
+        return NextCall(tool="project_status", arguments={"project": found.project}, why="where the project stands")
+    if other is None:
+        arguments: dict[str, Any] = {"project": found.project, "version": f"v{newest}"}
+        return NextCall(tool="promote_model", arguments=arguments, why="names the version that is served")
     why = "both on the same rows, before the newer one is promoted"
-    return NextCall(tool="models", arguments={"project": found.project, "compare": compared}, why=why)
+    arguments = {"project": found.project, "compare": [f"v{other}", f"v{newest}"]}
+    return NextCall(tool="models", arguments=arguments, why=why)
 
 
 def _listed(found: Registered, number: int) -> ModelVersion:

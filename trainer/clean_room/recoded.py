@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .rows import Array
+from .rows import Array, RefusalError
 
 if TYPE_CHECKING:
     from .programs import Program
@@ -24,11 +24,21 @@ class Recoded:
         """By the program's column: its code for each code of the rows; -1 where it does not know the category."""
 
     def __call__(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the program's outputs for rows (rows, columns) of the other encoding."""
+        """Return the program's outputs for rows (rows, columns) of the other encoding.
+
+        Raises RefusalError where it has no numbers for rows with empty cells.
+        """
         ((name, values),) = inputs.items()
         taken = np.array(values[:, self.take])
         for column, codes in self.codes.items():
             with np.errstate(invalid="ignore"):
                 known = (taken[:, column] >= 0) & (taken[:, column] < len(codes))  # neither unknown nor missing
             taken[known, column] = codes[taken[known, column].astype(int)]
-        return self.program({name: taken})
+        outputs = self.program({name: taken})
+        lost = [~np.isfinite(one).reshape(len(taken), -1).all(1) for one in outputs.values() if len(one) == len(taken)]
+        if (np.logical_or.reduce(lost) & np.isnan(taken).any(1)).any():
+            raise RefusalError(
+                "The earlier version answers rows with an empty cell by no number: it was trained on none.",
+                "Fill the cell, or leave the row out, in the file of the later version.",
+            )
+        return outputs

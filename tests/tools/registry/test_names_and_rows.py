@@ -28,6 +28,7 @@ from trainwright.trainer.base.errors import (
     NotFoundError,
 )
 from trainwright.trainer.clean_room.recoded import Recoded
+from trainwright.trainer.clean_room.rows import RefusalError
 from trainwright.trainer.run.evidence import Data
 
 At = Callable[[str], Workspace]
@@ -136,7 +137,7 @@ def test_a_comparison_without_the_rows_that_decide_does_not_pass() -> None:
     kept = few.model_copy(update={"tested_still": 95, "slices_gone": []})
     assert all(check.passed for check in not_worse(kept, "test", None, maximize=True))
     (none,) = not_worse(Comparison(**head, not_compared="why not"), "test", None, maximize=True)
-    assert (none.passed, none.measured) == (False, "why not")
+    assert (none.passed, none.measured) == (False, "nothing, for they cannot be compared: why not")
 
 
 def test_intervals_of_several_slices_hold_for_all_of_them_and_no_row_that_differs_is_no_certainty() -> None:
@@ -172,9 +173,11 @@ def test_rows_of_a_later_encoding_are_read_by_the_earlier_programs_columns_and_c
     earlier = of_columns({"age": 0, "plan": 1}, {"plan": ["basic", "family"]})
     later = of_columns({"plan": 0, "new": 1, "age": 2}, {"plan": ["basic", "business", "family"]})
     recode = recoding(later, earlier)
-    rows = np.array([[0, 7, 30], [1, 7, 40], [2, 7, 50], [-1, 7, 60], [np.nan, 7, 70]], dtype=np.float32)
+    rows = np.array([[0, 7, 30], [1, 7, 40], [2, 7, 50], [-1, np.nan, 60]], dtype=np.float32)
     seen = Recoded(Seen(), recode)({"input": rows})["input"]  # type: ignore[arg-type]
-    assert np.array_equal(seen, [[30, 0], [40, -1], [50, 1], [60, -1], [70, np.nan]], equal_nan=True)
+    assert np.array_equal(seen, [[30, 0], [40, -1], [50, 1], [60, -1]])
+    with pytest.raises(RefusalError, match="answers rows with an empty cell by no number"):
+        Recoded(Seen(), recode)({"input": np.array([[np.nan, 7, 70]], np.float32)})  # type: ignore[arg-type]
     assert rows[2, 0] == 2, "the later program's rows stay as they are"
 
 
@@ -203,8 +206,19 @@ def test_rows_that_the_earlier_program_cannot_read_are_refused(changed: dict[str
     with pytest.raises(ConflictError) as met:
         recoding(earlier.model_copy(update=changed), earlier)
     assert met.value.message == why
-    with pytest.raises(ConflictError, match="was not recorded with the earlier version"):
-        recoding(earlier, earlier.model_copy(update={"input": {"shape": [9]}, "categories": {}}))
+    with pytest.raises(ConflictError, match="which input each column is was not recorded with the later version"):
+        recoding(earlier.model_copy(update={"places": {"age": 0, "plan": 2}}), earlier)
+
+
+def test_prepared_inputs_are_no_columns_and_empty_cells_come_to_a_version_that_knows_none() -> None:
+    earlier = of_columns({"age": 0, "plan": 1}, {"plan": ["basic", "family"]}, preprocessing={"kind": "table"})
+    later = earlier.model_copy(update={"input": {"shape": [25]}, "categories": {"plan": ["family", "basic"]}})
+    before = earlier.model_copy(update={"input": {"shape": [24]}})  # one-hot groups, and marks of empty cells
+    assert recoding(later, before) == {"take": [0, 1], "codes": {"1": [1, 0]}}
+    numbers = of_columns({"age": 0, "size": 1}, {}, preprocessing={"kind": None})
+    assert recoding(numbers, numbers) == {}
+    holed = numbers.model_copy(update={"preprocessing": {"kind": "table"}})
+    assert recoding(holed, numbers) == {"take": [0, 1], "codes": {}}
 
 
 def moved_meanwhile(workspace: Workspace) -> Callable[..., Path]:
@@ -238,7 +252,7 @@ def test_an_owner_keeps_an_alias_bounds_are_held_and_a_move_past_the_gate_is_fou
     workspace = workspace.refreshed()
     with pytest.raises(GateRefusedError, match="bytes: measured [0-9]+; required at most 10, by the owner") as met:
         registry.promote(workspace, "flowers", "v1")
-    assert [one["check"] for one in met.value.details["checks"]] == ["latency_ms", "bytes"]
+    assert met.value.details["failed"] == ["latency_ms", "bytes"]
     with pytest.raises(GateRefusedError, match="the owner keeps canary"):
         registry.promote(workspace, "flowers", "v1", "canary")
     listed = registry.list_models(workspace, "flowers")

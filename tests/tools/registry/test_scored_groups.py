@@ -15,6 +15,7 @@ import pytest
 from tests.worlds.blank_pictures import blank_pictures
 from tests.worlds.flowers import STAGES, advance
 
+from trainwright.tools import projects, registry
 from trainwright.tools.ledger import ProjectFacts, entries
 from trainwright.tools.ledger.events import ModelRegistered
 from trainwright.tools.registry import model_folder
@@ -136,6 +137,42 @@ def test_what_cannot_be_told_of_a_file_is_refused(released: tuple[Workspace, Pat
     write(code / "known.csv", (code / "rents.csv").read_text().splitlines()[1:])
     with pytest.raises(DataError, match=r"No row of known.csv is new to v1 and has a target \(\d+: it was trained"):
         score_model(workspace, NAME, "known.csv")
+
+
+def test_a_version_that_met_no_empty_cell_and_fewer_kinds_is_compared_by_the_columns_of_the_file(
+    released: tuple[Workspace, Path],
+) -> None:
+    workspace, code = released
+    more = lines(random.Random(5), [f"m{number}" for number in range(20)], 6)
+    changed = [one.replace(";flat;", ";;").replace(";loft;", ";castle;") for one in more]
+    with (code / "rents.csv").open("a") as file:
+        file.write("\n".join(changed) + "\n")
+    projects.configure(workspace, NAME, changes={"training.epochs": 8}, begin_release=True, reason="more flats")
+    with blank_pictures():
+        for stage in STAGES[STAGES.index("smoked") :]:
+            advance(workspace, stage, NAME)
+    compared = registry.compare_models(workspace, NAME, "v1", "v2")
+    assert compared.not_compared is None
+    before, after = (sides(model_folder(workspace, NAME, name)) for name in ("v1", "v2"))
+    rows = (code / "rents.csv").read_text().splitlines()[1:]
+    kept = [place for place, side in enumerate(after) if side == "test" and [*before, *[""] * 999][place] != "train"]
+    write(code / "kept.csv", [rows[place] for place in kept])
+    assert any(";castle;" in rows[place] or ";;" in rows[place] for place in kept)
+    test = compared.splits["test"]
+    assert test.rows == len(kept)
+    for name, found in (("v1", test.first), ("v2", test.second)):
+        told, rents = answered(model_folder(workspace, NAME, name), code / "kept.csv")
+        spread = np.square(np.array(rents) - np.mean(rents)).sum()
+        assert found["r2"] == pytest.approx(1 - np.square(np.subtract(told, rents)).sum() / spread, abs=1e-4)
+    listed = registry.list_models(workspace, NAME).next
+    assert listed is not None
+    assert listed.arguments == {"project": NAME, "compare": ["v1", "v2"]}
+
+
+def sides(folder: Path) -> list[str]:
+    with (folder / "rows.csv").open() as file:
+        found = {int(row["row"]): row["split"] for row in csv.DictReader(file)}
+    return [found[place] for place in range(len(found))]
 
 
 def smoke_of(workspace: Workspace) -> RunDirectory:
