@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from trainwright.trainer.data.remote.storage import remote_places
 from trainwright.trainer.run.runtime import PACKAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from trainwright.trainer.config import TrainingConfig
     from trainwright.trainer.run.runtime import Runtime
 
 SECRETS = (
@@ -42,7 +43,11 @@ _OF_PYTHON = ("bin", "lib", "lib64", "include", "share", "pyvenv.cfg")
 """Of an environment in which a code root lies."""
 _WRITTEN = frozenset({".dvc"})
 """Hidden names in a code root that are written all the same: `dvc pull` does."""
-_LOGINS = {"s3": "/.aws", "gs": "/.config/gcloud", "az": "/.azure", "abfs": "/.azure"}
+_LOGINS = {
+    **dict.fromkeys(("s3", "s3a"), "/.aws"),
+    **dict.fromkeys(("gs", "gcs"), "/.config/gcloud"),
+    **dict.fromkeys(("az", "abfs", "abfss"), "/.azure"),
+}
 """Of stores, by the scheme of their addresses, below the home."""
 
 
@@ -81,15 +86,16 @@ def secrets(env: Mapping[str, str], listed: Iterable[str] = (), code: str | None
     return [*closed, f"{config}/trainwright", *([str(Path(key).expanduser())] if key else [])]
 
 
-def logins_of(data: Any, env: Mapping[str, str]) -> list[str]:
+def logins_of(config: TrainingConfig, env: Mapping[str, str]) -> list[str]:
     """Return the logins in the home by which a library reads the stores that data are read from, where none is named.
 
     Args:
-        data: section of a configuration.
+        config: whose data's places the owner's settings admit.
     """
-    home, text = home_of(env), json.dumps(data, default=str)
-    found = [home + folder for scheme, folder in _LOGINS.items() if f'"{scheme}://' in text]
-    return [*found, *([f"{hub_of(env)}/token"] if '"hf://' in text else [])]
+    places = [] if config.data is None else remote_places(config.data.use, config.data.args)
+    logins = {scheme: home_of(env) + folder for scheme, folder in _LOGINS.items()} | {"hf": f"{hub_of(env)}/token"}
+    schemes = {place.partition("://")[0].lower() for place in places}
+    return sorted({logins[scheme] for scheme in schemes & logins.keys()})
 
 
 def without_token(env: Mapping[str, str], hidden: Iterable[str]) -> dict[str, str]:

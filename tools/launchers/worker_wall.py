@@ -17,6 +17,7 @@ from trainwright.tools.launchers.closed import cache_of, home_of, hub_of
 from trainwright.tools.walls import calls
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.paths import workspace_of
+from trainwright.trainer.config import parse_config
 from trainwright.trainer.data.remote.connections import Connection
 from trainwright.trainer.run.artifacts import ROWS
 from trainwright.trainer.run.rank import processes_of
@@ -81,7 +82,7 @@ def order_for(run: Path, specification: RunSpecification, env: Mapping[str, str]
         by = by._replace(rules=by.rules.model_copy(update={"ports": None}))
     own = [f"{one}/artifacts/{name}" for one in specification.sides for name in (FILE, f"{SplitRows.file}.json")]
     kept = [one for one in (specification.data_cache, specification.first_looks) if one is not None]
-    logins = [] if specification.config.data is None else closed.logins_of(specification.config.data.args, env)
+    logins = closed.logins_of(specification.config, env)
     root, linked = specification.code_root, specification.linked_roots
     return _order(by, run, env, specification.runtime, code_root=root, linked=linked, kept=kept, logins=logins) | {
         "own_reads": [*own, *([source] if source else []), *logins, *_of_data(specification.connections.values(), env)],
@@ -93,8 +94,7 @@ def variables(specification: RunSpecification, env: Mapping[str, str]) -> dict[s
     """Return the variables that a worker behind a wall has beside its own: of a warm one from its imports on."""
     if specification.wall is None:
         return {}
-    data, rules = specification.config.data, specification.wall
-    logins = [] if data is None else closed.logins_of(data.args, env)
+    rules, logins = specification.wall, closed.logins_of(specification.config, env)
     return closed.without_token(env, closed.secrets(env, [*rules.reads, *rules.writes, *logins]))
 
 
@@ -104,12 +104,13 @@ def order_for_job(
     """Return the order of the wall round a process that answers an order in a folder, and loads user code for it.
 
     Args:
-        order: its `code_root` and `linked_roots` are read, its `data_cache` is written, and its `connections` are used.
+        order: its `code_root` and `linked_roots` are read, its `data_cache` is written, and its `connections` are used,
+            which it has where the owner's settings admit the places that its `config` has data come from.
     """
     kept = order["data_cache"][:1] if "data_cache" in order else []
     named = [Connection.model_validate(one) for one in order.get("connections", {}).values()]
     root, linked = order.get("code_root"), order.get("linked_roots", [])
-    logins = closed.logins_of(order.get("config"), env)
+    logins = closed.logins_of(parse_config(order["config"]), env) if "connections" in order else []
     own = {"own_reads": [*logins, *_of_data(named, env)], "rows": []}
     return _order(by, folder, env, runtime, code_root=root, linked=linked, kept=kept, logins=logins) | own
 

@@ -18,11 +18,12 @@ from tests.tools.launchers.warm_starts import until
 from tests.worlds.flowers import CONFIG, GOAL, MODEL, finish, write_code
 
 from trainwright.tools import ledger
-from trainwright.tools.launchers import LAUNCHERS, read_launch, worker_wall
+from trainwright.tools.launchers import LAUNCHERS, closed, read_launch, worker_wall
 from trainwright.tools.projects import create_project
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
+from trainwright.trainer.config import parse_config
 from trainwright.trainer.run import RunDirectory, RunKind
 from trainwright.trainer.run.specification import Wall
 from trainwright.trainer.starting import wall
@@ -243,11 +244,34 @@ def test_of_a_home_in_a_root_no_hidden_name_is_read_nor_written(
     assert done - {"read its key"} == {"read code", "write code", "write a cache", "own temporary file"}
     assert ("read its key" in done) is (code == "project")
     assert built["environment"] == {"HF_TOKEN_PATH": os.devnull}
-    data = {"config": {"data": {"args": {"path": "hf://datasets/org/name/rows.parquet"}}}}
-    assert worker_wall.order_for_job(by, tmp_path / "job", order | data, env, None)["environment"] == {}
     listed = worker_wall.Walled(workspace, Wall(reads=[str(home / ".cache/huggingface/token")]))
     built = worker_wall.order_for_job(listed, tmp_path / "job", order, env, None)
     assert walled_attempts(built, {"read token": wanted["read token"]}, tmp_path / "job")["read token"] == "done"
+
+
+HUB = "hf://datasets/org/name/rows.parquet"
+
+
+@pytest.mark.parametrize(
+    ("data", "model", "reads"),
+    [
+        ({"use": "parquet", "args": {"path": HUB, "target": "y"}}, {}, True),
+        ({"use": "rows.py:make", "args": {"path": HUB}}, {}, True),
+        ({"use": "rows.py:make", "args": {"note": HUB, "more": {"path": HUB}}}, {}, False),
+        ({"use": "iris"}, {"note": HUB}, False),
+    ],
+)
+def test_a_login_is_open_where_data_are_read_from_its_store_and_for_no_text_of_the_configuration(
+    tmp_path: Path, data: dict[str, Any], model: dict[str, Any], reads: bool
+) -> None:
+    values = {"model": {"use": "net.py:make", "args": model}, "data": data}
+    order, env = {"code_root": str(tmp_path), "config": values}, {"HOME": str(tmp_path / "home")}
+    token = str(tmp_path / "home" / ".cache" / "huggingface" / "token")
+    assert closed.logins_of(parse_config(values), env) == ([token] if reads else [])
+    for more in ({"connections": {}}, {}):  # without any, nobody has asked which places the owner admits
+        built = worker_wall.order_for_job(worker_wall.Walled(tmp_path, Wall()), tmp_path, order | more, env, None)
+        assert (token in built["own_reads"]) is (reads and bool(more))
+        assert (built["environment"] == {}) is (reads and bool(more))
 
 
 def test_the_servers_python_is_not_written_where_it_lies_in_the_code(tmp_path: Path) -> None:
