@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import sys
 from contextlib import suppress
 from pathlib import Path
 from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote, urlsplit
 
-from trainwright.tools.launchers import closed
+from trainwright.tools.launchers import closed, pythons
 from trainwright.tools.launchers.closed import cache_of, home_of, hub_of
+from trainwright.tools.launchers.environment import ACTIVE
 from trainwright.tools.walls import calls
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.paths import workspace_of
@@ -21,7 +19,6 @@ from trainwright.trainer.config import parse_config
 from trainwright.trainer.data.remote.connections import Connection
 from trainwright.trainer.run.artifacts import ROWS
 from trainwright.trainer.run.rank import processes_of
-from trainwright.trainer.run.runtime import PACKAGE
 from trainwright.trainer.run.split_rows import FILE, SplitRows
 from trainwright.trainer.starting import wall
 
@@ -122,6 +119,8 @@ def _order(
     """Return what both have in common: `folder` is the process's own, and what is `kept` in others is written too."""
     for one in kept:
         Path(one).mkdir(parents=True, exist_ok=True)
+    claimed = () if runtime is None else ACTIVE  # as its interpreter says: `pythons` opens what is its own
+    named = _named({name: value for name, value in env.items() if name not in claimed})
     is_inside, ports = runtime is not None and runtime.container is not None, by.rules.ports
     code = [] if code_root is None else [code_root]
     secrets = closed.secrets(env, [*by.rules.reads, *by.rules.writes, *logins], code_root)
@@ -129,7 +128,7 @@ def _order(
     return {
         "reads": ["/"]
         if is_inside
-        else [*by.rules.reads, *_of_python(runtime), *_named(env), *OF_THE_SYSTEM, *_of_home(env)],
+        else [*by.rules.reads, *pythons.readable(runtime, home_of(env)), *named, *OF_THE_SYSTEM, *_of_home(env)],
         "writes": [*by.rules.writes, *_caches(env)],
         "roots": [*code, *linked],
         "unread": closed.unread([*code, *linked], env),
@@ -156,10 +155,10 @@ def order_apart(order: Mapping[str, Any], home: str, runtime: Runtime | None = N
     if wall.landlock_abi() < wall.LEAST_ABI:
         return None
     places = [place.parent if place.is_file() else place for place in map(Path, _paths_in(order))]
-    python = [str(Path(order["python"]).resolve().parents[1])] if "python" in order else []
+    python = pythons.of_interpreter(Path(order["python"])) if "python" in order else []
     is_inside = runtime is not None and runtime.container is not None
     return {
-        "reads": ["/"] if is_inside else [*_of_python(runtime), *python, *OF_THE_SYSTEM],
+        "reads": ["/"] if is_inside else [*pythons.readable(runtime, home_of(os.environ)), *python, *OF_THE_SYSTEM],
         "writes": [],
         "roots": [],
         "unread": [],
@@ -255,23 +254,6 @@ def _caches(env: Mapping[str, str]) -> list[str]:
 def _of_home(env: Mapping[str, str]) -> list[str]:
     home = Path(home_of(env))
     return [str(home / name) for name in OF_HOME]
-
-
-def _of_python(runtime: Runtime | None) -> Iterator[str]:
-    """Yield where the interpreter, its packages and this one are."""
-    path = sys.path if runtime is None else runtime.path
-    yield from (one.resolve().as_posix() for one in PACKAGE.iterdir())  # links, in a checkout
-    yield str(PACKAGE.parent)
-    yield from (sys.prefix, sys.base_prefix)
-    if runtime is not None:
-        yield from (runtime.prefix, runtime.ours, runtime.overlay, str(Path(runtime.python).resolve().parents[1]))
-    yield from (place for place in path if os.path.isabs(place))  # noqa: PTH117
-    for place in {Path(one) for one in path if "-packages" in one}:
-        for named in place.glob("*.dist-info/direct_url.json"):  # of what was installed to be edited
-            with suppress(OSError, ValueError):
-                found = json.loads(named.read_bytes())
-                if found.get("dir_info", {}).get("editable"):
-                    yield unquote(urlsplit(found["url"]).path)
 
 
 def _named(env: Mapping[str, str]) -> Iterator[str]:

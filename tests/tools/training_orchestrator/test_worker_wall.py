@@ -19,12 +19,14 @@ from tests.worlds.flowers import CONFIG, GOAL, MODEL, finish, write_code
 
 from trainwright.tools import ledger
 from trainwright.tools.launchers import LAUNCHERS, closed, read_launch, worker_wall
+from trainwright.tools.launchers.environment import activated
 from trainwright.tools.projects import create_project
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.run import RunDirectory, RunKind
+from trainwright.trainer.run.runtime import Runtime
 from trainwright.trainer.run.specification import Wall
 from trainwright.trainer.starting import wall
 
@@ -199,6 +201,56 @@ def test_where_the_workspace_lies_in_the_code_user_code_writes_what_is_there_but
     place.workspace.close()
 
 
+TOLD = """
+import json, sys
+from pathlib import Path
+from trainwright.trainer.base.failures import known_failure
+told = []
+for one in json.loads(Path(__file__).with_name("told.json").read_text()):
+    try:
+        if one["path"].endswith(".module"):
+            sys.path.append(one["path"].rpartition("/")[0])
+            __import__(Path(one["path"]).stem)
+        open(one["path"], one["mode"])
+    except (OSError, ImportError) as error:
+        told.append(known_failure(error).as_dict())
+print(json.dumps(told))
+"""
+
+
+def told_of(order: dict[str, Any], tried: list[tuple[str, Path]], folder: Path) -> list[str]:
+    """Return what user code behind the wall of an order is told of files that it opens, or modules that it imports."""
+    (folder / "told.json").write_text(json.dumps([{"mode": mode, "path": str(path)} for mode, path in tried]))
+    (folder / "told.py").write_text(TOLD)
+    command = [sys.executable, "-I", "-S", "-B", wall.__file__, json.dumps(order), sys.executable, "-P"]
+    done = subprocess.run([*command, str(folder / "told.py")], capture_output=True, text=True, check=True)
+    return [f"{one['message']} {one['remedy']}" for one in json.loads(done.stdout)]
+
+
+def test_what_user_code_is_told_opens_no_secret_and_names_where_a_link_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, job, home, other = (tmp_path / one for one in ("code", "job", "home", "other"))
+    for file in (code / ".git" / "config", code / ".trainwright" / "x", home / ".netrc", other / "net.py", job / "x"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(SECRET)
+    (code / "link").symlink_to(other)
+    by, env = worker_wall.Walled(code / ".trainwright", Wall(writes=[str(code)])), {"HOME": str(home)}
+    order = worker_wall.order_for_job(by, job, {"code_root": str(code)}, env, None)
+    hidden = [("w", code / ".git" / "config"), ("w", code / ".env")]
+    hidden += [("r", code / ".trainwright" / "x"), ("r", home / ".netrc")]
+    opened = [("r", code / "link" / "net.py"), ("r", other / "net.module"), ("w", code / "link" / "new")]
+    told = told_of(order, [*hidden, *opened], job)
+    assert ["never opened" in one for one in told] == [True] * 4 + [False] * 3
+    assert ["walls: {" in one for one in told] == [False] * 4 + [True] * 3
+    assert f"{other}/net.py ({code}/link/net.py leads there)" in told[4]
+    assert [f"[{other}]" in one for one in told[4:]] == [True] * 3
+    monkeypatch.syspath_prepend(str(code))
+    closed_root = worker_wall.Walled(job, Wall())
+    order = worker_wall.order_for_job(closed_root, job, {"code_root": str(code)}, env, None)
+    assert f"The server imports from {code}" in told_of(order, [("w", code / "new")], job)[0]
+
+
 def walled_attempts(order: dict[str, Any], wanted: dict[str, tuple[str, Any]], folder: Path) -> dict[str, str]:
     """Have a process behind the wall of an order try such things; what came of each."""
     (folder / "wanted.json").write_text(json.dumps(wanted))
@@ -272,6 +324,78 @@ def test_a_login_is_open_where_data_are_read_from_its_store_and_for_no_text_of_t
         built = worker_wall.order_for_job(worker_wall.Walled(tmp_path, Wall()), tmp_path, order | more, env, None)
         assert (token in built["own_reads"]) is (reads and bool(more))
         assert (built["environment"] == {}) is (reads and bool(more))
+
+
+def test_of_another_environment_its_own_folders_are_read_and_no_home_that_it_or_the_servers_path_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, job = tmp_path / "home", tmp_path / "job"
+    prefix, site = home / "project" / ".venv", home / "base" / "lib" / "python3.12" / "site-packages"
+    for file in (home / "notes.txt", home / "papers" / "draft.txt", prefix / "pyvenv.cfg", site / "net.py", job / "x"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(SECRET)
+    (prefix / "bin").mkdir()
+    (prefix / "bin" / "python").symlink_to(os.path.realpath(sys.executable))
+    edited = prefix / "lib" / "python3.12" / "site-packages" / "one.dist-info" / "direct_url.json"
+    edited.parent.mkdir(parents=True)
+    edited.write_text(json.dumps({"url": f"file://{home}/papers", "dir_info": {"editable": True}}))
+    said = [str(home), str(home / "papers"), str(site), str(edited.parents[1])]
+    runtime = Runtime(
+        python=str(prefix / "bin" / "python"), prefix=str(home / "papers"), ours=str(job), overlay=str(job), path=said
+    )  # fmt: skip
+    by, code = worker_wall.Walled(tmp_path / "workspace", Wall()), {"code_root": str(job)}
+    wanted: dict[str, tuple[str, Any]] = {
+        "a note": ("read", str(home / "notes.txt")),
+        "a paper": ("read", str(home / "papers" / "draft.txt")),
+        "packages": ("read", str(site / "net.py")),
+        "its own": ("read", str(edited)),
+    }
+    monkeypatch.syspath_prepend(str(home))
+    for one, read in ((runtime, {"packages", "its own"}), (None, set())):
+        env = activated({"HOME": str(home), "PATH": os.environ["PATH"]}, one)
+        outcomes = walled_attempts(worker_wall.order_for_job(by, job, code, env, one), wanted, job)
+        assert {name for name, came in outcomes.items() if came == "done"} == {*read, "own temporary file"}
+
+
+@pytest.mark.parametrize("imported", ["src", "."])
+def test_code_that_the_server_imports_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, imported: str
+) -> None:
+    code, job = tmp_path / "code", tmp_path / "job"
+    for folder in (code / "src", code / "outputs", job):
+        folder.mkdir(parents=True)
+    monkeypatch.syspath_prepend(str(code / imported))
+    by = worker_wall.Walled(tmp_path / "workspace", Wall())
+    env = {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
+    wanted: dict[str, tuple[str, Any]] = {
+        "a module": ("write", str(code / imported / "yaml.py")),
+        "at the top": ("write", str(code / "yaml.py")),
+        "outputs": ("write", str(code / "outputs" / "one.txt")),
+    }
+    order = worker_wall.order_for_job(by, job, {"code_root": str(code)}, env, None)
+    outcomes = walled_attempts(order, wanted, job)
+    done = {"outputs"} if imported == "src" else set()
+    assert {name for name, came in outcomes.items() if came == "done"} == {*done, "own temporary file"}
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_no_program_of_the_search_path_runs_before_a_wall(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    for name in ("planted", "drivers"):
+        program = tmp_path / name / "nvidia-modprobe"
+        program.parent.mkdir()
+        program.write_text(f"#!/bin/sh\necho $1 $TOLD >{tmp_path}/{name}.txt\n")
+        program.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}/planted:{os.environ['PATH']}")
+    monkeypatch.setenv("TOLD", SECRET)
+    monkeypatch.setattr(wall, "CARD", str(tmp_path))
+    monkeypatch.setattr(wall, "ITS_MEMORY", str(tmp_path / "memory"))
+    monkeypatch.setattr(wall, "MODPROBE", str(tmp_path / ("drivers" if is_there else "nowhere") / "nvidia-modprobe"))
+    wall._load_driver()
+    assert {one.name: one.read_text() for one in tmp_path.glob("*.txt")} == (
+        {"drivers.txt": "-u\n"} if is_there else {}
+    )
 
 
 def test_the_servers_python_is_not_written_where_it_lies_in_the_code(tmp_path: Path) -> None:
