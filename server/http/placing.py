@@ -101,10 +101,14 @@ def put(source: Path, root: int, path: str) -> None:
             os.replace(_ASIDE, name, src_dir_fd=here, dst_dir_fd=here)
 
 
-def digest(path: Path, copy: Path | None = None) -> str:
-    """Return the SHA-256 of a plain file that is no link, and copy it while it is read. Raises OSError."""
+def digest(path: Path | str, copy: Path | None = None, *, at: int | None = None) -> str:
+    """Return the SHA-256 of a plain file that is no link, and copy it while it is read. Raises OSError.
+
+    Args:
+        at: an open folder, in which the path is a name.
+    """
     found = sha256()
-    opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
     with os.fdopen(opened, "rb") as file, (copy or Path(os.devnull)).open("wb") as kept:
         while part := file.read(PART_BYTES):
             found.update(part)

@@ -31,6 +31,7 @@ from trainwright.server.http.door import PROJECT, Audit
 from trainwright.server.http.placing import digest, folder, put, remove, require_places
 from trainwright.server.http.releases import RefusalError, admitted
 from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.base.failures import FULL
 from trainwright.trainer.base.paths import SKIPPED
 from trainwright.trainer.run.directory import write_atomically
 
@@ -108,7 +109,6 @@ class Place(NamedTuple):
     @contextmanager
     def opened(self) -> Iterator[int]:
         """Open the folder for a while, which is made where it is not there. Raises RefusalError."""
-        self.top.mkdir(parents=True, exist_ok=True)
         with ExitStack() as held:
             try:
                 root = held.enter_context(folder(self.top, (FOLDER, self.name), make=True))
@@ -125,6 +125,16 @@ class Place(NamedTuple):
         except ValidationError:
             told = f"The list of the push before, {KEPT}/{path.name} in the workspace, is damaged."
             raise RefusalError(409, told, "Ask the owner to remove it: what was pushed before then stays.") from None
+
+    def room(self) -> int:
+        """Return the bytes that a push may take, of the disk of the workspace or that of the folder."""
+        return min(shutil.disk_usage(one).free for one in (self.kept, self.top)) // SHARE_OF_FREE
+
+    def require_room(self, size_bytes: int) -> None:
+        """Refuse what would fill the disk: copies of one file are sent once. Raises RefusalError."""
+        if size_bytes > self.room():
+            told = f"{size_bytes:,} bytes are to be written, and half the free disk is {self.room():,}."
+            raise RefusalError(413, told, "Push less, or ask the owner to free some of it.")
 
     def keep(self, paths: Collection[str]) -> None:
         """Write down what the folder has from pushes. Raises StorageError."""
@@ -147,9 +157,9 @@ def pushes(workspace: Path, security: TransportSecuritySettings, *, read_only: b
             except TrainwrightError as error:
                 line.answered({"isError": True})
                 return JSONResponse({"message": error.message, "remedy": error.remedy}, status_code=403)
-            except RefusalError as error:
+            except (RefusalError, OSError) as error:
                 line.answered({"isError": True})
-                return error.response()
+                return (error if isinstance(error, RefusalError) else _failed(error)).response()
             line.answered({})
             return JSONResponse(facts, status_code=409 if "wanted" in facts else 200)
 
@@ -170,7 +180,7 @@ async def _taken(request: Request, workspace: Path) -> dict[str, Any]:
     if not PROJECT.fullmatch(name):
         raise RefusalError(400, f"{name[:63]!r} is no name of a folder.", "1 to 63 of a-z, 0-9, - and _.")
     place = await anyio.to_thread.run_sync(_place, workspace, name)
-    most = min(MOST_BYTES + MOST_FILES * ROUND_A_FILE, shutil.disk_usage(place.kept).free // SHARE_OF_FREE)
+    most = min(MOST_BYTES + MOST_FILES * ROUND_A_FILE, place.room())
     with tempfile.TemporaryFile(dir=place.kept) as file:
         async for part in request.stream():
             file.write(part)
@@ -194,7 +204,8 @@ def _place(workspace: Path, name: str) -> Place:
     if not roots:
         raise RefusalError(403, "The owner allows no code root.", "Ask for one in settings.yaml: code_roots.")
     kept = workspace / KEPT
-    kept.mkdir(exist_ok=True)
+    for one in (kept, roots[0]):
+        one.mkdir(parents=True, exist_ok=True)
     return Place(roots[0], name, kept)
 
 
@@ -209,21 +220,28 @@ def _received(file: IO[bytes], place: Place) -> dict[str, Any]:
             members = _members(archive)
             manifest = _manifest(archive, next(members, None))
             sent = _staged(archive, members, manifest, Path(staged))
-            there = _digests(place.root, {one.size for one in manifest.files.values()})
-            known = {*sent, *there.values()}
-            wanted = [path for path, one in manifest.files.items() if one.sha256 not in known]
-            if wanted:
-                return {"wanted": wanted}
-            found = {digest: place.root / path for path, digest in there.items()} | sent
-            changed = [path for path, one in manifest.files.items() if there.get(path) != one.sha256]
-            return _placed(manifest, place, _copied(manifest, changed, found, Path(staged)))
+            with place.opened() as root:
+                there = _digests(root, {one.size for one in manifest.files.values()})
+                known = {*sent, *there.values()}
+                wanted = [path for path, one in manifest.files.items() if one.sha256 not in known]
+                if wanted:
+                    return {"wanted": wanted}
+                found = {digest: place.root / path for path, digest in there.items()} | sent
+                changed = {path: one for path, one in manifest.files.items() if there.get(path) != one.sha256}
+                place.require_room(sum(one.size for one in changed.values()))
+                return _placed(manifest, place, root, _copied(changed, found, Path(staged)))
     except tarfile.TarError as error:
         raise RefusalError(400, f"That is no archive: {str(error)[:120]}.", "Use `trainwright push`.") from error
     except ValueError as error:
         raise RefusalError(400, f"That cannot be read: {str(error)[:120]}.", "Use `trainwright push`.") from error
-    except OSError as error:
-        told = f"{Path(os.fsdecode(error.filename or '.')).name[:80]!r} in {FOLDER}/{place.name}: {error.strerror}."
-        raise RefusalError(409, told, "Ask the owner to look at it there, and push again.") from error
+
+
+def _failed(error: OSError) -> RefusalError:
+    """Return the refusal for what the server's disk does not let it do."""
+    if error.errno in FULL:
+        return RefusalError(507, "The server's disk has no room for the folder.", "Ask the owner to free some of it.")
+    told = f"{Path(os.fsdecode(error.filename or '.')).name[:80]!r} in the folder there: {error.strerror}."
+    return RefusalError(409, told, "Ask the owner to look at it there, and push again.")
 
 
 def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
@@ -257,10 +275,11 @@ def _staged(
 ) -> dict[str, Path]:
     """Write the files that were sent aside, and return them by digest. Raises RefusalError for one that is another."""
     found: dict[str, Path] = {}
+    expected = dict(manifest.files)
     for member in members:
-        wanted, held = manifest.files.get(member.name), archive.extractfile(member)
+        wanted, held = expected.pop(member.name, None), archive.extractfile(member)
         if wanted is None or held is None or member.size != wanted.size:
-            raise RefusalError(400, f"{member.name[:80]!r} is not in the manifest, or of another size.")
+            raise RefusalError(400, f"{member.name[:80]!r} is not in the manifest, of another size, or sent twice.")
         place = staged / wanted.sha256
         with place.open("wb") as file:
             shutil.copyfileobj(held, file)
@@ -270,35 +289,36 @@ def _staged(
     return found
 
 
-def _digests(root: Path, sizes: Collection[int]) -> dict[str, str]:
+def _digests(root: int, sizes: Collection[int]) -> dict[str, str]:
     """Return the digests of a folder's plain files of these sizes, by path; a run may take them away meanwhile."""
     found = {}
-    for one in root.rglob("*"):
-        with suppress(OSError):
-            if stat.S_ISREG(one.lstat().st_mode) and one.lstat().st_size in sizes:
-                found[one.relative_to(root).as_posix()] = digest(one)
+    for above, _, names, here in os.fwalk(".", dir_fd=root):
+        for name in names:
+            with suppress(OSError):
+                facts = os.stat(name, dir_fd=here, follow_symlinks=False)
+                if stat.S_ISREG(facts.st_mode) and facts.st_size in sizes:
+                    found[(PurePosixPath(above) / name).as_posix()] = digest(name, at=here)
     return found
 
 
-def _copied(manifest: Manifest, changed: list[str], found: dict[str, Path], staged: Path) -> dict[str, Path]:
+def _copied(changed: dict[str, File], found: dict[str, Path], staged: Path) -> dict[str, Path]:
     """Copy files aside, by their paths: a place may be that of another's content. Raises RefusalError."""
     copies = {path: staged / f"new-{count}" for count, path in enumerate(changed)}
     for path, copy in copies.items():
-        wanted = manifest.files[path].sha256
+        wanted = changed[path].sha256
         if digest(found[wanted], copy) != wanted:
             raise RefusalError(409, f"{path[:80]!r} was changed in the folder meanwhile.", "Push again.")
     return copies
 
 
-def _placed(manifest: Manifest, place: Place, copies: dict[str, Path]) -> dict[str, Any]:
+def _placed(manifest: Manifest, place: Place, root: int, copies: dict[str, Path]) -> dict[str, Any]:
     """Put every file into its place, and remove those of the push before that are gone. Raises RefusalError."""
     gone = place.before() - set(manifest.files)
-    with place.opened() as root:
-        require_places(place.root, copies, gone)
-        place.keep({*gone, *manifest.files})
-        removed = sum(remove(root, path) for path in gone)
-        for path, copy in copies.items():
-            put(copy, root, path)
+    require_places(place.root, copies, gone)
+    place.keep({*gone, *manifest.files})
+    removed = sum(remove(root, path) for path in gone)
+    for path, copy in copies.items():
+        put(copy, root, path)
     place.keep(manifest.files)
     counts = {"files": len(manifest.files), "changed": len(copies), "removed": removed}
     return {"code_root": f"{FOLDER}/{place.name}", **counts}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.base.secret_scan import Finding, found_secrets, masked, require_no_secrets
+from trainwright.trainer.base.secret_scan import Finding, found_secrets, masked, masked_values, require_no_secrets
 from trainwright.trainer.base.secrets import secret_in
 from trainwright.trainer.run import write_generated, write_report
 
@@ -45,6 +45,15 @@ def test_nothing_innocent_is_found_or_changed(drawn: tuple[ModuleType, ModuleTyp
     for one in drawn[1].innocent(SEED, 350):
         assert not found_secrets(one.text), one
         assert masked(one.text) == one.text
+
+
+@pytest.mark.requirement("SKILL-8")
+@pytest.mark.parametrize("around", [lambda one: one, lambda one: {"value": one}, lambda one: [{"now": {"of": [one]}}]])
+def test_a_value_is_masked_by_the_name_of_any_that_it_lies_in(around: Callable[[str], object]) -> None:
+    held, plain = around("Tr0ub4dor&3x!"), around("Tr0ub4dor&3x!")
+    assert masked_values({"db": {"password": held}, "label": plain, "passwords_in_use": 3}) == {
+        "db": {"password": around("***")}, "label": plain, "passwords_in_use": 3,
+    }  # fmt: skip
 
 
 @pytest.mark.requirement("SKILL-8", "SKILL-10")

@@ -31,7 +31,7 @@ from trainwright.tools.limits import limit_table
 from trainwright.tools.limits.counted_price import counted_price
 from trainwright.tools.training_architect.hardware import TABLE
 from trainwright.tools.training_architect.traced import prices_in_force
-from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.tools.training_orchestrator import locations, refresh_project
 from trainwright.tools.workspace.records import get_project
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, NotFoundError, TrainwrightError
 from trainwright.trainer.base.paths import confine
@@ -161,6 +161,7 @@ def counted_work(
     try:
         found = estimate(
             _of_whole_epochs(facts.config), facts.code_root, device_kind=kind,
+            connections=locations.connections(workspace.settings, facts.config),
             runtime=runtime_of(workspace, facts.config, facts.code_root),
             by=walled(workspace.path, workspace.settings.wall(workspace.path)),
             cache=workspace.path / "cache" / "estimates", timeout_seconds=TRACE_SECONDS, should_stop=should_stop,

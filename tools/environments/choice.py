@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from trainwright.tools.environments.interpreters import Interpreter, interpreter, or_none
+from trainwright.tools.launchers.environment import ACTIVE
 from trainwright.trainer.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from trainwright.trainer.config.environment import EnvironmentSection
 
 PYTHON = "bin/python"
-ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
-"""Variables by which a shell says which environment it has activated."""
 CONDA_ROOTS = ("miniforge3", "mambaforge", "miniconda3", "anaconda3", "micromamba", ".conda", ".local/share/mamba")
 """Folders of the home in which conda's programs are installed by default."""
 

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import yaml
 
-from trainwright.tools.environments.choice import ACTIVE, PYTHON, Owned, chosen
+from trainwright.tools.environments.choice import PYTHON, Owned, chosen
 from trainwright.tools.environments.overlays import FRAMEWORK
+from trainwright.tools.launchers.environment import ACTIVE
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
 from trainwright.trainer.base.releases import BESIDE, has_torch
 from trainwright.trainer.config.environment import EnvironmentSection

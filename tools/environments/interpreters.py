@@ -121,7 +121,8 @@ def _ask(python: Path, named: str, workspace: Path) -> Interpreter:
             )  # fmt: skip
         found = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        said = (getattr(error, "stderr", None) or str(error)).strip().rpartition("\n")[2][:300]
+        why = str(error).rpartition("]' ")[2]  # not the command, which begins with the wall's order
+        said = (getattr(error, "stderr", None) or why).strip().rpartition("\n")[2][:300]
         raise ConfigurationError(
             f"`environment` {named}: {python} does not start as a Python: {said}",
             remedy=f"Make the environment again, or name another{or_none()}.",

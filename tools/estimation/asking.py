@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ from trainwright.trainer.base.errors import (
 )
 from trainwright.trainer.base.paths import files_under
 from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.data.remote.connections import Connection
 from trainwright.trainer.estimation.results import Estimate
 from trainwright.trainer.run import write_atomically
 from trainwright.trainer.run.runtime import Runtime
@@ -40,6 +41,7 @@ def estimate(
     config: TrainingConfig,
     code_root: Path,
     *,
+    connections: Mapping[str, Connection],
     device_kind: Literal["cpu", "cuda"] = "cpu",
     runtime: Runtime | None = None,
     by: Walled | None = None,
@@ -51,6 +53,7 @@ def estimate(
 
     Args:
         code_root: the resolved folder of code and data.
+        connections: the owner's that its data name, as `locations.connections` admits them.
         device_kind: whose kernels and margins hold.
         runtime: of the project's environment; None: the server's own.
         by: by what the wall round the process is built; None: there is none.
@@ -63,7 +66,14 @@ def estimate(
     kept = cache / f"{_order(config, code_root, device_kind, runtime)}.json" if cache is not None else None
     if kept is not None and kept.is_file():
         return Estimate.from_dict(json.loads(kept.read_bytes()))
-    answer = _asked(config, code_root, device_kind, timeout_seconds, should_stop, runtime=runtime, by=by)
+    order = {
+        "config": config.model_dump(mode="json", exclude_unset=True),
+        "code_root": str(code_root),
+        "device_kind": device_kind,
+        "connections": {name: one.model_dump(mode="json") for name, one in connections.items()},
+    }
+    env = worker_environment(config, connections, runtime=runtime)
+    answer = _asked(order, env, timeout_seconds, should_stop, runtime=runtime, by=by)
     if "failure" in answer:
         raise _error(answer["failure"])
     if kept is not None:
@@ -73,25 +83,19 @@ def estimate(
 
 
 def _asked(
-    config: TrainingConfig,
-    code_root: Path,
-    device_kind: str,
+    order: dict[str, Any],
+    env: dict[str, str],
     timeout_seconds: float,
     should_stop: Callable[[], bool],
     *,
     runtime: Runtime | None,
     by: Walled | None,
 ) -> dict[str, Any]:
-    order = {
-        "config": config.model_dump(mode="json", exclude_unset=True),
-        "code_root": str(code_root),
-        "device_kind": device_kind,
-    }
     with tempfile.TemporaryDirectory(prefix="estimate-") as name:
-        folder, env = Path(name), worker_environment(config, runtime=runtime)
+        folder, root = Path(name), Path(order["code_root"])
         try:
             found = jobs.ask(
-                folder, WORKER, order, timeout_seconds, should_stop, cwd=code_root, env=env, by=by, runtime=runtime
+                folder, WORKER, order, timeout_seconds, should_stop, cwd=root, env=env, by=by, runtime=runtime
             )
         except jobs.NoAnswerError as end:
             said = jobs.log_end(folder, "It wrote nothing: most often memory ran out while data were read.")

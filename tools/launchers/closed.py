@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from trainwright.trainer.run.runtime import PACKAGE
+from trainwright.tools.launchers import pythons
+from trainwright.tools.launchers.pythons import is_in, within
+from trainwright.trainer.data.remote.storage import remote_places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
+    from trainwright.trainer.config import TrainingConfig
     from trainwright.trainer.run.runtime import Runtime
 
 SECRETS = (
@@ -38,11 +39,13 @@ _NAMES_A_SECRET = re.compile(
     re.IGNORECASE,
 )
 """Variables whose value may be the path of a secret; that of a tokenizer is none."""
-_OF_PYTHON = ("bin", "lib", "lib64", "include", "share", "pyvenv.cfg")
-"""Of an environment in which a code root lies."""
 _WRITTEN = frozenset({".dvc"})
 """Hidden names in a code root that are written all the same: `dvc pull` does."""
-_LOGINS = {"s3": "/.aws", "gs": "/.config/gcloud", "az": "/.azure", "abfs": "/.azure"}
+_LOGINS = {
+    **dict.fromkeys(("s3", "s3a"), "/.aws"),
+    **dict.fromkeys(("gs", "gcs"), "/.config/gcloud"),
+    **dict.fromkeys(("az", "abfs", "abfss"), "/.azure"),
+}
 """Of stores, by the scheme of their addresses, below the home."""
 
 
@@ -72,24 +75,25 @@ def secrets(env: Mapping[str, str], listed: Iterable[str] = (), code: str | None
     named += [f"{hub_of(env)}/{name}" for name in ("token", "stored_tokens")]
     given = (value for name, value in os.environ.items() if name not in env and _NAMES_A_SECRET.search(name))
     files = (os.path.realpath(value) for value in given if value.startswith("/") and Path(value).is_file())
-    is_homes = code is None or _is_in(os.path.realpath(home), os.path.realpath(code))
-    named += [one for one in files if is_homes or not _is_in(one, os.path.realpath(str(code)))]
+    is_homes = code is None or is_in(os.path.realpath(home), os.path.realpath(code))
+    named += [one for one in files if is_homes or not is_in(one, os.path.realpath(str(code)))]
     opened = [os.path.realpath(one) for one in listed]
     config = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
     key = os.environ.get("TRAINWRIGHT_SIGNING_KEY")
-    closed = [one for one in named if not any(_is_in(place, os.path.realpath(one)) for place in opened)]
+    closed = [one for one in named if not any(is_in(place, os.path.realpath(one)) for place in opened)]
     return [*closed, f"{config}/trainwright", *([str(Path(key).expanduser())] if key else [])]
 
 
-def logins_of(data: Any, env: Mapping[str, str]) -> list[str]:
+def logins_of(config: TrainingConfig, env: Mapping[str, str]) -> list[str]:
     """Return the logins in the home by which a library reads the stores that data are read from, where none is named.
 
     Args:
-        data: section of a configuration.
+        config: whose data's places the owner's settings admit.
     """
-    home, text = home_of(env), json.dumps(data, default=str)
-    found = [home + folder for scheme, folder in _LOGINS.items() if f'"{scheme}://' in text]
-    return [*found, *([f"{hub_of(env)}/token"] if '"hf://' in text else [])]
+    places = [] if config.data is None else remote_places(config.data.use, config.data.args)
+    logins = {scheme: home_of(env) + folder for scheme, folder in _LOGINS.items()} | {"hf": f"{hub_of(env)}/token"}
+    schemes = {place.partition("://")[0].lower() for place in places}
+    return sorted({logins[scheme] for scheme in schemes & logins.keys()})
 
 
 def without_token(env: Mapping[str, str], hidden: Iterable[str]) -> dict[str, str]:
@@ -100,37 +104,25 @@ def without_token(env: Mapping[str, str], hidden: Iterable[str]) -> dict[str, st
 def unread(roots: Iterable[str], env: Mapping[str, str]) -> list[str]:
     """Return the hidden names of a home that lies in a root: settings, histories and logins of programs."""
     home = os.path.realpath(home_of(env))
-    return _hidden_in(home) if any(_is_in(home, os.path.realpath(root)) for root in roots) else []
+    return _hidden_in(home) if any(is_in(home, os.path.realpath(root)) for root in roots) else []
 
 
 def unwritten(root: str, hidden: Iterable[str], env: Mapping[str, str], runtime: Runtime | None) -> list[str]:
-    """Return what user code may not write in its code root: nothing, or what others run or believe later.
+    """Return what user code may not write in its code root: nothing, all, or what others run or believe later.
 
     Where the server's Python, the home or what is hidden (the workspace) lies in it, Landlock has to open what is there
     one by one.
     """
     real, home = os.path.realpath(root), os.path.realpath(home_of(env))
-    pythons = [part for prefix in _pythons() for part in _parts(os.path.realpath(prefix), real)]
-    apart = [one for one in (*map(os.path.realpath, hidden), *pythons, home) if _is_in(one, real)]
+    if pythons.imports_from(real):
+        return [real]
+    apart = [one for one in (*map(os.path.realpath, hidden), *within(real, pythons.own()), home) if is_in(one, real)]
     if not apart:
         return []
-    theirs = [] if runtime is None else _parts(os.path.realpath(runtime.prefix), real)
+    theirs = [] if runtime is None else within(real, pythons.of_interpreter(Path(runtime.python)))
     of_home = [*_hidden_in(home), f"{home}/bin"] if home in apart else []
     kept = [one for one in _hidden_in(real) if Path(one).name not in _WRITTEN or real == home]
     return [*(one for one in apart if one != home), *theirs, *of_home, *kept]
-
-
-def _pythons() -> Iterator[str]:
-    """Yield where the server's own interpreter, its packages and this one are."""
-    yield from (sys.prefix, sys.base_prefix, str(PACKAGE.parent))
-    yield from (str(one) for one in PACKAGE.iterdir() if one.is_symlink())  # in a checkout
-
-
-def _parts(prefix: str, root: str) -> list[str]:
-    """Return an environment that lies in a code root; of one that the root lies in, what of its parts does."""
-    if prefix != root and _is_in(prefix, root):
-        return [prefix]
-    return [one for part in _OF_PYTHON if _is_in(one := f"{prefix}/{part}", root) and os.path.lexists(one)]
 
 
 def _hidden_in(folder: str) -> list[str]:
@@ -138,7 +130,3 @@ def _hidden_in(folder: str) -> list[str]:
         return sorted(entry.path for entry in os.scandir(folder) if entry.name.startswith("."))
     except OSError:
         return []
-
-
-def _is_in(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")

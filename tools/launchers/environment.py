@@ -34,6 +34,8 @@ KEPT_PREFIXES = (
     "COVERAGE_", "CUDA", "GLOO_", "HF_", "HIP_", "LC_", "NCCL_", "NVIDIA_", "PYTORCH_", "ROCM_", "SSL_CERT_",
     "TORCH", "TRANSFORMERS_", "TRITON_", "XDG_",
 )  # fmt: skip
+ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
+"""Variables by which a shell says which environment it has activated."""
 SETTLED = ("PYTHON", "LD_", "CUBLAS_", "OMP_", "MKL_", "OPENBLAS_", "PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
 """Beginnings of variables on which a run's bits or its packages depend: those that the launcher sets."""
 _SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)(API_?)?KEY($|_)", re.IGNORECASE)
@@ -76,7 +78,7 @@ def activated(environment: dict[str, str], runtime: Runtime | None) -> dict[str,
         return environment
     kind = "CONDA_PREFIX" if (Path(runtime.prefix) / "conda-meta").is_dir() else "VIRTUAL_ENV"
     path = os.pathsep.join([str(Path(runtime.prefix) / "bin"), environment.get("PATH", os.defpath)])
-    kept = {name: value for name, value in environment.items() if name not in {"CONDA_PREFIX", "VIRTUAL_ENV"}}
+    kept = {name: value for name, value in environment.items() if name not in ACTIVE}
     return kept | {kind: runtime.prefix, "PATH": path}
 
 

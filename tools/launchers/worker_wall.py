@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import sys
 from contextlib import suppress
 from pathlib import Path
 from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote, urlsplit
 
-from trainwright.tools.launchers import closed
+from trainwright.tools.launchers import closed, pythons
 from trainwright.tools.launchers.closed import cache_of, home_of, hub_of
+from trainwright.tools.launchers.environment import ACTIVE
 from trainwright.tools.walls import calls
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.paths import workspace_of
+from trainwright.trainer.config import parse_config
 from trainwright.trainer.data.remote.connections import Connection
 from trainwright.trainer.run.artifacts import ROWS
 from trainwright.trainer.run.rank import processes_of
-from trainwright.trainer.run.runtime import PACKAGE
 from trainwright.trainer.run.split_rows import FILE, SplitRows
 from trainwright.trainer.starting import wall
 
@@ -81,7 +79,7 @@ def order_for(run: Path, specification: RunSpecification, env: Mapping[str, str]
         by = by._replace(rules=by.rules.model_copy(update={"ports": None}))
     own = [f"{one}/artifacts/{name}" for one in specification.sides for name in (FILE, f"{SplitRows.file}.json")]
     kept = [one for one in (specification.data_cache, specification.first_looks) if one is not None]
-    logins = [] if specification.config.data is None else closed.logins_of(specification.config.data.args, env)
+    logins = closed.logins_of(specification.config, env)
     root, linked = specification.code_root, specification.linked_roots
     return _order(by, run, env, specification.runtime, code_root=root, linked=linked, kept=kept, logins=logins) | {
         "own_reads": [*own, *([source] if source else []), *logins, *_of_data(specification.connections.values(), env)],
@@ -93,8 +91,7 @@ def variables(specification: RunSpecification, env: Mapping[str, str]) -> dict[s
     """Return the variables that a worker behind a wall has beside its own: of a warm one from its imports on."""
     if specification.wall is None:
         return {}
-    data, rules = specification.config.data, specification.wall
-    logins = [] if data is None else closed.logins_of(data.args, env)
+    rules, logins = specification.wall, closed.logins_of(specification.config, env)
     return closed.without_token(env, closed.secrets(env, [*rules.reads, *rules.writes, *logins]))
 
 
@@ -104,12 +101,13 @@ def order_for_job(
     """Return the order of the wall round a process that answers an order in a folder, and loads user code for it.
 
     Args:
-        order: its `code_root` and `linked_roots` are read, its `data_cache` is written, and its `connections` are used.
+        order: its `code_root` and `linked_roots` are read, its `data_cache` is written, and its `connections` are used,
+            which it has where the owner's settings admit the places that its `config` has data come from.
     """
     kept = order["data_cache"][:1] if "data_cache" in order else []
     named = [Connection.model_validate(one) for one in order.get("connections", {}).values()]
     root, linked = order.get("code_root"), order.get("linked_roots", [])
-    logins = closed.logins_of(order.get("config"), env)
+    logins = closed.logins_of(parse_config(order["config"]), env) if "connections" in order else []
     own = {"own_reads": [*logins, *_of_data(named, env)], "rows": []}
     return _order(by, folder, env, runtime, code_root=root, linked=linked, kept=kept, logins=logins) | own
 
@@ -121,6 +119,8 @@ def _order(
     """Return what both have in common: `folder` is the process's own, and what is `kept` in others is written too."""
     for one in kept:
         Path(one).mkdir(parents=True, exist_ok=True)
+    claimed = () if runtime is None else ACTIVE  # as its interpreter says: `pythons` opens what is its own
+    named = _named({name: value for name, value in env.items() if name not in claimed})
     is_inside, ports = runtime is not None and runtime.container is not None, by.rules.ports
     code = [] if code_root is None else [code_root]
     secrets = closed.secrets(env, [*by.rules.reads, *by.rules.writes, *logins], code_root)
@@ -128,7 +128,7 @@ def _order(
     return {
         "reads": ["/"]
         if is_inside
-        else [*by.rules.reads, *_of_python(runtime), *_named(env), *OF_THE_SYSTEM, *_of_home(env)],
+        else [*by.rules.reads, *pythons.readable(runtime, home_of(env)), *named, *OF_THE_SYSTEM, *_of_home(env)],
         "writes": [*by.rules.writes, *_caches(env)],
         "roots": [*code, *linked],
         "unread": closed.unread([*code, *linked], env),
@@ -155,10 +155,10 @@ def order_apart(order: Mapping[str, Any], home: str, runtime: Runtime | None = N
     if wall.landlock_abi() < wall.LEAST_ABI:
         return None
     places = [place.parent if place.is_file() else place for place in map(Path, _paths_in(order))]
-    python = [str(Path(order["python"]).resolve().parents[1])] if "python" in order else []
+    python = pythons.of_interpreter(Path(order["python"])) if "python" in order else []
     is_inside = runtime is not None and runtime.container is not None
     return {
-        "reads": ["/"] if is_inside else [*_of_python(runtime), *python, *OF_THE_SYSTEM],
+        "reads": ["/"] if is_inside else [*pythons.readable(runtime, home_of(os.environ)), *python, *OF_THE_SYSTEM],
         "writes": [],
         "roots": [],
         "unread": [],
@@ -254,23 +254,6 @@ def _caches(env: Mapping[str, str]) -> list[str]:
 def _of_home(env: Mapping[str, str]) -> list[str]:
     home = Path(home_of(env))
     return [str(home / name) for name in OF_HOME]
-
-
-def _of_python(runtime: Runtime | None) -> Iterator[str]:
-    """Yield where the interpreter, its packages and this one are."""
-    path = sys.path if runtime is None else runtime.path
-    yield from (one.resolve().as_posix() for one in PACKAGE.iterdir())  # links, in a checkout
-    yield str(PACKAGE.parent)
-    yield from (sys.prefix, sys.base_prefix)
-    if runtime is not None:
-        yield from (runtime.prefix, runtime.ours, runtime.overlay, str(Path(runtime.python).resolve().parents[1]))
-    yield from (place for place in path if os.path.isabs(place))  # noqa: PTH117
-    for place in {Path(one) for one in path if "-packages" in one}:
-        for named in place.glob("*.dist-info/direct_url.json"):  # of what was installed to be edited
-            with suppress(OSError, ValueError):
-                found = json.loads(named.read_bytes())
-                if found.get("dir_info", {}).get("editable"):
-                    yield unquote(urlsplit(found["url"]).path)
 
 
 def _named(env: Mapping[str, str]) -> Iterator[str]:

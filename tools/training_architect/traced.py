@@ -12,6 +12,7 @@ from trainwright.tools.environments import runtime_of
 from trainwright.tools.estimation import estimate
 from trainwright.tools.launchers.worker_wall import walled
 from trainwright.tools.training_architect.estimates import Estimate, step_seconds
+from trainwright.tools.training_orchestrator import locations
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.estimation.prices import DOLLARS, OWNERS, PriceList, cheapest, load_prices
@@ -57,7 +58,8 @@ class Tracer:
             config = parse_config(values)
             by = walled(self.workspace.path, self.workspace.settings.wall(self.workspace.path))
             found = estimate(
-                config, self.root, device_kind="cuda" if self.device.kind == "cuda" else "cpu", cache=self.cache,
+                config, self.root, connections=locations.connections(self.workspace.settings, config),
+                device_kind="cuda" if self.device.kind == "cuda" else "cpu", cache=self.cache,
                 runtime=runtime_of(self.workspace, config, self.root), timeout_seconds=left,
                 should_stop=self.should_stop, by=by,
             )  # fmt: skip

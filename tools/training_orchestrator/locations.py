@@ -7,9 +7,8 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.base.errors import ConfigurationError, near_matches
-from trainwright.trainer.base.fetched import is_remote
 from trainwright.trainer.data.remote.connections import variables_of
-from trainwright.trainer.data.remote.storage import database_place, require_plain_path
+from trainwright.trainer.data.remote.storage import remote_places
 
 if TYPE_CHECKING:
     from trainwright.tools.workspace.settings import Settings
@@ -27,7 +26,7 @@ def connections(settings: Settings, config: TrainingConfig) -> dict[str, Connect
             elsewhere than it reads.
     """
     args = config.data.args if config.data is not None else {}
-    for place in [] if config.data is None else _places(config.data.use, args):
+    for place in [] if config.data is None else remote_places(config.data.use, args):
         if not any(fnmatchcase(place, pattern) for pattern in settings.data_locations):
             raise ConfigurationError(
                 f"The owner's settings let no data come from {place}.",
@@ -56,26 +55,6 @@ def _known(settings: Settings, name: str) -> Connection:
             document=DOCUMENT,
         )
     return found
-
-
-def _places(use: str, args: dict[str, Any]) -> Iterator[str]:
-    """Yield the remote places that a source's arguments name: URLs without parameters, and databases by name.
-
-    Raises ConfigurationError for a URL that may lead elsewhere than it reads.
-    """
-    path = args.get("path")
-    for each in path if isinstance(path, list) else [path]:
-        if is_remote(each):
-            require_plain_path(str(each))
-            yield str(each).split("?")[0]
-    if name := args.get("url_env") or args.get("profile"):
-        yield f"sql://{name}"
-    url = args.get("url")
-    if is_remote(url) and use != "sql":
-        require_plain_path(str(url), key="data.args.url")
-        yield str(url).split("?")[0]
-    elif is_remote(url) and not str(url).startswith("sqlite"):
-        yield database_place(str(url))
 
 
 def _pattern(place: str) -> str:

@@ -24,6 +24,8 @@ OF_THE_IMAGE = (
 """Beginnings of variables that name places of this machine, or that the image sets itself."""
 IN_A_WALL = "TRAINWRIGHT_IN_A_WALL"
 """Variable of a worker behind a wall (trainer/starting/wall.py): the code root where that takes no new names."""
+KEPT_CLOSED = "TRAINWRIGHT_KEPT_CLOSED"
+"""Variable of one, too: what stays closed in folders that are open, as a list of paths."""
 SYSTEM = {(name,) for name in ("bin", "etc", "lib", "lib64", "opt", "proc", "run", "sbin", "sys", "usr")}
 """Topmost folders in which a variable names what the image has itself."""
 CARDS = ("/dev/nvidiactl", "/dev/dxg")

@@ -9,11 +9,12 @@ import errno
 import os
 import re
 import sqlite3
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
 
-from trainwright.trainer.base.container import IN_A_WALL
+from trainwright.trainer.base.container import IN_A_WALL, KEPT_CLOSED
 from trainwright.trainer.base.errors import (
     ConfigurationError,
     DataError,
@@ -146,7 +147,7 @@ def _outside_classes(target: Any, output: Any) -> TrainwrightError | None:
     )
 
 
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 _NO_MEMORY = re.compile(r"out of memory|can't allocate memory|Cannot allocate memory|bad alloc", re.IGNORECASE)
 _LOADER_DIED = re.compile(r"DataLoader worker \(pid\(?s?\)? ?[\d, ]+\) (is killed by signal|exited unexpectedly)")
 _GATED = re.compile(r"GatedRepo|gated repo|private (?:or gated )?repo", re.IGNORECASE)
@@ -182,7 +183,7 @@ def _memory(error: BaseException) -> TrainwrightError | None:
 
 
 def _storage(error: BaseException) -> TrainwrightError | None:
-    full = isinstance(error, OSError) and error.errno in _FULL
+    full = isinstance(error, OSError) and error.errno in FULL
     if isinstance(error, sqlite3.OperationalError):
         full = any(words in str(error) for words in ("disk is full", "disk I/O error", "unable to open"))
     if "No space left on device" in str(error) or "File too large" in str(error):
@@ -198,26 +199,56 @@ def _storage(error: BaseException) -> TrainwrightError | None:
 
 def _walled(error: BaseException) -> TrainwrightError | None:
     """Return the named error where the wall round the worker refused a file that the user's account may open."""
-    named = getattr(error, "filename", None) or next(iter(_DENIED.findall(str(error))), None)
-    if IN_A_WALL not in os.environ or not isinstance(named, str | bytes | os.PathLike):
+    told = getattr(error, "filename", None) or next(iter(_DENIED.findall(str(error))), None) or _unread_module(error)
+    if IN_A_WALL not in os.environ or not isinstance(told, str | bytes | os.PathLike):
         return None
     if isinstance(error, OSError) and error.errno not in {None, errno.EACCES}:
         return None
-    path = Path(os.path.abspath(os.fsdecode(named)))  # noqa: PTH100 - its links lead to where it is refused
+    named = os.path.abspath(os.fsdecode(told))  # noqa: PTH100 - as the code names it: a link leads elsewhere
+    path = Path(os.path.realpath(named))
     there = next(one for one in (path, *path.parents) if one.exists())
     writes = there != path or _opens(path)
     if not os.access(there, os.W_OK if writes else os.R_OK):  # by its mode: Landlock bears on opening alone
         return None
     what, key = ("write", "writes") if writes else ("read", "reads")
-    if writes and str(path.parent) == os.environ[IN_A_WALL] and path.name[0] != ".":
+    tried = f"The user's code tried to {what} {path}" + (f" ({named} leads there)" if named != str(path) else "")
+    details = {"path": str(path)}
+    if (remedy := _never_opened(path)) is not None:
+        return UserCodeError(f"{tried}, which is never opened to user code.", remedy=remedy, details=details)
+    if writes and path != there and str(path.parent) == os.environ[IN_A_WALL]:
         return _new_in_the_root(path)
     scratch = "Write below tempfile.gettempdir(), which is the run's own; or the" if writes else "The"
     return UserCodeError(
-        f"The user's code tried to {what} {path}: the wall round the worker lets it read its code root, data and "
-        "libraries, and write its own run's folder.",
+        f"{tried}: the wall round the worker lets it read its code root, data and libraries, and write its own run's "
+        "folder.",
         remedy=f"{scratch} workspace's owner adds the folder to `walls: {{{key}: [{path.parent}]}}` in settings.yaml. "
         "The workspace's own files stay closed.",
-        details={"path": str(path)},
+        details=details,
+    )
+
+
+def _unread_module(error: BaseException) -> str | None:
+    """Return where a module is that Python does not find, since it may not list the folder."""
+    if not isinstance(error, ModuleNotFoundError) or error.name is None:
+        return None
+    places = (Path(folder, error.name.partition(".")[0] + end) for folder in sys.path for end in ("", ".py"))
+    return next((str(one) for one in places if one.exists() and not _opens(one)), None)
+
+
+def _never_opened(path: Path) -> str | None:
+    """Return what to do instead where the wall keeps a path closed whatever folder around it is opened; else None."""
+    root, kept = os.environ[IN_A_WALL], os.environ.get(KEPT_CLOSED, "").split(os.pathsep)
+    around = [one for one in kept if one and path.is_relative_to(one)]
+    if around == [root]:
+        return (
+            f"The server imports from {root} (PYTHONPATH, a .pth file, or `python -m` started there): start it without "
+            "that, and the code may write there. Or write below tempfile.gettempdir(), which is the run's own."
+        )
+    if not around and not (str(path.parent) == root and path.name.startswith(".")):
+        return None
+    return (
+        "Such are the workspace, logins and keys, and what others run or read: hidden names as .env and .git, the "
+        "server's Python. Give what the code needs a plain name in its code root, or write to a folder there."
     )
 
 

@@ -88,17 +88,22 @@ def masked(text: str, *, keeps_random: bool = False) -> str:
     return "".join([*parts, text[done:]])
 
 
-def masked_values(value: Any, name: object = "") -> Any:
+def masked_values(value: Any, *names: str) -> Any:
     """Return a JSON value with every secret in its texts as `***`, by their names too; random words stay.
 
     Called before the value is written: an escape before a secret (`\\n`, `\\u003c`) looks like a part of its word.
+
+    Args:
+        names: of the value, and of those around it that say secret (`{"password": {"value": …}}`).
     """
     if isinstance(value, dict):
-        return {masked_values(key): masked_values(one, key) for key, one in value.items()}
+        above = [name for name in names if NAMED.match(f"{name}: {'x' * 8}")]
+        return {masked_values(key): masked_values(one, *above, str(key)) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [masked_values(one, name) for one in value]
-    beginning = f"{name}: "
-    return masked(beginning + value, keeps_random=True).removeprefix(beginning) if isinstance(value, str) else value
+        return [masked_values(one, *names) for one in value]
+    for beginning in [f"{name}: " for name in names or ("",)] if isinstance(value, str) else ():
+        value = masked(beginning + value, keeps_random=True).removeprefix(beginning)
+    return value
 
 
 def _places(text: str) -> list[Place]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from trainwright.trainer.base import releases
 from trainwright.trainer.config import parse_config
+from trainwright.trainer.data.remote import connections
 from trainwright.trainer.jobs.answering import answer
 from trainwright.trainer.user_code import guard
 
@@ -31,6 +32,7 @@ def _estimated(order: dict[str, Any], folder: Path) -> dict[str, Any]:
 
     guard.install()
     config = parse_config(order["config"])
+    connections.use_order({} if config.data is None else config.data.args, order)
     return estimate(config, Path(order["code_root"]), folder, order["device_kind"]).as_dict()
 
 

@@ -56,9 +56,7 @@ def _use_access(config: TrainingConfig, order: dict[str, Any]) -> None:
     folder, most_bytes = order["data_cache"]
     Path(folder).mkdir(parents=True, exist_ok=True)
     cache.use(cache.DataCache(Path(folder), most_bytes))
-    known = {name: connections.Connection.model_validate(one) for name, one in order["connections"].items()}
-    access = connections.Access(order["generation"], known)
-    connections.use(connections.taken({} if config.data is None else config.data.args, access))
+    connections.use_order({} if config.data is None else config.data.args, order)
 
 
 def _samples(config: TrainingConfig, root: Path) -> tuple[dict[str, Any], TrainwrightError | None]:

@@ -44,6 +44,8 @@ DEVICES = (
 """Patterns of what a worker works with: GPUs and the network between them, and no disk."""
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where the processes of a run hand tensors on
 CARD, ITS_MEMORY = "/dev/nvidiactl", "/dev/nvidia-uvm"
+MODPROBE = "/usr/bin/nvidia-modprobe"
+"""By its path: the search path begins with the project's own environment, which user code may write."""
 
 
 def call(name: str, *arguments: "int | bytes | None") -> int:
@@ -126,8 +128,9 @@ def enter(order: "dict[str, Any]") -> None:
     """Enter the wall for good. Called while this process has one thread.
 
     Args:
-        order: `reads` and `writes`, paths that may be read, or written too, but for what is `hidden` in them;
-            `roots` and `code`, those that may be but for what is `unread` or `unwritten` in them as well;
+        order: `reads` and `roots`, paths that may be read but for what is `hidden` in them, and for what is `unread`
+            unless they lie in it; `writes`, those that may be written too but for what is hidden, and for what is
+            `unwritten` unless they lie in it; `code`, those that may be but for both;
             `own_reads` and `own_writes`, those that may be although they are hidden, but for `rows` in the former;
             `ports` as `landlock` takes them, and the `filter` of calls past those, in hex; `environment`, variables;
             `temporary`, a folder of the worker's own, which is made; `closed`, a file that must not be readable in
@@ -138,18 +141,19 @@ def enter(order: "dict[str, Any]") -> None:
     """
     _own_folder(order["temporary"])
     os.environ |= {"TMPDIR": order["temporary"], **order["environment"]}
-    os.environ["TRAINWRIGHT_IN_A_WALL"] = order["code"][0] if order["unwritten"] else "landlock"
-    if os.path.exists(CARD) and not os.path.exists(ITS_MEMORY):
-        os.system("nvidia-modprobe -u -c=0 2>/dev/null")  # noqa: S605 - CUDA would: no setuid program can inside
+    _load_driver()
     rights: dict[str, int] = {"/dev": READ_FOLDER}
     names = ("hidden", "rows", "unread", "unwritten")
     hidden, rows, unread, unwritten = ([os.path.realpath(path) for path in order[name]] for name in names)
+    kept = [path for path in (*hidden, *unread, *unwritten) if os.path.lexists(path)]
+    os.environ["TRAINWRIGHT_IN_A_WALL"] = os.path.realpath(order["code"][0]) if unwritten else "landlock"
+    os.environ["TRAINWRIGHT_KEPT_CLOSED"] = os.pathsep.join(kept)
     both = READS | WRITES
     for paths, wanted, without, within in (
-        (order["reads"], READS, hidden, []),
+        (order["reads"], READS, hidden, unread),
         (order["roots"], READS, hidden, unread),
-        (order["writes"], both, hidden, []),
-        (order["code"], both, hidden, unwritten),
+        (order["writes"], both, hidden, unwritten),
+        (order["code"], both, [*hidden, *unwritten], []),
         ([*order["own_reads"], "/proc"], READS, rows, []),
         ([*order["own_writes"], order["temporary"]], both, [], []),
     ):
@@ -167,6 +171,16 @@ def enter(order: "dict[str, Any]") -> None:
     except OSError:
         return
     raise OSError(errno.EPERM, "it can be read inside the wall", order["closed"])
+
+
+def _load_driver() -> None:
+    """Have the driver make a card's memory, as CUDA would by the same program: none gains privileges inside."""
+    if os.path.exists(CARD) and not os.path.exists(ITS_MEMORY) and os.path.exists(MODPROBE):
+        nothing = [(os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
+        try:
+            os.waitpid(os.posix_spawn(MODPROBE, [MODPROBE, "-u", "-c=0"], {}, file_actions=nothing), 0)
+        except OSError:  # CUDA says what it lacks
+            return
 
 
 def _own_folder(path: str) -> None:

@@ -6,10 +6,13 @@ import hashlib
 import io
 import json
 import os
+import resource
+import shutil
 import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -147,6 +150,7 @@ HOSTILE = {
     "hard link": archive(listed(b"x", "a.py"), ("a.py", tarfile.LNKTYPE, b"manifest.json")),
     "device": archive(listed(b"x", "a.py"), ("a.py", tarfile.CHRTYPE, b"")),
     "not named": archive(listed(b"x", "a.py"), ("b.py", tarfile.REGTYPE, b"x")),
+    "sent twice": archive(listed(b"x", "a.py"), ("a.py", tarfile.REGTYPE, b"x"), ("a.py", tarfile.REGTYPE, b"x")),
     "another size": archive(listed(b"x", "a.py"), ("a.py", tarfile.REGTYPE, b"xx")),
     "another content": archive(listed(b"x", "a.py"), ("a.py", tarfile.REGTYPE, b"y")),
     "too large": archive(listed(b"x", "a.py", size=BIG)),
@@ -168,8 +172,8 @@ def test_what_means_ill_is_refused_in_words_and_leaves_nothing(own: Served, case
     assert {one.name for one in (own.workspace / "pushes").iterdir()} <= {"mine.lock"}
 
 
-def sent(served: Served, name: str, body: bytes) -> httpx.Response:
-    headers = {"Authorization": f"Bearer {served.token('maker')}"}
+def sent(served: Served, name: str, body: bytes, token: str = "") -> httpx.Response:
+    headers = {"Authorization": f"Bearer {token or served.token('maker')}"}
     return httpx.post(f"{served.address.removesuffix('/mcp')}/roots/{name}", content=body, headers=headers)
 
 
@@ -186,6 +190,8 @@ def test_links_that_a_run_has_put_there_lead_nowhere(own: Served, tmp_path: Path
     assert sent(own, "mine", archive(listed(b"x", "a.py"))).json()["removed"] == 0
     assert (outside / "kept.py").read_bytes() == b"kept"
     (own.workspace.parent / "pushed" / "linked").symlink_to(outside)
+    asked = sent(own, "linked", archive(listed(b"what is there", "kept.py")))
+    assert "is a link" in asked.json()["message"], "whether a file of that content lies behind it is not told"
     assert sent(own, "linked", archive(listed(b"x", "kept.py"), ("kept.py", tarfile.REGTYPE, b"x"))).status_code == 409
     assert (outside / "kept.py").read_bytes() == b"kept"
 
@@ -237,6 +243,45 @@ def test_a_folder_larger_than_the_limit_is_refused_while_it_comes(own: Served, m
     assert sent(own, "mine", bytes(30_000)).status_code == 413
     many = archive(listed(b"x", "a.py", "b.py", "c.py"))
     assert (sent(own, "mine", many).status_code, "at most 2 files" in sent(own, "mine", many).text) == (413, True)
+
+
+def test_copies_of_a_file_that_is_there_take_no_more_than_their_share_of_the_disk(
+    own: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = bytes(2**20)
+    assert sent(own, "mine", archive(listed(data, "a.bin"), ("a.bin", tarfile.REGTYPE, data))).status_code == 200
+    monkeypatch.setattr(pushes, "SHARE_OF_FREE", shutil.disk_usage(own.workspace).free // (4 * len(data)))
+    answer = sent(own, "mine", archive(listed(data, *(f"{count}.bin" for count in range(8)))))
+    assert (answer.status_code, "half the free disk" in answer.json()["message"]) == (413, True)
+    assert placed(own, "mine").keys() == {"a.bin"}
+
+
+def test_a_disk_that_takes_no_more_is_named_and_leaves_nothing(own: Served) -> None:
+    """A limit of the process on a file's size stands for the disk's end: both are errors of the same call."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    data = bytes(8 * 2**20)
+    whole = archive(listed(data, "a.bin"), ("a.bin", tarfile.REGTYPE, data))
+    token = own.token("maker")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4 * 2**20, before[1]))
+    try:
+        answer = sent(own, "mine", whole, token)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (answer.status_code, "no room" in answer.json()["message"]) == (507, True)
+    assert not placed(own, "mine")
+
+
+def test_a_push_that_breaks_off_is_made_up_by_the_next(own: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was placed is known as pushed, and what was to go still is: neither stays behind."""
+    assert sent(own, "mine", archive(listed(b"x", "a", "b"), ("a", tarfile.REGTYPE, b"x"))).status_code == 200
+    with monkeypatch.context() as broken:
+        broken.setattr(pushes, "put", lambda source, root, path: put(source, root, path) if path == "c" else 1 / 0)
+        broken.setattr(pushes, "remove", lambda root, path: 0)
+        with suppress(httpx.HTTPError):
+            assert sent(own, "mine", archive(listed(b"x", "c", "d"))).status_code == 500
+    assert placed(own, "mine").keys() == {"a", "b", "c"}
+    assert sent(own, "mine", archive(listed(b"x", "d"))).json()["removed"] == 3
+    assert placed(own, "mine").keys() == {"d"}
 
 
 async def test_a_path_of_the_clients_machine_is_named_as_one_and_what_was_pushed_is_found(own, tmp_path):

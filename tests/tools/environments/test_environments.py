@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
@@ -231,6 +231,24 @@ def test_what_user_code_has_put_into_an_environment_writes_nothing_when_the_serv
     (site_of(folder) / "later.pth").write_text(f"import pathlib; pathlib.Path({str(planted)!r}).touch()\n")
     assert interpreter(folder / "bin" / "python", "later", tmp_path / "workspace").prefix == str(folder)
     assert not planted.exists()
+
+
+@pytest.mark.skipif(wall.landlock_abi() < wall.LEAST_ABI, reason="this kernel has no Landlock for workers")
+def test_what_user_code_has_put_into_an_environment_reads_no_workspace_and_no_secret_when_asked(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder, free = tmp_path / ".venv", tmp_path / "free.txt"
+    make_environment(folder)
+    for file in (kept := tmp_path / "workspace" / "settings.yaml", secret := tmp_path / ".netrc", free):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("the owner's own")
+    for file, is_read in ((kept, False), (secret, False), (free, True)):
+        (site_of(folder) / "later.pth").write_text(f"import os; open({str(file)!r}).close(); os._exit(3)\n")
+        with (
+            pytest.raises(ConfigurationError, match="as a Python: returned non-zero exit status 3")
+            if is_read
+            else nullcontext()
+        ):
+            interpreter(folder / "bin" / "python", file.name, tmp_path / "workspace")
 
 
 def test_one_environment_is_named_in_one_way():

@@ -24,14 +24,14 @@ def test_an_answer_is_kept_until_a_file_changes(tmp_path: Path, monkeypatch: pyt
     code, cache = tmp_path / "code", tmp_path / "cache"
     code.mkdir()
     config = parse_config({"model": {"use": "mlp"}, "data": {"use": "digits"}})
-    found = estimate(config, code, cache=cache)
+    found = estimate(config, code, connections={}, cache=cache)
     assert found.memory.peak_bytes > 4 * found.memory.weights_bytes
     assert found.work.flops_per_step > 0
     monkeypatch.setattr(sys, "executable", "no python")  # whoever asks a process now, fails
-    assert estimate(config, code, cache=cache) == found
+    assert estimate(config, code, connections={}, cache=cache) == found
     (code / "new.txt").write_text("more")
     with pytest.raises(OSError, match="no python"):
-        estimate(config, code, cache=cache)
+        estimate(config, code, connections={}, cache=cache)
 
 
 @pytest.mark.slow
@@ -40,9 +40,9 @@ def test_the_users_error_comes_back_as_such(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("def make():\n    raise RuntimeError('no such layer')\n")
     config = parse_config({"model": {"use": "broken.py:make"}, "data": {"use": "digits"}})
     with pytest.raises(UserCodeError, match="no such layer"):
-        estimate(config, tmp_path)
+        estimate(config, tmp_path, connections={})
     with pytest.raises(ConfigurationError, match="longer than 0 s") as refused:
-        estimate(config, tmp_path, timeout_seconds=0.01)
+        estimate(config, tmp_path, connections={}, timeout_seconds=0.01)
     assert "kind='probe'" in refused.value.remedy
 
 
@@ -55,5 +55,5 @@ def test_a_call_that_is_given_up_ends_the_process(tmp_path: Path) -> None:
     config = parse_config({"model": {"use": "slow.py:make"}, "data": {"use": "digits"}})
     begun = tmp_path / "begun"
     with pytest.raises(ConfigurationError, match="cancelled"):
-        estimate(config, tmp_path, should_stop=lambda: begun.exists() and bool(begun.read_text()))
+        estimate(config, tmp_path, connections={}, should_stop=lambda: begun.exists() and bool(begun.read_text()))
     assert not psutil.pid_exists(int(begun.read_text()))

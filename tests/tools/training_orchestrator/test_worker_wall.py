@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tools.launchers.walled import ATTEMPTS, SECRET
 from tests.tools.launchers.warm_starts import until
 from tests.worlds.flowers import CONFIG, GOAL, MODEL, finish, write_code
 
@@ -24,53 +24,12 @@ from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import RunDirectory, RunKind
-from trainwright.trainer.run.specification import Wall
 from trainwright.trainer.starting import wall
 
 pytestmark = [
     pytest.mark.requirement("GATE-5"),
     pytest.mark.skipif(wall.landlock_abi() < wall.LEAST_ABI, reason="this kernel has no Landlock for workers"),
 ]
-SECRET = "the owner's own"
-ATTEMPTS = """
-import ctypes, json, os, signal, socket, subprocess, sys, tempfile
-from pathlib import Path
-WANTED = json.loads(Path(__file__).with_name("wanted.json").read_text())
-libc = ctypes.CDLL(None, use_errno=True)
-
-
-def read(path):
-    return os.open(path, os.O_RDONLY)
-
-
-def write(path):  # past the guard of Python's own calls
-    if libc.open(path.encode(), os.O_WRONLY | os.O_CREAT, 0o600) == -1:
-        raise PermissionError(ctypes.get_errno(), path)
-
-
-def child(path):
-    subprocess.run(["cat", path], check=True, capture_output=True)
-
-
-def end(process):
-    os.kill(process, signal.SIGTERM)
-
-
-def connect(port):
-    socket.create_connection(("127.0.0.1", port)).close()
-
-
-outcomes = {}
-for name, (act, target) in WANTED.items():
-    try:
-        globals()[act](target)
-        outcomes[name] = "done"
-    except (OSError, subprocess.CalledProcessError) as error:
-        outcomes[name] = "refused"
-with tempfile.NamedTemporaryFile() as own:
-    outcomes["own temporary file"] = "done" if os.path.dirname(own.name) == os.environ["TMPDIR"] else own.name
-print("OUTCOMES", json.dumps(outcomes), flush=True)
-"""
 
 
 class Place:
@@ -198,66 +157,6 @@ def test_where_the_workspace_lies_in_the_code_user_code_writes_what_is_there_but
     place.workspace.close()
 
 
-def walled_attempts(order: dict[str, Any], wanted: dict[str, tuple[str, Any]], folder: Path) -> dict[str, str]:
-    """Have a process behind the wall of an order try such things; what came of each."""
-    (folder / "wanted.json").write_text(json.dumps(wanted))
-    (folder / "attempts.py").write_text(ATTEMPTS)
-    command = [sys.executable, "-I", "-S", "-B", wall.__file__, json.dumps(order)]
-    done = subprocess.run(
-        [*command, sys.executable, str(folder / "attempts.py")], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return dict(json.loads(done.stdout.removeprefix("OUTCOMES")))
-
-
-@pytest.mark.parametrize("code", [".", "project"])
-def test_of_a_home_in_a_root_no_hidden_name_is_read_nor_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
-) -> None:
-    home, workspace = tmp_path / "home", tmp_path / "workspace"
-    for name in (".bashrc", ".ssh/id", ".cache/huggingface/token", ".config/gh/hosts.yml", "bin/ls", "project/net.py"):
-        (home / name).parent.mkdir(parents=True, exist_ok=True)
-        (home / name).write_text(SECRET)
-    workspace.mkdir()
-    for name, key in (("CLOUD_KEY_FILE", home / "cloud.json"), ("MY_TOKEN_PATH", home / "project" / "its_own.txt")):
-        key.write_text(SECRET)
-        monkeypatch.setenv(name, str(key))
-    by = worker_wall.Walled(workspace, Wall())
-    order = {"code_root": str(home / code), "linked_roots": [str(home)]}
-    env = {"HOME": str(home), "PATH": os.environ["PATH"]}
-    built = worker_wall.order_for_job(by, tmp_path / "job", order, env, None)
-    (tmp_path / "job").mkdir()
-    wanted: dict[str, tuple[str, Any]] = {
-        "read code": ("read", str(home / "project" / "net.py")),
-        "read its key": ("read", str(home / "project" / "its_own.txt")),
-        "write code": ("write", str(home / "project" / ("new" if code == "project" else "net.py"))),
-        "write profile": ("write", str(home / ".bashrc")),
-        "write a program": ("write", str(home / "bin" / "ls")),
-        "write keys": ("write", str(home / ".ssh" / "new")),
-        "read token": ("read", str(home / ".cache" / "huggingface" / "token")),
-        "read a login": ("read", str(home / ".config" / "gh" / "hosts.yml")),
-        "write a cache": ("write", str(home / ".cache" / "huggingface" / "hub" / "new")),
-        "read a named key": ("read", str(home / "cloud.json")),
-    }
-    done = {name for name, came in walled_attempts(built, wanted, tmp_path / "job").items() if came == "done"}
-    assert done - {"read its key"} == {"read code", "write code", "write a cache", "own temporary file"}
-    assert ("read its key" in done) is (code == "project")
-    assert built["environment"] == {"HF_TOKEN_PATH": os.devnull}
-    data = {"config": {"data": {"args": {"path": "hf://datasets/org/name/rows.parquet"}}}}
-    assert worker_wall.order_for_job(by, tmp_path / "job", order | data, env, None)["environment"] == {}
-    listed = worker_wall.Walled(workspace, Wall(reads=[str(home / ".cache/huggingface/token")]))
-    built = worker_wall.order_for_job(listed, tmp_path / "job", order, env, None)
-    assert walled_attempts(built, {"read token": wanted["read token"]}, tmp_path / "job")["read token"] == "done"
-
-
-def test_the_servers_python_is_not_written_where_it_lies_in_the_code(tmp_path: Path) -> None:
-    order = worker_wall.order_for_job(
-        worker_wall.Walled(tmp_path, Wall()), tmp_path, {"code_root": str(Path(sys.prefix).parent)}, os.environ, None
-    )
-    outcomes = walled_attempts(order, {"python": ("write", f"{sys.prefix}/pyvenv.cfg")}, tmp_path)
-    assert outcomes["python"] == "refused"
-
-
 @pytest.mark.slow
 def test_a_worker_that_the_server_forks_off_its_own_warm_process_is_walled_in(place: Place) -> None:
     place.settings("warm_workers: {most: 1}")
@@ -345,17 +244,3 @@ def test_the_network_is_open_as_far_as_the_owner_says(place: Place) -> None:
         place.settings(f"walls: {{network: [{ports[0]}]}}")
         outcomes = place.outcomes({"allowed": ("connect", ports[0]), "other": ("connect", ports[1])})
     assert (outcomes["allowed"], outcomes["other"]) == ("done", "refused")
-
-
-def test_a_wall_stands_before_anything_that_takes_long_to_import(tmp_path: Path) -> None:
-    order = {
-        "reads": [str(tmp_path), sys.prefix, sys.base_prefix, *worker_wall.OF_THE_SYSTEM], "writes": [], "hidden": [],
-        "own_reads": [], "own_writes": [], "rows": [], "ports": None, "filter": "", "roots": [], "unread": [],
-        "code": [], "unwritten": [], "environment": {},
-        "temporary": str(tmp_path / "one" / "two"), "closed": str(tmp_path / "absent"),
-    }  # fmt: skip
-    command = [sys.executable, "-X", "importtime", "-I", "-S", "-B", wall.__file__, json.dumps(order), "/bin/true"]
-    told = subprocess.run(command, check=True, capture_output=True, text=True).stderr
-    imported = {line.rpartition("|")[2].strip() for line in told.splitlines()}
-    assert "ctypes" in imported
-    assert not imported & {"typing", "pathlib", "subprocess", "logging", "inspect", "dataclasses", "trainwright"}

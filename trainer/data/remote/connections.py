@@ -75,6 +75,12 @@ def taken(args: Mapping[str, Any], access: Access) -> Access:
     return replace(access, values={name: os.environ.pop(name) for name in sorted(names) if name in os.environ})
 
 
+def use_order(args: Mapping[str, Any], order: Mapping[str, Any]) -> None:
+    """Fetch with what an order of the server's allows, taken out of the environment before user code runs."""
+    known = {name: Connection.model_validate(one) for name, one in order["connections"].items()}
+    use(taken(args, Access(order.get("generation", ""), known)))
+
+
 def profile(name: str) -> Connection:
     """Return a connection of the owner's settings. Raises ConfigurationError when there is none of this name."""
     found = _current.connections.get(name)

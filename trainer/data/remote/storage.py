@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from trainwright.trainer.base.errors import ConfigurationError, near_matches
+from trainwright.trainer.base.fetched import is_remote
 from trainwright.trainer.base.secrets import plain, without_secrets
 from trainwright.trainer.base.section import Section
 from trainwright.trainer.data.remote import connections
@@ -185,3 +187,23 @@ def database_place(url: str) -> str:
             document=DOCUMENT,
         )
     return found["place"]
+
+
+def remote_places(use: str, args: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the remote places that a source's arguments name: URLs without parameters, and databases by name.
+
+    Raises ConfigurationError for a URL that may lead elsewhere than it reads.
+    """
+    path = args.get("path")
+    for each in path if isinstance(path, list) else [path]:
+        if is_remote(each):
+            require_plain_path(str(each))
+            yield str(each).split("?")[0]
+    if name := args.get("url_env") or args.get("profile"):
+        yield f"sql://{name}"
+    url = args.get("url")
+    if is_remote(url) and use != "sql":
+        require_plain_path(str(url), key="data.args.url")
+        yield str(url).split("?")[0]
+    elif is_remote(url) and not str(url).startswith("sqlite"):
+        yield database_place(str(url))
