@@ -7,8 +7,6 @@ import math
 import statistics
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from trainwright.tools.training_monitor.diagnosis import Alert, diagnose_record
 from trainwright.tools.training_monitor.documents import DOCUMENTS, load_diagnostics
 from trainwright.tools.training_monitor.guessing import Beside, beside_guessing
@@ -22,6 +20,7 @@ from trainwright.tools.training_monitor.record import (
 from trainwright.tools.training_monitor.signals.costs import gpu_utilisation
 from trainwright.tools.training_monitor.signals.losses import loss_gap
 from trainwright.tools.training_monitor.signals.scores import generalisation_gap
+from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.run import RunState
 from trainwright.trainer.run.conditions import Sample, mean
 from trainwright.trainer.run.specification import Goal
@@ -48,10 +47,8 @@ RECENT = 5
 """Slopes are taken over so many last epochs."""
 
 
-class GradientHealth(BaseModel):
+class GradientHealth(Frozen):
     """Total gradient norms before clipping, over all recorded steps."""
-
-    model_config = ConfigDict(frozen=True)
 
     steps: int
     median: float | None
@@ -60,10 +57,8 @@ class GradientHealth(BaseModel):
     non_finite_share: float
 
 
-class ResourceUse(BaseModel):
+class ResourceUse(Frozen):
     """Means over the run's readings; None where nothing was measured (a GPU value without a GPU)."""
-
-    model_config = ConfigDict(frozen=True)
 
     gpu_percent: float | None
     cpu_percent: float | None
@@ -72,10 +67,8 @@ class ResourceUse(BaseModel):
     memory_bytes: float | None
 
 
-class Assessment(BaseModel):
+class Assessment(Frozen):
     """Learning-curve analysis of one run."""
-
-    model_config = ConfigDict(frozen=True)
 
     epochs: int
     best_epoch: int | None

@@ -6,23 +6,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from trainwright.tools.training_monitor.assessment import Assessment, assess_record
 from trainwright.tools.training_monitor.curve_summary import CurveSummary, curve_summaries
 from trainwright.tools.training_monitor.documents import DOCUMENTS, load_diagnostics
 from trainwright.tools.training_monitor.outdone import BesideRival
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.tools.training_monitor.unjudged import unjudged
+from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.run import Goal, RunDirectory, RunState
 
 Verdict = Literal["healthy", "attention", "stop"]
 
 
-class Glance(BaseModel):
+class Glance(Frozen):
     """An assessment, and what an agent reads of it first."""
-
-    model_config = ConfigDict(frozen=True)
 
     assessment: Assessment
     verdict: Verdict

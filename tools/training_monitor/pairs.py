@@ -6,12 +6,13 @@ import math
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from trainwright.tools.training_monitor.curve_summary import curve_summaries, first_loss, fitted_line
 from trainwright.tools.training_monitor.diagnosis import SEVERITIES, Alert, diagnose_record
 from trainwright.tools.training_monitor.documents import DOCUMENTS, load_diagnostics
 from trainwright.tools.training_monitor.record import SCALES_THE_LOSS, STEP_LOSS, VALIDATION_LOSS, RunRecord
+from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.run import Goal, RunDirectory
 
 DEVIATIONS = 2.0
@@ -26,10 +27,8 @@ FAR = 5.0
 LAST_BUCKETS = 10
 
 
-class PairOutcome(BaseModel):
+class PairOutcome(Frozen):
     """What a fix did to an alert in a run as short as the one without it."""
-
-    model_config = ConfigDict(frozen=True)
 
     fix: str
     changes: dict[str, Any]
@@ -47,7 +46,7 @@ class PairOutcome(BaseModel):
     value_after: float | None = None
     noise: float | None = None
     """Standard deviation of both curves' last points around their lines, the larger."""
-    new_alerts: list[str] = []
+    new_alerts: list[str] = Field(default_factory=list)
     run: str = ""
     steps: int = 0
 

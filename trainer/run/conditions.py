@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from trainwright.trainer.base.errors import AlertError
+from trainwright.trainer.base.records import Closed
 
 if TYPE_CHECKING:
     from trainwright.trainer.run.directory import RunDirectory
@@ -245,10 +246,8 @@ def filled(condition: Condition, message: str, sample: Sample, count: int, epoch
     )
 
 
-class Watched(BaseModel):
+class Watched(Closed):
     """The part of a diagnostic document that the worker evaluates."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     id: str
     severity: Severity
@@ -318,15 +317,13 @@ SERVER = "server"
 """`found_by` of an alert that the worker did not find itself."""
 
 
-class AlertStop(BaseModel):
+class AlertStop(Closed):
     """Request to end one attempt of a run for an alert."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     does: Literal["stop", "checkpoint"]
     """As configured: both save the run; after `stop` it counts as failed."""
     id: str
-    because_of: list[str] = []
+    because_of: list[str] = Field(default_factory=list)
     """Ids of its consequences that make it as grave."""
     severity: Severity
     message: str
