@@ -124,10 +124,10 @@ def rival_ahead(record: RunRecord) -> list[Sample]:
 
 def generalisation_gap(record: RunRecord) -> list[Sample]:
     """Per epoch: training minus validation score, both in [0, 1] (the widest); `loss_gap` where there is none."""
-    return score_gap(record) or loss_gap(record)
+    return _score_gap(record) or loss_gap(record)
 
 
-def score_gap(record: RunRecord) -> list[Sample]:
+def _score_gap(record: RunRecord) -> list[Sample]:
     """Per epoch: training minus validation score, both in [0, 1] (the widest); none without such a score."""
     widest: dict[int, Sample] = {}
     for gap in itertools.chain.from_iterable(_gaps_of_scores(record).values()):
