@@ -6,6 +6,7 @@ Shares are dimensionless: 0.15 is 15 %.
 
 from __future__ import annotations
 
+from functools import partial
 from inspect import isfunction
 from typing import TYPE_CHECKING
 
@@ -21,24 +22,31 @@ from trainwright.tools.training_monitor.signals import (
     turns,
     updates,
 )
-from trainwright.trainer.run.conditions import FINDINGS, Sample, finding_sample
+from trainwright.trainer.run.conditions import FINDINGS, LONGEST_WINDOW, READINGS, Sample, finding_sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trainwright.tools.training_monitor.record import RunRecord
 
+
+def _newest(record: RunRecord, key: str) -> list[Sample]:
+    return [Sample(point.step, point.value) for point in record.metrics.tail(key, LONGEST_WINDOW)]
+
+
 _MODULES = (
     losses, suddenness, turns, scores, ranges, layers, updates, adversaries, costs, no_effect, guessing, data_findings
 )  # fmt: skip
 SIGNALS: dict[str, Callable[[RunRecord], list[Sample]]] = {
+    name: partial(_newest, key=key) for name, key in READINGS.items()
+} | {
     name: each
     for module in _MODULES
     for name, each in vars(module).items()
     if isfunction(each) and each.__module__ == module.__name__ and not name.startswith("_")
     if each.__annotations__.get("return") == "list[Sample]"
 }
-"""By name every public function of these modules that returns samples; not FINDINGS, which depends on who reads it."""
+"""By name: READINGS, and every public function of these modules that returns samples. FINDINGS depend on who reads."""
 OF_PROBES = frozenset({"rate_on_curve"})
 """Signals that are measured by a probe, which trains nothing that the others could judge."""
 KNOWN = frozenset({*SIGNALS, FINDINGS})
