@@ -8,7 +8,7 @@ import statistics
 from typing import TYPE_CHECKING, Any, Literal
 
 from trainwright.tools.training_monitor.diagnosis import Alert, diagnose_record
-from trainwright.tools.training_monitor.documents import DOCUMENTS, load_diagnostics
+from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_monitor.guessing import Beside, beside_guessing
 from trainwright.tools.training_monitor.outdone import outdoing, what_helps
 from trainwright.tools.training_monitor.record import (
@@ -27,7 +27,6 @@ from trainwright.trainer.run.specification import Goal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from trainwright.tools.training_monitor.documents import Diagnostic
     from trainwright.tools.training_monitor.outdone import BesideRival
@@ -112,22 +111,19 @@ class Assessment(Frozen):
         }
 
 
-def assess(
-    run: RunDirectory, goal: Goal | None = None, documents: Path = DOCUMENTS, rivals: Sequence[BesideRival] = ()
-) -> Assessment:
+def assess(run: RunDirectory, goal: Goal | None = None, rivals: Sequence[BesideRival] = ()) -> Assessment:
     """Assess a run against the project's goal.
 
     Args:
         run: at any moment of its life.
         goal: the project's.
-        documents: folder of the diagnostic documents.
         rivals: beside which its program was evaluated.
 
     Raises:
         IntegrityError: the run's record is damaged.
         ConfigurationError: a diagnostic document is not valid.
     """
-    return assess_record(RunRecord(run), load_diagnostics(documents), goal, rivals)
+    return assess_record(RunRecord(run), load_diagnostics(), goal, rivals)
 
 
 def assess_record(

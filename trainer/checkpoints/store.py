@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import shutil
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import IntegrityError, StorageError
+from trainwright.trainer.base.paths import synced
 from trainwright.trainer.base.tensor_files import save_tensors
 from trainwright.trainer.checkpoints.index import (
     FILES,
@@ -139,11 +138,11 @@ class DirectoryStore:
                 signed["signature"] = self.run.key.sign(signed["digest"])
             (temporary / "manifest.json").write_text(json.dumps(signed, indent=2, sort_keys=True))
             for path in (*temporary.iterdir(), temporary):
-                _fsync(path)
+                synced(path)
             if final.exists():  # one within the epoch, a damaged one, or one of an abandoned attempt
                 final.rename(self.folder / f"{REPLACED}{final.name}-{secrets.token_hex(4)}")
             temporary.rename(final)
-            _fsync(self.folder)
+            synced(self.folder)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
@@ -211,11 +210,3 @@ class DirectoryStore:
         for path in self.folder.iterdir():
             if path.name.startswith((TEMPORARY, REPLACED)):
                 shutil.rmtree(path, ignore_errors=True)
-
-
-def _fsync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
