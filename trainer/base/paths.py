@@ -257,12 +257,3 @@ def workspace_of(run: Path) -> Path | None:
     """Return the workspace that a run's folder lies in, `projects/<name>/runs/<id>` below it; None where in none."""
     is_in_one = run.parent.name == "runs" and len(run.parents) > 3 and run.parents[2].name == "projects"
     return run.parents[3] if is_in_one else None
-
-
-def synced(path: Path) -> None:
-    """Wait until what was written to a file or folder is on the disk. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.trainer.base.canonical import digest_bytes
-from trainwright.trainer.base.paths import synced
 from trainwright.trainer.data.file_digests import FileDigests, Stamp, file_digests, stamp_of
 
 CONTENT, MANIFEST, USED = "content", "manifest.json", "used.lock"
@@ -246,4 +245,8 @@ def _sync(paths: list[Path]) -> None:
         os.sync()
         return
     for path in paths:
-        synced(path)
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
