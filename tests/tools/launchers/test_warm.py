@@ -36,7 +36,7 @@ from trainwright.tools.launchers import Launch
 from trainwright.tools.launchers import warm as warm_processes
 from trainwright.tools.launchers.local import Local
 from trainwright.tools.workspace.settings import WARM_VARIABLE, Settings
-from trainwright.trainer.checkpoints.store import newest_whole, DirectoryStore
+from trainwright.trainer.checkpoints.store import DirectoryStore, newest_whole
 from trainwright.trainer.run import RunDirectory, RunKey, RunState
 from trainwright.trainer.run.key import signed_digests
 from trainwright.trainer.starting import warm as warm_module
