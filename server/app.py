@@ -34,7 +34,7 @@ from mcp.types import (
     UnsubscribeRequestParams,
 )
 from mcp.types import Resource as ListedResource
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 import trainwright
 from trainwright.server.access import present_access
@@ -48,6 +48,7 @@ from trainwright.server.stdio import StdioServer
 from trainwright.server.surface import TOOLS
 from trainwright.server.tasks import Backend, Tasks
 from trainwright.tools.documents import read_document
+from trainwright.trainer.base.records import Closed
 
 INSTRUCTIONS = """\
 Trainwright trains PyTorch models through five gated phases: planning, baseline, diagnostics, optimization, \
@@ -306,10 +307,8 @@ def _connection(session: Any) -> int:
 PROMPTS = Path(__file__).resolve().parents[1] / "prompts"
 
 
-class Argument(BaseModel):
+class Argument(Closed):
     """One argument of a prompt."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     description: str
@@ -317,17 +316,15 @@ class Argument(BaseModel):
     default: str = ""
 
 
-class PromptFile(BaseModel):
+class PromptFile(Closed):
     """The front matter of a prompt file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     title: str
     description: str
     tools: list[str]
     """The tools that the prompt will use."""
-    arguments: list[Argument] = []
+    arguments: list[Argument] = Field(default_factory=list)
 
 
 class StrictPrompt(Prompt):

@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from trainwright.trainer.base.records import Frozen
 
-class NextCall(BaseModel):
+
+class NextCall(Frozen):
     """The call that makes sense now."""
-
-    model_config = ConfigDict(frozen=True)
 
     tool: str
     arguments: dict[str, Any] = Field(default_factory=dict)

@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, NoReturn, cast
 from trainwright.trainer.base.errors import ConflictError, TrainwrightError, UserCodeError
 from trainwright.trainer.base.paths import allow_links
 from trainwright.trainer.base.releases import require_supported
-from trainwright.trainer.checkpoints.store import store_of
+from trainwright.trainer.checkpoints.store import DirectoryStore
 from trainwright.trainer.data import cache, marks
 from trainwright.trainer.data.remote import connections
 from trainwright.trainer.evidence.opened_files import record_opened
@@ -153,7 +153,7 @@ def _work(
         run.append_event("started", attempt=attempt, pid=heartbeat.pid)
         require_supported()
         ballast.hold()
-        store_of(run).recover()  # before any other process of the run reads them
+        DirectoryStore(run).recover()  # before any other process of the run reads them
         opened_files.install(run.path, Path(specification.code_root))
         if specification.kind is RunKind.SMOKE:
             heartbeat.stage("fixing rows")

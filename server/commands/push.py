@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import re
@@ -17,6 +16,7 @@ import anyio
 import typer
 
 from trainwright.server.commands.call import VARIABLE, token, worded
+from trainwright.trainer.base.canonical import sha256_of_file
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.paths import SKIPPED
 from trainwright.trainer.base.secret_kinds import known_in
@@ -42,7 +42,7 @@ def push(
         raise ConfigurationError(f"{folder} is no folder.", remedy="Name the folder of your code.")
     called = name or re.sub(r"[^a-z0-9_-]+", "-", root.name.lower()).strip("-_")[:63] or "code"
     files, left = chosen(root)
-    manifest = {path: {"size": one.stat().st_size, "sha256": _digest(one)} for path, one in files.items()}
+    manifest = {path: {"size": one.stat().st_size, "sha256": sha256_of_file(one)} for path, one in files.items()}
     address = f"{url.rstrip('/').removesuffix('/mcp')}/roots/{called}"
     try:
         facts = anyio.run(_pushed, address, files, manifest)
@@ -81,11 +81,6 @@ def _secret(file: Path) -> str | None:
         return None
     found = next(known_in(file.read_bytes().decode("utf-8", errors="replace")), None)
     return None if found is None else f"holds a secret: {found.kind}"
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 async def _pushed(address: str, files: dict[str, Path], manifest: dict[str, Any]) -> dict[str, Any]:

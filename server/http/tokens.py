@@ -16,10 +16,11 @@ from pathlib import Path
 
 from filelock import FileLock
 from mcp.server.auth.provider import AccessToken
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from trainwright.server.access import SCOPES, Access, Scope
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, IntegrityError, NotFoundError, near
+from trainwright.trainer.base.records import Closed
 from trainwright.trainer.run.directory import write_atomically
 
 logger = logging.getLogger("trainwright")
@@ -31,10 +32,8 @@ RANDOM_BYTES = 32
 MOST_DAYS = 3650
 
 
-class Token(BaseModel):
+class Token(Closed):
     """What is kept of one token."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     scope: Scope
@@ -55,9 +54,7 @@ class Token(BaseModel):
         return Access(self.name, self.scope, self.projects)
 
 
-class _File(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class _File(Closed):
     tokens: tuple[Token, ...] = ()
 
 

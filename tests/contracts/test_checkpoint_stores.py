@@ -6,87 +6,20 @@ import json
 import os
 import resource
 import signal
-import sqlite3
 import sys
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load, save
 from torch import Tensor
 
-from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.base.errors import IntegrityError, StorageError
 from trainwright.trainer.checkpoints.index import FILES, checkpoint_name, manifest_digest
-from trainwright.trainer.checkpoints.store import CheckpointStore, DirectoryStore, LoadedCheckpoint, newest_whole
+from trainwright.trainer.checkpoints.store import DirectoryStore, newest_whole
 from trainwright.trainer.run import RunDirectory, RunKey
 from trainwright.trainer.run.key import has_signed
-
-
-class DatabaseStore:
-    """The tests' own: all checkpoints of a run in one file of SQLite."""
-
-    def __init__(self, run: RunDirectory) -> None:
-        self.run = run
-        self.file = run.checkpoints / "checkpoints.sqlite"
-        self.ask("CREATE TABLE IF NOT EXISTS parts (name TEXT, part TEXT, data BLOB, PRIMARY KEY (name, part))")
-
-    def ask(self, *statements: str, values: tuple[Any, ...] = ()) -> list[Any]:
-        with closing(sqlite3.connect(self.file)) as database, database:
-            return [row for statement in statements for row in database.execute(statement, values)]
-
-    def recover(self) -> None:
-        """SQLite does it by itself."""
-
-    def save(
-        self, *, model: dict[str, Tensor], tensors: dict[str, Tensor], state: dict[str, Any], manifest: dict[str, Any]
-    ) -> dict[str, Any]:
-        name = checkpoint_name(manifest["step"])
-        parts = dict(zip(FILES, (save(model), save(tensors), json.dumps(state).encode()), strict=True))
-        files = {part: {"bytes": len(data), "digest": digest_bytes(data)} for part, data in parts.items()}
-        whole = {**manifest, "files": files}
-        whole["digest"] = manifest_digest(whole)
-        if self.run.key is not None:
-            whole["signature"] = self.run.key.sign(whole["digest"])
-        parts["manifest.json"] = json.dumps(whole).encode()
-        with closing(sqlite3.connect(self.file)) as database, database:
-            database.execute("DELETE FROM parts WHERE name = ?", (name,))
-            rows = [(name, part, data) for part, data in parts.items()]
-            database.executemany("INSERT INTO parts VALUES (?, ?, ?)", rows)
-        return whole
-
-    def names(self) -> list[str]:
-        return [name for (name,) in self.ask("SELECT DISTINCT name FROM parts ORDER BY name")]
-
-    def parts(self, name: str) -> dict[str, bytes]:
-        return dict(self.ask("SELECT part, data FROM parts WHERE name = ?", values=(name,)))
-
-    def verify(self, name: str) -> list[str]:
-        parts = self.parts(name)
-        try:
-            manifest = json.loads(parts.pop("manifest.json"))
-            wanted = {part: file["digest"] for part, file in manifest["files"].items()}
-            problems = [] if manifest["digest"] == manifest_digest(manifest) else ["the manifest was changed"]
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return ["the manifest is missing or damaged"]
-        return problems + [part for part in FILES if digest_bytes(parts.get(part, b"")) != wanted.get(part)]
-
-    def open(self, name: str) -> LoadedCheckpoint:
-        if problems := self.verify(name):
-            raise IntegrityError(f"{name} is damaged.", remedy="Take another.", details={"problems": problems})
-        parts = self.parts(name)
-        model, tensors, state = (parts[part] for part in FILES)
-        return LoadedCheckpoint(name, json.loads(parts["manifest.json"]), load(model), load(tensors), json.loads(state))
-
-    def tag(self, *, best: str | None, last: str | None, periodic: list[str]) -> None:
-        for name in set(self.names()) - {best, last, *periodic}:
-            self.delete(name)
-
-    def delete(self, name: str) -> None:
-        self.ask("DELETE FROM parts WHERE name = ?", values=(name,))
 
 
 def damage_file(store: Any, name: str, part: str, change: Callable[[bytes], bytes]) -> None:
@@ -94,17 +27,6 @@ def damage_file(store: Any, name: str, part: str, change: Callable[[bytes], byte
     path.write_bytes(change(path.read_bytes()))
 
 
-def damage_row(store: Any, name: str, part: str, change: Callable[[bytes], bytes]) -> None:
-    data = change(store.parts(name)[part])
-    store.ask("UPDATE parts SET data = ? WHERE name = ? AND part = ?", values=(data, name, part))
-
-
-Damage = Callable[[Any, str, str, Callable[[bytes], bytes]], None]
-STORES: dict[str, tuple[Callable[[RunDirectory], CheckpointStore], Damage]] = {
-    "directory": (DirectoryStore, damage_file),
-    "database": (DatabaseStore, damage_row),
-}
-"""A new store is one line here: how it is opened, and how what it keeps is spoilt."""
 CHANGES: dict[str, Callable[[bytes], bytes]] = {
     "changed": lambda data: data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 1]) + data[len(data) // 2 + 1 :],
     "cut": lambda data: data[:-7],
@@ -114,20 +36,14 @@ STATE = {"progress": {"step": 3, "best": None}, "text": "größer", "numbers": [
 KILLS = 40
 
 
-@pytest.fixture(params=STORES)
-def kind(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
-    return name
-
-
 @pytest.fixture
-def opened(kind: str, tmp_path: Path) -> Callable[[], CheckpointStore]:
+def opened(tmp_path: Path) -> Callable[[], DirectoryStore]:
     """`opened()` opens the run's store as a new process does."""
     key = RunKey.new()
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
 
-    def opens() -> CheckpointStore:
-        return STORES[kind][0](RunDirectory(tmp_path / "run", key))
+    def opens() -> DirectoryStore:
+        return DirectoryStore(RunDirectory(tmp_path / "run", key))
 
     return opens
 
@@ -143,7 +59,7 @@ def tensors_of(step: int) -> dict[str, Tensor]:
     }
 
 
-def save_step(store: CheckpointStore, step: int, *, seed: int | None = None) -> dict[str, Any]:
+def save_step(store: DirectoryStore, step: int, *, seed: int | None = None) -> dict[str, Any]:
     manifest = {"step": step, "epoch": 1, "run_id": "run", "config_digest": "this"}
     tensors = tensors_of(step if seed is None else seed)
     return store.save(model=tensors, tensors={"moment": tensors["weight"] * 2}, state=STATE, manifest=manifest)
@@ -170,7 +86,7 @@ def in_a_fork(work: Callable[[], None]) -> int:
 
 
 @pytest.mark.requirement("CKPT-1", "CKPT-2")
-def test_what_was_saved_is_read_back_bit_for_bit_and_signed(opened: Callable[[], CheckpointStore]) -> None:
+def test_what_was_saved_is_read_back_bit_for_bit_and_signed(opened: Callable[[], DirectoryStore]) -> None:
     whole = save_step(opened(), 3)
     store = opened()
     assert store.names() == [checkpoint_name(3)]
@@ -186,7 +102,7 @@ def test_what_was_saved_is_read_back_bit_for_bit_and_signed(opened: Callable[[],
 
 
 @pytest.mark.requirement("CKPT-2")
-def test_names_go_by_step_and_a_step_saved_again_is_replaced(opened: Callable[[], CheckpointStore]) -> None:
+def test_names_go_by_step_and_a_step_saved_again_is_replaced(opened: Callable[[], DirectoryStore]) -> None:
     store = opened()
     for step in (100, 9, 10):
         save_step(store, step)
@@ -196,7 +112,7 @@ def test_names_go_by_step_and_a_step_saved_again_is_replaced(opened: Callable[[]
 
 
 @pytest.mark.requirement("CKPT-1")
-def test_what_has_no_tag_is_deleted_and_deleting_twice_does_no_harm(opened: Callable[[], CheckpointStore]) -> None:
+def test_what_has_no_tag_is_deleted_and_deleting_twice_does_no_harm(opened: Callable[[], DirectoryStore]) -> None:
     store = opened()
     for step in (1, 2, 3, 4, 5):
         save_step(store, step)
@@ -232,11 +148,11 @@ def test_a_link_is_deleted_and_not_what_it_leads_to_and_a_folder_that_stays_is_t
 @pytest.mark.parametrize("part", [*FILES, "manifest.json"])
 @pytest.mark.parametrize("change", CHANGES)
 def test_any_damage_is_found_and_the_newest_whole_one_is_taken(
-    change: str, part: str, kind: str, opened: Callable[[], CheckpointStore]
+    change: str, part: str, opened: Callable[[], DirectoryStore]
 ) -> None:
     for step in (1, 2, 3):
         save_step(opened(), step)
-    STORES[kind][1](opened(), checkpoint_name(3), part, CHANGES[change])
+    damage_file(opened(), checkpoint_name(3), part, CHANGES[change])
     store = opened()
     problems = store.verify(checkpoint_name(3))
     assert problems
@@ -252,16 +168,14 @@ def test_any_damage_is_found_and_the_newest_whole_one_is_taken(
 
 
 @pytest.mark.requirement("CKPT-2", "GATE-3")
-def test_a_checkpoint_is_not_taken_for_another_configurations_by_an_edit(
-    kind: str, opened: Callable[[], CheckpointStore]
-) -> None:
+def test_a_checkpoint_is_not_taken_for_another_configurations_by_an_edit(opened: Callable[[], DirectoryStore]) -> None:
     save_step(opened(), 1)
-    STORES[kind][1](opened(), checkpoint_name(1), "manifest.json", lambda data: data.replace(b'"this"', b'"another"'))
+    damage_file(opened(), checkpoint_name(1), "manifest.json", lambda data: data.replace(b'"this"', b'"another"'))
     assert newest_whole(opened(), config_digest="another")[0] is None
 
 
 @pytest.mark.requirement("CKPT-1", "REPRO-6")
-def test_a_process_killed_anywhere_leaves_the_old_one_or_the_new_one(opened: Callable[[], CheckpointStore]) -> None:
+def test_a_process_killed_anywhere_leaves_the_old_one_or_the_new_one(opened: Callable[[], DirectoryStore]) -> None:
     save_step(opened(), 1)
     calls = counted(opened)
     seen = set()
@@ -282,7 +196,7 @@ def test_a_process_killed_anywhere_leaves_the_old_one_or_the_new_one(opened: Cal
 
 @pytest.mark.requirement("CKPT-1", "REPRO-6")
 def test_a_process_killed_while_it_deletes_leaves_no_half_of_a_checkpoint(
-    opened: Callable[[], CheckpointStore],
+    opened: Callable[[], DirectoryStore],
 ) -> None:
     save_step(opened(), 1)
     seen = set()
@@ -297,7 +211,7 @@ def test_a_process_killed_while_it_deletes_leaves_no_half_of_a_checkpoint(
     assert seen == {checkpoint_name(1), checkpoint_name(2)}
 
 
-def saved_and_killed(store: CheckpointStore, place: int) -> None:
+def saved_and_killed(store: DirectoryStore, place: int) -> None:
     """Save, and be killed at a call into the interpreter's libraries, whichever it is."""
     killed(lambda: save_step(store, 2, seed=21), place)
 
@@ -317,7 +231,7 @@ def killed(work: Callable[[], object], place: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def counted(opened: Callable[[], CheckpointStore]) -> int:
+def counted(opened: Callable[[], DirectoryStore]) -> int:
     """Return how many such calls a save makes."""
     store, number = opened(), 0
 
@@ -335,7 +249,7 @@ def counted(opened: Callable[[], CheckpointStore]) -> int:
 
 
 @pytest.mark.requirement("CKPT-1")
-def test_a_full_disk_leaves_what_stood(opened: Callable[[], CheckpointStore]) -> None:
+def test_a_full_disk_leaves_what_stood(opened: Callable[[], DirectoryStore]) -> None:
     save_step(opened(), 1)
     save_step(opened(), 2, seed=20)
 
@@ -352,7 +266,7 @@ def test_a_full_disk_leaves_what_stood(opened: Callable[[], CheckpointStore]) ->
 
 
 @pytest.mark.requirement("CKPT-2")
-def test_nothing_is_pickled(opened: Callable[[], CheckpointStore]) -> None:
+def test_nothing_is_pickled(opened: Callable[[], DirectoryStore]) -> None:
     def watched() -> None:
         def refuse(event: str, arguments: Any) -> None:
             if event == "pickle.find_class":

@@ -22,7 +22,7 @@ from trainwright.tools.projects import create_project, pass_gate
 from trainwright.tools.training_orchestrator import replay_run, resume_run, start_run, wait_for_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.checkpoints.store import store_of
+from trainwright.trainer.checkpoints.store import DirectoryStore
 from trainwright.trainer.run import RunDirectory, RunKind
 from trainwright.trainer.run.evidence import Code, Data, Resolved
 
@@ -148,13 +148,13 @@ def keys_of(run: RunDirectory) -> set[str]:
 
 
 def test_a_written_checkpoint_is_one(sides: dict[str, Workspace]) -> None:
-    store = store_of(run_of(sides["written"], "baseline"))
+    store = DirectoryStore(run_of(sides["written"], "baseline"))
     assert [store.verify(name) for name in store.names()] == [[]]
     assert set(store.open(store.names()[0]).manifest) == manifest_keys(sides["trained"])
 
 
 def manifest_keys(workspace: Workspace) -> set[str]:
-    store = store_of(run_of(workspace, "baseline"))
+    store = DirectoryStore(run_of(workspace, "baseline"))
     return set(store.open(store.names()[-1]).manifest)
 
 

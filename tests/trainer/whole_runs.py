@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.trainer import worker
 from trainwright.trainer.assembly.assemble import assemble
-from trainwright.trainer.checkpoints.store import newest_whole, store_of
+from trainwright.trainer.checkpoints.store import DirectoryStore, newest_whole
 from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.engine.loop import take_step, train
 from trainwright.trainer.engine.observers.checkpointing import Checkpointing, Selection
@@ -59,7 +59,7 @@ def train_here(run: RunDirectory, halt_at: int | None = None) -> Session:
     heartbeat = Heartbeat(run, specification, run.last_status().attempt + 1, stop)
     session = assemble(specification, run, stop)
     run.write_evidence(resolved_evidence(session))
-    checkpoint, _ = newest_whole(store_of(run), config_digest=specification.config_digest)
+    checkpoint, _ = newest_whole(DirectoryStore(run), config_digest=specification.config_digest)
     if checkpoint is not None:
         session.load(checkpoint)
         run.append_event("resumed", step=session.progress.step)

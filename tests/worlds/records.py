@@ -20,7 +20,7 @@ from tests.worlds.found import NOBODY, Seen, environment, fix_rows, reproducibil
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.exits import memory_kills, record_exit
 from trainwright.trainer.checkpoints.index import checkpoint_name
-from trainwright.trainer.checkpoints.store import store_of
+from trainwright.trainer.checkpoints.store import DirectoryStore
 from trainwright.trainer.evidence.opened_files import list_files
 from trainwright.trainer.run import Failure, RunDirectory, RunKind, RunSpecification, RunState
 from trainwright.trainer.run.artifacts import ExportProbe, Parity, Program
@@ -203,7 +203,7 @@ def _rows(series: Series, epoch: int, steps: range, values: Mapping[str, float])
 def _save(run: RunDirectory, plan: RunSpecification, epoch: int, step: int, best: BestEpoch | None) -> None:
     if not step:
         return
-    store, places = store_of(run), {step: epoch}
+    store, places = DirectoryStore(run), {step: epoch}
     if best is not None and best.step is not None and best.epoch is not None:
         places[best.step] = best.epoch
     for at, of in sorted(places.items()):

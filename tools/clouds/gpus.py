@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from trainwright.tools.documents import SKILL
 from trainwright.tools.training_architect.hardware import Device, accelerators, named_device
 from trainwright.trainer.base.errors import ConfigurationError, folded, near
+from trainwright.trainer.base.records import Closed
 from trainwright.trainer.base.traces import while_unchanged
 from trainwright.trainer.config import load_yaml
 
@@ -21,10 +22,8 @@ USUAL = {"kubeflow": "kubernetes"}
 """Platforms that have another's names."""
 
 
-class PlatformGpus(BaseModel):
+class PlatformGpus(Closed):
     """GPUs of one platform."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     most: int = Field(ge=1)
     most_of: dict[str, int] = Field(default_factory=dict)
@@ -33,10 +32,8 @@ class PlatformGpus(BaseModel):
     source: str
 
 
-class GpuTable(BaseModel):
+class GpuTable(Closed):
     """The closed list."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     as_of: object
     platforms: dict[str, PlatformGpus]

@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from trainwright.tools.clouds.checking import Checked, check
 from trainwright.tools.clouds.gpus import Gpu, asked_gpu
 from trainwright.tools.clouds.job import Job, job_of
 from trainwright.tools.clouds.platforms import ONE_DEADLINE, RENDERERS, Place, Rendered
 from trainwright.tools.clouds.request import TAKEN
 from trainwright.tools.documents.rendering import render_plain
+from trainwright.tools.pipeline.writing import dumped
 from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.run import write_generated
 
@@ -76,8 +75,8 @@ def _common(place: Place, rendered: Rendered) -> dict[str, str]:
     head = "# What the owner's limits leave, in the workspace that the job was written in. Runs stop there.\n"
     return {
         ENTRY: render_plain("clouds/templates/entry.sh.j2", **values),
-        "trainwright.yaml": _dumped(job.definition.model_dump(mode="json")),
-        "settings.yaml": head + _dumped(job.settings()),
+        "trainwright.yaml": dumped(job.definition.model_dump(mode="json")),
+        "settings.yaml": head + dumped(job.settings()),
         "requirements.txt": "\n".join(job.requirements) + "\n",
         ENV: _env_example(place),
     }
@@ -89,10 +88,6 @@ def _env_example(place: Place) -> str:
     names = [*SIGN_IN.get(place.request.platform, ()), *place.job.variables]
     wanted = [f"{name}={own}_prod_your_{name.lower().rpartition('_')[2]}_here" for name in names]
     return "\n".join([ENV_HEAD if wanted else "# This job and its start want no key.", *wanted]) + "\n"
-
-
-def _dumped(value: Any) -> str:
-    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120))
 
 
 def _warnings(place: Place, rendered: Rendered) -> list[str]:

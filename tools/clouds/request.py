@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import Field, StringConstraints, ValidationError
 
 from trainwright.tools.pipeline import STAGES
 from trainwright.trainer.base.errors import ConfigurationError, near
+from trainwright.trainer.base.records import Closed
 
 Platform = Literal["modal", "lambda", "runpod", "skypilot", "slurm", "kubernetes", "kubeflow"]
 PLATFORMS: tuple[str, ...] = get_args(Platform)
@@ -55,10 +56,8 @@ GKE_SPOT = "cloud.google.com/gke-spot"
 Image = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,199}$")]
 
 
-class CloudRequest(BaseModel):
+class CloudRequest(Closed):
     """What the user wants rendered."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     project: str = Field(min_length=1, max_length=200)
     platform: Platform

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from trainwright.tools.answers import Answer
+from trainwright.trainer.base.records import Frozen
 
 Bounds = tuple[float, float]
 """The least and the most."""
 
 
-class PlatformCost(BaseModel):
+class PlatformCost(Frozen):
     """Cost of the request on one platform's device. Sums are in the answer's currency."""
-
-    model_config = ConfigDict(frozen=True)
 
     platform: str
     accelerator: str
@@ -45,10 +42,8 @@ class PlatformCost(BaseModel):
         return {"price_date"} | alone | hours | (set() if self.requests_per_month else {"per_1000_requests"})
 
 
-class SpotCost(BaseModel):
+class SpotCost(Frozen):
     """A spot price beside the lasting one of the same platform and device."""
-
-    model_config = ConfigDict(frozen=True)
 
     platform: str
     accelerator: str

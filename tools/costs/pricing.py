@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from trainwright.tools.costs.answer import Bounds, PlatformCost
 from trainwright.tools.costs.hours import (
@@ -24,6 +24,7 @@ from trainwright.tools.costs.hours import (
 from trainwright.tools.costs.scaling import Interval, on_other_cpu, step_on
 from trainwright.tools.training_architect.hardware import Device, named_device, probed_device
 from trainwright.trainer.base.errors import ConfigurationError, near, near_matches
+from trainwright.trainer.base.records import Closed
 from trainwright.trainer.base.time_units import HOUR
 from trainwright.trainer.estimation.duration import LAUNCH_SECONDS, estimate_time
 from trainwright.trainer.estimation.prices import OWN
@@ -42,10 +43,8 @@ if TYPE_CHECKING:
 TOOL = "estimate_cost"
 
 
-class CostRequest(BaseModel):
+class CostRequest(Closed):
     """What is to be priced. None: as the project's configuration has it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     project: str = Field(min_length=1, max_length=200)
     hardware: tuple[str, ...] = Field(default=(), max_length=8)

@@ -19,13 +19,14 @@ from pathlib import Path
 from filelock import FileLock
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from trainwright.tools.environments.interpreters import Interpreter, or_none
 from trainwright.tools.environments.own_packages import is_alike, link_packages, resolved_here
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import ConfigurationError, StorageError
 from trainwright.trainer.base.overlay import MARKER
+from trainwright.trainer.base.records import Closed
 from trainwright.trainer.base.text import cut
 from trainwright.trainer.run import write_atomically
 from trainwright.trainer.run.runtime import Runtime
@@ -46,10 +47,8 @@ class ReleasesError(ConfigurationError):
     """Releases of the environment and those that a worker needs contradict each other."""
 
 
-class Overlay(BaseModel):
+class Overlay(Closed):
     """What an overlay holds, and for which environments."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     python: str
     """Major and minor version, and the tag of extension modules."""

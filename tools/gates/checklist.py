@@ -5,20 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from trainwright.tools.documents import SKILL, read_document
 from trainwright.tools.gates.phases import Phase
 from trainwright.trainer.base.canonical import digest_file
+from trainwright.trainer.base.records import Closed
 from trainwright.trainer.base.traces import Memory
 
 _READ = Memory(most=64)
 
 
-class CheckLine(BaseModel):
+class CheckLine(Closed):
     """One line of a checklist."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     id: Annotated[str, Field(pattern=r"^[a-z]+\.[a-z0-9_]+$")]
     text: str
@@ -30,10 +29,8 @@ class CheckLine(BaseModel):
     """Whether the gate stays closed when the check fails; otherwise the report names it."""
 
 
-class Checklist(BaseModel):
+class Checklist(Closed):
     """A phase's checklist: its front matter."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     phase: Phase
     title: str

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.ledger.events import CureChanged
 from trainwright.tools.owner.grants import DECISION, accepted_alerts
 from trainwright.tools.owner.requests import REQUEST
 from trainwright.tools.training_monitor.pairs import PairOutcome
+from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.config import flatten, parse_config
 from trainwright.trainer.run import RunKind
 
@@ -30,10 +31,8 @@ OF_MEMORY = frozenset({"out_of_memory", "model_too_large"})
 RANK = {"critical": 0, "warning": 1, "info": 2}
 
 
-class Tried(BaseModel):
+class Tried(Frozen):
     """One fix of an alert that a later baseline was trained with, or a short run beside one without it."""
-
-    model_config = ConfigDict(frozen=True)
 
     fix: str
     changes: dict[str, Any]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
 import trainwright
 from trainwright.tools import ledger
 from trainwright.tools.answers import NextCall
@@ -18,6 +16,7 @@ from trainwright.tools.gates.staleness import whole_values
 from trainwright.tools.ledger.events import GateDecided
 from trainwright.tools.workspace.tables import now
 from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.config import apply_changes
 
 if TYPE_CHECKING:
@@ -29,10 +28,8 @@ ENDING = (Phase.OPTIMIZATION, Phase.FINALIZATION)
 """Phases whose decision records the project's result, beside both goals and the owner's acceptances."""
 
 
-class GateReport(BaseModel):
+class GateReport(Frozen):
     """Results of a gate's checks, in the checklist's order."""
-
-    model_config = ConfigDict(frozen=True)
 
     phase: Phase
     outcome: Decision

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from trainwright.tools.answers import NextCall
+from trainwright.trainer.base.records import Frozen
 
 LOOKS_AT_TEST = frozenset({"export_model"})
 """Tools that use the test split."""
 
 
-class Option(BaseModel):
+class Option(Frozen):
     """A call that may help, and what is known against it."""
-
-    model_config = ConfigDict(frozen=True)
 
     call: NextCall
     vain: str = ""
@@ -28,10 +27,8 @@ class Option(BaseModel):
     """How long it takes, where that is known."""
 
 
-class About(BaseModel):
+class About(Frozen):
     """The run that a call asks about; empty where nothing is to be done about it."""
-
-    model_config = ConfigDict(frozen=True)
 
     lost: Option | None = None
     """Stops it: what it trains from here on is lost."""
@@ -39,14 +36,12 @@ class About(BaseModel):
     """Waits for fixes of it, which are being tried."""
     broken: Option | None = None
     """Completes it, or starts another."""
-    cures: list[Option] = []
+    cures: list[Option] = Field(default_factory=list)
     """Fixes of its alerts, the proven ones first; none where it meets the goal."""
 
 
-class Facts(BaseModel):
+class Facts(Frozen):
     """What a proposal depends on. An option is absent where there is no reason for it."""
-
-    model_config = ConfigDict(frozen=True)
 
     about: About = About()
     is_finished: bool = False
@@ -56,13 +51,13 @@ class Facts(BaseModel):
     """Waits for fixes that are being tried, whose result would come too late for a later phase."""
     leak: Option | None = None
     """Takes out a column that gives the target away, at a measured price."""
-    closed: list[Option] = []
+    closed: list[Option] = Field(default_factory=list)
     """Remedies of the checks that keep the gate closed, in order; then alternatives."""
     document: NextCall | None = None
     """Of a closed gate: what to read where no call is left."""
     price: Option | None = None
     """Measures the price of such a column."""
-    cures: list[Option] = []
+    cures: list[Option] = Field(default_factory=list)
     """Fixes of the baseline's alerts that cured in short runs, before diagnostics are decided."""
     search: Option | None = None
     """A search that somebody asked for or began, or that a goal met by chance alone asks for."""

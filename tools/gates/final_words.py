@@ -13,7 +13,7 @@ from trainwright.tools.gates.folds import folds_text
 from trainwright.tools.gates.next_call import SHARES
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.test_set_access import informative, project_accesses
-from trainwright.tools.ledger.aliases import PRODUCTION, aliases_after, moves_among
+from trainwright.tools.ledger.aliases import in_production
 from trainwright.tools.ledger.events import ModelPromoted, ModelRegistered
 from trainwright.trainer.clean_room.names import WORST
 from trainwright.trainer.prediction.assembly import use_of
@@ -48,8 +48,7 @@ def _version(evidence: Evidence) -> str:
     versions = [body["version"] for _, body in evidence.entries(ModelRegistered.name)]
     if not versions:
         return ""
-    moves = moves_among(body for _, body in evidence.entries(ModelPromoted.name))
-    held, name = aliases_after(moves).get(PRODUCTION), evidence.name
+    held, name = in_production(body for _, body in evidence.entries(ModelPromoted.name)), evidence.name
     if held is None:
         return (
             f"It is v{versions[-1]}; promote_model(project={name!r}, version='v{versions[-1]}') puts it in production."

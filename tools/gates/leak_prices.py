@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict
-
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, near_matches
+from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.validation import Validation
 
@@ -30,10 +29,8 @@ DEVIATIONS = 2.0
 """Standard deviations of a difference of two figures below which it may be chance."""
 
 
-class LeakPrice(BaseModel):
+class LeakPrice(Frozen):
     """What one leak was worth."""
-
-    model_config = ConfigDict(frozen=True)
 
     finding: str
     run_id: str

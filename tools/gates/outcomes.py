@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checklist import CheckLine
+from trainwright.trainer.base.records import Frozen
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
@@ -16,10 +15,8 @@ if TYPE_CHECKING:
 Status = Literal["passed", "passed_with_exemption", "failed", "not_applicable"]
 
 
-class Outcome(BaseModel):
+class Outcome(Frozen):
     """Result of a check function."""
-
-    model_config = ConfigDict(frozen=True)
 
     status: Status
     measured: str

@@ -6,13 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from trainwright.tools.gates.artifacts import publish
 from trainwright.tools.gates.phases import PERMITTED, Phase
 from trainwright.tools.gates.releases import CARRIED, Release, witnesses
 from trainwright.tools.gates.staleness import changes_since, changes_without_effect
 from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
@@ -22,29 +23,25 @@ if TYPE_CHECKING:
 GateStatus = Literal["passed", "skipped", "accepted", "concluded", "stale", "open", "closed"]
 
 
-class GateState(BaseModel):
+class GateState(Frozen):
     """One gate: passed, skipped, accepted or concluded (and fresh); stale; open (the present one) or closed (later)."""
-
-    model_config = ConfigDict(frozen=True)
 
     phase: Phase
     status: GateStatus
-    reasons: list[str] = []
+    reasons: list[str] = Field(default_factory=list)
     """What made it stale."""
     ledger_sequence: int | None = None
 
 
-class PhaseStatus(BaseModel):
+class PhaseStatus(Frozen):
     """The project's phase and all its gates."""
-
-    model_config = ConfigDict(frozen=True)
 
     phase: Phase
     is_finished: bool
     gates: list[GateState]
     release: Release | None = None
     """Of a finished project: its last gate's release. It stays finished, whatever changes."""
-    remarks: list[str] = []
+    remarks: list[str] = Field(default_factory=list)
     """Changes that make nothing stale: of a finished project any, of another one code rewritten with the same meaning,
     and packages that no run imported."""
 

@@ -7,10 +7,11 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, near, near_matches
 from trainwright.trainer.base.plain_yaml import PlainLoader
+from trainwright.trainer.base.records import Closed
 from trainwright.trainer.base.secret_scan import require_no_secrets
 
 FILE = "handover.yaml"
@@ -34,10 +35,8 @@ MATERIAL: dict[str, tuple[str, ...]] = {
 Text = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
 
 
-class Part(BaseModel):
+class Part(Closed):
     """A part of the document."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Words(Part):
@@ -68,7 +67,7 @@ class RunFact(Part):
     """As sealed; `under way` without a seal."""
     entry: int
     """Ledger sequence of the seal, else of the start."""
-    certified: dict[str, float] = {}
+    certified: dict[str, float] = Field(default_factory=dict)
     """Validation metrics that the clean room computed from its program."""
 
 
@@ -83,11 +82,11 @@ class Facts(Part):
     gates: list[GateFact]
     runs: list[RunFact]
     """The newest."""
-    studies: dict[str, str] = {}
+    studies: dict[str, str] = Field(default_factory=dict)
     """Name to the state of its last entry."""
-    owner: list[str] = []
+    owner: list[str] = Field(default_factory=list)
     """Requests to the owner, with the answer where there is one."""
-    files: dict[str, str] = {}
+    files: dict[str, str] = Field(default_factory=dict)
     """Digests of the recorded files that the one who takes over works from, by their names in the project's folder."""
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -37,6 +36,7 @@ from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import ACTIVE, get_study
 from trainwright.tools.workspace.tables import Run, Study, now
 from trainwright.trainer.base.errors import StorageError
+from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.config import SearchSection
 from trainwright.trainer.run import RunKind, RunState
 
@@ -119,10 +119,8 @@ BESIDE = {
 """Of a confirmation: what the study's own fields say, and what follows from the others."""
 
 
-class BestTrial(BaseModel):
+class BestTrial(Frozen):
     """The best completed trial."""
-
-    model_config = ConfigDict(frozen=True)
 
     number: int
     value: float
@@ -132,10 +130,8 @@ class BestTrial(BaseModel):
     """Where it is the project's present configuration: that the search has found nothing better."""
 
 
-class FrontTrial(BaseModel):
+class FrontTrial(Frozen):
     """A trial of the Pareto front."""
-
-    model_config = ConfigDict(frozen=True)
 
     number: int
     values: dict[str, float]

@@ -142,11 +142,6 @@ def _sql(value: Any) -> str:
     return "'" + text.replace("'", "''").replace("\0", "") + "'"
 
 
-def _python(value: Any) -> str:
-    """Return a literal of Python: names of columns and classes are any text."""
-    return repr(value)
-
-
 def _plain(value: Any) -> str:
     """Return a text in one line that ends no code span."""
     return one_line(str(value)).replace("`", "'")
@@ -164,5 +159,5 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.policies["json.dumps_kwargs"] = {"sort_keys": False}
-    environment.filters.update(sql=_sql, python=_python, plain=_plain)
+    environment.filters.update(sql=_sql, python=repr, plain=_plain)
     return environment

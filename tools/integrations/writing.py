@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 from trainwright.tools.integrations.final_model import FinalModel
@@ -15,7 +17,7 @@ from trainwright.trainer.run import write_generated
 
 PARTS = ("service", "form", "database", "client")
 BEFORE = ".before"
-"""End of the folder's name in which a replaced part is kept, until the next one is."""
+"""End of the folder's name in which a replaced part is kept, until the next one is; `-2` behind it beside a user's."""
 MODEL = "model"
 """Folder of the service with the model's files, unchanged."""
 
@@ -50,23 +52,31 @@ def deploy(
     model = FinalModel.opened(folder)
     signature = signature_of(model, classes=classes, as_samples=as_samples)
     texts = {f"{part}/{name}": text for part in parts for name, text in rendered(part, signature).items()}
+    kept = {}
     for part in parts:
-        if not (replace and _is_generated(into / part, [name for name in texts if name.startswith(f"{part}/")])):
-            _require_free(into / part)
-    _write(model, into, parts, texts)
+        names = [name.removeprefix(f"{part}/") for name in texts if name.startswith(f"{part}/")]
+        if not (replace and _is_generated(into / part, names)):
+            _require_free(into / part, replace)
+        places = (into / f"{part}{BEFORE}{'' if one == 1 else f'-{one}'}" for one in count(1))
+        kept[part] = next(one for one in places if not os.path.lexists(one) or _is_generated(one, names))
+    _write(model, into, kept, texts)
     return [into / part for part in parts]
 
 
-def _write(model: FinalModel, into: Path, parts: Sequence[str], texts: dict[str, str]) -> None:
-    """Write texts and the served files below `into`, whole parts or none. Raises StorageError, ConfigurationError."""
+def _write(model: FinalModel, into: Path, kept: dict[str, Path], texts: dict[str, str]) -> None:
+    """Write texts and the served files below `into`, whole parts or none. Raises StorageError, ConfigurationError.
+
+    Args:
+        kept: of each part, where the one that is there is kept.
+    """
     was_there = into.is_dir()
     try:
         into.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".deploy-", dir=into) as building:
             write_generated(Path(building), texts)
-            if "service" in parts:
+            if "service" in kept:
                 _take_along(model, Path(building) / "service" / MODEL)
-            _move(Path(building), into, parts)
+            _move(Path(building), into, kept)
     except OSError as error:
         raise StorageError(
             f"{into} cannot be written: {error.strerror or error}.", remedy="Name another folder: --into DIR."
@@ -76,17 +86,19 @@ def _write(model: FinalModel, into: Path, parts: Sequence[str], texts: dict[str,
             into.rmdir()
 
 
-def _require_free(target: Path) -> None:
+def _require_free(target: Path, replace: bool) -> None:
     if target.is_symlink() or (target.exists() and not (target.is_dir() and not any(target.iterdir()))):
+        what = ", and no generated part" if replace else ""
+        advised = "" if replace else "replace generated parts with --replace, "
         raise ConflictError(
-            f"{target} is there already; generated files never replace others.",
-            remedy="Name another folder with --into, replace generated parts with --replace, or move this one away.",
+            f"{target} is there already{what}; generated files never replace others.",
+            remedy=f"Name another folder with --into, {advised}or move this one away.",
         )
 
 
 def _is_generated(target: Path, names: Sequence[str]) -> bool:
     """Whether a folder has every file that is generated for its part: another one of the user's is never replaced."""
-    return not target.is_symlink() and all((target.parent / name).is_file() for name in names)
+    return not target.is_symlink() and all((target / name).is_file() for name in names)
 
 
 def _take_along(model: FinalModel, target: Path) -> None:
@@ -96,21 +108,21 @@ def _take_along(model: FinalModel, target: Path) -> None:
         shutil.copyfile(model.folder / name, target / name)
 
 
-def _move(building: Path, into: Path, parts: Sequence[str]) -> None:
+def _move(building: Path, into: Path, places: dict[str, Path]) -> None:
     """Put every part in its place, those there before beside; where one fails, all is as it was. Raises OSError."""
     moved: list[Path] = []
-    kept: list[Path] = []
+    kept: dict[Path, Path] = {}
     try:
-        for part in parts:
-            target, before = into / part, into / f"{part}{BEFORE}"
+        for part, before in places.items():
+            target = into / part
             if target.is_dir() and any(target.iterdir()):
                 shutil.rmtree(before, ignore_errors=True)
-                kept.append(target.rename(before))
+                kept[target] = target.rename(before)
             moved.append(target)
             (building / part).rename(target)  # takes the place of an empty folder only
     except OSError:
         for target in moved:
             shutil.rmtree(target, ignore_errors=True)
-        for before in kept:
-            before.rename(into / before.name.removesuffix(BEFORE))
+        for target, before in kept.items():
+            before.rename(target)
         raise

@@ -37,6 +37,11 @@ def aliases_after(moves: list[ModelPromoted]) -> dict[str, int]:
     return named
 
 
+def in_production(moves: Iterable[dict[str, Any]]) -> int | None:
+    """Return the version in production after the ledger's entries on moves; None for none."""
+    return aliases_after(moves_among(moves)).get(PRODUCTION)
+
+
 def way_back(moves: list[ModelPromoted], alias: str) -> int | None:
     """Return the version to which an alias goes back freely: what its last move replaced, unless that was a way back.
 

@@ -11,12 +11,11 @@ from trainwright.tools.limits.reservation import (
     require_trials,
     reserve,
 )
-from trainwright.tools.limits.usage import Usage, sealed_use, usages, use_differences
+from trainwright.tools.limits.usage import sealed_use, usages, use_differences
 
 __all__ = [
     "Amounts",
     "Reservation",
-    "Usage",
     "count_trials",
     "effective_limits",
     "how_to_raise",

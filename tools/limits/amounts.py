@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict
 from sqlalchemy.orm import Session
 
 from trainwright.tools.owner import Grant, granted
 from trainwright.tools.workspace import Settings, Workspace
 from trainwright.tools.workspace.settings import LEAST, ProjectLimits
 from trainwright.tools.workspace.tables import Project
+from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.base.time_units import HOUR
 from trainwright.trainer.run import Limits
 
 
-class Amounts(BaseModel):
+class Amounts(Frozen):
     """Four amounts that add up over runs."""
-
-    model_config = ConfigDict(frozen=True)
 
     wall_clock_seconds: float = 0.0
     gpu_hours: float = 0.0
@@ -44,10 +42,8 @@ class Amounts(BaseModel):
 AMOUNTS = tuple(Amounts.model_fields)
 
 
-class Reservation(BaseModel):
+class Reservation(Frozen):
     """Amounts reserved for a run from its start to its end; recorded in the ledger with its permit."""
-
-    model_config = ConfigDict(frozen=True)
 
     share: Amounts
     gpus: int

@@ -10,14 +10,13 @@ from trainwright.tools.owner.grant import (
     meaning,
     root_grants,
 )
-from trainwright.tools.owner.grants import accepted_alerts, accepted_values, goal_under
+from trainwright.tools.owner.grants import accepted_alerts, accepted_values
 from trainwright.tools.owner.request import RequestView, ask, require_granted, view
 from trainwright.tools.owner.requests import (
     Grantor,
     Request,
     decide,
     exempted_operations,
-    find_request,
     granted,
     record_settings_grants,
     requests_of,
@@ -36,8 +35,6 @@ __all__ = [
     "ending_grants",
     "exempted_operations",
     "exemption_grant",
-    "find_request",
-    "goal_under",
     "granted",
     "limit_grants",
     "limits_as_meant",

@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.settings import ProjectLimits
 from trainwright.trainer.base.errors import ConfigurationError, near, near_matches, same
+from trainwright.trainer.base.records import Closed
 from trainwright.trainer.config.goal import goal_problem
 from trainwright.trainer.config.value_coercion import coerced, fits
 
@@ -25,10 +26,8 @@ ALIKE_SAMPLES = "alike_samples"
 NO_OPERATIONS = frozenset({MISSING_GIT, ALIKE_SAMPLES})
 
 
-class Grant(BaseModel):
+class Grant(Closed):
     """One thing that only the owner may allow."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["limit", "code_root", "exemption", "deletion", "acceptance", "goal", "alert", "promotion"]
     name: str

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Literal
 
 import psutil
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import Field, ValidationError
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -26,14 +26,13 @@ from trainwright.tools.owner.grants import DECISION, SETTINGS, by_whom, holds, o
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.errors import ConflictError, NotFoundError
+from trainwright.trainer.base.records import Frozen
 
 REQUEST = "owner_request"
 
 
-class Request(BaseModel):
+class Request(Frozen):
     """Request for a grant, and the owner's answer if there is one."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: str
     project: str
@@ -143,16 +142,14 @@ def _held_to_settings(request: Request, workspace: Workspace) -> Request:
 MOST_PROCESSES = 6
 
 
-class Grantor(BaseModel):
+class Grantor(Frozen):
     """Grantor: who answers, as far as a process can find out."""
-
-    model_config = ConfigDict(frozen=True)
 
     way: Literal["terminal", "elicitation"]
     user: str
     terminal: str | None = None
     """The terminal that was asked; None when the answer came as an option of the command."""
-    processes: list[str] = []
+    processes: list[str] = Field(default_factory=list)
     """The processes that the answering one was started by, nearest first."""
 
     @classmethod

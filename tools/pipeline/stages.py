@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.evidence import Evidence
@@ -25,6 +25,7 @@ from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.versions import card_of, diff_text, diff_versions, version_named, version_of
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.canonical import digest_json
+from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.artifacts import FixedRows, Program
 from trainwright.trainer.run.validation import Validation
@@ -35,18 +36,16 @@ NAMED = ("model.onnx", "model.pt2", "model.safetensors", "config.yaml", "resolve
 State = Literal["done", "stale", "failed", "under way", "open"]
 
 
-class Stage(BaseModel):
+class Stage(Frozen):
     """One step of a project."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str
     state: State
-    runs: list[str] = []
+    runs: list[str] = Field(default_factory=list)
     """Whose sealed records show it."""
-    inputs: dict[str, Any] = {}
+    inputs: dict[str, Any] = Field(default_factory=dict)
     """What it took in: digests by name."""
-    outputs: dict[str, Any] = {}
+    outputs: dict[str, Any] = Field(default_factory=dict)
     """What it gave: digests and figures, of content alone."""
     reasons: list[str] = Field(default_factory=list)
     """Why it is not done."""

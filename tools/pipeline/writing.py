@@ -68,9 +68,9 @@ def pipeline_files(workspace: Workspace, project: str) -> dict[str, str]:
         data, code = sorted(run.data.files), sorted(run.code.files)
     place = os.path.relpath(workspace.path, root)
     return {
-        FILE: HEAD.format(project=project, what="its stages read it.") + _dumped(definition.model_dump(mode="json")),
+        FILE: HEAD.format(project=project, what="its stages read it.") + dumped(definition.model_dump(mode="json")),
         DVC: HEAD.format(project=project, what="run it with `dvc repro`.")
-        + _dumped(_dvc(definition, data, code, place)),
+        + dumped(_dvc(definition, data, code, place)),
         KUBEFLOW: _kubeflow(project, place),
         **(_container(project, environment) if is_portable else {}),
     }
@@ -154,7 +154,8 @@ def _container(project: str, environment: Environment) -> dict[str, str]:
     }
 
 
-def _dumped(value: Any) -> str:
+def dumped(value: Any) -> str:
+    """Return a value as YAML, in its order."""
     return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120))
 
 

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from trainwright.tools import ledger
 from trainwright.tools.tracking.structure import Parent, place_of
@@ -14,6 +14,7 @@ from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.tools.versions import data_versions, version_of
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project, get_run
+from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.config import flatten
 from trainwright.trainer.run import RunDirectory, RunState
 from trainwright.trainer.run.evaluation import Evaluation
@@ -24,17 +25,15 @@ SHOWN_FILES = frozenset({".png", ".json", ".csv", ".html", ".md"})
 MOST_FILE_BYTES = 5 * 2**20
 
 
-class RunCard(BaseModel):
+class RunCard(Frozen):
     """One run as TRACK-1 lists it: parameters, data, metrics, artifacts, environment, metadata."""
-
-    model_config = ConfigDict(frozen=True)
 
     run_id: str
     experiment: str
     name: str
     tags: list[str]
-    parents: list[Parent] = []
-    changed: dict[str, Any] = {}
+    parents: list[Parent] = Field(default_factory=list)
+    changed: dict[str, Any] = Field(default_factory=dict)
     """Configuration keys that differ from the baseline's."""
     parameters: dict[str, Any]
     """Hyperparameters and seeds by dotted key, and the architecture as `model.…`."""
@@ -45,7 +44,7 @@ class RunCard(BaseModel):
     """Files by name below the run's folder; weights and checkpoints by digest."""
     environment: dict[str, Any]
     metadata: dict[str, Any]
-    missing: list[str] = []
+    missing: list[str] = Field(default_factory=list)
     """What was not recorded of this run, each with its reason."""
 
     @property

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
 from sqlalchemy.orm import Session
 
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.handles import run_handles, study_handles
 from trainwright.tools.workspace.tables import Run, Study
+from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.config import flatten
 from trainwright.trainer.config.plain_values import NOT_OF_A_RUN
 from trainwright.trainer.run import RunKind
@@ -27,20 +27,16 @@ MOST_KEYS = 2
 LONGEST_VALUE = 24
 
 
-class Parent(BaseModel):
+class Parent(Frozen):
     """What holds a run: a study, the repetitions of one configuration over seeds, or the run that it came from."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: str
     name: str
     kind: str
 
 
-class Place(BaseModel):
+class Place(Frozen):
     """Where a run stands: its experiment, its name, its tags, and its parents from the outermost in."""
-
-    model_config = ConfigDict(frozen=True)
 
     experiment: str
     name: str

@@ -6,10 +6,11 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from trainwright.tools.training_architect.documents import DOCUMENTS
 from trainwright.trainer.base.errors import ConfigurationError, folded, near
+from trainwright.trainer.base.records import Closed
 from trainwright.trainer.base.traces import while_unchanged
 from trainwright.trainer.config import load_yaml
 from trainwright.trainer.estimation.hardware import Accelerator
@@ -61,10 +62,8 @@ class Device:
         return round(self.memory_bytes / GIB, 1)
 
 
-class Table(BaseModel):
+class Table(Closed):
     """The table's file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     as_of: Any
     columns: list[str]

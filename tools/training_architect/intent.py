@@ -143,7 +143,7 @@ SEARCHED = (
 
 LATER = (
     "after the release: {words!r} is no part of this one; once it is made, `next` names the calls: a second version is "
-    "configure(begin_release=True), two are compared by models, and promote_model puts one in use"
+    "configure(begin_release=True), models compares two or scores one on a file, and promote_model puts one in use"
 )
 
 
@@ -176,7 +176,7 @@ def with_intent(request: PlanRequest, owners: Path | None = None) -> tuple[PlanR
     ]
     if (compared := COMPARED.search(rest)) is not None:
         said.append(RIVALS.format(words=compared[0]))
-    if (later := asked_later(request.intent)) is not None:
+    if (later := asked_later(request.intent, str((request.data or {}).get("args", "")))) is not None:
         said.append(LATER.format(words=later.words))
     return replace(request, hardware=hardware, limits=limits, of_intent=frozenset(read)), noted + said
 

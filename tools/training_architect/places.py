@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -10,14 +9,11 @@ from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.paths import files_under
 from trainwright.trainer.catalog.names import COMPRESSED
 from trainwright.trainer.catalog.names import FILES as FILES_OF
-from trainwright.trainer.config.later_words import asked_later
+from trainwright.trainer.config.later_words import FILES, asked_later
 from trainwright.trainer.data.split_methods.given import split_named
 from trainwright.trainer.data.split_methods.rows import NAMES
 from trainwright.trainer.data.table.transform import TORN, unpacked
 
-ENDINGS = r"(?:csv|tsv|jsonl?|ndjson|parquet|arrow|orc|xlsx?|txt)(?:\.gz)?"
-FILES = re.compile(rf"(?<![\w/.-])[\w.-][\w./-]*(?:\.{ENDINGS}\b(?!\.\w)|/(?![\w.-]))")
-"""Names of files of data, and of folders with a slash behind them, in a sentence."""
 TABLES = ("csv", "jsonl", "parquet", "orc", "arrow", "excel")
 """Sources of tables."""
 DOCUMENTS = frozenset({"", ".md", ".rst", ".txt", ".pdf", ".html", ".py", ".yaml", ".yml"})

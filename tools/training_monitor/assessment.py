@@ -7,10 +7,8 @@ import math
 import statistics
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from trainwright.tools.training_monitor.diagnosis import Alert, diagnose_record
-from trainwright.tools.training_monitor.documents import DOCUMENTS, load_diagnostics
+from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_monitor.guessing import Beside, beside_guessing
 from trainwright.tools.training_monitor.outdone import outdoing, what_helps
 from trainwright.tools.training_monitor.record import (
@@ -22,13 +20,13 @@ from trainwright.tools.training_monitor.record import (
 from trainwright.tools.training_monitor.signals.costs import gpu_utilisation
 from trainwright.tools.training_monitor.signals.losses import loss_gap
 from trainwright.tools.training_monitor.signals.scores import generalisation_gap
+from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.run import RunState
 from trainwright.trainer.run.conditions import Sample, mean
 from trainwright.trainer.run.specification import Goal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from trainwright.tools.training_monitor.documents import Diagnostic
     from trainwright.tools.training_monitor.outdone import BesideRival
@@ -48,10 +46,8 @@ RECENT = 5
 """Slopes are taken over so many last epochs."""
 
 
-class GradientHealth(BaseModel):
+class GradientHealth(Frozen):
     """Total gradient norms before clipping, over all recorded steps."""
-
-    model_config = ConfigDict(frozen=True)
 
     steps: int
     median: float | None
@@ -60,10 +56,8 @@ class GradientHealth(BaseModel):
     non_finite_share: float
 
 
-class ResourceUse(BaseModel):
+class ResourceUse(Frozen):
     """Means over the run's readings; None where nothing was measured (a GPU value without a GPU)."""
-
-    model_config = ConfigDict(frozen=True)
 
     gpu_percent: float | None
     cpu_percent: float | None
@@ -72,10 +66,8 @@ class ResourceUse(BaseModel):
     memory_bytes: float | None
 
 
-class Assessment(BaseModel):
+class Assessment(Frozen):
     """Learning-curve analysis of one run."""
-
-    model_config = ConfigDict(frozen=True)
 
     epochs: int
     best_epoch: int | None
@@ -119,22 +111,19 @@ class Assessment(BaseModel):
         }
 
 
-def assess(
-    run: RunDirectory, goal: Goal | None = None, documents: Path = DOCUMENTS, rivals: Sequence[BesideRival] = ()
-) -> Assessment:
+def assess(run: RunDirectory, goal: Goal | None = None, rivals: Sequence[BesideRival] = ()) -> Assessment:
     """Assess a run against the project's goal.
 
     Args:
         run: at any moment of its life.
         goal: the project's.
-        documents: folder of the diagnostic documents.
         rivals: beside which its program was evaluated.
 
     Raises:
         IntegrityError: the run's record is damaged.
         ConfigurationError: a diagnostic document is not valid.
     """
-    return assess_record(RunRecord(run), load_diagnostics(documents), goal, rivals)
+    return assess_record(RunRecord(run), load_diagnostics(), goal, rivals)
 
 
 def assess_record(

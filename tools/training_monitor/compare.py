@@ -7,11 +7,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from trainwright.tools.training_monitor.no_effect import differing_keys, is_beside_training, trained_alike
 from trainwright.tools.training_monitor.record import FOLLOW, TRAIN_LOSS, Basis, RunRecord, basis_of
 from trainwright.trainer.base.canonical import digest_json
+from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.base.text import cut
 from trainwright.trainer.config import flatten, leaves
 from trainwright.trainer.run import Goal, RunDirectory
@@ -27,10 +26,8 @@ ERRORS_APART = 2.0
 """Standard errors by which means must differ: about a 95 % interval."""
 
 
-class SeedGroup(BaseModel):
+class SeedGroup(Frozen):
     """Runs of one configuration, data and code, on several seeds or one."""
-
-    model_config = ConfigDict(frozen=True)
 
     runs: list[str]
     seeds: int
@@ -181,10 +178,8 @@ def unequal(table: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {key: table[key] for key, row in rows.items() if any(value != row[0] for value in row)}
 
 
-class RunRow(BaseModel):
+class RunRow(Frozen):
     """One run's results. Metrics are validation metrics."""
-
-    model_config = ConfigDict(frozen=True)
 
     run_id: str
     kind: str
@@ -200,10 +195,8 @@ class RunRow(BaseModel):
     """Every validation metric at the last epoch."""
 
 
-class RunComparison(BaseModel):
+class RunComparison(Frozen):
     """Several runs, and their differences."""
-
-    model_config = ConfigDict(frozen=True)
 
     runs: list[RunRow]
     differences: dict[str, dict[str, Any]]

@@ -7,9 +7,8 @@ import statistics
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
-
 from trainwright.tools.training_monitor.record import STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS, RunRecord
+from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.run import Goal
 from trainwright.trainer.run.conditions import Sample
 
@@ -32,10 +31,8 @@ LEAST_SPIKE = 0.1
 """A spike is also at least so much of its neighbours' level above them."""
 
 
-class CurveSummary(BaseModel):
+class CurveSummary(Frozen):
     """One curve in numbers."""
-
-    model_config = ConfigDict(frozen=True)
 
     curve: str
     """The recorded key."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from trainwright.tools.training_monitor.documents import DOCUMENTS, load_diagnostics
 from trainwright.tools.training_monitor.fixes import Fix, compute_fixes, directions
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.tools.training_monitor.signals import OF_PROBES, read_signal
+from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.conditions import Severity, raised
 from trainwright.trainer.run.layers import layers_behind
@@ -26,10 +27,8 @@ if TYPE_CHECKING:
 SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
 
 
-class Alert(BaseModel):
+class Alert(Frozen):
     """One finding of the monitor, with the measured value beside the allowed one."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: str
     severity: Severity
@@ -46,9 +45,9 @@ class Alert(BaseModel):
     """Path of the document that explains it, relative to `skills/ml-trainer/`."""
     requirement: str
     fixes: list[Fix]
-    layers: list[str] = []
+    layers: list[str] = Field(default_factory=list)
     """Parameters or modules that it is about, at most ten."""
-    rows: list[int] = []
+    rows: list[int] = Field(default_factory=list)
     """Rows of the train split that it is about, at most twenty."""
     consequence_of: str | None = None
     """Id of the alert that explains this one; None: it stands for itself."""

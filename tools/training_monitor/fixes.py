@@ -7,12 +7,13 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from trainwright.tools.training_monitor.data_findings import leaks
 from trainwright.tools.training_monitor.documents import FREE_SECTIONS
 from trainwright.tools.training_monitor.signals import read_signal
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.config import merge_changes
 
 if TYPE_CHECKING:
@@ -39,10 +40,8 @@ OF_LENGTH = ("early_stopping.", "training.epochs", "training.max_steps")
 OF_THE_UPDATE = ("optimizer.", "schedule.", "training.clip_")
 
 
-class Fix(BaseModel):
+class Fix(Frozen):
     """One remedy for one run."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: str
     text: str

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal
-
-from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.training_monitor.assessment import Assessment, assess_record
 from trainwright.tools.training_monitor.curve_summary import CurveSummary, curve_summaries
-from trainwright.tools.training_monitor.documents import DOCUMENTS, load_diagnostics
+from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_monitor.outdone import BesideRival
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.tools.training_monitor.unjudged import unjudged
+from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.run import Goal, RunDirectory, RunState
 
 Verdict = Literal["healthy", "attention", "stop"]
 
 
-class Glance(BaseModel):
+class Glance(Frozen):
     """An assessment, and what an agent reads of it first."""
-
-    model_config = ConfigDict(frozen=True)
 
     assessment: Assessment
     verdict: Verdict
@@ -36,7 +32,6 @@ def glance(
     *,
     accepted: set[str] | None = None,
     rivals: Sequence[BesideRival] = (),
-    documents: Path = DOCUMENTS,
 ) -> Glance:
     """Read a run once and return what there is to say of it, at any moment of its life.
 
@@ -48,7 +43,7 @@ def glance(
         IntegrityError: the run's record is damaged.
         ConfigurationError: a diagnostic document is not valid.
     """
-    record, diagnostics = RunRecord(run), load_diagnostics(documents)
+    record, diagnostics = RunRecord(run), load_diagnostics()
     with record.metrics.reading():
         assessment = assess_record(record, diagnostics, goal, rivals)
         curves = curve_summaries(record, goal)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from trainwright.trainer.base.records import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,10 +26,8 @@ HELPS = {**dict.fromkeys(NAIVE, OF_SERIES), "boosted_trees": OF_TABLES, "linear"
 LARGER = "It underfits too, so a larger model may help as well."
 
 
-class BesideRival(BaseModel):
+class BesideRival(Frozen):
     """A run's program beside one rival, by one metric, as the clean room computed both."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str
     told: str

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from trainwright.tools.training_monitor.curve_summary import curve_summaries, first_loss, fitted_line
 from trainwright.tools.training_monitor.diagnosis import SEVERITIES, Alert, diagnose_record
-from trainwright.tools.training_monitor.documents import DOCUMENTS, load_diagnostics
+from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_monitor.record import SCALES_THE_LOSS, STEP_LOSS, VALIDATION_LOSS, RunRecord
+from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.run import Goal, RunDirectory
 
 DEVIATIONS = 2.0
@@ -26,10 +26,8 @@ FAR = 5.0
 LAST_BUCKETS = 10
 
 
-class PairOutcome(BaseModel):
+class PairOutcome(Frozen):
     """What a fix did to an alert in a run as short as the one without it."""
-
-    model_config = ConfigDict(frozen=True)
 
     fix: str
     changes: dict[str, Any]
@@ -47,7 +45,7 @@ class PairOutcome(BaseModel):
     value_after: float | None = None
     noise: float | None = None
     """Standard deviation of both curves' last points around their lines, the larger."""
-    new_alerts: list[str] = []
+    new_alerts: list[str] = Field(default_factory=list)
     run: str = ""
     steps: int = 0
 
@@ -55,10 +53,8 @@ class PairOutcome(BaseModel):
 class Pair:
     """The run without a fix, read once, and the comparison of each other one with it."""
 
-    def __init__(
-        self, control: RunDirectory, alert: str, goal: Goal | None = None, documents: Path = DOCUMENTS
-    ) -> None:
-        self._documents, self._goal, self._name = load_diagnostics(documents), goal, alert
+    def __init__(self, control: RunDirectory, alert: str, goal: Goal | None = None) -> None:
+        self._documents, self._goal, self._name = load_diagnostics(), goal, alert
         self._control = RunRecord(control)
         self._alerts = {one.id: one for one in diagnose_record(self._control, self._documents)}
 

@@ -9,7 +9,7 @@ from trainwright.tools.training_monitor.guessing import LEAST_ROWS, beside_guess
 from trainwright.tools.training_monitor.record import GRADIENT_NORM, STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS, RunRecord
 from trainwright.tools.training_monitor.signals.costs import gpu_utilisation
 from trainwright.tools.training_monitor.signals.turns import LEAST_AFTER, LEAST_CURVE
-from trainwright.trainer.run.conditions import FINDINGS, Condition
+from trainwright.trainer.run.conditions import FINDINGS, READINGS, Condition
 from trainwright.trainer.run.validation import Validation
 
 BY_EPOCH = frozenset({"generalisation_gap", "loss_gap", "validation_loss_rise", "train_loss_remaining"})
@@ -30,10 +30,10 @@ OF_STEPS = frozenset({
 OF_CLASSES, OF_TWO = frozenset({"beyond_commonest"}), frozenset({"discriminator_loss"})
 OF_GUESSES = frozenset({"errors_beyond_guessing", "rival_ahead"})
 OF_DATA = frozenset({"leaks_found", "improbable_labels"})
-LAYERS = "layers/"
+LAYERS, WAIT = "layers/", READINGS["data_wait_share"]
 OF_LAYERS = frozenset({
     FINDINGS, "update_ratio", "peak_update_ratio", "usual_update_ratio", "dead_share", "saturated_share",
-    "activation_max", "input_scale", "layer_gradient_spread",
+    "input_scale", "layer_gradient_spread",
 })  # fmt: skip
 """Signals that the worker measures at inspected steps."""
 LEAST_STEPS = 50
@@ -87,14 +87,6 @@ def _no_gradients(record: RunRecord) -> str:
     return "your train_step records no gradient_norm" if own else "no gradient norm was recorded"
 
 
-def _no_gpu(record: RunRecord) -> str:
-    return "" if gpu_utilisation(record) else "no GPU was used"
-
-
-def _no_wait(record: RunRecord) -> str:
-    return "" if record.metrics.last("throughput/data_wait_fraction") else "the wait for data was not recorded"
-
-
 def _no_inspection(record: RunRecord) -> str:
     if any(key.startswith(LAYERS) for key in record.metrics.keys()):  # noqa: SIM118 - a store, not a mapping
         return ""
@@ -108,23 +100,11 @@ def _few_steps(record: RunRecord) -> str:
     )
 
 
-def _no_steps(record: RunRecord) -> str:
-    return "" if record.metrics.last(STEP_LOSS) else "no step was recorded"
-
-
-def _no_classes(record: RunRecord) -> str:
-    return "" if record.class_shares("validation") else "the validation samples have no known classes"
-
-
 def _no_guess(record: RunRecord) -> str:
     found = beside_guessing(record)
     if found is None:
         return "no recorded score has a known value for guessing"
     return "" if found.rows >= LEAST_ROWS else f"needs {LEAST_ROWS} validation rows, there are {found.rows}"
-
-
-def _no_adversary(record: RunRecord) -> str:
-    return "" if record.is_adversarial else "no losses of two networks were recorded"
 
 
 def _no_data_verdicts(record: RunRecord) -> str:
@@ -137,14 +117,17 @@ def _no_data_verdicts(record: RunRecord) -> str:
 _REASONS: tuple[tuple[frozenset[str], Callable[[RunRecord], str]], ...] = (
     (OF_VALIDATION, _no_validation),
     (OF_GRADIENTS, _no_gradients),
-    (frozenset({"gpu_utilisation"}), _no_gpu),
-    (frozenset({"data_wait_share"}), _no_wait),
+    (frozenset({"gpu_utilisation"}), lambda run: "" if gpu_utilisation(run) else "no GPU was used"),
+    (
+        frozenset({"data_wait_share"}),
+        lambda run: "" if run.metrics.last(WAIT) else "no wait for data was recorded",
+    ),
     (frozenset({"loss_rebound"}), _few_steps),
-    (OF_STEPS, _no_steps),
+    (OF_STEPS, lambda run: "" if run.metrics.last(STEP_LOSS) else "no step was recorded"),
     (OF_LAYERS, _no_inspection),
-    (OF_CLASSES, _no_classes),
+    (OF_CLASSES, lambda run: "" if run.class_shares("validation") else "the validation samples have no known classes"),
     (OF_GUESSES, _no_guess),
-    (OF_TWO, _no_adversary),
+    (OF_TWO, lambda run: "" if run.is_adversarial else "no losses of two networks were recorded"),
     (OF_DATA, _no_data_verdicts),
 )
 

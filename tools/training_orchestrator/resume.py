@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -30,6 +29,7 @@ from trainwright.tools.workspace.records import get_project, get_run, get_run_of
 from trainwright.tools.workspace.tables import Run, Trial
 from trainwright.trainer.base.errors import ConflictError, IntegrityError, TrainwrightError
 from trainwright.trainer.base.exits import Exit, read_exit
+from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.run import RUNG, Limits, RunDirectory, RunKey, RunKind, RunState
 from trainwright.trainer.run.conditions import alert_behind
@@ -237,10 +237,8 @@ WRITING_SECONDS, POLL_SECONDS = 1.0, 0.02
 """How long the parent of a dead worker has to record how it ended; it takes hundredths of a second."""
 
 
-class Death(BaseModel):
+class Death(Frozen):
     """One death, as the ledger keeps it with the resuming that followed."""
-
-    model_config = ConfigDict(frozen=True)
 
     by: str
     """outside, itself, or stalled: it was ended here because it made no step any more."""

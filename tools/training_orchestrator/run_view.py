@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from sqlalchemy.orm import Session
 
 from trainwright.tools.answers import Answer
@@ -21,6 +21,7 @@ from trainwright.tools.ledger import Look
 from trainwright.tools.training_monitor.diagnosis import Alert
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import Run
+from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.run import RunState
 
 # Parts of a run's view that are read off the project's gates: what closes planning, moved rows, folds, leaks.
@@ -28,10 +29,8 @@ from trainwright.trainer.run import RunState
 T = TypeVar("T")
 
 
-class ClosedBy(BaseModel):
+class ClosedBy(Frozen):
     """A check that keeps a gate closed: the measured beside the required value."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: str
     measured: str
@@ -95,10 +94,8 @@ OF_A_STEP = ("train/learning_rate", "train/gradient_norm")
 """Metrics of little use once a run has ended."""
 
 
-class FailureView(BaseModel):
+class FailureView(Frozen):
     """Why a run failed or vanished, and what to do."""
-
-    model_config = ConfigDict(frozen=True)
 
     category: str
     message: str
@@ -106,18 +103,16 @@ class FailureView(BaseModel):
     document: str | None = None
     traceback: str | None = None
     """The end of the user's part of the traceback."""
-    last_lines: list[str] = []
+    last_lines: list[str] = Field(default_factory=list)
     """The worker's last output, where nothing else shows the cause."""
 
 
-class ResumedView(BaseModel):
+class ResumedView(Frozen):
     """The checkpoint from which the newest attempt of a resumed run began."""
-
-    model_config = ConfigDict(frozen=True)
 
     from_checkpoint: str | None = None
     step: int = 0
-    skipped: list[str] = []
+    skipped: list[str] = Field(default_factory=list)
     """Newer checkpoints that were passed over, each with the reason."""
     note: str | None = None
     """Set when there was no intact checkpoint."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict
 from sqlalchemy import select
 
 from trainwright.tools.ledger.events import (
@@ -23,6 +22,7 @@ from trainwright.tools.ledger.rows import Rows
 from trainwright.tools.ledger.seals import Inspection
 from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.base.records import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -42,10 +42,8 @@ Where = Literal[
 ]  # fmt: skip
 
 
-class Finding(BaseModel):
+class Finding(Frozen):
     """One difference."""
-
-    model_config = ConfigDict(frozen=True)
 
     where: Where
     """The difference from the record."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict
-
 from trainwright.tools.documents.rendering import Markdown, render
 from trainwright.tools.evaluation import Sealed
+from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.run.split_rows import SplitRows, rows_moved
 
 if TYPE_CHECKING:
@@ -24,10 +23,8 @@ COUNTS = ("new", "gone", "test_in_train", "test_in_validation", "changed")
 """Of rows that moved, those that a diff tells."""
 
 
-class Shift(BaseModel):
+class Shift(Frozen):
     """How far one column moved."""
-
-    model_config = ConfigDict(frozen=True)
 
     column: str
     measure: str
@@ -37,10 +34,8 @@ class Shift(BaseModel):
     after: str
 
 
-class VersionDiff(BaseModel):
+class VersionDiff(Frozen):
     """What differs between two versions."""
-
-    model_config = ConfigDict(frozen=True)
 
     before: str
     after: str

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from trainwright.tools.evaluation import Sealed
 from trainwright.tools.ledger import ProjectFacts
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import NotFoundError, near_matches
+from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.evidence import Data, Split
 from trainwright.trainer.run.profile import Origin, Profile
@@ -23,10 +24,8 @@ SERIES = "series"
 LATEST = "latest"
 
 
-class DataVersion(BaseModel):
+class DataVersion(Frozen):
     """One content of a project's data."""
-
-    model_config = ConfigDict(frozen=True)
 
     number: int
     """1 for the first that was seen."""
@@ -41,24 +40,24 @@ class DataVersion(BaseModel):
     source: str | None = None
     split: Any = None
     """How rows were divided."""
-    splits: dict[str, Split] = {}
+    splits: dict[str, Split] = Field(default_factory=dict)
     """Size, fingerprint and classes of each split; of test its size and fingerprint."""
     sampled: bool = False
     """Whether of some split only a sample was read for its fingerprint."""
     preprocessing_digest: str | None = None
-    files: dict[str, str] = {}
+    files: dict[str, str] = Field(default_factory=dict)
     """Digest of each file by its path below the code root."""
-    dvc: dict[str, str] = {}
+    dvc: dict[str, str] = Field(default_factory=dict)
     """DVC's own digests of those that it tracks."""
     licence: str | None = None
     licence_from: str | None = None
     class_names: list[str] | None = None
-    understood: dict[str, Any] = {}
+    understood: dict[str, Any] = Field(default_factory=dict)
     """What target, pictures and masks were taken for."""
     columns: list[dict[str, str]] | None = None
     """Of a table: name, kind and why of each column."""
     feature_names: list[str] | None = None
-    categories: dict[str, list[str]] = {}
+    categories: dict[str, list[str]] = Field(default_factory=dict)
     profile: Profile = Profile()
     """Of the train split's columns."""
 

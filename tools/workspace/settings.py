@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from filelock import FileLock
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import ConfigurationError, near
+from trainwright.trainer.base.records import Closed, Strict
 from trainwright.trainer.base.traces import Memory
 from trainwright.trainer.config import load_yaml
 from trainwright.trainer.data.remote.connections import Connection, Variable, variables_of
@@ -20,10 +21,8 @@ from trainwright.trainer.run.specification import Wall
 # Notification: how the owner's settings say that a person is told of alerts unasked.
 
 
-class Notify(BaseModel):
+class Notify(Strict):
     """How the owner is told of alerts; the secrets stay in environment variables, which are only named here."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     command: list[str] | None = Field(default=None, min_length=1)
     """A program and its arguments; the alert is its standard input."""
@@ -112,9 +111,7 @@ def _is_looser(name: str, requested: float, allowed: float) -> bool:
     return requested < allowed if name in LEAST else requested > allowed
 
 
-class _Limits(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
+class _Limits(Strict):
     def exceeded_by(self, requested: dict[str, float]) -> list[str]:
         """Return the names of the limits for which more is requested than this allows."""
         return [name for name, value in requested.items() if _is_looser(name, value, getattr(self, name))]
@@ -157,10 +154,8 @@ class WorkspaceLimits(_Limits):
     disk_bytes: int = Field(default=200 * 1024**3, gt=0)
 
 
-class RetentionPolicy(BaseModel):
+class RetentionPolicy(Strict):
     """What is kept of the checkpoints that nothing depends on."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     keep_last: int = Field(default=0, ge=0)
     """Newest checkpoints of each run."""
@@ -184,10 +179,8 @@ def _usual_warm_workers() -> int:
     return int(named) if named.isdecimal() else 0
 
 
-class WarmWorkers(BaseModel):
+class WarmWorkers(Strict):
     """Processes that wait with everything imported, and fork runs' workers."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     most: int = Field(default_factory=_usual_warm_workers, ge=0, le=64)
     """Of the workspace at a time; 0: every run starts as a process of its own."""
@@ -195,10 +188,8 @@ class WarmWorkers(BaseModel):
     """How long one waits for a run."""
 
 
-class PromotionBounds(BaseModel):
+class PromotionBounds(Strict):
     """What a version must keep to be served, and the aliases that only the owner moves."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     max_latency_ms: float | None = Field(default=None, gt=0, strict=False)
     """Longest median of one prediction, as its export measured it."""
@@ -211,10 +202,8 @@ class PromotionBounds(BaseModel):
     """Aliases of which the owner grants every move, one by one."""
 
 
-class Walls(BaseModel):
+class Walls(Strict):
     """What the walls round workers let through, beyond what every worker needs."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     reads: list[str] = Field(default_factory=list)
     """Further folders and files that user code may read, relative to the workspace's folder."""
@@ -224,10 +213,8 @@ class Walls(BaseModel):
     """Whether workers reach the network; or the TCP ports that they may connect to."""
 
 
-class ListedGpu(BaseModel):
+class ListedGpu(Strict):
     """A GPU that runs may use."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     id: str = Field(min_length=1, pattern=r"^[^,\s]+$")
     """Its number or UUID, as CUDA_VISIBLE_DEVICES takes it."""
@@ -236,10 +223,8 @@ class ListedGpu(BaseModel):
     memory_bytes: int = Field(default=0, ge=0)
 
 
-class Settings(BaseModel):
+class Settings(Closed):
     """The owner's decisions."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     code_roots: list[str] = Field(default_factory=lambda: [".."])
     environments: list[str] = Field(default_factory=list)

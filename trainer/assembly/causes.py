@@ -225,11 +225,14 @@ def _layer(call: FirstCall) -> Cause:
             found = given.shape[-1] if wanted is not None else given.shape[1] if given.dim() > 1 else None
             wanted = wanted or getattr(layer, "in_channels", None) or getattr(layer, "num_features", None)
             if wanted and found != wanted:
+                is_flat = given.dim() > 2 and isinstance(layer, nn.Linear) and given[0].numel() == wanted
                 return (
                     f"Layer `{names[layer]}` ({type(layer).__name__}) is made for {wanted} inputs and is given "
                     f"{found}, in a tensor {tuple(given.shape)}.",
-                    f"Make it for {found} inputs, or change what comes before it in forward (the order of dimensions "
-                    "is batch, channels, height, width).",
+                    f"Flatten each sample before it in forward: `x.flatten(1)` has {wanted} numbers of each."
+                    if is_flat
+                    else f"Make it for {found} inputs, or change what comes before it in forward (the order of "
+                    "dimensions is batch, channels, height, width).",
                 )
         step = step.tb_next
     return None

@@ -66,13 +66,7 @@ def confine(path: str, code_root: Path, *, key: str) -> Path:
         ConfigurationError: it does not exist, or is outside the code root; names the key, the path tried and near
             matches.
     """
-    tried = code_root / path
-    resolved = tried.resolve()
-    if not _may_be_read(resolved, code_root):
-        raise ConfigurationError(
-            f"`{key}` = {path!r} leads to {resolved}, outside the code root {code_root}.",
-            remedy="Move the file under code_root, or ask the workspace's owner to allow another code root.",
-        )
+    tried, resolved = code_root / path, _resolved(path, code_root, key)
     if resolved.is_dir():
         raise _folder(path, resolved, key)
     if not resolved.is_file():
@@ -82,6 +76,16 @@ def confine(path: str, code_root: Path, *, key: str) -> Path:
             f"`{key}` = {path!r}: no file at {tried}.{near_matches(path, names)}",
             remedy=f"Paths are relative to code_root; {_way_to(path, names)}.",
             details={"near": next(iter(near(path, names)), None), "absent": path},
+        )
+    return resolved
+
+
+def _resolved(path: str, code_root: Path, key: str) -> Path:
+    resolved = (code_root / path).resolve()
+    if not _may_be_read(resolved, code_root):
+        raise ConfigurationError(
+            f"`{key}` = {path!r} leads to {resolved}, outside the code root {code_root}.",
+            remedy="Move it under code_root, or ask the workspace's owner to allow another code root.",
         )
     return resolved
 
@@ -158,13 +162,7 @@ def confine_folder(path: str, code_root: Path, *, key: str) -> Path:
     Raises:
         ConfigurationError: there is none, or it is outside the code root.
     """
-    tried = code_root / path
-    resolved = tried.resolve()
-    if not _may_be_read(resolved, code_root):
-        raise ConfigurationError(
-            f"`{key}` = {path!r} leads to {resolved}, outside the code root {code_root}.",
-            remedy="Move the folder under code_root, or ask the workspace's owner to allow another code root.",
-        )
+    tried, resolved = code_root / path, _resolved(path, code_root, key)
     if not resolved.is_dir():
         names = {parent.as_posix() for name in files_under(code_root) for parent in Path(name).parents}
         raise ConfigurationError(

@@ -18,9 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from trainwright.trainer.base.canonical import digest_bytes, digest_file, digest_json
+from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.run import RunDirectory, write_atomically
 
 INDEX = "index.json"
@@ -32,10 +31,8 @@ WEIGHTS = ("model.safetensors", "optimizer.safetensors")
 """Large files of a checkpoint, deleted when it is pruned; manifest and state stay as its record."""
 
 
-class CheckpointRecord(BaseModel):
+class CheckpointRecord(Frozen):
     """One checkpoint of a run."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str
     step: int

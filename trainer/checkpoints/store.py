@@ -8,7 +8,7 @@ import secrets
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import IntegrityError, StorageError
@@ -44,55 +44,7 @@ class LoadedCheckpoint:
     state: dict[str, Any]
 
 
-class CheckpointStore(Protocol):
-    """Where a run's worker keeps its checkpoints, under names that sort by step.
-
-    A process killed at any instant leaves each checkpoint as it was, or the new one of its step in its place.
-    """
-
-    def recover(self) -> None:
-        """Clean up after a killed process; comes before anything is read. Light: free of torch."""
-
-    def save(
-        self, *, model: dict[str, Tensor], tensors: dict[str, Tensor], state: dict[str, Any], manifest: dict[str, Any]
-    ) -> dict[str, Any]:
-        """Write one checkpoint; it replaces one of the same step.
-
-        Args:
-            model: the model's tensors by name, on the CPU, none sharing memory.
-            tensors: all other tensors, referred to from `state`.
-            state: JSON types.
-            manifest: step, epoch, run_id, config_digest.
-
-        Returns:
-            The manifest with `files`, their sizes and digests, `digest` over all of it, and the run's signature.
-
-        Raises:
-            OSError: the disk is full, for example. Earlier checkpoints are unchanged.
-        """
-
-    def names(self) -> list[str]:
-        """Return all checkpoints, damaged ones too, by step."""
-
-    def verify(self, name: str) -> list[str]:
-        """Return the defects of a checkpoint; an empty list means that it is intact."""
-
-    def open(self, name: str) -> LoadedCheckpoint:
-        """Verify and read one checkpoint. Raises IntegrityError when it is not intact."""
-
-    def tag(self, *, best: str | None, last: str | None, periodic: list[str]) -> None:
-        """Record which checkpoints the run keeps, and delete all others. Raises StorageError."""
-
-    def delete(self, name: str) -> None:
-        """Delete one checkpoint; one that is not there is deleted already."""
-
-
-def store_of(run: RunDirectory) -> CheckpointStore:
-    """Return where a run's checkpoints are kept."""
-    return DirectoryStore(run)
-
-
-def newest_whole(store: CheckpointStore, *, config_digest: str) -> tuple[LoadedCheckpoint | None, list[dict[str, Any]]]:
+def newest_whole(store: DirectoryStore, *, config_digest: str) -> tuple[LoadedCheckpoint | None, list[dict[str, Any]]]:
     """Return the newest checkpoint that verifies and belongs to this configuration, and the ones passed over."""
     skipped: list[dict[str, Any]] = []
     for name in reversed(store.names()):
@@ -109,20 +61,36 @@ def newest_whole(store: CheckpointStore, *, config_digest: str) -> tuple[LoadedC
 
 
 class DirectoryStore:
-    """A folder for each checkpoint in the run directory, as `checkpoints.index` describes them."""
+    """A folder for each checkpoint in the run directory, as `checkpoints.index` describes them; names sort by step.
+
+    A process killed at any instant leaves each checkpoint as it was, or the new one of its step in its place.
+    """
 
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
         self.folder = run.checkpoints
 
     def recover(self) -> None:
-        """Put a checkpoint back that was moved away, and whose newer one is not in its place."""
+        """Put a checkpoint back whose newer one is not in its place; before anything is read. Light: free of torch."""
         put_back_replaced(self.folder)
 
     def save(
         self, *, model: dict[str, Tensor], tensors: dict[str, Tensor], state: dict[str, Any], manifest: dict[str, Any]
     ) -> dict[str, Any]:
-        """Write it beside the others and move it into place. Raises OSError."""
+        """Write a checkpoint beside the others and move it into place, where it replaces one of the same step.
+
+        Args:
+            model: the model's tensors by name, on the CPU, none sharing memory.
+            tensors: all other tensors, referred to from `state`.
+            state: JSON types.
+            manifest: step, epoch, run_id, config_digest.
+
+        Returns:
+            The manifest with `files`, their sizes and digests, `digest` over all of it, and the run's signature.
+
+        Raises:
+            OSError: the disk is full, for example. Earlier checkpoints are unchanged.
+        """
         self._sweep()
         final = self.folder / checkpoint_name(manifest["step"])
         temporary = self.folder / f"{TEMPORARY}{final.name}-{secrets.token_hex(4)}"

@@ -1,6 +1,5 @@
 """The training configuration: schema, reading, changing. Free of torch, so that the server may import it."""
 
-from trainwright.trainer.base.section import Entry, Section
 from trainwright.trainer.config.merging import MergedConfig, merge_changes, parse_config
 from trainwright.trainer.config.plain_values import (
     apply_changes,
@@ -11,7 +10,7 @@ from trainwright.trainer.config.plain_values import (
     load_yaml,
     split_key,
 )
-from trainwright.trainer.config.schema import DataSection, SelectionSection, TrainingConfig
+from trainwright.trainer.config.schema import TrainingConfig
 from trainwright.trainer.config.search import Range, SearchSection
 
 __all__ = [
@@ -24,12 +23,8 @@ __all__ = [
     "parse_config",
     "merge_changes",
     "split_key",
-    "DataSection",
-    "Entry",
     "Range",
     "SearchSection",
-    "Section",
-    "SelectionSection",
     "MergedConfig",
     "TrainingConfig",
 ]

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AliasChoices, Field, ValidationError, model_validator
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.plain_yaml import PlainLoader
+from trainwright.trainer.base.records import Closed
 
 OWNERS = "prices.yaml"
 """Of the workspace's folder."""
@@ -39,10 +40,8 @@ STORAGE_COLUMNS = ("platform", "price_per_gb_month", "date", "source")
 DOLLARS = "USD"
 
 
-class _Dated(BaseModel):
+class _Dated(Closed):
     """A price with its day and its source; both may be missing while the price is."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     platform: str = Field(min_length=1, max_length=60)
     date: dt.date | None = None
@@ -128,10 +127,8 @@ class PriceList:
         return f"second-hand, comes along; `{TO_WRITE}` writes yours" if self.is_second_hand else self.path.name
 
 
-class _File(BaseModel):
+class _File(Closed):
     """The file's form."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     as_of: Any = None
     """A note of the writer's; each row has its own day."""

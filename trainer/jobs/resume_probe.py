@@ -12,7 +12,7 @@ from typing import Any
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import UserCodeError
 from trainwright.trainer.checkpoints.index import checkpoint_name
-from trainwright.trainer.checkpoints.store import newest_whole, store_of
+from trainwright.trainer.checkpoints.store import DirectoryStore, newest_whole
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.own_samples import notes_on_draws
 from trainwright.trainer.engine.observers.commitments import state_digest
@@ -109,7 +109,7 @@ def _other(what: str, step: int) -> UserCodeError:
 
 
 def _load(session: Session) -> None:
-    checkpoint, _ = newest_whole(store_of(session.run), config_digest=session.specification.config_digest)
+    checkpoint, _ = newest_whole(DirectoryStore(session.run), config_digest=session.specification.config_digest)
     assert checkpoint is not None  # noqa: S101 - the worker has looked
     session.load(checkpoint)
 

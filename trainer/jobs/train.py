@@ -10,7 +10,7 @@ from trainwright.trainer.assembly.assemble import assemble, choose_device
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import DivergenceError, ReproducibilityError
 from trainwright.trainer.base.seeding import is_tensorflow_seeded
-from trainwright.trainer.checkpoints.store import newest_whole, store_of
+from trainwright.trainer.checkpoints.store import DirectoryStore, newest_whole
 from trainwright.trainer.data.own_samples import notes_on_draws
 from trainwright.trainer.engine.loop import train
 from trainwright.trainer.engine.memory import explained_shortage
@@ -269,7 +269,7 @@ def open_session(
 def _resume(session: Session) -> None:
     """Resume the newest intact checkpoint of an earlier attempt, if there is one."""
     run = session.run
-    checkpoint, skipped = newest_whole(store_of(run), config_digest=session.specification.config_digest)
+    checkpoint, skipped = newest_whole(DirectoryStore(run), config_digest=session.specification.config_digest)
     session.strategy.require_same(checkpoint.name if checkpoint is not None else None)
     if checkpoint is not None:
         session.load(checkpoint)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -46,11 +47,13 @@ class ModelSection(Section):
     """A built-in model's arguments, and the model made of them.
 
     Attributes:
+        made_by: the network's class by its full name; empty where the model is made otherwise.
         of_images: its inputs are images (channels, height, width).
         of_library: its module is another library's, which takes no sizes to try before it is built.
         sized_by_inputs: it is made for the shape of one input.
     """
 
+    made_by: ClassVar[str] = ""
     of_images: ClassVar[bool] = False
     of_library: ClassVar[bool] = False
     sized_by_inputs: ClassVar[bool] = True
@@ -90,7 +93,9 @@ class ModelSection(Section):
 
     def _network(self) -> Callable[..., nn.Module]:
         """Return the class of the network: called with the shape of an input, the number of outputs and arguments."""
-        raise NotImplementedError
+        module, _, name = self.made_by.rpartition(".")
+        network: Callable[..., nn.Module] = getattr(import_module(module), name)
+        return network
 
     def files(self, code_root: Path) -> list[Path]:  # noqa: ARG002 - of random weights there are none
         """Return the files that the first weights come from."""
@@ -100,15 +105,12 @@ class ModelSection(Section):
 class MlpArgs(ModelSection):
     """A multilayer perceptron."""
 
+    made_by = "trainwright.trainer.models.small.MLP"
+
     hidden: Widths = Field(default_factory=lambda: [128, 64])
     dropout: Probability = 0.0
     norm: Literal["batch", "layer"] | None = None
     activation: Literal["relu", "leaky_relu", "gelu", "tanh"] = "relu"
-
-    def _network(self) -> Callable[..., nn.Module]:
-        from trainwright.trainer.models.small import MLP
-
-        return MLP
 
 
 class TabularSection(ModelSection):
@@ -137,16 +139,15 @@ class TabularSection(ModelSection):
 class TabularResnetArgs(TabularSection):
     """A residual network for tables."""
 
+    made_by = "trainwright.trainer.models.tabular_resnet.TabularResNet"
+
     norm: Literal["batch", "layer"] = "batch"
-
-    def _network(self) -> Callable[..., nn.Module]:
-        from trainwright.trainer.models.tabular_resnet import TabularResNet
-
-        return TabularResNet
 
 
 class FtTransformerArgs(TabularSection):
     """A transformer whose tokens are a table's features."""
+
+    made_by = "trainwright.trainer.models.ft_transformer.FTTransformer"
 
     heads: Depth = 8
     width: Width = 96
@@ -158,11 +159,6 @@ class FtTransformerArgs(TabularSection):
         _require_heads(self.width, self.heads)
         return self
 
-    def _network(self) -> Callable[..., nn.Module]:
-        from trainwright.trainer.models.ft_transformer import FTTransformer
-
-        return FTTransformer
-
 
 def _require_heads(width: int, heads: int) -> None:
     if width % heads:
@@ -171,6 +167,8 @@ def _require_heads(width: int, heads: int) -> None:
 
 class DLinearArgs(ModelSection):
     """Linear layers on windows of a series: on their trend, and on the rest."""
+
+    made_by = "trainwright.trainer.models.dlinear.DLinear"
 
     moving_average: Annotated[int, Field(ge=1, le=10_001)] = 25
     """Rows over which the trend is averaged; an odd number."""
@@ -200,11 +198,6 @@ class DLinearArgs(ModelSection):
             places = _places_of_targets(series)
         return self._made(around.shape, around.outputs, places, **{**self.model_dump(), **changed})
 
-    def _network(self) -> Callable[..., nn.Module]:
-        from trainwright.trainer.models.dlinear import DLinear
-
-        return DLinear
-
 
 def _places_of_targets(series: Series | None) -> list[int]:
     """Return the column of each target's own past among a window's columns. Raises ConfigurationError for none."""
@@ -223,20 +216,17 @@ def _places_of_targets(series: Series | None) -> list[int]:
 class CnnArgs(ModelSection):
     """A small convolutional network."""
 
+    made_by = "trainwright.trainer.models.small.CNN"
     of_images = True
 
     channels: Widths = Field(default_factory=lambda: [32, 64])
     dropout: Probability = 0.0
 
-    def _network(self) -> Callable[..., nn.Module]:
-        from trainwright.trainer.models.small import CNN
-
-        return CNN
-
 
 class ResnetArgs(ModelSection):
     """A residual network for small images."""
 
+    made_by = "trainwright.trainer.models.resnet.ResNet"
     of_images = True
 
     depth: Annotated[int, Field(ge=8, le=6002)] = 20
@@ -250,29 +240,22 @@ class ResnetArgs(ModelSection):
             raise ValueError(f"depth is 6n + 2 (8, 14, 20, 32, 44, 56, 110), not {self.depth}")
         return self
 
-    def _network(self) -> Callable[..., nn.Module]:
-        from trainwright.trainer.models.resnet import ResNet
-
-        return ResNet
-
 
 class UnetArgs(ModelSection):
     """A U-Net, which gives every pixel a class."""
 
+    made_by = "trainwright.trainer.models.unet.UNet"
     of_images = True
 
     depth: Annotated[int, Field(ge=1, le=8)] = 3
     width: Width = 16
     norm: Literal["batch", "group", "none"] = "batch"
 
-    def _network(self) -> Callable[..., nn.Module]:
-        from trainwright.trainer.models.unet import UNet
-
-        return UNet
-
 
 class GptArgs(ModelSection):
     """A decoder-only transformer."""
+
+    made_by = "trainwright.trainer.models.gpt.GPT"
 
     layers: Depth = 4
     heads: Depth = 4
@@ -285,11 +268,6 @@ class GptArgs(ModelSection):
     def _heads_of_one_width(self) -> Self:
         _require_heads(self.width, self.heads)
         return self
-
-    def _network(self) -> Callable[..., nn.Module]:
-        from trainwright.trainer.models.gpt import GPT
-
-        return GPT
 
     def require_input(self, name: str, inputs: Tensor, loss: Loss) -> None:
         """Refuse all but tokens, (time,), and the loss of the next one. Raises ConfigurationError."""

@@ -6,24 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from trainwright.trainer.data.text.transform import decoder, encoder, filled_up
+from trainwright.trainer.data.text.transform import decoder, filled_up
 from trainwright.trainer.prediction.fields import Fields
 from trainwright.trainer.prediction.frame import Array, Batch, Option, Program, Sample, WrongInputError, shares_of
-from trainwright.trainer.prediction.texts import prepared_by, text_in
+from trainwright.trainer.prediction.texts import TextRows, text_in
 
 MOST_WORDS = 5
 """That are answered for each hidden one, the likeliest first."""
 
 
-class MaskedRows:
+class MaskedRows(TextRows):
     """Texts, each alone, with a mark for each hidden token."""
 
     takes: ClassVar[str] = "texts with a mark (schema.json: text.mark) for each hidden token; or files of such texts"
-    stdin: ClassVar[str] = ".txt"
-
-    def __init__(self, schema: dict[str, Any], folder: Path) -> None:
-        self.options = schema["text"]
-        self.encode = prepared_by(encoder, self.options, folder)
 
     def batches(self, given: Sequence[str]) -> Iterator[Batch]:
         """Yield texts one by one: input_ids and attention_mask, (1, tokens). Raises WrongInputError."""

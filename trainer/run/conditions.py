@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from trainwright.trainer.base.errors import AlertError
+from trainwright.trainer.base.records import Closed
 
 if TYPE_CHECKING:
     from trainwright.trainer.run.directory import RunDirectory
@@ -31,9 +32,17 @@ FALLEN = 0.6
 """Share of the starting loss: with no more left, the steps work."""
 FINDINGS = "findings"
 """The signal of what the worker's inspectors found under the document's id: one sample for each finding."""
+READINGS = {
+    "gradient_norm": "train/gradient_norm",
+    "data_wait_share": "throughput/data_wait_fraction",
+    "update_ratio": "watch/update_ratio_median",
+    "dead_share": "watch/dead_share_max",
+    "saturated_share": "watch/saturated_share_max",
+}
+"""Signals that are the newest points of one series, by its key: a norm before clipping, the median over the parameters
+of an update's norm ÷ the weights' norm, the largest share of a layer's units that are dead or at their bounds."""
 WORKER_SIGNALS = frozenset({
-    FINDINGS, "gradient_norm", "applied_gradient_norm", "train_loss_remaining", "data_wait_share", "update_ratio",
-    "dead_share", "saturated_share", "activation_max", "scale_is_harmless", "wait_per_step",
+    FINDINGS, *READINGS, "applied_gradient_norm", "train_loss_remaining", "scale_is_harmless", "wait_per_step",
 })  # fmt: skip
 """Signals that the worker evaluates itself while it trains (trainer/watch/signals.py has each)."""
 PLACEHOLDERS = {"measured": 1.0, "threshold": 1.0, "count": 1, "window": 1, "step": 1, "epoch": 1, "detail": ""}
@@ -245,10 +254,8 @@ def filled(condition: Condition, message: str, sample: Sample, count: int, epoch
     )
 
 
-class Watched(BaseModel):
+class Watched(Closed):
     """The part of a diagnostic document that the worker evaluates."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     id: str
     severity: Severity
@@ -318,15 +325,13 @@ SERVER = "server"
 """`found_by` of an alert that the worker did not find itself."""
 
 
-class AlertStop(BaseModel):
+class AlertStop(Closed):
     """Request to end one attempt of a run for an alert."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     does: Literal["stop", "checkpoint"]
     """As configured: both save the run; after `stop` it counts as failed."""
     id: str
-    because_of: list[str] = []
+    because_of: list[str] = Field(default_factory=list)
     """Ids of its consequences that make it as grave."""
     severity: Severity
     message: str

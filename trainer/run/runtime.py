@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 import trainwright
+from trainwright.trainer.base.records import Closed
 
 PACKAGE = Path(trainwright.__file__).parent
 BOOTSTRAP = PACKAGE / "trainer" / "starting" / "bootstrap.py"
@@ -17,10 +18,8 @@ WALL = PACKAGE / "trainer" / "starting" / "wall.py"
 CONTAINER = PACKAGE / "trainer" / "base" / "container.py"
 
 
-class Container(BaseModel):
+class Container(Closed):
     """An image of an engine, in which commands run."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     engine: Literal["docker", "apptainer"]
     name: str
@@ -29,9 +28,9 @@ class Container(BaseModel):
     """Docker's id of the image, or that of the file's content."""
     client: list[str]
     """Command of the engine's client."""
-    settings: dict[str, str] = {}
+    settings: dict[str, str] = Field(default_factory=dict)
     """Variables by which it reaches its daemon."""
-    binds: list[str] = []
+    binds: list[str] = Field(default_factory=list)
     """Folders and files of this machine that are seen inside, under the same paths."""
 
     def command(self, command: list[str], *binds: str) -> list[str]:
@@ -41,10 +40,8 @@ class Container(BaseModel):
         return [sys.executable, "-I", "-S", str(CONTAINER), json.dumps(order), *command]
 
 
-class Runtime(BaseModel):
+class Runtime(Closed):
     """An interpreter that is not the server's own."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     python: str
     """Its absolute path, as it is started: an environment's interpreter is often a link."""
@@ -54,7 +51,7 @@ class Runtime(BaseModel):
     """A folder that holds this package and nothing else."""
     overlay: str
     """A folder of packages that the interpreter lacks, and that come behind its own."""
-    path: list[str] = []
+    path: list[str] = Field(default_factory=list)
     """Where it finds its packages, as it starts."""
     container: Container | None = None
     """In which python and prefix are; None: on this machine."""

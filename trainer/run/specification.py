@@ -5,8 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from trainwright.trainer.base.records import Closed
 from trainwright.trainer.config.schema import TrainingConfig
 from trainwright.trainer.data.remote.connections import Connection
 from trainwright.trainer.run.conditions import Watched
@@ -32,10 +33,8 @@ class RunKind(StrEnum):
     """Load a run's best checkpoint, export it, check it, and evaluate the test split."""
 
 
-class Limits(BaseModel):
+class Limits(Closed):
     """Limits that the worker enforces on itself."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     wall_clock_seconds: float = Field(gt=0, default=3600.0)
     """Longest that the run may work, all attempts together."""
@@ -62,10 +61,8 @@ class Limits(BaseModel):
         return None
 
 
-class Goal(BaseModel):
+class Goal(Closed):
     """The project's goal: a validation metric, its direction, and the value to reach."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     metric: str
     direction: Literal["minimize", "maximize"]
@@ -76,10 +73,8 @@ class Goal(BaseModel):
         return value >= self.target if self.direction == "maximize" else value <= self.target
 
 
-class Wall(BaseModel):
+class Wall(Closed):
     """What the owner's settings add to the wall round a worker. Paths are absolute."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     reads: list[str] = Field(default_factory=list)
     writes: list[str] = Field(default_factory=list)
@@ -87,10 +82,8 @@ class Wall(BaseModel):
     """TCP ports that it may connect to; None: the whole network."""
 
 
-class RunSpecification(BaseModel):
+class RunSpecification(Closed):
     """Run plan of a worker. Paths are absolute."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     run_id: str
     project: str

@@ -20,15 +20,15 @@ from typing import Any, Self
 
 import psutil
 from blake3 import blake3
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
+
+from trainwright.trainer.base.records import Frozen
 
 # Identity of the process of a record. A bare process id misleads: ids are reused and zombies keep theirs.
 
 
-class ProcessIdentity(BaseModel):
+class ProcessIdentity(Frozen):
     """A process id with its start time and the machine's boot, enough to signal the right process or none."""
-
-    model_config = ConfigDict(frozen=True)
 
     pid: int
     started_at: float
@@ -171,15 +171,13 @@ class RunStatus(BaseModel):
     failure: Failure | None = None
 
 
-class Event(BaseModel):
+class Event(Frozen):
     """One line of the log."""
-
-    model_config = ConfigDict(frozen=True)
 
     time: float
     """Unix seconds."""
     kind: str
-    data: dict[str, Any] = {}
+    data: dict[str, Any] = Field(default_factory=dict)
 
 
 class EventWriter:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from trainwright.trainer.run.conditions import (
     FALLEN,
     FINDINGS,
     FIRST_STEPS,
     NEWEST_STEPS,
+    READINGS,
     Sample,
     loss_remaining,
     starting_loss,
@@ -21,10 +23,9 @@ from trainwright.trainer.run.conditions import (
 from trainwright.trainer.run.metrics import MetricStore
 
 STEP_LOSS, EPOCH_LOSS = "train/loss", "train/epoch_loss"
-NORM, APPLIED = "train/gradient_norm", "train/applied_gradient_norm"
+NORM, APPLIED = READINGS["gradient_norm"], "train/applied_gradient_norm"
 SPEED = "throughput/samples_per_second"
-WAIT, UPDATE_RATIO = "throughput/data_wait_fraction", "watch/update_ratio_median"
-DEAD, SATURATED, LARGEST = "watch/dead_share_max", "watch/saturated_share_max", "watch/activation_max"
+WAIT = READINGS["data_wait_share"]
 
 
 class Series:
@@ -70,14 +71,9 @@ class Series:
         return self.findings.get(of, []) if name == FINDINGS else SIGNALS[name](self)
 
 
-def gradient_norm(series: Series) -> list[Sample]:
-    """Per step: total gradient norm before clipping."""
-    return series.newest(NORM)
-
-
 def applied_gradient_norm(series: Series) -> list[Sample]:
     """Per step: total gradient norm as it reached the optimizer, after clipping where the run clips."""
-    return series.newest(APPLIED) or gradient_norm(series)
+    return series.newest(APPLIED) or series.newest(NORM)
 
 
 def train_loss_remaining(series: Series) -> list[Sample]:
@@ -85,11 +81,6 @@ def train_loss_remaining(series: Series) -> list[Sample]:
     if not series.judges_losses:
         return []
     return loss_remaining(series.starting_loss(), series.newest(EPOCH_LOSS), series.newest(STEP_LOSS))
-
-
-def data_wait_share(series: Series) -> list[Sample]:
-    """Readings of the share of time in which training waited for data."""
-    return series.newest(WAIT)
 
 
 def wait_per_step(series: Series) -> list[Sample]:
@@ -109,39 +100,11 @@ def scale_is_harmless(series: Series) -> list[Sample]:
     return [Sample(remaining[-1].step if remaining else 0, float(fell or series.is_adaptive))]
 
 
-def update_ratio(series: Series) -> list[Sample]:
-    """Readings of the median over the parameters of an update's norm ÷ the weights' norm."""
-    return series.newest(UPDATE_RATIO)
-
-
-def dead_share(series: Series) -> list[Sample]:
-    """Readings of the largest share of a layer's units that no sample of a batch makes active."""
-    return series.newest(DEAD)
-
-
-def saturated_share(series: Series) -> list[Sample]:
-    """Readings of the largest share of a hidden sigmoid's, tanh's or softmax's outputs at their bounds."""
-    return series.newest(SATURATED)
-
-
-def activation_max(series: Series) -> list[Sample]:
-    """Readings of the largest absolute output of a layer."""
-    return series.newest(LARGEST)
-
-
 SIGNALS: dict[str, Callable[[Series], list[Sample]]] = {
-    signal.__name__: signal
-    for signal in (
-        gradient_norm,
-        applied_gradient_norm,
-        train_loss_remaining,
-        data_wait_share,
-        wait_per_step,
-        scale_is_harmless,
-        update_ratio,
-        dead_share,
-        saturated_share,
-        activation_max,
-    )
+    **{name: partial(Series.newest, key=key) for name, key in READINGS.items()},
+    "applied_gradient_norm": applied_gradient_norm,
+    "train_loss_remaining": train_loss_remaining,
+    "wait_per_step": wait_per_step,
+    "scale_is_harmless": scale_is_harmless,
 }
 """Every signal but FINDINGS by its name: those of trainer.run.conditions.WORKER_SIGNALS."""

@@ -45,10 +45,10 @@ def _continues(lane: Lane, name: str, session: Any) -> None:
     """Load the session's state into a fresh one, and take a step in both."""
     import torch
 
-    from trainwright.trainer.checkpoints.store import newest_whole, store_of
+    from trainwright.trainer.checkpoints.store import DirectoryStore, newest_whole
 
     model, state, tensors = session.state()
-    store = store_of(session.run)
+    store = DirectoryStore(session.run)
     store.save(model=model, tensors=tensors, state=state, manifest={
         "step": session.progress.step, "epoch": 0, "run_id": name, "config_digest": "lane"})  # fmt: skip
     loaded, _ = newest_whole(store, config_digest="lane")

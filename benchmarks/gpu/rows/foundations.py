@@ -182,7 +182,7 @@ def divergence(lane: Lane) -> None:
     """A step that is not finite is held back on the device, reported with its number, and saved nowhere."""
     import torch
 
-    from trainwright.trainer.checkpoints.store import newest_whole, store_of
+    from trainwright.trainer.checkpoints.store import DirectoryStore, newest_whole
 
     lane.write("fault.py", FAULT)
     values = {"task": {"use": "fault.py:build"}, "loader": {"batch_size": 8}, "training": {"epochs": 4},
@@ -192,7 +192,7 @@ def divergence(lane: Lane) -> None:
     failure = run.status().failure
     assert failure.category == "divergence", failure.message
     assert failure.details["step"] == 7, failure.details
-    checkpoint, _ = newest_whole(store_of(run), config_digest=run.specification().config_digest)
+    checkpoint, _ = newest_whole(DirectoryStore(run), config_digest=run.specification().config_digest)
     assert checkpoint is not None
     assert 0 < checkpoint.manifest["step"] <= 6
     assert all(bool(torch.isfinite(value).all()) for value in checkpoint.model.values())

@@ -278,14 +278,22 @@ def test_generated_parts_make_way_for_another_version_and_back_and_nothing_else_
     (into / "form" / "mine.tsx").write_text("mine")
     deploy(first, into, ["service"])
     before = contents(into / "service")
-    with pytest.raises(TrainwrightError, match="form is there already"):
+    with pytest.raises(TrainwrightError, match="form is there already, and no generated part") as caught:
         deploy(second, into, ["service", "form"], replace=True)
+    assert "--replace" not in caught.value.remedy
     assert contents(into / "service") == before, "nothing is replaced where one part is not ours"
     deploy(second, into, ["service"], replace=True)
     assert contents(into / "service") != before
     assert contents(into / "service.before") == before
     deploy(first, into, ["service"], replace=True)
     assert contents(into / "service") == before, "one call leads back"
+    shutil.rmtree(into / "service.before")
+    (into / "service.before").write_text("mine")
+    for again in ("one", "two"):
+        deploy(second, into, ["service"], replace=True)
+        deploy(first, into, ["service"], replace=True)
+        assert (into / "service.before").read_text() == "mine", again
+    assert {one.name for one in into.iterdir()} == {"form", "service", "service.before", "service.before-2"}
 
 
 @pytest.mark.requirement("SKILL-8")

@@ -36,7 +36,7 @@ from trainwright.tools.launchers import Launch
 from trainwright.tools.launchers import warm as warm_processes
 from trainwright.tools.launchers.local import Local
 from trainwright.tools.workspace.settings import WARM_VARIABLE, Settings
-from trainwright.trainer.checkpoints.store import newest_whole, store_of
+from trainwright.trainer.checkpoints.store import DirectoryStore, newest_whole
 from trainwright.trainer.run import RunDirectory, RunKey, RunState
 from trainwright.trainer.run.key import signed_digests
 from trainwright.trainer.starting import warm as warm_module
@@ -89,7 +89,7 @@ def bits(run: RunDirectory) -> dict[str, Any]:
     with run.metrics() as store:
         keys = [key for key in store.keys() if key.startswith(("train/loss", "validation/"))]  # noqa: SIM118
         values = {key: [(point.step, point.value) for point in store.series(key)] for key in keys}
-    checkpoint, _ = newest_whole(store_of(run), config_digest=run.specification().config_digest)
+    checkpoint, _ = newest_whole(DirectoryStore(run), config_digest=run.specification().config_digest)
     assert checkpoint is not None
     assert values
     files = {name: file["digest"] for name, file in checkpoint.manifest["files"].items() if name != "state.json"}

@@ -42,3 +42,11 @@ def test_a_finished_project_leads_to_the_steps_that_its_intent_names_for_after_t
     with workspace.session() as session:
         record(session, NAME, ModelPromoted(alias="production", version=2, before=None, outcome="moved", by="me"))
     assert projects.advance(workspace, NAME).next is None, "nothing is left of the sentence"
+
+
+@pytest.mark.requirement("PHASE-11")
+def test_a_file_that_is_to_be_scored_later_is_named_with_its_call(created_with: Callable[..., Workspace]) -> None:
+    workspace = created_with("finished", intent="tell irises apart; once it is released, score fresh.csv")
+    call = projects.advance(workspace, NAME).next
+    assert call is not None
+    assert (call.tool, call.arguments) == ("models", {"project": NAME, "score": "fresh.csv"})

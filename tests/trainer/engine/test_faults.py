@@ -12,7 +12,7 @@ import torch
 
 from trainwright.trainer.base.failures import known_failure
 from trainwright.trainer.checkpoints.index import list_checkpoints
-from trainwright.trainer.checkpoints.store import newest_whole, store_of
+from trainwright.trainer.checkpoints.store import DirectoryStore, newest_whole
 from trainwright.trainer.run import RunState
 
 TASK: dict[str, Any] = {
@@ -65,7 +65,7 @@ def test_a_step_that_is_not_finite_is_told_with_its_samples_and_parameters(
     assert set(parameters) <= set(details["parameters"])
     kept = list_checkpoints(run)
     assert [record.step for record in kept] == [5]
-    loaded, _ = newest_whole(store_of(run), config_digest=run.specification().config_digest)
+    loaded, _ = newest_whole(DirectoryStore(run), config_digest=run.specification().config_digest)
     assert all(bool(torch.isfinite(value).all()) for value in loaded.model.values())
 
 

@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 
-from trainwright.trainer.checkpoints.store import store_of
+from trainwright.trainer.checkpoints.store import DirectoryStore
 from trainwright.trainer.run import RunDirectory
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("TRAIN-5")]
@@ -53,7 +53,7 @@ def samples(run: RunDirectory | None, number: int = 1000) -> Any:
     module = project()
     model = module.networks()
     if run is not None:
-        model.load_state_dict(store_of(run).open(store_of(run).names()[-1]).model)
+        model.load_state_dict(DirectoryStore(run).open(DirectoryStore(run).names()[-1]).model)
     model.eval()
     with torch.no_grad():
         return model["generator"](torch.randn(number, module.NOISE)).numpy()

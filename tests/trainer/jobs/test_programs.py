@@ -15,7 +15,7 @@ from tests.variants import variants
 from torch import Tensor
 
 from trainwright.trainer.base import releases
-from trainwright.trainer.checkpoints.store import store_of
+from trainwright.trainer.checkpoints.store import DirectoryStore
 from trainwright.trainer.engine.session import DEPLOYED
 from trainwright.trainer.jobs.export.program import best_checkpoint
 from trainwright.trainer.run import RunDirectory, RunKind
@@ -122,7 +122,7 @@ def opened(run: RunDirectory, open_session: Any) -> Any:
     """Return the run's session with its best checkpoint's weights."""
     values = run.specification().config.model_dump(mode="json", exclude_unset=True)
     session = open_session(values, "again")
-    session.load_components(store_of(run).open(best_checkpoint(run)), DEPLOYED)
+    session.load_components(DirectoryStore(run).open(best_checkpoint(run)), DEPLOYED)
     session.model.eval()
     return session
 

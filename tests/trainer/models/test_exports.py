@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from trainwright.trainer.checkpoints.store import store_of
+from trainwright.trainer.checkpoints.store import DirectoryStore
 from trainwright.trainer.engine.session import DEPLOYED
 from trainwright.trainer.jobs.export.program import best_checkpoint
 from trainwright.trainer.run import RunKind
@@ -124,7 +124,7 @@ def test_a_language_model_leaves_a_program_that_gives_its_outputs(
     path = str(run.artifacts / record["path"])
     program = onnxruntime.InferenceSession(path, alone, providers=["CPUExecutionProvider"])
     session = request.getfixturevalue("open_session")(values, "again")
-    session.load_components(store_of(run).open(best_checkpoint(run)), DEPLOYED)
+    session.load_components(DirectoryStore(run).open(best_checkpoint(run)), DEPLOYED)
     session.model.eval()
     for batch in list(session.validation_loader.batches(0))[:2]:
         with torch.no_grad():

@@ -13,7 +13,7 @@ from tests.variants import variants
 
 from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
-from trainwright.trainer.checkpoints.store import store_of
+from trainwright.trainer.checkpoints.store import DirectoryStore
 from trainwright.trainer.data.fingerprint import weights_digest
 from trainwright.trainer.run import RunKind
 
@@ -98,4 +98,4 @@ def test_a_run_is_replayed_verified_and_exported_from_small_checkpoints(
     assert export.evidence("export")["safetensors"]["reloaded_identical"]
     shipped = load_file(export.artifacts / "final_model" / "model.safetensors")
     assert weights_digest(shipped) == found["source_weights_digest"]
-    assert store_of(source).open(record.name).model.keys() < shipped.keys()
+    assert DirectoryStore(source).open(record.name).model.keys() < shipped.keys()

@@ -11,7 +11,7 @@ from torch.optim.swa_utils import AveragedModel, get_swa_multi_avg_fn, update_bn
 
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.checkpoints.store import store_of
+from trainwright.trainer.checkpoints.store import DirectoryStore
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.engine.evaluation import average_epoch, evaluate_split
 from trainwright.trainer.engine.loop import take_step
@@ -138,7 +138,7 @@ def test_a_run_halted_in_mid_epoch_ends_the_same_and_its_checkpoint_holds_the_we
 ) -> None:
     averaged = {**iris, "model": WITH_STATISTICS, "training": {"epochs": 3}, "weight_averaging": section}
     run = assert_halted_ends_the_same(averaged, 2 * 14 + 8)
-    checkpoint = store_of(run).open(store_of(run).names()[-1])
+    checkpoint = DirectoryStore(run).open(DirectoryStore(run).names()[-1])
     plain = open_session({**iris, "model": WITH_STATISTICS}, "plain")
     plain.model.load_state_dict(checkpoint.model)
     judged = evaluate_split(plain, plain.validation_loader)["loss"]

@@ -25,7 +25,7 @@ from tests.trainer.reproducibility.card.configurations import missing_library
 from tests.variants import variants
 
 from trainwright.trainer.base.failures import refusal
-from trainwright.trainer.checkpoints.store import newest_whole, store_of
+from trainwright.trainer.checkpoints.store import DirectoryStore, newest_whole
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.run import RunDirectory, RunKind, RunState
 
@@ -148,7 +148,7 @@ def test_on_a_card_a_step_that_is_not_finite_changes_no_weight(precision: str, o
     failure = run.status().failure
     assert failure is not None, run.log.read_text()[-3000:]
     assert (failure.category, failure.details["step"]) == ("divergence", 7), failure.message
-    loaded, _ = newest_whole(store_of(run), config_digest=run.specification().config_digest)
+    loaded, _ = newest_whole(DirectoryStore(run), config_digest=run.specification().config_digest)
     assert loaded is not None
     assert loaded.manifest["step"] <= 6
     assert all(bool(torch.isfinite(value).all()) for value in loaded.model.values())

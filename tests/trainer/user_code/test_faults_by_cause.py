@@ -81,6 +81,7 @@ FAULTS: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "pictures of Pillow": (rows(f"{READ} return Image.new('L', (2, 2), i), self.y[i]", "from PIL import Image\n    global Image"), {}, "it is a PIL.Image", "from_numpy"),
     "doubles": (rows(f"{READ} return self.x[i].double(), self.y[i]"), {}, "is float64, and the model's weights are float32", "x.float()"),
     "another number of features": (rows(f"{READ} return self.x[i][:3], self.y[i]"), {}, "Layer `layers.0` (Linear) is made for 4 inputs and is given 3", "3 inputs"),
+    "a picture that is not flattened": (rows(f"{READ} return self.x[i].reshape(1, 2, 2), self.y[i]"), {}, "Layer `layers.0` (Linear) is made for 4 inputs and is given 2, in a tensor (8, 1, 2, 2)", "`x.flatten(1)`"),
     "numbers as classes": (rows(f"{READ} return self.x[i], self.y[i].float()"), {}, "The targets, (8,) float32, do not fit loss cross_entropy: class numbers are whole", "label.long()"),
     "numbers to predict": (rows(f"{READ} return self.x[i], self.x[i, 0]"), {}, "The targets, (8,) float32", "mse"),
     "one-hot": (rows(f"{READ} return self.x[i], nn.functional.one_hot(self.y[i], 2)"), {}, "one-hot", "argmax"),

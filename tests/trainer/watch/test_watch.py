@@ -9,7 +9,7 @@ import pytest
 from tests.trainer.killing import kill_at_call
 
 from trainwright.trainer.base.errors import AlertError
-from trainwright.trainer.checkpoints.store import store_of
+from trainwright.trainer.checkpoints.store import DirectoryStore
 from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.engine.trackers import Trackers
 from trainwright.trainer.run import RunDirectory, RunKind, RunState
@@ -37,7 +37,7 @@ def weights_of(run: RunDirectory) -> dict[str, bytes]:
     """The newest checkpoint's files, bit by bit."""
     from safetensors.torch import load_file
 
-    folder = max(store_of(run).run.checkpoints.glob("step-*"))
+    folder = max(DirectoryStore(run).run.checkpoints.glob("step-*"))
     tensors = {name: value for file in folder.glob("*.safetensors") for name, value in load_file(file).items()}
     return {name: value.numpy().tobytes() for name, value in tensors.items()}
 

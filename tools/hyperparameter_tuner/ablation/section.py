@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from trainwright.tools.hyperparameter_tuner.ablation.design import FULL, ONE, Design, design_of, level_name
 from trainwright.tools.hyperparameter_tuner.space import held_by
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.base.records import Closed
 from trainwright.trainer.config import apply_changes, config_digest, merge_changes, parse_config
 
 DOCUMENT = "phases/04_optimization/ablation.md"
@@ -21,10 +22,8 @@ BESIDE = {"width", "stalled_seconds"}
 """Keys of the search that hold for an ablation study too."""
 
 
-class AblationSection(BaseModel):
+class AblationSection(Closed):
     """An ablation study: factors, each with the values that take the place of the present one."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     factors: Annotated[dict[str, Annotated[list[Any], Field(min_length=1, max_length=20)]], Field(min_length=1)]
     """Dotted configuration key to alternative values."""
@@ -33,10 +32,8 @@ class AblationSection(BaseModel):
     """Seeds, drawn by the server, on which every arm is trained."""
 
 
-class AblationSearch(BaseModel):
+class AblationSearch(Closed):
     """What `start_tuning` is given for one."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     ablation: AblationSection
     width: Annotated[int, Field(ge=1, le=64)] = 1

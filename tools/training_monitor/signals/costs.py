@@ -25,11 +25,6 @@ def gpu_utilisation(record: RunRecord) -> list[Sample]:
     return [Sample(point.step, point.value) for point in record.metrics.tail("system/gpu_percent", LONGEST_WINDOW)]
 
 
-def data_wait_share(record: RunRecord) -> list[Sample]:
-    """Readings of the share of time in which training waited for data."""
-    return [Sample(p.step, p.value) for p in record.metrics.tail("throughput/data_wait_fraction", LONGEST_WINDOW)]
-
-
 def wait_per_step(record: RunRecord) -> list[Sample]:
     """Seconds for which a step waited for its data, the median of the newest readings (one sample)."""
     waits = {point.step: point.value for point in record.metrics.tail("throughput/data_wait_fraction", LONGEST_WINDOW)}

@@ -19,15 +19,11 @@ RECENT = 10
 MOST_NAMED = 10
 
 
-def gradient_norm(record: RunRecord) -> list[Sample]:
-    """Per step: total gradient norm before clipping."""
-    return [Sample(point.step, point.value) for point in record.metrics.tail(GRADIENT_NORM, LONGEST_WINDOW)]
-
-
 def applied_gradient_norm(record: RunRecord) -> list[Sample]:
     """Per step: total gradient norm as it reached the optimizer, after clipping where the run clips."""
     clipped = record.metrics.tail(APPLIED_NORM, LONGEST_WINDOW)
-    return [Sample(point.step, point.value) for point in clipped] or gradient_norm(record)
+    points = clipped or record.metrics.tail(GRADIENT_NORM, LONGEST_WINDOW)
+    return [Sample(point.step, point.value) for point in points]
 
 
 def first_gradient_norm(record: RunRecord) -> list[Sample]:
@@ -54,25 +50,6 @@ def layer_gradient_spread(record: RunRecord) -> list[Sample]:
     smallest = sorted(medians, key=lambda name: medians[name])[:MOST_NAMED]
     named = tuple(name for name in smallest if medians[name] < largest / 1e3)
     return [Sample(record.status.step, statistics.median(spreads), detail=_named(named), layers=named)]
-
-
-def dead_share(record: RunRecord) -> list[Sample]:
-    """Per inspected step: the largest share of a layer's units that no sample of a batch makes active."""
-    return _readings(record, "watch/dead_share_max")
-
-
-def saturated_share(record: RunRecord) -> list[Sample]:
-    """Per inspected step: the largest share of a hidden sigmoid's, tanh's or softmax's outputs at their bounds."""
-    return _readings(record, "watch/saturated_share_max")
-
-
-def activation_max(record: RunRecord) -> list[Sample]:
-    """Per inspected step: the largest absolute output of a layer."""
-    return _readings(record, "watch/activation_max")
-
-
-def _readings(record: RunRecord, key: str) -> list[Sample]:
-    return [Sample(point.step, point.value) for point in record.metrics.tail(key, LONGEST_WINDOW)]
 
 
 def _by_layer(record: RunRecord, prefix: str) -> dict[str, float]:

@@ -6,7 +6,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING
 
-from trainwright.tools.training_monitor.record import STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS
+from trainwright.tools.training_monitor.record import TRAIN_LOSS, VALIDATION_LOSS
 from trainwright.tools.training_monitor.signals.losses import loss_gap
 from trainwright.trainer.run.conditions import Sample
 from trainwright.trainer.run.rivals import Rivals
@@ -58,14 +58,6 @@ def gain_over_prior(record: RunRecord) -> list[Sample]:
         return []
     best = min(losses, key=lambda sample: sample.value)
     return [best._replace(value=1 - best.value / record.prior_loss)]
-
-
-def start_over_prior(record: RunRecord) -> list[Sample]:
-    """Loss of the first step ÷ that of the classes' shares alone: 1 from random weights, less from a good start."""
-    first = record.metrics.head(STEP_LOSS, 1)
-    if record.prior_loss is None or not first:
-        return []
-    return [Sample(first[0].step, first[0].value / record.prior_loss)]
 
 
 def gap_beyond_chance(record: RunRecord) -> list[Sample]:
@@ -124,10 +116,10 @@ def rival_ahead(record: RunRecord) -> list[Sample]:
 
 def generalisation_gap(record: RunRecord) -> list[Sample]:
     """Per epoch: training minus validation score, both in [0, 1] (the widest); `loss_gap` where there is none."""
-    return score_gap(record) or loss_gap(record)
+    return _score_gap(record) or loss_gap(record)
 
 
-def score_gap(record: RunRecord) -> list[Sample]:
+def _score_gap(record: RunRecord) -> list[Sample]:
     """Per epoch: training minus validation score, both in [0, 1] (the widest); none without such a score."""
     widest: dict[int, Sample] = {}
     for gap in itertools.chain.from_iterable(_gaps_of_scores(record).values()):

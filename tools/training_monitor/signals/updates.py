@@ -9,23 +9,18 @@ from typing import TYPE_CHECKING
 from trainwright.tools.training_monitor.record import APPLIED_NORM, GRADIENT_NORM, LEARNING_RATE, STEP_LOSS
 from trainwright.tools.training_monitor.signals.losses import train_loss_remaining
 from trainwright.tools.training_monitor.signals.suddenness import sudden_gradient, sudden_jump
-from trainwright.trainer.run.conditions import FALLEN, LONGEST_WINDOW, NOT_ADAPTIVE, Sample
+from trainwright.trainer.run.conditions import FALLEN, LONGEST_WINDOW, NOT_ADAPTIVE, READINGS, Sample
 from trainwright.trainer.run.results import Probe
 
 if TYPE_CHECKING:
     from trainwright.tools.training_monitor.record import RunRecord
 
-UPDATE_RATIO = "watch/update_ratio_median"
+UPDATE_RATIO = READINGS["update_ratio"]
 SPENT = 0.01
 """Share of the peak rate below which it moves nothing any more."""
 RUN_AWAY = 10.0
 """Times the first loss: from here on it has run away."""
 BUCKETS = 200
-
-
-def update_ratio(record: RunRecord) -> list[Sample]:
-    """Per inspected step: norm of the update ÷ norm of the weights, the median over the parameters."""
-    return [Sample(point.step, point.value) for point in record.metrics.tail(UPDATE_RATIO, LONGEST_WINDOW)]
 
 
 def peak_update_ratio(record: RunRecord) -> list[Sample]:
@@ -71,7 +66,8 @@ def rate_on_curve(record: RunRecord) -> list[Sample]:
 
 
 def _at_the_peak(record: RunRecord) -> list[Sample]:
-    ratios = [sample for sample in update_ratio(record) if math.isfinite(sample.value)]
+    read = record.metrics.tail(UPDATE_RATIO, LONGEST_WINDOW)
+    ratios = [Sample(point.step, point.value) for point in read if math.isfinite(point.value)]
     if not ratios:
         return []
     peak = max([*(bucket[-1] for bucket in record.buckets(LEARNING_RATE, BUCKETS)), planned_rate(record) or 0.0])

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
+
+from trainwright.trainer.base.records import Closed
 
 MOST_ROWS_NAMED = 20
 
 Severity = Literal["error", "warning", "info"]
 
 
-class Finding(BaseModel):
+class Finding(Closed):
     """One leak."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: str
     """duplicate, near_duplicate, group, clumps, time, target, sibling, pair, preprocessing, interpolated, name,
@@ -27,13 +27,13 @@ class Finding(BaseModel):
     """What was found, with its figures."""
     measured: float
     bound: float
-    rows: list[int] = []
+    rows: list[int] = Field(default_factory=list)
     """Places of offending rows, from 0, at most 20."""
-    pairs: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = Field(default_factory=list)
     """Places of the first offending rows, each with that of a train row that is like it."""
     count: int = 0
     remedy: str
-    changes: dict[str, Any] = {}
+    changes: dict[str, Any] = Field(default_factory=dict)
     """Change of the configuration that removes the leak, by dotted key; empty: the file has to be changed."""
 
     @property

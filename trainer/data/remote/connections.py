@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from trainwright.trainer.base.errors import ConfigurationError, near_matches
+from trainwright.trainer.base.records import Strict
 
 DOCUMENT = "configs/data_elsewhere.md"
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
@@ -20,10 +21,8 @@ Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
 VARIABLES = ("url_env", "endpoint_env", "key_env", "secret_env", "token_env")
 
 
-class Connection(BaseModel):
+class Connection(Strict):
     """A named connection of the owner's settings: environment variables, or files, that hold its parts."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     url_env: Variable | None = None
     """Holds a database's URL, with its password."""

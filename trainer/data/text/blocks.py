@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +14,8 @@ from trainwright.trainer.data.tensors import IGNORED, InMemory
 from trainwright.trainer.data.text.tokenizers import Tokenizer
 from trainwright.trainer.data.text.tokens import tokenized
 from trainwright.trainer.data.text.turns import Pieces
+
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(eq=False)
@@ -88,20 +91,20 @@ def cut_into_blocks(documents: Sequence[str | Pieces], tokenizer: Tokenizer, blo
     Blocks without a target are left out.
     """
     found = tokenized(documents, tokenizer)
-    sizes = np.maximum(np.diff(found.edges) - 1, 0)
+    starts, lengths = cut(found.edges[:-1], np.maximum(np.diff(found.edges) - 1, 0), block_size)
+    blocks = TokenBlocks(
+        found.tokens, starts, lengths, block_size, tokenizer.padding, found.bytes_per_token, found.counted
+    )
+    return blocks if found.counted is None else blocks.keep(blocks.with_targets())
+
+
+def cut(starts: Array, sizes: Array, block_size: int) -> tuple[Tensor, Tensor]:
+    """Return first place and length of each block, both (blocks,), of documents by theirs, (documents,)."""
     counts = -(-sizes // block_size)
     document = np.repeat(np.arange(len(sizes)), counts)
     offsets = (np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)) * block_size
-    blocks = TokenBlocks(
-        found.tokens,
-        torch.from_numpy(found.edges[:-1][document] + offsets),
-        torch.from_numpy(np.minimum(block_size, sizes[document] - offsets)),
-        block_size,
-        tokenizer.padding,
-        found.bytes_per_token,
-        found.counted,
-    )
-    return blocks if found.counted is None else blocks.keep(blocks.with_targets())
+    lengths = np.minimum(block_size, sizes[document] - offsets)
+    return torch.from_numpy(starts[document] + offsets), torch.from_numpy(lengths)
 
 
 @dataclass(eq=False)

@@ -16,6 +16,7 @@ from torch.utils.data import Dataset
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.tensors import IGNORED
+from trainwright.trainer.data.text.blocks import cut
 from trainwright.trainer.data.text.tokenizers import LibraryTokenizer, Tokenizer
 from trainwright.trainer.data.text.tokens import tokenized
 from trainwright.trainer.data.text.turns import Pieces
@@ -124,18 +125,8 @@ def cut_to_be_masked(
 ) -> MaskedBlocks:
     """Return the blocks of some documents, none of which reaches over a document's end; each token is in one."""
     found = tokenized(documents, tokenizer)
-    sizes = np.diff(found.edges)
-    counts = -(-sizes // block_size)
-    document = np.repeat(np.arange(len(sizes)), counts)
-    offsets = (np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)) * block_size
-    blocks = MaskedBlocks(
-        found.tokens,
-        torch.from_numpy(found.edges[:-1][document] + offsets),
-        torch.from_numpy(np.minimum(block_size, sizes[document] - offsets)),
-        block_size,
-        tokenizer.padding,
-        Masking.of(tokenizer, share),
-    )
+    starts, lengths = cut(found.edges[:-1], np.diff(found.edges), block_size)
+    blocks = MaskedBlocks(found.tokens, starts, lengths, block_size, tokenizer.padding, Masking.of(tokenizer, share))
     marks = torch.tensor(blocks.masking.special, dtype=found.tokens.dtype)
     edges = zip(blocks.starts.tolist(), blocks.lengths.tolist(), strict=True)
     ordinary = [bool((~torch.isin(found.tokens[at : at + size], marks)).any()) for at, size in edges]

@@ -53,7 +53,7 @@ class ByteTokenizer:
         return np.frombuffer(text.encode("utf-8"), dtype=np.uint8).astype(np.int32)
 
     def encode_whole(self, text: str, max_length: int) -> Tokens:
-        """Return the bytes after the boundary."""
+        """Return the tokens after the boundary."""
         return np.concatenate([np.array([BOUNDARY], dtype=np.int32), self.encode(text)])[:max_length]
 
     def decode(self, tokens: list[int]) -> str:
@@ -65,14 +65,11 @@ class ByteTokenizer:
         return {"name": "bytes"}
 
 
-class CharacterTokenizer:
+class CharacterTokenizer(ByteTokenizer):
     """One token for each character of the training text; others are spelled in UTF-8 bytes, so nothing is unknown.
 
     ASCII characters are their own bytes; the rest follow after the boundary.
     """
-
-    boundary: int | None = BOUNDARY
-    padding = 0
 
     def __init__(self, characters: str) -> None:
         self.characters = characters
@@ -90,16 +87,12 @@ class CharacterTokenizer:
     def encode(self, text: str) -> Tokens:
         """Return the characters' numbers."""
         if text.isascii():
-            return ByteTokenizer().encode(text)
+            return super().encode(text)
         numbers: list[int] = []
         for character in text:
             known = self._number.get(character)
             numbers += character.encode("utf-8") if known is None else (known,)
         return np.array(numbers, dtype=np.int32)
-
-    def encode_whole(self, text: str, max_length: int) -> Tokens:
-        """Return the characters' numbers after the boundary."""
-        return np.concatenate([np.array([BOUNDARY], dtype=np.int32), self.encode(text)])[:max_length]
 
     def decode(self, tokens: list[int]) -> str:
         """Return the text of characters and bytes."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from trainwright.trainer.data.validation.check import Check, Context, Family, Finding
-from trainwright.trainer.data.validation.expectations import Expectations, read_expectations
+from trainwright.trainer.data.validation.check import Check, Context, Family
 from trainwright.trainer.data.validation.families.categories import Categories
 from trainwright.trainer.data.validation.families.classes import Classes
 from trainwright.trainer.data.validation.families.columns import Schema
@@ -26,7 +25,7 @@ from trainwright.trainer.data.validation.families.texts import Texts
 from trainwright.trainer.data.validation.families.twins import Twins
 from trainwright.trainer.data.validation.families.uniqueness import Uniqueness
 from trainwright.trainer.data.validation.families.volume import Volume
-from trainwright.trainer.data.validation.report import NotChecked, Report, Verdict
+from trainwright.trainer.data.validation.report import Report, Verdict
 
 CHECKS: dict[str, Family] = {
     family.name: family
@@ -42,11 +41,7 @@ __all__ = [
     "CHECKS",
     "Check",
     "Context",
-    "Expectations",
     "Family",
-    "Finding",
-    "NotChecked",
     "Report",
     "Verdict",
-    "read_expectations",
 ]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from trainwright.trainer.base.errors import ConfigurationError, DivergenceError, near_matches
 from trainwright.trainer.checkpoints.index import checkpoint_name
-from trainwright.trainer.checkpoints.store import store_of
+from trainwright.trainer.checkpoints.store import DirectoryStore
 from trainwright.trainer.engine.loop import lower_rate
 from trainwright.trainer.engine.observers.observer import EpochResult, Observer, StepResult
 from trainwright.trainer.engine.session import Best, Session
@@ -122,7 +122,7 @@ class Checkpointing(Observer):
             manifest["frozen_base"] = {
                 "digest": base["digest"], "tensors": len(base["tensors"]), "bytes": base["bytes"]
             }  # fmt: skip
-        manifest = store_of(session.run).save(model=model, tensors=tensors, state=state, manifest=manifest)
+        manifest = DirectoryStore(session.run).save(model=model, tensors=tensors, state=state, manifest=manifest)
         name = self.last = checkpoint_name(progress.step)
         self.saved = progress.epoch, progress.batch
         tagged = self._tag(session)
@@ -139,7 +139,7 @@ class Checkpointing(Observer):
     def _tag(self, session: Session) -> dict[str, list[str | None]]:
         progress = session.progress
         best = progress.best.checkpoint if progress.best is not None else None
-        store_of(session.run).tag(best=best, last=self.last, periodic=progress.periodic)
+        DirectoryStore(session.run).tag(best=best, last=self.last, periodic=progress.periodic)
         return {"best": [best], "last": [self.last], "periodic": [*progress.periodic]}
 
 

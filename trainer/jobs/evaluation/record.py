@@ -14,7 +14,7 @@ import torch
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.base.errors import ConfigurationError, DataError
-from trainwright.trainer.checkpoints.store import store_of
+from trainwright.trainer.checkpoints.store import DirectoryStore
 from trainwright.trainer.engine.session import DEPLOYED, Session
 from trainwright.trainer.engine.strategy import Strategy
 from trainwright.trainer.jobs.evaluation import shown
@@ -63,7 +63,7 @@ def _evaluated(session: Session) -> Iterator[dict[str, Any]]:
         where = {"epoch": best.epoch, "checkpoint": best.checkpoint}
         is_present = best.step == progress.step
         if not is_present and best.checkpoint is not None:
-            session.load_components(store_of(session.run).open(best.checkpoint), DEPLOYED)
+            session.load_components(DirectoryStore(session.run).open(best.checkpoint), DEPLOYED)
     session.model.eval()
     session.context.training = False
     with _weights(session, is_present=is_present), seeding.preserved(), torch.no_grad():

@@ -20,7 +20,7 @@ from trainwright.trainer.base import seeding
 from trainwright.trainer.base.canonical import sha256_of_file
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, NotFoundError, TrainwrightError
 from trainwright.trainer.checkpoints.index import list_checkpoints
-from trainwright.trainer.checkpoints.store import LoadedCheckpoint, store_of
+from trainwright.trainer.checkpoints.store import DirectoryStore, LoadedCheckpoint
 from trainwright.trainer.data.tensors import to_device
 from trainwright.trainer.engine.session import DEPLOYED, Session
 from trainwright.trainer.engine.strategy import Strategy
@@ -93,7 +93,7 @@ def _exported(session: Session) -> Program:
             "The weights are divided among processes, and this run does not gather them for an export.",
             remedy="The export run evaluates the model: export_model(project).",
         )
-    checkpoint = store_of(session.run).open(best_checkpoint(session.run))
+    checkpoint = DirectoryStore(session.run).open(best_checkpoint(session.run))
     load_deployed(session, checkpoint)
     serving, rows, batch = prepared(session)
     require_comparable(session, serving, rows, batch)

@@ -18,7 +18,7 @@ from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
 from trainwright.trainer.base.secret_scan import masked_values
 from trainwright.trainer.base.tensor_files import save_tensors
-from trainwright.trainer.checkpoints.store import LoadedCheckpoint, store_of
+from trainwright.trainer.checkpoints.store import DirectoryStore, LoadedCheckpoint
 from trainwright.trainer.config import dump_yaml
 from trainwright.trainer.data.fingerprint import EMPTY, MAX_SAMPLES_READ
 from trainwright.trainer.data.marks import places_of
@@ -71,7 +71,7 @@ def export_run(run: RunDirectory, specification: RunSpecification, heartbeat: He
     specification = specification.model_copy(
         update={"config": config, "returns": original.returns, "expected": expected}
     )
-    checkpoint = store_of(source).open(best_checkpoint(source))
+    checkpoint = DirectoryStore(source).open(best_checkpoint(source))
     prove(run, specification, heartbeat)
     session = open_session(run, specification, heartbeat, stop)
     heartbeat.set(state=RunState.RUNNING, stage="exporting")
