@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from trainwright.tools.ledger.aliases import in_production
-from trainwright.tools.ledger.events import ModelPromoted, ModelRegistered
+from trainwright.tools.ledger.events import ModelPromoted, ModelRegistered, RunStarted
 from trainwright.trainer.base.text import cut
-from trainwright.trainer.config.later_words import asked_later
+from trainwright.trainer.config import flatten
+from trainwright.trainer.config.later_words import FILES, asked_later
 
 if TYPE_CHECKING:
     from trainwright.tools.answers import NextCall
     from trainwright.tools.gates.evidence import Evidence
 
 MOST_WORDS = 120
+PATH = "data.args.path"
 
 
-def later_call(evidence: Evidence) -> NextCall | None:
+def later_call(evidence: Evidence, *, is_scored: bool = False) -> NextCall | None:
     """Return the first call of a finished project's later steps that has not been made; None where nothing is left.
 
     A comparison, or a score, leaves no record: it is named until a version is in use.
+
+    Args:
+        is_scored: whether this answers the score of a later file.
     """
     later = asked_later(evidence.project.intent, str(evidence.version.values.get("data", "a task")))
     versions = [body["version"] for _, body in evidence.entries(ModelRegistered.name)]
@@ -27,10 +33,7 @@ def later_call(evidence: Evidence) -> NextCall | None:
         return None
     said = f"the intent goes on: {cut(later.words, MOST_WORDS)!r}"
     if later.is_again and len(versions) == 1:
-        file = later.scored or "FILE"
-        score = f"models(project={evidence.name!r}, score={file!r}) scores v1 on new rows of a table before"
-        how = f"{score}; then append them to the file of the data, or let `data.path` be a pattern of both; v1 stays"
-        return evidence.call("configure", f"{said}; {how}", begin_release=True)
+        return _second(evidence, said, "" if is_scored else later.scored)
     newest = f"v{versions[-1]}"
     held = in_production(body for _, body in evidence.entries(ModelPromoted.name))
     if later.is_compared and held != versions[-1]:
@@ -38,6 +41,37 @@ def later_call(evidence: Evidence) -> NextCall | None:
         return evidence.call("models", f"{said}; promote_model puts the better one in production", compare=pair)
     if later.is_promoted and held is None:
         return evidence.call("promote_model", said, version=newest)
-    if later.scored and held is None:
+    if later.scored and held is None and not is_scored:
         return evidence.call("models", said, score=later.scored)
     return None
+
+
+def _second(evidence: Evidence, said: str, scored: str) -> NextCall:
+    """Return the score of rows that the first version never saw, or else what begins the second one."""
+    if scored:
+        why = f"{said}; rows that v1 never saw; then configure(begin_release=true) begins the second version"
+        return evidence.call("models", why, score=scored)
+    files = "give `data.args.path` the list of both files, or append the new rows to the first; v1 stays"
+    return evidence.call("configure", f"{said}; then {files}", begin_release=True)
+
+
+def new_rows(evidence: Evidence) -> NextCall | None:
+    """Return the change that takes the files of the later step into a begun release's data; None where none is left.
+
+    Once a run of the release has started, its data are the agent's decision.
+    """
+    given = flatten(evidence.version.values).get(PATH)
+    later = asked_later(evidence.project.intent, str(given))
+    if not evidence.begun or later is None or not later.is_again or not isinstance(given, str | list):
+        return None
+    if any(sequence > evidence.begun[-1] for sequence, _ in evidence.entries(RunStarted.name)):
+        return None
+    present = [given] if isinstance(given, str) else [str(one) for one in given]
+    root = Path(evidence.project.code_root)
+    more = [
+        name
+        for name in dict.fromkeys(FILES.findall(later.words))
+        if (root / name).is_file() and not any(PurePath(name).match(one) for one in present)
+    ]
+    why = f"the intent goes on: {cut(later.words, MOST_WORDS)!r}"
+    return evidence.call("configure", why, changes={PATH: [*present, *more]}) if more else None

@@ -17,7 +17,10 @@ from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.evaluation import Sealed, run_clean_room
 from trainwright.tools.evaluation.evaluate import order_of
 from trainwright.tools.evaluation.meanings import take_worse
-from trainwright.tools.ledger import ProjectFacts
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.later import later_call
+from trainwright.tools.gates.phase_status import phase_status_of
+from trainwright.tools.ledger import Look, ProjectFacts
 from trainwright.tools.registry.labelled import BY_HAND, Known, Labelled, read_labelled, refused
 from trainwright.tools.registry.versions import model_folder, registered
 from trainwright.tools.workspace.records import get_project
@@ -106,8 +109,17 @@ def score_model(workspace: Workspace, project: str, file: str, version: str = "l
         project=project, version=found.name, file=file, metric=metric, rows=answer["rows"], left_out=rows.left_out,
         metrics=answer["metrics"], intervals=answer["intervals"], by_class=each,
         notes=_notes(known, config.split, answer),
-        next=NextCall(tool="models", arguments={"project": project}, why="all versions and their certified figures"),
+        next=_next(workspace, project),
     )  # fmt: skip
+
+
+def _next(workspace: Workspace, project: str) -> NextCall:
+    with workspace.snapshot() as session:
+        evidence = Evidence(session, workspace, project, inspection=Look())
+        is_finished = phase_status_of(evidence).is_finished
+        call = later_call(evidence, is_scored=True) if is_finished else None
+    why = "all versions and their certified figures"
+    return call or NextCall(tool="models", arguments={"project": project}, why=why)
 
 
 def _notes(known: Known, split: SplitSection, answer: dict[str, Any]) -> list[str]:

@@ -60,7 +60,10 @@ _IN_USE = any_of(
     r"|promote\b(?= to production)|(?:put|take|bring|move|roll)(?: \w+){1,5} (?:in|into|to) (?:production|service)"
     r"|roll\w*[ -]?back|in produktion|(?:goes?|comes?|geht) (?:live|(?:in|into|to) production)"
 )
-_SCORED = any_of(rf"(?:scor(?:e|ing)|evaluat(?:e|ing)|check|try|bewert\w*|prüf\w*) {_MATTER}")
+_SCORED = any_of(
+    rf"(?:scor(?:e|ing)|evaluat(?:e|ing)|check|try|bewert\w*|prüf\w*) {_MATTER}"
+    rf"|(?:how|wie) (?:good|well|accurate|right|gut)\w* (?:\w+ ){{0,4}}(?:on|for|with|at|auf|für|mit) {_MATTER}"
+)
 _BEGINS = re.compile(
     r"(?:^|(?<=[,;.:!?(\n\u2013])|(?<=\band)|(?<=\bund))\s*(?:and |und |but |please |bitte )?"
     r"(?:then|after(?:wards?|(?: that)|(?: the (?:first )?release))|later(?: on)?|eventually|(?:in |the )?next \w+"
@@ -151,7 +154,9 @@ def _wanted(kind: re.Pattern[str], text: str, begin: int) -> bool:
 
 def _asked(kind: re.Pattern[str], text: str, begin: int) -> Iterator[re.Match[str]]:
     """Yield what of a kind stands behind, is not negated, and no part of what is predicted."""
-    for one in kind.finditer(text, begin):
-        before = text[begin : one.start()]
+    opener = _BEGINS.match(text, begin)
+    first = opener.end() if opener is not None else begin
+    for one in kind.finditer(text, first):
+        before = text[first : one.start()]
         if not is_negated(before) and (kind is _VERSIONS_HELD or not _TOLD.search(_BREAK.split(before)[-1])):
             yield one

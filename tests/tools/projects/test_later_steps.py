@@ -10,6 +10,7 @@ from tests.worlds.flowers import NAME
 from trainwright.tools import projects, registry
 from trainwright.tools.ledger import record
 from trainwright.tools.ledger.events import ModelPromoted, ModelRegistered
+from trainwright.tools.registry.scoring import score_model
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import now
 
@@ -50,3 +51,25 @@ def test_a_file_that_is_to_be_scored_later_is_named_with_its_call(created_with: 
     call = projects.advance(workspace, NAME).next
     assert call is not None
     assert (call.tool, call.arguments) == ("models", {"project": NAME, "score": "fresh.csv"})
+
+
+@pytest.mark.requirement("PHASE-11", "GATE-7")
+def test_a_score_leads_to_the_second_version_and_that_to_the_new_rows(created_with: Callable[..., Workspace]) -> None:
+    said = "tell irises apart; once it is released, say how good it is on fresh.csv, then add it and retrain"
+    workspace = created_with("finished", intent=said)
+    code = workspace.path.parent / "code"
+    table = (code / "iris.csv").read_text().splitlines()
+    (code / "fresh.csv").write_text("\n".join([table[0], *(f"9{row}" for row in table[1:31])]) + "\n")
+    call = projects.advance(workspace, NAME).next
+    assert call is not None
+    assert (call.tool, call.arguments) == ("models", {"project": NAME, "score": "fresh.csv"})
+    scored = score_model(workspace, NAME, "fresh.csv")
+    assert scored.next is not None
+    assert scored.next.arguments == {"project": NAME, "begin_release": True}
+    begun = projects.configure(workspace, NAME, begin_release=True, reason="more flowers")
+    assert begun.next is not None
+    assert begun.next.arguments["changes"] == {"data.args.path": ["iris.csv", "fresh.csv"]}
+    assert projects.advance(workspace, NAME).ended == "decision"
+    changed = projects.configure(workspace, NAME, changes=begun.next.arguments["changes"], reason="the new ones")
+    assert changed.next is not None
+    assert changed.next.tool == "start_training"

@@ -37,6 +37,10 @@ LATER = (
      "scored"),
     ("I'd like a churn model from churn.csv; later on I want to evaluate it on june.csv and, if it drifted, retrain.",
      None, "again scored"),
+    ("Predict a from a.csv. When that is released, tell me how good it is on new.csv, then add those rows to the data, "
+     "make a second version, compare both and put the better one into production.", None,
+     "again compared promoted scored"),
+    ("Predict a from a.csv. When that is released, retrain it with b.csv", None, "again"),
     ("Make a model of a.csv and promote it to production, please.", "promote it to production, please", "promoted"),
 )  # fmt: skip
 
