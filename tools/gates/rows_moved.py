@@ -30,7 +30,7 @@ class Grown(NamedTuple):
     rows: int = 0
     """Different rows of the earlier run."""
     kept: tuple[str, ...] = ()
-    """Smoke runs in which rows had the sides that they keep."""
+    """Smoke runs whose test rows stay test rows."""
 
     @property
     def is_other(self) -> bool:
@@ -47,7 +47,11 @@ class Grown(NamedTuple):
             text += f" and {moved.test_in_validation} in validation" * bool(moved.test_in_validation)
         if self.is_other:
             return f"{text}: another data set, which compares with no earlier result"
-        return text + f"; rows keep the sides that they had in {', '.join(self.kept)}" * bool(self.kept)
+        if not self.kept or moved.test_in_train or moved.test_in_validation:
+            return text
+        text += f"; test rows of {', '.join(self.kept)} stay test rows"
+        anew = f"{moved.validation_in_train} validation rows of {self.since} are in train now"
+        return text + f"; others are divided anew: {anew}" * bool(moved.validation_in_train)
 
 
 def rows_since(evidence: Evidence, run: RunEvidence) -> Grown | None:

@@ -51,6 +51,7 @@ def test_new_and_gone_rows_are_counted_whatever_the_order_and_the_classes(tmp_pa
     moved = compare(table(0, 300, "random"), table(0, 310, "random"), tmp_path / "random", make_run)
     assert moved.new == 10
     assert moved.test_in_train > 20
+    assert moved.validation_in_train > 20
     same = compare(table(0, 300), table(0, 300), tmp_path / "same", make_run)
     assert same == RowsMoved(0, 0, 0, 0, estimated=False, same=300, by="inputs")
 
