@@ -121,6 +121,8 @@ class RowsMoved(NamedTuple):
     """Rows of the earlier validation split that are for training now."""
     by: str = "content"
     """By what a row is known: its `content`, its `inputs`, its `cells`, or its `place` in unchanged files."""
+    same_validation: bool = False
+    """Whether the validation rows are the same ones of unchanged files."""
 
     @property
     def changes(self) -> str:
@@ -224,6 +226,7 @@ def rows_moved(earlier: SplitRows, before: Path, now: SplitRows, after: Path) ->
         from_train={name: count << level for name in ORDER[1:] if (count := len(new[name] & old["train"]))},
         validation_in_train=moved("validation", "train"),
         by=by,
+        same_validation=by == "place" and old["validation"] == new["validation"],
     )
 
 

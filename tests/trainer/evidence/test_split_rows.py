@@ -98,7 +98,9 @@ def test_rows_of_the_same_file_are_known_by_their_place_whichever_columns_are_re
     added = rows_moved(*known, *recorded(splits(), tmp_path / "five", make_run, of_csv))
     assert added is not None
     assert (added.by, added.new, added.gone, added.changed) == ("cells", 0, 0, 300)
-    assert rows_moved(*known, *other) == RowsMoved(0, 0, 0, 0, estimated=False, same=300, by="place")
+    assert rows_moved(*known, *other) == RowsMoved(
+        0, 0, 0, 0, estimated=False, same=300, by="place", same_validation=True
+    )
 
 
 def test_rows_that_only_their_targets_tell_apart_were_not_moved_where_they_are_in_two_splits(
