@@ -28,7 +28,8 @@ def later_call(evidence: Evidence) -> NextCall | None:
     said = f"the intent goes on: {cut(later.words, MOST_WORDS)!r}"
     if later.is_again and len(versions) == 1:
         score = f"models(project={evidence.name!r}, score='FILE') scores v1 on new rows of a table before"
-        how = f"{score}; then append them to the file of the data, or let `data.path` be a pattern of both; v1 stays"
+        both = 'data.args.path a list, ["old.csv", "new.csv"]'
+        how = f"{score}; then append them to the file of the data, or make {both}; v1 stays"
         return evidence.call("configure", f"{said}; {how}", begin_release=True)
     newest = f"v{versions[-1]}"
     moves = moves_among(body for _, body in evidence.entries(ModelPromoted.name))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.base.errors import ConfigurationError, near, near_matches
 from trainwright.trainer.base.fetched import is_remote
-from trainwright.trainer.base.paths import confine, confine_folder
+from trainwright.trainer.base.paths import MOST_NAMED, confine, confine_folder, matching
 from trainwright.trainer.data.dvc import tracked_by
 from trainwright.trainer.data.remote.storage import database_place, scheme_of
 from trainwright.trainer.data.validation.expectations import read_expectations
@@ -54,6 +54,27 @@ def require_files(changes: dict[str, Any], config: TrainingConfig, code_root: Pa
         is_named = any(key == name or key.startswith((f"{name}.use", f"{name}.args")) for key in changes)
         if entry is not None and ":" in entry.use and is_named:
             _require_parameters(entry.use, entry.args, code_root, name)
+
+
+def files_told(changes: dict[str, Any], config: TrainingConfig, code_root: Path) -> list[str]:
+    """Return in words which files the changed path of the data stands for; nothing where it is one file's, or remote.
+
+    Args:
+        changes: the requested changes, by dotted key.
+    """
+    if config.data is None or ":" in config.data.use or not any(key.startswith("data") for key in changes):
+        return []
+    path = config.data.args.get("path")
+    given = path if isinstance(path, list) else [path]
+    here = [one for one in given if isinstance(one, str) and not is_remote(one)]
+    if len(here) < len(given):
+        return []
+    try:
+        files = [file for one in here for file in matching(one, code_root, key="data.args.path")]
+    except ConfigurationError:
+        return ["data.args.path matches no file yet"]
+    named = ", ".join(files[:MOST_NAMED]) + " …" * (len(files) > MOST_NAMED)
+    return [f"data.args.path stands for {len(files)} files: {named}"] if files != [path] else []
 
 
 def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:
