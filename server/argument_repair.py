@@ -139,7 +139,7 @@ def with_names(value: Any, others: Mapping[str, str]) -> Any:
     return others.get(value, value) if isinstance(value, str) else value
 
 
-def with_values(arguments: Mapping[str, Any], key: str, others: Mapping[str, str]) -> dict[str, Any]:
+def with_values(arguments: Mapping[str, Any], key: str, others: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments with the text under one dotted key of a configuration replaced, and nothing else.
 
     Short and long forms (`model: mlp`, `model.use: mlp`) are under the same key; places in lists do not count.

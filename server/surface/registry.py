@@ -44,7 +44,11 @@ def models(
         value, ends = scored.metrics.get(scored.metric), scored.intervals.get(scored.metric)
         told = f"{value:.4g}{f' ({ends[0]:.4g} to {ends[1]:.4g})' if ends else ''}" if value is not None else "unknown"
         what = f"{scored.version} of {project} on {scored.rows} rows of {score}"
-        return reply(scored, f"{what}: {scored.metric} {told}, {scored.counts}.", omit={"project", "file"})
+        if scored.known > scored.rows:
+            rest = counted(scored.rows, "row")
+            of = f"{scored.known} of {scored.known + scored.rows} rows of {score}"
+            what = f"{scored.version} of {project} knows {of}, which test nothing. On the rest, {rest}"
+        return reply(scored, f"{what}: {scored.metric} {told}, {scored.counts}.", omit={"project", "file", "known"})
     if compare is None:
         listed = registry.list_models(workspace, project)
         count = counted(len(listed.versions) + listed.older, "version")

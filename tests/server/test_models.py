@@ -32,3 +32,12 @@ async def test_an_agent_finds_the_version_puts_it_in_production_and_is_told_what
             ({"version": "v1"}, "Add score"),
         ):
             assert what in await agent.refusal("models", project="flowers", **arguments)
+
+
+async def test_a_file_of_the_versions_own_data_is_called_so_before_its_other_rows_are_told(in_memory, workspace):
+    code = workspace.parent / "code"
+    (code / "mine.csv").write_text((code / "iris.csv").read_text() + "9.1,1.1,9.2,9.3,2\n")
+    async with in_memory() as agent:
+        answer = await agent.call("models", project="flowers", score="mine.csv")
+    told = "v1 of flowers knows 149 of 150 rows of mine.csv, which test nothing. On the rest, 1 row: acc"
+    assert told in "".join(getattr(block, "text", "") for block in answer.content)

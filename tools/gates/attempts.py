@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainwright.tools.gates.leak_prices import found_leaks, leaks_of
+from trainwright.tools.gates.rows_moved import validates_on_same_rows
 from trainwright.tools.gates.shown import gain
 from trainwright.tools.ledger import seal_differences
 from trainwright.trainer.run import RunKind, RunState
@@ -69,8 +70,7 @@ def gain_over_first(evidence: Evidence) -> str:
     if first.leaked:
         return f"none told: {first.run} had {first.leaked} in its data, which was taken out since"
     run = evidence.run(first.run)
-    splits = [one.data.splits.get("validation") for one in (run, final) if one is not None]
-    if len({one.fingerprint for one in splits if one is not None}) > 1:
+    if run is not None and not validates_on_same_rows(evidence, run, final):
         return f"none told: {first.run} was evaluated on other rows"
     better = gain(evidence.goal, value) - gain(evidence.goal, first.value)
     return f"{better:+.4f} ({first.run} {first.value:.4g}, the final run {value:.4g})"

@@ -239,8 +239,9 @@ def _held(end: dict[str, Any], value: float | None) -> tuple[str, str]:
     # None where a figure is so near to the goal that no number is told.
     is_told = len(needed) == len(rows) and len(units) == 1
     unit = units.pop()
-    unit = unit if unit == "episodes" else f"held-out {unit}"
+    these, more = (unit, unit) if unit == "episodes" else ("rows", f"held-out {unit}")
     return (
-        "reached, though not beyond chance",
-        beside + f"; about {max(needed, default=0)} {unit} would show it" * is_told,
+        f"reached on these {these}",
+        f"{beside}; that it is reached on others is not shown"
+        + f": about {max(needed, default=0)} {more} would show it" * is_told,
     )

@@ -51,7 +51,7 @@ def _second(evidence: Evidence, said: str, scored: str) -> NextCall:
     if scored:
         why = f"{said}; rows that v1 never saw; then configure(begin_release=true) begins the second version"
         return evidence.call("models", why, score=scored)
-    files = "give `data.args.path` the list of both files, or append the new rows to the first; v1 stays"
+    files = 'make data.args.path a list, ["old.csv", "new.csv"], or append the new rows to the first; v1 stays'
     return evidence.call("configure", f"{said}; then {files}", begin_release=True)
 
 

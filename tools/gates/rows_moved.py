@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.test_set_access import has_evaluated
+from trainwright.tools.versions import version_of
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.split_rows import RowsMoved, SplitRows, rows_moved
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.records import RunRecords
     from trainwright.tools.gates.run_evidence import RunEvidence
 
 DECIDED_BY_COLUMN = ("given", "time")
@@ -30,7 +32,7 @@ class Grown(NamedTuple):
     rows: int = 0
     """Different rows of the earlier run."""
     kept: tuple[str, ...] = ()
-    """Smoke runs in which rows had the sides that they keep."""
+    """Smoke runs whose test rows stay test rows."""
 
     @property
     def is_other(self) -> bool:
@@ -47,7 +49,11 @@ class Grown(NamedTuple):
             text += f" and {moved.test_in_validation} in validation" * bool(moved.test_in_validation)
         if self.is_other:
             return f"{text}: another data set, which compares with no earlier result"
-        return text + f"; rows keep the sides that they had in {', '.join(self.kept)}" * bool(self.kept)
+        if not self.kept or moved.test_in_train or moved.test_in_validation:
+            return text
+        text += f"; test rows of {', '.join(self.kept)} stay test rows"
+        anew = f"{moved.validation_in_train} validation rows of {self.since} are in train now"
+        return text + f"; others are divided anew: {anew}" * bool(moved.validation_in_train)
 
 
 def rows_since(evidence: Evidence, run: RunEvidence) -> Grown | None:
@@ -67,6 +73,20 @@ def rows_since(evidence: Evidence, run: RunEvidence) -> Grown | None:
     different = (one.size if one.different is None else one.different for one in earlier.data.splits.values())
     kept = tuple(Path(one).name for one in run.directory.specification().sides)
     return None if moved is None else Grown(moved, earlier.id, was_planned, sum(different), kept)
+
+
+def validates_on_same_rows(evidence: Evidence, *runs: RunEvidence | RunRecords) -> bool:
+    """Return whether two runs were validated on the same rows for the same target, whichever columns each reads."""
+    splits = [one.data.splits.get("validation") for one in runs]
+    if len({one.fingerprint for one in splits if one is not None}) < 2:
+        return all(splits)
+    versions = [version_of(evidence.data_versions, one.data.fingerprint) for one in runs]
+    plans = [evidence.run(one.run_id) for one in versions if one is not None]
+    files = [(str(one.directory.artifacts), one.split_rows.model_dump_json()) for one in plans if one is not None]
+    if len(files) < 2 or len({one.data.understood.get("target") for one in runs}) > 1:
+        return False
+    moved = _compared(*files[0], *files[1])
+    return moved is not None and moved.same_validation
 
 
 def keeps_test(evidence: Evidence, grown: Grown, split: dict[str, object] | None) -> bool:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainwright.tools.gates.exits import improvement_validated
+from trainwright.tools.gates.rows_moved import validates_on_same_rows
 from trainwright.tools.gates.shown import gain
+from trainwright.tools.versions import version_of
 from trainwright.trainer.config import config_digest, flatten, parse_config
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.records import RunRecords
     from trainwright.tools.gates.releases import Release
+    from trainwright.tools.versions import DataVersion
 
 
 class Before(NamedTuple):
@@ -33,7 +36,17 @@ def before(evidence: Evidence) -> Before | None:
     runs = release.decision["rested_on"].get("runs", [])
     final = evidence.run(runs[0]) if runs else None
     value = final.best_value(evidence.goal_metric) if final is not None else None
-    return Before(release, final, value, _on_same_rows(evidence, final))
+    is_same = (
+        final is not None and evidence.smoke is not None and validates_on_same_rows(evidence, final, evidence.smoke)
+    )
+    return Before(release, final, value, is_same)
+
+
+def released_data(evidence: Evidence) -> DataVersion | None:
+    """Return the data of the release before; None for a project's first one."""
+    found = before(evidence)
+    final = found.final if found is not None else None
+    return version_of(evidence.data_versions, final.data.fingerprint) if final is not None else None
 
 
 def no_better(evidence: Evidence) -> str:
@@ -64,10 +77,3 @@ def left_behind(evidence: Evidence, values: dict[str, Any]) -> dict[str, Any]:
         return {}  # the same configuration keeps its study
     has = flatten(config.model_dump(mode="json"))
     return {key: best for key, best in evidence.confirmation["best_parameters"].items() if has.get(key) != best}
-
-
-def _on_same_rows(evidence: Evidence, run: RunRecords | None) -> bool:
-    """Return whether a run was validated on the rows of the present plan."""
-    both = [one.data.splits.get("validation") for one in (run, evidence.smoke) if one is not None]
-    prints = {one.fingerprint for one in both if one is not None}
-    return len(both) == 2 and len(prints) == 1

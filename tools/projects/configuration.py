@@ -36,7 +36,7 @@ from trainwright.tools.owner import (
     view,
 )
 from trainwright.tools.projects.goals import changed_goal, keep_goal, of_changes, settled_for
-from trainwright.tools.projects.named_files import require_files
+from trainwright.tools.projects.named_files import files_told, require_files
 from trainwright.tools.projects.passing import begin, refuse_to_change
 from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_orchestrator import refresh_project
@@ -156,7 +156,7 @@ def _changed(workspace: Workspace, project: str, asked: dict[str, Any], *, begin
                 details={"amend": {"begin_release": False}},
             )
         begun = begin(session, project, where, reason) if begin_release else None
-        notes = list(settled.notes)
+        notes = settled.notes + (files_told(settled.changes, settled.config, Path(row.code_root)) if changed else [])
         if begun is not None and (found := left_behind(present, new)):
             call = present.call("configure", "", changes=found)
             notes.append(f"it starts from before the search of {where.release}, whose best values {call} takes over")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.base.errors import ConfigurationError, near, near_matches
 from trainwright.trainer.base.fetched import is_remote
-from trainwright.trainer.base.paths import confine, confine_folder
+from trainwright.trainer.base.paths import MOST_NAMED, confine, confine_folder, matching
 from trainwright.trainer.data.dvc import tracked_by
 from trainwright.trainer.data.remote.storage import database_place, scheme_of
 from trainwright.trainer.data.validation.expectations import read_expectations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 FOLDERS = ("images", "arrow")
 """Sources that read folders rather than files; chat reads either."""
 PATTERN = "*?["
+BRACES = re.compile(r"\{([^{}/]+,[^{}/]+)\}")
 MAKING_NAMES = {"globals", "setattr", "exec", "vars"}
 """Calls by which a module may define names that its text does not show."""
 VALUES = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.JoinedStr)
@@ -54,6 +56,27 @@ def require_files(changes: dict[str, Any], config: TrainingConfig, code_root: Pa
             _require_parameters(entry.use, entry.args, code_root, name)
 
 
+def files_told(changes: dict[str, Any], config: TrainingConfig, code_root: Path) -> list[str]:
+    """Return in words which files the changed path of the data stands for; nothing where it is one file's, or remote.
+
+    Args:
+        changes: the requested changes, by dotted key.
+    """
+    if config.data is None or ":" in config.data.use or not any(key.startswith("data") for key in changes):
+        return []
+    path = config.data.args.get("path")
+    given = path if isinstance(path, list) else [path]
+    here = [one for one in given if isinstance(one, str) and not is_remote(one)]
+    if len(here) < len(given):
+        return []
+    try:
+        files = [file for one in here for file in matching(one, code_root, key="data.args.path")]
+    except ConfigurationError:
+        return ["data.args.path matches no file yet"]
+    named = ", ".join(files[:MOST_NAMED]) + " …" * (len(files) > MOST_NAMED)
+    return [f"data.args.path stands for {len(files)} files: {named}"] if files != [path] else []
+
+
 def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:
     """Yield every text with its dotted key."""
     if isinstance(value, str):
@@ -74,12 +97,7 @@ def _check(key: str, value: str, config: TrainingConfig, code_root: Path) -> Non
         if parts[0] == "metrics":
             require_own_name(value.rpartition(":")[2], f"`{key}`")
     elif parts[:3] == ["data", "args", "path"] and config.data is not None and ":" not in config.data.use:
-        if is_remote(value):
-            scheme_of(value)
-        elif not any(sign in value for sign in PATTERN) and not _is_to_be_pulled(code_root / value, code_root):
-            use, place = config.data.use, code_root / value
-            is_folder = (use in FOLDERS and not place.is_file()) or (use == "chat" and place.is_dir())
-            (confine_folder if is_folder else confine)(value, code_root, key=key)
+        _check_path(key, value, config.data.use, code_root)
     elif key == "data.expectations":
         read_expectations(value, code_root)
     elif key == "data.args.url" and config.data is not None and config.data.use == "sql":
@@ -87,6 +105,30 @@ def _check(key: str, value: str, config: TrainingConfig, code_root: Path) -> Non
             database_place(value)
     elif key == "model.args.path" and config.model is not None and config.model.use == "transformers":
         weights_folder(value, code_root)
+
+
+def _check_path(key: str, value: str, use: str, code_root: Path) -> None:
+    if is_remote(value):
+        scheme_of(value)
+    elif files := _in_braces(value, code_root):
+        raise ConfigurationError(
+            f"`{key}` = {value!r}: braces are no pattern here. It would stand for {', '.join(files)}.",
+            remedy="Files are named as a list, or by a pattern of `*`, `?` and `[…]`.",
+            details={"near": None if key[-1].isdigit() else files},
+        )
+    elif not any(sign in value for sign in PATTERN) and not _is_to_be_pulled(code_root / value, code_root):
+        place = code_root / value
+        is_folder = (use in FOLDERS and not place.is_file()) or (use == "chat" and place.is_dir())
+        (confine_folder if is_folder else confine)(value, code_root, key=key)
+
+
+def _in_braces(value: str, code_root: Path) -> list[str]:
+    """Return the files that a shell's braces would stand for; none where one is not there."""
+    found = None if (code_root / value).exists() else BRACES.search(value)
+    if found is None:
+        return []
+    files = [value[: found.start()] + one.strip() + value[found.end() :] for one in found[1].split(",")]
+    return files if all((code_root / one).is_file() for one in files) else []
 
 
 def _is_to_be_pulled(place: Path, code_root: Path) -> bool:

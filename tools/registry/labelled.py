@@ -31,9 +31,12 @@ BY_HAND = (
 )
 SAMPLE = "Give a sample of its rows."
 NO_TARGET = "they have no target"
+SAME = "the same cells as rows that"
+"""What is known of a row, which may have another target."""
+OF_GROUP = "it knows other rows of their"
 WHY = {
-    "train": "it was trained on them", "validation": "its epoch was chosen by them",
-    "test": "it was tested on them: its card has their figure",
+    "train": f"{SAME} it was trained on", "validation": f"{SAME} its epoch was chosen by",
+    "test": f"{SAME} it was tested on: its card has their figure",
 }  # fmt: skip
 TOGETHER = frozenset({"group", "hash"})
 """Ways to split that may keep the values of a column in one split."""
@@ -78,7 +81,7 @@ class Known:
 
 @dataclass
 class Labelled:
-    """Rows of a file that a version does not know."""
+    """Rows of a file that have a target."""
 
     inputs: Array
     """(rows, inputs)."""
@@ -86,12 +89,25 @@ class Labelled:
     """(rows, targets)."""
     units: Array | None
     """Number of each row's group or time, (rows,); None: each row is one."""
+    is_new: Array
+    """Whether each row is evidence, (rows,)."""
     left_out: dict[str, int] = field(default_factory=dict)
     """How many rows of the file are no evidence, by why."""
 
+    @property
+    def known(self) -> int:
+        """How many rows with a target the version knows, or others of their group."""
+        return sum(count for why, count in self.left_out.items() if why.startswith((SAME, OF_GROUP)))
+
+    def new(self) -> Labelled:
+        """Return the rows that are evidence alone."""
+        kept = self.is_new
+        units = None if self.units is None else self.units[kept]
+        return Labelled(self.inputs[kept], self.targets[kept], units, kept[kept], self.left_out)
+
 
 def read_labelled(path: Path, schema: dict[str, Any], known: Known, labels: Mapping[str, str]) -> Labelled:
-    """Return the rows of a file that a version does not know, with their targets.
+    """Return the rows of a file that have a target, and which of them a version does not know.
 
     Args:
         path: of a table as `predict.py` reads it.
@@ -154,7 +170,7 @@ def _require_columns(rows: Sequence[Mapping[str, Any]], schema: Mapping[str, Any
 def _part(
     rows: Sequence[dict[str, Any]], schema: dict[str, Any], known: Known, labels: Mapping[str, str], *, first: int
 ) -> Labelled:
-    """Return what is evidence of rows, the first of which has this number in the file."""
+    """Return what rows have a target, and are evidence; the first has this number in the file."""
     import numpy as np
 
     from trainwright.trainer.data.table.transform import encode_rows
@@ -172,9 +188,10 @@ def _part(
         why = [one or other for one, other in zip(why, _met(spelt, targets, schema, known), strict=True)]
     marks = _of_groups(rows, known, why)
     why = [NO_TARGET if None in cells else reason for cells, reason in zip(told, why, strict=True)]
-    kept = [place for place, reason in enumerate(why) if reason is None]
+    kept = [place for place, reason in enumerate(why) if reason != NO_TARGET]
     left = Counter(reason for reason in why if reason is not None)
-    return Labelled(inputs[kept], targets[kept], None if marks is None else marks[kept], dict(left))
+    is_new = np.array([why[place] is None for place in kept], dtype=bool)
+    return Labelled(inputs[kept], targets[kept], None if marks is None else marks[kept], is_new, dict(left))
 
 
 def _met(rows: Sequence[dict[str, Any]], targets: Array, schema: dict[str, Any], known: Known) -> list[str | None]:
@@ -216,7 +233,7 @@ def _of_groups(rows: Sequence[Mapping[str, Any]], known: Known, why: list[str | 
         if text_of(row.get(by)) is None:
             why[place] = why[place] or f"their {by} is empty"
         elif marks[place] in known.groups:
-            why[place] = why[place] or f"it knows other rows of their {by}"
+            why[place] = why[place] or f"{OF_GROUP} {by}"
     return np.array([int.from_bytes(mark, "big") for mark in marks], np.int64)
 
 
@@ -250,13 +267,14 @@ def _joined(parts: Sequence[Labelled]) -> Labelled:
     import numpy as np
 
     if not parts:
-        return Labelled(np.empty((0, 0)), np.empty((0, 0)), None)
+        return Labelled(np.empty((0, 0)), np.empty((0, 0)), None, np.empty(0, dtype=bool))
     left = Counter[str]()
     for one in parts:
         left.update(one.left_out)
     units = [one.units for one in parts if one.units is not None]
-    inputs, targets = (np.concatenate([getattr(one, name) for one in parts]) for name in ("inputs", "targets"))
-    return Labelled(inputs, targets, np.concatenate(units) if units else None, dict(left))
+    names = ("inputs", "targets", "is_new")
+    inputs, targets, is_new = (np.concatenate([getattr(one, name) for one in parts]) for name in names)
+    return Labelled(inputs, targets, np.concatenate(units) if units else None, is_new, dict(left))
 
 
 def refused(what: str, remedy: str) -> TrainwrightError:

@@ -51,8 +51,12 @@ class Score(Answer):
     """The goal's."""
     rows: int
     """Evaluated."""
+    known: int = 0
+    """Rows of the file that the version knows, or others of their group."""
     left_out: dict[str, int] = Field(default_factory=dict)
     """Rows of the file that are no evidence, by why: trained on, of a group that was, tested on, without a target."""
+    whole_file: str = ""
+    """The goal's metric on all rows with a target, where the version knows some of them: no evidence."""
     metrics: dict[str, float]
     intervals: dict[str, list[float]] = Field(default_factory=dict)
     """95 %."""
@@ -98,16 +102,17 @@ def score_model(workspace: Workspace, project: str, file: str, version: str = "l
     assert config is not None  # noqa: S101 - a table is data of the engine's
     known = Known.of(found.rows.part(SplitRows), found.rows.directory.artifacts, found.schema, config.split)
     rows = read_labelled(path, found.schema, known, config.args.get("labels") or {})
-    if not len(rows.targets):
+    if not rows.is_new.any():
         told = "; ".join(f"{count}: {why}" for why, count in rows.left_out.items()) or "it is empty"
         what = f"No row of {file} is new to {found.name} and has a target ({told})"
         raise refused(what, "Give rows that came later.")
-    answer = _evaluated(found, rows)
+    answer = _evaluated(found, rows.new())
+    whole = _whole(metric, _evaluated(found, rows), rows.known) if rows.known else ""
     names = found.schema["answer"].get("classes") or []
     each = {names[int(one["class"])]: f"{one['found']:.0f} of {one['rows']:.0f}" for one in answer.get("classes", [])}
     return Score(
         project=project, version=found.name, file=file, metric=metric, rows=answer["rows"], left_out=rows.left_out,
-        metrics=answer["metrics"], intervals=answer["intervals"], by_class=each,
+        known=rows.known, whole_file=whole, metrics=answer["metrics"], intervals=answer["intervals"], by_class=each,
         notes=_notes(known, config.split, answer),
         next=_next(workspace, project),
     )  # fmt: skip
@@ -120,6 +125,14 @@ def _next(workspace: Workspace, project: str) -> NextCall:
         call = later_call(evidence, is_scored=True) if is_finished else None
     why = "all versions and their certified figures"
     return call or NextCall(tool="models", arguments={"project": project}, why=why)
+
+
+def _whole(metric: str, answer: dict[str, Any], known: int) -> str:
+    """Return the figure of a whole file in words, which rows that the version knows are a part of."""
+    value, rows, classes = answer["metrics"].get(metric), answer["rows"], answer.get("classes", [])
+    right = f" ({sum(one['found'] for one in classes):.0f} right)" * bool(classes)
+    told = "unknown" if value is None else f"{value:.4g}"
+    return f"{metric} {told} on all {rows} rows{right}: no evidence, for it knows {known} of them"
 
 
 def _notes(known: Known, split: SplitSection, answer: dict[str, Any]) -> list[str]:

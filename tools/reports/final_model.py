@@ -18,6 +18,7 @@ from trainwright.tools.gates.beside_rivals import rivals_text
 from trainwright.tools.gates.checks.diagnostics import diagnosis
 from trainwright.tools.gates.exits import ending
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.since_release import released_data
 from trainwright.tools.gates.test_set_access import (
     SplitAccess,
     accesses_by_others,
@@ -97,11 +98,12 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
 
 
 def _data_card(evidence: Evidence) -> str:
-    """Return the card of the data that the final run saw, with what is new since the version before."""
+    """Return the card of the data that the final run saw, with what is new since the last release's."""
     assert evidence.final is not None  # noqa: S101 - the gate's checks have shown it
     version = version_of(evidence.data_versions, evidence.final.data.fingerprint)
     assert version is not None  # noqa: S101 - finalization's checks have shown that the final run saw planning's data
-    return card_of(evidence.workspace, evidence.facts, evidence.name, evidence.data_versions, version)
+    workspace, facts, versions = evidence.workspace, evidence.facts, evidence.data_versions
+    return card_of(workspace, facts, evidence.name, versions, version, released=released_data(evidence))
 
 
 def _require_exported(export: RunEvidence, copied: Path) -> None:

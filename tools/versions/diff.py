@@ -215,11 +215,18 @@ def data_card(project: str, version: DataVersion, since: VersionDiff | None = No
 
 
 def card_of(
-    workspace: Workspace, facts: ProjectFacts, project: str, versions: list[DataVersion], version: DataVersion
+    workspace: Workspace,
+    facts: ProjectFacts,
+    project: str,
+    versions: list[DataVersion],
+    version: DataVersion,
+    *,
+    released: DataVersion | None = None,
 ) -> str:
-    """Return the card of one of a project's versions, with what is new since its parent."""
-    parent = next((one for one in versions if one.number == version.parent), None)
-    since = diff_versions(workspace, facts, project, parent, version) if parent is not None else None
+    """Return the card of one of a project's versions, with what is new since the last release's, else its parent."""
+    earlier = released or next((one for one in versions if one.number == version.parent), None)
+    is_other = earlier is not None and earlier.number != version.number
+    since = diff_versions(workspace, facts, project, earlier, version) if earlier and is_other else None
     return data_card(project, version, since)
 
 

@@ -9,6 +9,7 @@ import site
 import sysconfig
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from difflib import SequenceMatcher
 from functools import cache
 from pathlib import Path
 
@@ -55,6 +56,8 @@ def _leads_up(path: str, real: str) -> bool:
 
 
 MOST_NAMED = 8
+SURELY = 0.8
+"""Share of equal characters from which another file's name is the same one, misspelt."""
 SKIPPED = frozenset({".git", ".venv", "venv", "node_modules", "__pycache__", ".trainwright"})
 """Folders of tools rather than of the user's files."""
 
@@ -75,7 +78,7 @@ def confine(path: str, code_root: Path, *, key: str) -> Path:
         raise ConfigurationError(
             f"`{key}` = {path!r}: no file at {tried}.{near_matches(path, names)}",
             remedy=f"Paths are relative to code_root; {_way_to(path, names)}.",
-            details={"near": next(iter(near(path, names)), None), "absent": path},
+            details={"near": _meant(path, names), "absent": path},
         )
     return resolved
 
@@ -88,6 +91,14 @@ def _resolved(path: str, code_root: Path, key: str) -> Path:
             remedy="Move it under code_root, or ask the workspace's owner to allow another code root.",
         )
     return resolved
+
+
+def _meant(path: str, names: list[str]) -> str | None:
+    """Return the file that a wrong path surely means: of its name in another folder, or spelt nearly so."""
+    found = next(iter(near(path, names)), None)
+    if found is None or Path(found).name == Path(path).name:
+        return found
+    return found if SequenceMatcher(None, found, path).ratio() >= SURELY else None
 
 
 def _way_to(path: str, names: list[str]) -> str:

@@ -114,8 +114,8 @@ class RunSpecification(Closed):
     first_looks: str | None = None
     """Folder of the first looks at large files, by their content. It saves time and is no evidence."""
     sides: list[str] = Field(default_factory=list)
-    """Run directories of the smoke runs of earlier plans, on whose test rows a model was evaluated: rows keep the sides
-    that they had there."""
+    """Run directories of the smoke runs of earlier plans, on whose test rows a model was evaluated: these stay test
+    rows, and no other row of theirs becomes one."""
     data_of: str = ""
     """Run that fetched what data come from elsewhere: planning's smoke run, or this one. ""; this one."""
     connections: dict[str, Connection] = Field(default_factory=dict)

@@ -117,8 +117,12 @@ class RowsMoved(NamedTuple):
     """Rows that are there still."""
     from_train: dict[str, int] = {}  # noqa: RUF012 - never changed
     """Rows of each held-out split now that the earlier train split has."""
+    validation_in_train: int = 0
+    """Rows of the earlier validation split that are for training now."""
     by: str = "content"
     """By what a row is known: its `content`, its `inputs`, its `cells`, or its `place` in unchanged files."""
+    same_validation: bool = False
+    """Whether the validation rows are the same ones of unchanged files."""
 
     @property
     def changes(self) -> str:
@@ -208,19 +212,21 @@ def rows_moved(earlier: SplitRows, before: Path, now: SplitRows, after: Path) ->
     old_rows, new_rows = (_contents(found, key) for found, key in pairs)
     both = old_rows.keys() & new_rows.keys()
 
-    def moved_to(split: str) -> int:  # rows that only their targets tell apart may have been in both before
-        return len((old.get("test", set()) - old.get(split, set())) & new.get(split, set())) << level
+    def moved(one: str, split: str) -> int:  # rows that only their targets tell apart may have been in both before
+        return len((old[one] - old[split]) & new[split]) << level
 
     return RowsMoved(
         new=(len(new_rows) - len(both)) << level,
         gone=(len(old_rows) - len(both)) << level,
-        test_in_train=moved_to("train"),
-        test_in_validation=moved_to("validation"),
+        test_in_train=moved("test", "train"),
+        test_in_validation=moved("test", "validation"),
         estimated=level > 0,
         changed=sum(old_rows[one] != new_rows[one] for one in both),
         same=len(both) << level,
         from_train={name: count << level for name in ORDER[1:] if (count := len(new[name] & old["train"]))},
+        validation_in_train=moved("validation", "train"),
         by=by,
+        same_validation=by == "place" and old["validation"] == new["validation"],
     )
 
 

@@ -198,7 +198,7 @@ def test_a_projects_card_shows_its_result_and_neither_a_leaked_best_nor_a_finish
     shown = dashboard.overview(opened)
     assert shown.projects[0].result is not None
     assert shown.projects[0].result.startswith(
-        "release 1: Goal reached, though not beyond chance: 0.875 of 0.85 (validation accuracy"
+        "release 1: Goal reached on these rows: 0.875 of 0.85 (validation accuracy"
     )
     assert shown.alerts == []
     opened.close()

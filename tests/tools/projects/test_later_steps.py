@@ -27,6 +27,7 @@ def test_a_finished_project_leads_to_the_steps_that_its_intent_names_for_after_t
     assert answer.next is not None
     assert (answer.next.tool, answer.next.arguments) == ("configure", {"project": NAME, "begin_release": True})
     assert "then add new_cases.csv" in answer.next.why
+    assert 'data.args.path a list, ["old.csv", "new.csv"]' in answer.next.why
     (first,) = registry.list_models(workspace, NAME).versions
     with workspace.session() as session:
         second = {

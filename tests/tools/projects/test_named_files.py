@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from trainwright.tools import projects
 from trainwright.tools.projects.named_files import require_files
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
 
@@ -78,3 +80,34 @@ def test_a_function_named_like_a_built_in_metric_is_refused_before_anything_runs
     with pytest.raises(ConfigurationError, match="that is the name of the built-in metric `dice`") as caught:
         require_files(values, parse_config(values), tmp_path)
     assert "own_dice" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("path", "call"), [("{old,new}.csv", {"{old,new}.csv": ["old.csv", "new.csv"]}), (["{old,new}.csv"], None)]
+)
+def test_braces_are_answered_with_the_list_of_files_that_they_would_stand_for(
+    tmp_path: Path, path: object, call: object
+) -> None:
+    for name in ("old.csv", "new.csv"):
+        (tmp_path / name).write_text("a,b\n1,0\n")
+    values = {"model": {"use": "mlp"}, "data": {"use": "csv", "args": {"path": path, "target": "b"}}}
+    with pytest.raises(ConfigurationError, match=r"braces are no pattern here.*old\.csv, new\.csv") as refused:
+        require_files({"data.args.path": path}, parse_config(values), tmp_path)
+    assert refused.value.details.get("instead") == call
+
+
+@pytest.mark.parametrize(
+    ("path", "order"), [("[no]*.csv", "new.csv, old.csv"), (["old.csv", "new.csv"], "old.csv, new.csv")]
+)
+def test_a_changed_path_is_answered_with_the_files_that_it_stands_for(tmp_path: Path, path: object, order: str) -> None:
+    for name in ("old.csv", "new.csv", "other.txt"):
+        (tmp_path / name).write_text("a,b\n1,0\n")
+    workspace = Workspace.open(tmp_path / "workspace")
+    values = {"model": {"use": "mlp"}, "data": {"use": "csv", "args": {"path": "old.csv", "target": "b"}}}
+    goal = {"metric": "accuracy", "direction": "maximize", "target": 0.8}
+    values["code_root"] = str(tmp_path)  # type: ignore[assignment]
+    projects.create_project(workspace, "one", intent="", goal=goal, config=values)
+    answer = projects.configure(workspace, "one", changes={"data.args.path": path}, reason="both")
+    assert answer.taken_as == [f"data.args.path stands for 2 files: {order}"]
+    assert projects.configure(workspace, "one", changes={"training.epochs": 3}, reason="less").taken_as is None
+    workspace.close()

@@ -50,7 +50,7 @@ class Version:
         return Known.of(kept, self.run.artifacts, self.schema, self.section)
 
     def read(self, path: Path) -> Labelled:
-        return read_labelled(path, self.schema, self.known(), LABELS)
+        return read_labelled(path, self.schema, self.known(), LABELS).new()
 
 
 def jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> Path:

@@ -115,9 +115,9 @@ def test_rows_of_known_groups_are_left_out_and_targets_read_as_training_has_them
     write(code / "all.csv", [*known, *again, *new])
     both = score_model(workspace, NAME, "all.csv", "v1")
     assert both.left_out == {
-        "it was trained on them": data.splits["train"].size,
-        "its epoch was chosen by them": data.splits["validation"].size,
-        "it was tested on them: its card has their figure": data.splits["test"].size,
+        "the same cells as rows that it was trained on": data.splits["train"].size,
+        "the same cells as rows that its epoch was chosen by": data.splits["validation"].size,
+        "the same cells as rows that it was tested on: its card has their figure": data.splits["test"].size,
         "it knows other rows of their street": groups["train"] + groups["validation"],
     }
     assert both.rows == len(new) + groups["test"]
@@ -135,7 +135,7 @@ def test_what_cannot_be_told_of_a_file_is_refused(released: tuple[Workspace, Pat
         score_model(workspace, NAME, "plain.csv")
     assert "with the decimal mark ','" in met.value.remedy
     write(code / "known.csv", (code / "rents.csv").read_text().splitlines()[1:])
-    with pytest.raises(DataError, match=r"No row of known.csv is new to v1 and has a target \(\d+: it was trained"):
+    with pytest.raises(DataError, match=r"No row of known.csv is new to v1 and has a target \(\d+: the same cells as"):
         score_model(workspace, NAME, "known.csv")
 
 

@@ -52,13 +52,18 @@ def test_a_version_is_scored_on_the_rows_of_a_file_that_it_was_not_trained_on(at
     (code / "both.csv").write_text("\n".join([header, *known, *new, new[0].rsplit(",", 1)[0] + ","]) + "\n")
     both = score_model(workspace, NAME, "both.csv")
     assert both.left_out == {
-        "it was trained on them": 89,
-        "its epoch was chosen by them": 30,
-        "it was tested on them: its card has their figure": 30,
+        "the same cells as rows that it was trained on": 89,
+        "the same cells as rows that its epoch was chosen by": 30,
+        "the same cells as rows that it was tested on: its card has their figure": 30,
         "they have no target": 1,
     }
     assert both.rows == NEW
     assert both.metrics == found.metrics
+    told = answers(model_folder(workspace, NAME, "v1"), code / "both.csv")[:-1]  # the last row has no target
+    right = sum(label == line.rsplit(",", 1)[1] for label, line in zip(told, [*known, *new], strict=True))
+    share = f"accuracy {right / len(told):.4g} on all {len(told)} rows ({right} right)"
+    assert (both.known, both.whole_file) == (149, f"{share}: no evidence, for it knows 149 of them")
+    assert (found.known, found.whole_file) == (0, "")
     (code / "odd.csv").write_text("\n".join([header, new[0].rsplit(",", 1)[0] + ",rose"]) + "\n")
     with pytest.raises(DataError, match=r"'rose' is no class of this version"):
         score_model(workspace, NAME, "odd.csv")

@@ -126,6 +126,9 @@ def test_the_card_has_source_rows_columns_licence_digests_and_parent(project: An
         assert line in first, first
     assert "| version | v2, after v1 |" in second
     assert "## From v1 to v2" in second
+    slip = versions[1].model_copy(update={"number": 3, "parent": 2})
+    assert "## From v1 to v3" in card_of(project, project, "churn", [*versions, slip], slip, released=versions[0])
+    assert "## From" not in card_of(project, project, "churn", versions, versions[1], released=versions[1])
 
 
 def test_a_series_is_counted_in_windows() -> None:

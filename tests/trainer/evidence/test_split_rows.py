@@ -51,6 +51,7 @@ def test_new_and_gone_rows_are_counted_whatever_the_order_and_the_classes(tmp_pa
     moved = compare(table(0, 300, "random"), table(0, 310, "random"), tmp_path / "random", make_run)
     assert moved.new == 10
     assert moved.test_in_train > 20
+    assert moved.validation_in_train > 20
     same = compare(table(0, 300), table(0, 300), tmp_path / "same", make_run)
     assert same == RowsMoved(0, 0, 0, 0, estimated=False, same=300, by="inputs")
 
@@ -97,7 +98,9 @@ def test_rows_of_the_same_file_are_known_by_their_place_whichever_columns_are_re
     added = rows_moved(*known, *recorded(splits(), tmp_path / "five", make_run, of_csv))
     assert added is not None
     assert (added.by, added.new, added.gone, added.changed) == ("cells", 0, 0, 300)
-    assert rows_moved(*known, *other) == RowsMoved(0, 0, 0, 0, estimated=False, same=300, by="place")
+    assert rows_moved(*known, *other) == RowsMoved(
+        0, 0, 0, 0, estimated=False, same=300, by="place", same_validation=True
+    )
 
 
 def test_rows_that_only_their_targets_tell_apart_were_not_moved_where_they_are_in_two_splits(
