@@ -9,7 +9,7 @@ from trainwright.tools.ledger.aliases import in_production
 from trainwright.tools.ledger.events import ModelPromoted, ModelRegistered, RunStarted
 from trainwright.trainer.base.text import cut
 from trainwright.trainer.config import flatten
-from trainwright.trainer.config.later_words import FILES, asked_later
+from trainwright.trainer.config.later_words import asked_later
 
 if TYPE_CHECKING:
     from trainwright.tools.answers import NextCall
@@ -70,7 +70,7 @@ def new_rows(evidence: Evidence) -> NextCall | None:
     root = Path(evidence.project.code_root)
     more = [
         name
-        for name in dict.fromkeys(FILES.findall(later.words))
+        for name in later.added
         if (root / name).is_file() and not any(PurePath(name).match(one) for one in present)
     ]
     why = f"the intent goes on: {cut(later.words, MOST_WORDS)!r}"

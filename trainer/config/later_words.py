@@ -79,6 +79,7 @@ _LATER = any_of(
 )
 """What makes a step of any part of a sentence a later one."""
 _CLAUSE = re.compile(r"[,;:(!?\n]|\.(?=\s)|\b(?:and|but|so|und|aber)\b", re.IGNORECASE)
+_ALSO = re.compile(rf"\s*(?:,|and|und)+\s*(?:the )?{FILES.pattern}", re.IGNORECASE)
 _ORDERS = re.compile(r"\s*(?:please |bitte |also )*$", re.IGNORECASE)
 _TOLD = any_of(r"who|which|whether|(?<!after )that|how|(?<=predict )if|ob|wer|welche\w*")
 """Words of what is predicted, up to the end of their clause."""
@@ -100,6 +101,8 @@ class Later:
     """A version is to be put in use, or taken back."""
     scored: str
     """A file that the version is to be evaluated on; empty for none."""
+    added: tuple[str, ...]
+    """Files that the other version is to learn from too."""
 
 
 def asked_later(text: str, given: str = "") -> Later | None:
@@ -116,8 +119,23 @@ def asked_later(text: str, given: str = "") -> Later | None:
         scored = next((FILES.findall(one[0])[-1:] for one in _asked(_SCORED, text, begin) if FILES.search(one[0])), [])
         if (again or both or in_use or scored) and _has_first(text, begin, given):
             words = text[begin:].strip(" ,;.:!?(\n\u2013")
-            return Later(words, begin, again or held, both, in_use, "".join(scored))
+            return Later(words, begin, again or held, both, in_use, "".join(scored), _added(text, begin) or (*scored,))
     return None
+
+
+def _added(text: str, begin: int) -> tuple[str, ...]:
+    """Return the files of the clauses that ask for another version or new rows, and those listed behind."""
+    found = []
+    for one in (one for kind in (_AGAIN, _ADDED) for one in _asked(kind, text, begin)):
+        end = _clause_end(text, one.end())
+        while more := _ALSO.match(text, end):
+            end = _clause_end(text, more.end())
+        found += FILES.findall(text[one.start() : end])
+    return tuple(dict.fromkeys(found))
+
+
+def _clause_end(text: str, at: int) -> int:
+    return next((one.start() for one in _CLAUSE.finditer(text, at)), len(text))
 
 
 def _begins(text: str) -> Iterator[int]:

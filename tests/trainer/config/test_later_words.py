@@ -91,6 +91,25 @@ def test_a_sentence_that_ends_with_the_release_names_nothing_later(sentence: str
     assert asked_later(sentence) is None
 
 
+@pytest.mark.parametrize(
+    ("behind", "files"),
+    [
+        ("retrain with feb.csv and score both on check.csv", ["feb.csv"]),
+        ("score it on new.csv, then add those rows and make a second version", ["new.csv"]),
+        ("add feb.csv, the mar.csv and apr.csv and make a second version; try it on may.csv",
+         ["feb.csv", "mar.csv", "apr.csv"]),
+        ("make a second version with b.csv, compare both by report.txt", ["b.csv"]),
+        ("retrain with the new rows", []),
+    ],
+)  # fmt: skip
+def test_the_next_version_learns_from_the_files_that_are_added_and_not_from_those_it_is_tested_on(
+    behind: str, files: list[str]
+) -> None:
+    found = asked_later(f"Predict a from a.csv. Once it is released, {behind}.")
+    assert found is not None
+    assert list(found.added) == files
+
+
 RETRAINED = "Release a model. Afterwards retrain with new.csv and compare both."
 
 
