@@ -74,9 +74,9 @@ class Comparison(Answer):
     """The version whose held-out rows these are: the later one."""
     splits: dict[str, OnRows] = Field(default_factory=dict)
     tested: int = 0
-    """Test rows of the earlier version."""
+    """Different test rows of the earlier version."""
     tested_still: int | None = None
-    """How many of them the later one has for testing, too; None: both are split by time in one way."""
+    """How many of them test the later one too, with the same target; None: both are split by time in one way."""
     slices_gone: list[str] = Field(default_factory=list)
     """Slices that a version's evaluation gate names, and the later rows have not."""
     not_compared: str | None = None

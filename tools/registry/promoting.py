@@ -195,8 +195,10 @@ def _of_rows(compared: Comparison) -> list[PromotionCheck]:
     """Return whether the rows that tested the earlier version test the later one: else rows could be picked for it."""
     if compared.tested_still is None:
         return []
-    measured = f"{compared.tested_still} of the earlier version's {compared.tested} test rows are test rows still"
-    required = f"at least {100 * ROWS_KEPT:g} %, or both split by time alike"
+    measured = (
+        f"{compared.tested_still} of {compared.tested} different rows that tested the earlier version test it too"
+    )
+    required = f"at least {100 * ROWS_KEPT:g} %, with the same targets, or both split by time alike"
     return [PromotionCheck("rows_kept", measured, required, compared.tested_still >= ROWS_KEPT * compared.tested)]
 
 

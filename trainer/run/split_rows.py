@@ -240,7 +240,7 @@ class Unseen(NamedTuple):
     tested: int = 0
     """Recorded test rows of the earlier plan."""
     tested_still: int = 0
-    """How many of them the later plan has for testing, too."""
+    """How many of them the later plan has for testing, too, with the same target."""
 
 
 def rows_unseen(earlier: SplitRows, before: Path, now: SplitRows, after: Path) -> Unseen | None:
@@ -258,15 +258,16 @@ def rows_unseen(earlier: SplitRows, before: Path, now: SplitRows, after: Path) -
     first, second = (
         Known([*chain(*rows.values())], one.columns, one.source) for rows, one in ((old, earlier), (new, now))
     )
-    was = is_now = _part("content")
+    by, was, is_now = "content", _part("content"), _part("content")
     if level == 0:
-        _, was, is_now = known_by(first, second)
+        by, was, is_now = known_by(first, second)
     elif _shared(first, second, (was, is_now)) < FOUND_AGAIN * len(set(map(was, first.records))):
         return None
     trained = set(map(was, old["train"]))
     unseen = {name: [one for one in new[name] if is_now(one) not in trained] for name in ORDER[1:]}
     seen = {name: (len(new[name]) - len(rows)) << level for name, rows in unseen.items()}
-    tested = [set(map(key, rows["test"])) for key, rows in ((was, old), (is_now, new))]
+    sides = zip((was, is_now), _targets(by, first, second), (old, new), strict=True)
+    tested = [{(key(one), target(one)) for one in rows["test"]} for key, target, rows in sides]
     looks = len(tested[0]), len(tested[0] & tested[1])
     if level == 0 and not any(seen.values()):
         return Unseen({}, seen, *looks)
@@ -275,6 +276,14 @@ def rows_unseen(earlier: SplitRows, before: Path, now: SplitRows, after: Path) -
     index = _cells(now.columns, [INDEX])
     indices = {name: sorted(int.from_bytes(index(one), "big") for one in rows) for name, rows in unseen.items()}
     return Unseen(indices, seen, *looks)
+
+
+def _targets(by: str, first: Known, second: Known) -> tuple[Key, Key]:
+    """Return what a record of either has of the row's target: else whoever edits targets chooses who is right."""
+    if TARGET in first.columns and TARGET in second.columns:
+        return _cells(first.columns, [TARGET]), _cells(second.columns, [TARGET])
+    part = _part("content") if by == "inputs" else _cells([], [])
+    return part, part
 
 
 def _contents(found: Rows, key: Key) -> dict[bytes, set[bytes]]:

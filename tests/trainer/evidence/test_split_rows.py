@@ -175,6 +175,18 @@ def test_rows_that_an_earlier_plan_trained_on_are_left_out_by_their_index(tmp_pa
     )
 
 
+def test_a_test_row_with_another_target_is_no_test_row_still(tmp_path: Path, make_run: Any) -> None:
+    def pairs(shift: int) -> list[Any]:
+        return [(torch.tensor([float(n)]), (n + shift * (n < 100)) % 2) for n in range(300)]
+
+    before, after = (from_user(pairs(shift), SplitSection(), source="a.py:d", seed=0) for shift in (0, 1))
+    *_, unseen = unseen_values(before, after, tmp_path, make_run)
+    tests = [{float(row[0][0]) for row in (one.samples["test"][at] for at in range(len(one.samples["test"])))}
+             for one in (before, after)]  # fmt: skip
+    assert unseen.tested == len(tests[0])
+    assert unseen.tested_still == len({one for one in tests[0] & tests[1] if one >= 100}) < len(tests[0] & tests[1])
+
+
 def test_of_many_rows_those_that_are_recorded_are_compared_on_and_none_where_no_row_is_found_again(
     tmp_path: Path, make_run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
