@@ -15,8 +15,11 @@ from trainwright.trainer.base import seeding
 from trainwright.trainer.data.near_duplicates import inputs_of
 from trainwright.trainer.data.tensors import IGNORED, TensorSamples
 
-READING_SECONDS = 2.0
-"""For one split: images that are decoded one by one are slow."""
+READING_SECONDS, WAITING_SECONDS = 2.0, 20.0
+"""Of this thread's processor time and on the clock, for one split: images that are decoded one by one are slow.
+
+A busy machine takes the clock's seconds for a few rows; the rows that are compared are not to hang on that.
+"""
 ROWS_AT_ONCE = 256
 SIDE = 32
 """Rows and columns at most of an image that is compared: larger ones are averaged over areas."""
@@ -52,7 +55,7 @@ def draw(samples: Any, seed: int, split: str, most: int) -> Drawn | None:
     inputs: list[Array] = []
     targets: list[Any] = []
     indices: list[int] = []
-    until = time.monotonic() + READING_SECONDS
+    until, waited = time.thread_time() + READING_SECONDS, time.monotonic() + WAITING_SECONDS
     with seeding.preserved():
         for index, sample in _read(samples, seed, seeding.of_split(seeding.SPLITS.index(split)), most):
             found = _numbers_of(inputs_of(sample))
@@ -61,7 +64,7 @@ def draw(samples: Any, seed: int, split: str, most: int) -> Drawn | None:
             indices.append(index)
             inputs.append(found)
             targets.append(_target_of(sample))
-            if time.monotonic() > until:
+            if time.thread_time() > until or time.monotonic() > waited:
                 break
     if not inputs:
         return None
