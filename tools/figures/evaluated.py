@@ -208,7 +208,7 @@ def importance(records: list[RunRecord], path: Path) -> Path:
     panel.invert_yaxis()
     panel.axvline(0.0, color=GREY, linewidth=0.8)
     unit = "loss" if found.score == "loss" else found.score
-    label(panel, "", f"{unit} lost when permuted on {found.rows} validation rows", "")
+    label(panel, "", f"{unit} lost when permuted on {found.rows_text}", "")
     left_out = found.left_out + len(found.columns) - len(drawn)
     more = f", {left_out} further ones not drawn" if left_out else ""
     return save(figure, f"{record.name}: importance of inputs (95 % interval){more}", path)

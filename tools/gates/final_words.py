@@ -17,7 +17,7 @@ from trainwright.tools.ledger.aliases import in_production
 from trainwright.tools.ledger.events import ModelPromoted, ModelRegistered
 from trainwright.trainer.clean_room.names import WORST
 from trainwright.trainer.prediction.assembly import use_of
-from trainwright.trainer.run.evaluation import Evaluation
+from trainwright.trainer.run.evaluation import Evaluation, PermutationImportance
 from trainwright.trainer.run.results import ROWS, Export
 
 CONFIDENCE = 0.95
@@ -67,13 +67,19 @@ def _folds(evidence: Evidence) -> str:
 
 def _inputs(evidence: Evidence) -> str:
     """Return the inputs that matter most, and of which that is shown; empty where no table was permuted."""
-    assert evidence.final is not None, "an export is of it"  # noqa: S101
-    found = evidence.final.directory.part(Evaluation).importance
+    found = importance_of(evidence)
     largest = [one for one in (found.columns if found else [])[:MOST_INPUTS] if one.worsening > 0]
     if found is None or not largest:
         return ""
     told = ", ".join(f"{one.column} {one.worsening:.3g}{'' if one.is_shown else ' (not shown)'}" for one in largest)
-    return f"Inputs that matter most ({found.score}, how much worse without, {found.rows} validation rows): {told}."
+    return f"Inputs that matter most ({found.score}, how much worse without, {found.rows_text}): {told}."
+
+
+def importance_of(evidence: Evidence) -> PermutationImportance | None:
+    """Return the importance of a released table's columns: as the export measured it, else as the final run did."""
+    assert evidence.export is not None, "it is of an export"  # noqa: S101
+    assert evidence.final is not None, "an export is of it"  # noqa: S101
+    return evidence.export.exported.importance or evidence.final.directory.part(Evaluation).importance
 
 
 def tested_words(evidence: Evidence) -> str:

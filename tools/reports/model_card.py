@@ -15,6 +15,7 @@ from trainwright.tools.gates.bounds import is_smaller_better
 from trainwright.tools.gates.caveats import caveats
 from trainwright.tools.gates.exits import reached, verdict
 from trainwright.tools.gates.finals import overlay_of_run
+from trainwright.tools.gates.final_words import importance_of
 from trainwright.tools.gates.folds import folds_text
 from trainwright.tools.gates.leak_prices import told_leaks
 from trainwright.tools.gates.phases import Phase
@@ -164,7 +165,7 @@ def model_card(
         configurations=configurations_beside(evidence) if evidence.improvement[0].get("validated") else [],
         **looked_at_values(evidence, final, with_test=True),
         **slices_values(evidence.export),
-        importance=_importance(final),
+        importance=_importance(evidence),
         chosen=evidence.study or len(attempts(evidence)) > 1,
     )
     return f"---\n{_head(evidence.export, final.data, label, evidence.name)}\n---\n\n{text}"
@@ -178,14 +179,14 @@ def _wall(evidence: Evidence, final: str) -> str:
     return told(walls[final]) + (f"; none round {bare} of the {len(walls) - 1} other runs" if bare else "")
 
 
-def _importance(final: RunEvidence) -> dict[str, Any] | None:
+def _importance(evidence: Evidence) -> dict[str, Any] | None:
     """Return the inputs with the largest effect, and the names of the others; None without any."""
-    found = final.directory.part(Evaluation).importance
+    found = importance_of(evidence)
     if found is None or not found.columns:
         return None
     others = [one.column for one in found.columns[MOST_INPUTS:]]
-    return {**found.model_dump(include={"score", "rows", "left_out"}), "alone": found.alone,
-            "largest": found.columns[:MOST_INPUTS], "others": others[:MOST_ROWS]}  # fmt: skip
+    return {**found.model_dump(include={"score", "left_out"}), "rows_text": found.rows_text, "alone": found.alone,
+            "splits": found.splits if len(found.splits) > 1 else [], "largest": found.columns[:MOST_INPUTS], "others": others[:MOST_ROWS]}  # fmt: skip
 
 
 def reported_by_export(found: Export) -> Reported:

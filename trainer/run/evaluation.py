@@ -95,11 +95,14 @@ class Importance(Recorded):
     """Standard deviation over the permutations."""
     interval: tuple[float, float] | None = None
     """Of the worsening, 95 %, over rows and permutations."""
+    by_split: dict[str, float] = {}
+    """The worsening on each split's rows."""
 
     @property
     def is_shown(self) -> bool:
-        """Whether the interval lies above 0; where there is none, whether the worsening does."""
-        return (self.interval[0] if self.interval is not None else self.worsening) > 0
+        """Whether the interval lies above 0, and the worsening on each split; where there is none, the worsening."""
+        least = self.interval[0] if self.interval is not None else self.worsening
+        return min(least, *self.by_split.values(), least) > 0
 
     @property
     def interval_text(self) -> str:
@@ -114,12 +117,19 @@ class PermutationImportance(Recorded):
     """Metric that is compared, or the mean loss of a row."""
     permutations: int = 0
     rows: int = 0
+    splits: list[str] = ["validation"]
+    """Whose rows these are."""
     columns: list[Importance] = []
     """Columns that tell each other are one, by both names."""
     alone: list[Importance] = []
     """Each of those by itself, while the others stay as they are."""
     left_out: int = 0
     """Columns that there was no time for."""
+
+    @property
+    def rows_text(self) -> str:
+        """`60 validation and test rows`."""
+        return f"{self.rows} {' and '.join(self.splits)} rows"
 
 
 class Fifth(Recorded):

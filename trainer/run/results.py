@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from trainwright.trainer.run.artifacts import Parity
+from trainwright.trainer.run.evaluation import PermutationImportance
 from trainwright.trainer.run.evidence import Part, Recorded, Split
 
 ROWS = "rows.csv"
@@ -173,6 +174,8 @@ class Export(Part, file="export"):
     loaded: Loaded | None = None
     """None where nothing could be called."""
     latency_ms: dict[str, float] | None = None
+    importance: PermutationImportance | None = None
+    """Of a table's columns, on validation and test rows together; None: the run's own, of validation rows, is all."""
     files: dict[str, dict[str, Any]] = {}
     """{bytes, digest} by name in the folder."""
 

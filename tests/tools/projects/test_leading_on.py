@@ -66,9 +66,13 @@ def test_the_last_answer_of_advance_has_goal_figures_and_use_and_counts_apart_wh
         trees,
     )
     assert re.match(
-        r"Inputs that matter most \(accuracy, how much worse without, \d+ validation rows\): .*petal_width 0\.\d+",
+        r"Inputs that matter most \(accuracy, .*without, 60 validation and test rows\): .*petal_width 0\.\d+",
         inputs,
     )
+    with workspace.session() as session:
+        found = Evidence(session, workspace, NAME).export.exported.importance
+    for one in found.columns:  # of 30 rows each
+        assert one.worsening == pytest.approx((one.by_split["validation"] + one.by_split["test"]) / 2)
     assert goal.startswith("Goal ")
     assert "% interval" in tested
     assert "rows, certified: " in tested

@@ -14,7 +14,7 @@ from trainwright.trainer.assembly.assemble import assemble
 from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.jobs.evaluation import outputs
 from trainwright.trainer.jobs.evaluation.forms import CLASSES, LABELS, NUMBERS, PLACES, form_of, kept_of
-from trainwright.trainer.jobs.evaluation.importance import BLOCKS, by_block, measured_of, told_together
+from trainwright.trainer.jobs.evaluation.importance import BLOCKS, masks_of, measured_of, told_together
 from trainwright.trainer.jobs.evaluation.outputs import in_deviations
 from trainwright.trainer.jobs.evaluation.record import evaluation
 from trainwright.trainer.jobs.evaluation.shown import Place
@@ -108,6 +108,12 @@ def test_a_column_that_the_model_does_not_read_has_no_importance(open_session: A
     assert [one.column for one in found.importance.columns if one.is_shown] in (["age"], [])
 
 
+def test_an_importance_is_shown_where_each_splits_rows_say_so() -> None:
+    found = Importance(worsening=0.06, interval=(0.03, 0.09), by_split={"validation": 0.11, "test": 0.01})
+    assert found.is_shown
+    assert not found.model_copy(update={"by_split": {"validation": 0.11, "test": -0.0015}}).is_shown
+
+
 def test_columns_of_which_one_tells_another_are_permuted_together() -> None:
     draws = np.random.default_rng(0)
     sex, child, age = draws.integers(0, 2, 800), draws.random(800) < 0.09, draws.normal(30.0, 9.0, 800)
@@ -149,9 +155,9 @@ def test_an_interval_of_importance_holds_what_many_more_rows_say() -> None:
 
         def score(permuted: torch.Tensor) -> Any:
             errors = (2.0 * permuted[:, 0] - target).abs().numpy()
-            return -by_block(lambda of: float(errors[of].mean()), blocks)
+            return -np.array([errors[of].mean() for of in masks_of(blocks)])
 
-        return measured_of(score, raw, score(raw), [Place("first", 0, 1, "number", {})], draws)
+        return measured_of(score, raw, score(raw), [Place("first", 0, 1, "number", {})], draws, [])
 
     truth = measured(20_000).worsening
     held = [one.interval[0] <= truth <= one.interval[1] for one in (measured(200) for _ in range(20)) if one.interval]

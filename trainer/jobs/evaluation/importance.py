@@ -1,4 +1,4 @@
-"""Permutation importance of a table's columns: how much worse the model is on validation rows without each.
+"""Permutation importance of a table's columns: how much worse the model is on held-out rows without each.
 
 Breiman 2001, "Random forests", section 10; Fisher et al. 2019, arXiv:1801.01489, for any model. Cells are permuted
 before preprocessing, so a category counts once, however many inputs it becomes. Columns of which one tells another
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,23 +48,28 @@ class _Scorer:
     """Scores a model on a table's rows, with each block of rows left out in turn: the larger the better.
 
     Args:
-        raw: encoded rows before preprocessing, (rows, inputs).
-        target: (rows,) or (rows, labels).
+        form: of the outputs.
+        rows: places in a split of the rows that are scored, by split.
     """
 
-    def __init__(self, session: Session, call: Call, found: Outputs, places: Array) -> None:
-        samples = session.work.splits.samples["validation"]
-        assert isinstance(samples, TensorSamples)  # noqa: S101 - the caller has checked it
-        self.raw, self.target = samples.column(0)[places], samples.column(1)[places]
-        self.prepare = samples.prepare
-        self.call, self.form, self.size = call, found.form, max(session.work.batch_size or MOST_ROWS, FEWEST_AT_ONCE)
+    def __init__(self, session: Session, call: Call, form: str, rows: Mapping[str, Array]) -> None:
+        tables = [(session.work.splits.samples[split], places) for split, places in rows.items()]
+        self.raw, self.target = (torch.cat([one.column(part)[places] for one, places in tables]) for part in (0, 1))
+        self.prepare = tables[0][0].prepare
+        self.call, self.form, self.size = call, form, max(session.work.batch_size or MOST_ROWS, FEWEST_AT_ONCE)
         section = session.config.selection
         self.metric = section.metric if section.metric in metrics.OF_OUTPUTS else None
         self.sign = 1.0 if self.metric is not None and section.direction == "maximize" else -1.0
-        self.blocks = np.random.default_rng(0).permutation(len(self.raw)) % min(BLOCKS, len(self.raw))
+        blocks = np.random.default_rng(0).permutation(len(self.raw)) % min(BLOCKS, len(self.raw))
+        split = np.repeat(np.arange(len(rows)), [len(places) for places in rows.values()])
+        self.masks = [*masks_of(blocks), *(split == number for number in range(len(rows)))]
 
     def __call__(self, raw: Tensor) -> Array:
-        """Return the score of rows, (rows, inputs): of all, then without each block, (1 + blocks,)."""
+        """Return the score of rows, (rows, inputs): of all, without each block, of each split; (1 + blocks + splits,).
+
+        Args:
+            raw: before preprocessing.
+        """
         outputs, losses = [], []
         for start in range(0, len(raw), self.size):
             rows = raw[start : start + self.size]
@@ -75,32 +80,33 @@ class _Scorer:
         if (metric := self.metric) is not None:
             found, targets = torch.cat(outputs).numpy(), self.target.numpy(force=True)
             try:
-                return self.sign * by_block(lambda of: metrics.compute(metric, found[of], targets[of]), self.blocks)
+                return self.sign * np.array([metrics.compute(metric, found[of], targets[of]) for of in self.masks])
             except (ValueError, IndexError):  # not of these outputs
                 self.metric, self.sign = None, -1.0
         each = torch.cat(losses).double().numpy()
-        return self.sign * by_block(lambda of: float(each[of].mean()), self.blocks)
+        return self.sign * np.array([each[of].mean() for of in self.masks])
 
 
-def by_block(value: Callable[[Array], float], blocks: Array) -> Array:
-    """Return a value of all rows, then of those outside each block, (1 + blocks,).
+def masks_of(blocks: Array) -> list[Array]:
+    """Return masks of all rows, then of those outside each block, each (rows,).
 
     Args:
-        value: of a mask of rows, (rows,).
         blocks: number of each row's block, (rows,).
     """
-    kept = [np.ones(len(blocks), dtype=bool), *(blocks != block for block in range(int(blocks.max()) + 1))]
-    return np.array([value(of) for of in kept])
+    return [np.ones(len(blocks), dtype=bool), *(blocks != block for block in range(int(blocks.max()) + 1))]
 
 
-def permutation_importance(session: Session, call: Call, found: Outputs) -> PermutationImportance | None:
-    """Return the importance of columns, as many as there is time for; None where the data are no table."""
-    samples = session.work.splits.samples["validation"]
-    if not is_table(samples):
+def permutation_importance(session: Session, call: Call, found: Mapping[str, Outputs]) -> PermutationImportance | None:
+    """Return the importance of columns, as many as there is time for; None where the data are no table.
+
+    Args:
+        found: the model's outputs, by split: the rows of all are permuted together.
+    """
+    if not all(is_table(session.work.splits.samples[split]) for split in found):
         return None
-    started, rows = time.process_time(), found.arrays["row"]
-    chosen = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS)).round().astype(int))]
-    score = _Scorer(session, call, found, chosen)
+    started, most = time.process_time(), MOST_ROWS // len(found)
+    rows = {split: _spread(one.arrays["row"], most) for split, one in found.items()}
+    score = _Scorer(session, call, next(iter(found.values())).form, rows)
     columns = table_columns(session.work.splits, score.raw.shape[1])
     groups = told_together(score.raw.numpy(force=True), columns[:MOST_COLUMNS])
     score(score.raw)  # which finds out whether the metric is of these outputs
@@ -109,14 +115,19 @@ def permutation_importance(session: Session, call: Call, found: Outputs) -> Perm
     for group in groups:
         if measured and time.process_time() - started > MOST_SECONDS:
             break
-        measured.append(measured_of(score, score.raw, whole, group, draws))
+        measured.append(measured_of(score, score.raw, whole, group, draws, list(found)))
     each = [one for group in groups[: len(measured)] if 1 < len(group) <= MOST_ALONE for one in group]
-    alone = [measured_of(score, score.raw, whole, [one], draws) for one in each[:MOST_ALONE]]
+    alone = [measured_of(score, score.raw, whole, [one], draws, list(found)) for one in each[:MOST_ALONE]]
     return PermutationImportance(
-        score=score.metric or "loss", permutations=PERMUTATIONS, rows=len(chosen),
+        score=score.metric or "loss", permutations=PERMUTATIONS, rows=len(score.raw), splits=list(found),
         columns=sorted(measured, key=_by_size), alone=sorted(alone, key=_by_size),
         left_out=len(columns) - sum(len(group) for group in groups[: len(measured)]),
     )  # fmt: skip
+
+
+def _spread(rows: Array, most: int) -> Array:
+    spread: Array = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), most)).round().astype(int))]
+    return spread
 
 
 def _by_size(one: Importance) -> float:
@@ -124,14 +135,16 @@ def _by_size(one: Importance) -> float:
 
 
 def measured_of(
-    score: Callable[[Tensor], Array], raw: Tensor, whole: Array, group: list[Place], draws: np.random.Generator
-) -> Importance:
+    score: Callable[[Tensor], Array], raw: Tensor, whole: Array, group: list[Place], draws: np.random.Generator,
+    splits: Sequence[str],
+) -> Importance:  # fmt: skip
     """Return the importance of columns that are permuted together; its interval is over rows and permutations.
 
     Args:
-        score: of rows, (rows, inputs): of all, then without each block, (1 + blocks,).
+        score: of rows, (rows, inputs): of all, without each block, of each split; (1 + blocks + splits,).
         raw: (rows, inputs).
         whole: the score of `raw`.
+        splits: whose rows these are.
     """
     inputs = np.concatenate([np.arange(one.start, one.start + one.width) for one in group])
     drops = []
@@ -139,11 +152,14 @@ def measured_of(
         permuted = raw.clone()
         permuted[:, inputs] = raw[torch.from_numpy(draws.permutation(len(raw)))][:, inputs]
         drops.append(whole - score(permuted))
-    (mean, *without), deviation = np.mean(drops, axis=0), float(np.std([one[0] for one in drops], ddof=1))
+    (mean, *others), deviation = np.mean(drops, axis=0), float(np.std([one[0] for one in drops], ddof=1))
+    without, of_splits = np.split(others, [len(others) - len(splits)])
     over_rows = (len(without) - 1) * float(np.var(without))
     half = Z * float(np.sqrt(over_rows + deviation**2 / PERMUTATIONS))
     name = " + ".join(one.name for one in group)
-    return Importance(column=name, worsening=mean, deviation=deviation, interval=(mean - half, mean + half))
+    by_split = dict(zip(splits, of_splits.tolist(), strict=True))
+    interval = (mean - half, mean + half)
+    return Importance(column=name, worsening=mean, deviation=deviation, interval=interval, by_split=by_split)
 
 
 def told_together(raw: Array, columns: Sequence[Place]) -> list[list[Place]]:

@@ -1,4 +1,4 @@
-"""Outputs of the evaluated model over validation rows, in bounded number and time, as arrays."""
+"""Outputs of the evaluated model over held-out rows, in bounded number and time, as arrays."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ def output_of(session: Session) -> Call:
     return call
 
 
-def validation_loader(session: Session, places: Array | None = None) -> BatchLoader:
-    """Return a loader of validation rows in their order, in this process.
+def validation_loader(session: Session, places: Array | None = None, split: str = "validation") -> BatchLoader:
+    """Return a loader of a split's rows in their order, in this process.
 
     Args:
         places: of the rows in the split, (rows,); None: all, or so many that are evenly spread.
     """
-    loader = make_loader(session.config, session.work, "validation")
+    loader = make_loader(session.config, session.work, split)
     return replace(
         loader, samples=_some(loader.samples, places), shuffle=False, num_workers=0, drop_last=False, share=None,
         pin_memory=False, persistent_workers=False, prefetch_factor=None,
@@ -105,14 +105,14 @@ def _some(samples: Any, places: Array | None) -> Any:
     return samples.subset(places.tolist()) if isinstance(samples, TensorSamples) else Subset(samples, places.tolist())
 
 
-def outputs(session: Session, call: Call) -> Outputs:
+def outputs(session: Session, call: Call, split: str = "validation") -> Outputs:
     """Return the outputs of the model, which is in evaluation mode, without gradients.
 
     Raises:
         DataError: there are no outputs, or none that can be read. And the user code's errors.
     """
-    loader, work = validation_loader(session), session.work
-    samples = work.splits.samples["validation"]
+    loader, work = validation_loader(session, split=split), session.work
+    samples = work.splits.samples[split]
     form, rows, batches, own = None, 0, [], own_loss(session)
     for batch in _in_time(loader):
         output, target = call(batch)
@@ -131,7 +131,7 @@ def outputs(session: Session, call: Call) -> Outputs:
         batches.append((rows, kept))
         rows += len(kept.counted)
     if form is None or not any(len(kept.loss) for _, kept in batches):
-        raise DataError("Validation has no row with a target.", remedy="Set data.split.validation above 0.")
+        raise DataError(f"No row of {split} has a target.", remedy=f"Set data.split.{split} above 0.")
     return _joined(form, batches, places_of(samples), None if loader.is_stream else len(samples))
 
 

@@ -24,12 +24,13 @@ from trainwright.trainer.jobs.evaluation.importance import latency_ms, permutati
 from trainwright.trainer.jobs.evaluation.masks import worst_masks
 from trainwright.trainer.jobs.evaluation.outputs import Array, Outputs, output_of, outputs, own_loss, validation_loader
 from trainwright.trainer.run import RunDirectory, RunKind, write_atomically
-from trainwright.trainer.run.evaluation import FILE, Evaluation, Fifth, Predictions, Ranges
+from trainwright.trainer.run.evaluation import FILE, Evaluation, Fifth, PermutationImportance, Predictions, Ranges
 from trainwright.trainer.strategies.parallel import Ddp
 from trainwright.trainer.user_code.guard import user_code
 
 EVALUATED = frozenset({RunKind.BASELINE, RunKind.TRIAL, RunKind.ABLATION, RunKind.FINAL})
 """Kinds whose result someone looks at; a smoke run has learned nothing, and a replay's is its source's."""
+HELD_OUT = ("validation", "test")
 
 
 def evaluation(session: Session) -> Evaluation:
@@ -44,6 +45,24 @@ def evaluation(session: Session) -> Evaluation:
     except Exception as error:  # noqa: BLE001 - whatever a model raises: the run is complete
         found = Evaluation(problem=f"{error or type(error).__name__}"[:400])
     return found.model_copy(update={"seconds": round(time.perf_counter() - started, 3)})
+
+
+def held_out_importance(session: Session) -> PermutationImportance | None:
+    """Return the importance of a table's columns on validation and test rows together, for the deployed weights.
+
+    Fewer rows tell a column of no effect from one of some by luck; and an export has looked at the test rows.
+    None where there is none to tell.
+    """
+    samples = session.work.splits.samples
+    if not all(shown.is_table(samples.get(split)) for split in HELD_OUT):
+        return None
+    try:
+        with user_code("The model's evaluation", session.context.code_root), seeding.preserved(), torch.no_grad():
+            seeding.seed_measurement(session.config.seed, 0)
+            call = output_of(session)
+            return permutation_importance(session, call, {one: outputs(session, call, one) for one in HELD_OUT})
+    except Exception:  # noqa: BLE001 - whatever a model raises: the figure of validation is there
+        return None
 
 
 @contextmanager
@@ -104,7 +123,7 @@ def _figures(session: Session) -> Evaluation:
     if found.form == NUMBERS and found.arrays.get("target", np.empty(0)).ndim > 1:
         loss = "squared error, each target in its own deviation"
     is_of_many = session.specification.kind is RunKind.TRIAL  # a search's, and this evaluates the model 32 times over
-    if not is_of_many and (importance := permutation_importance(session, call, found)) is not None:
+    if not is_of_many and (importance := permutation_importance(session, call, {"validation": found})) is not None:
         values["importance"] = importance
     if times := latency_ms(session, call, next(iter(validation_loader(session).batches(0)))):
         values["latency_ms"] = times

@@ -28,6 +28,7 @@ from trainwright.trainer.engine.session import Session
 from trainwright.trainer.evidence.rivals import rivals_evidence
 from trainwright.trainer.evidence.split_rows import contents_and_inputs
 from trainwright.trainer.frameworks.framework import framework_in
+from trainwright.trainer.jobs.evaluation.record import held_out_importance
 from trainwright.trainer.jobs.export.adapters import export_adapter
 from trainwright.trainer.jobs.export.exporters import DYNAMO, FAST, ONNX, PROGRAM, onnx_evidence
 from trainwright.trainer.jobs.export.library import FOLDER as LIBRARY
@@ -80,6 +81,7 @@ def export_run(run: RunDirectory, specification: RunSpecification, heartbeat: He
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     measured = {split: _evaluated(session, split) for split in ("validation", "test")}
+    importance = held_out_importance(session)
     if (framework := framework_in(session.work)) is not None:
         framework.unwrap()
     session.model.eval()
@@ -99,6 +101,7 @@ def export_run(run: RunDirectory, specification: RunSpecification, heartbeat: He
             source_run=source.run_id,
             checkpoint=checkpoint.name,
             checkpoint_digest=checkpoint.manifest["digest"],
+            importance=importance,
             files=files,
             **measured,
             **written,
