@@ -185,8 +185,9 @@ def _importance(evidence: Evidence) -> dict[str, Any] | None:
     if found is None or not found.columns:
         return None
     others = [one.column for one in found.columns[MOST_INPUTS:]]
-    return {**found.model_dump(include={"score", "left_out"}), "rows_text": found.rows_text, "alone": found.alone,
-            "splits": found.splits if len(found.splits) > 1 else [], "largest": found.columns[:MOST_INPUTS], "others": others[:MOST_ROWS]}  # fmt: skip
+    return {**found.model_dump(include={"score", "left_out"}), "rows_text": found.rows_text,
+            "splits": found.splits if len(found.splits) > 1 else [], "alone": found.alone,
+            "largest": found.columns[:MOST_INPUTS], "others": others[:MOST_ROWS]}  # fmt: skip
 
 
 def reported_by_export(found: Export) -> Reported:

@@ -157,7 +157,7 @@ def test_an_interval_of_importance_holds_what_many_more_rows_say() -> None:
             errors = (2.0 * permuted[:, 0] - target).abs().numpy()
             return -np.array([errors[of].mean() for of in masks_of(blocks)])
 
-        return measured_of(score, raw, score(raw), [Place("first", 0, 1, "number", {})], draws, [])
+        return measured_of(score, raw, score(raw), [Place("first", 0, 1, "number", {})], draws)
 
     truth = measured(20_000).worsening
     held = [one.interval[0] <= truth <= one.interval[1] for one in (measured(200) for _ in range(20)) if one.interval]

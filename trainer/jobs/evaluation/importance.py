@@ -115,9 +115,9 @@ def permutation_importance(session: Session, call: Call, found: Mapping[str, Out
     for group in groups:
         if measured and time.process_time() - started > MOST_SECONDS:
             break
-        measured.append(measured_of(score, score.raw, whole, group, draws, list(found)))
+        measured.append(measured_of(score, score.raw, whole, group, draws, splits=list(found)))
     each = [one for group in groups[: len(measured)] if 1 < len(group) <= MOST_ALONE for one in group]
-    alone = [measured_of(score, score.raw, whole, [one], draws, list(found)) for one in each[:MOST_ALONE]]
+    alone = [measured_of(score, score.raw, whole, [one], draws, splits=list(found)) for one in each[:MOST_ALONE]]
     return PermutationImportance(
         score=score.metric or "loss", permutations=PERMUTATIONS, rows=len(score.raw), splits=list(found),
         columns=sorted(measured, key=_by_size), alone=sorted(alone, key=_by_size),
@@ -136,7 +136,7 @@ def _by_size(one: Importance) -> float:
 
 def measured_of(
     score: Callable[[Tensor], Array], raw: Tensor, whole: Array, group: list[Place], draws: np.random.Generator,
-    splits: Sequence[str],
+    *, splits: Sequence[str] = (),
 ) -> Importance:  # fmt: skip
     """Return the importance of columns that are permuted together; its interval is over rows and permutations.
 
