@@ -14,8 +14,8 @@ from trainwright.tools.gates.beside_rivals import rivals_text, word_of
 from trainwright.tools.gates.bounds import is_smaller_better
 from trainwright.tools.gates.caveats import caveats
 from trainwright.tools.gates.exits import reached, verdict
-from trainwright.tools.gates.finals import overlay_of_run
 from trainwright.tools.gates.final_words import importance_of
+from trainwright.tools.gates.finals import overlay_of_run
 from trainwright.tools.gates.folds import folds_text
 from trainwright.tools.gates.leak_prices import told_leaks
 from trainwright.tools.gates.phases import Phase
@@ -36,7 +36,6 @@ from trainwright.trainer.base.text import one_line
 from trainwright.trainer.config import flatten
 from trainwright.trainer.prediction.assembly import use_of
 from trainwright.trainer.run import RunKind
-from trainwright.trainer.run.evaluation import Evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 
 from trainwright.trainer.clean_room import metrics
-from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.evaluation.forms import kept_of
 from trainwright.trainer.jobs.evaluation.outputs import Array, Call, Outputs
