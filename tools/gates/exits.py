@@ -225,7 +225,7 @@ def _held(end: dict[str, Any], value: float | None) -> tuple[str, str]:
     if not (end["met"] if "seeds" not in judged else meets(goal, value)):
         return "not reached", ""
     figure = judged.get("seeds") or judged.get("validation") or {}
-    is_contradicted = value is not None and bool(tested) and is_beyond(goal, value, tested)
+    is_contradicted = value is not None and bool(tested) and is_beyond(goal, {**figure, "value": value}, tested)
     if is_contradicted and not is_shown(goal, tested):
         return "not confirmed by the test", f"; MISSED on test: {missed:.6g}" if missed is not None else beside
     if missed is not None:

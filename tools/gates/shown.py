@@ -6,6 +6,7 @@ it alone has not shown it. Nothing here closes a gate: gates decide by the figur
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.figures import counted
@@ -82,9 +83,18 @@ def _are_few(figure: dict[str, Any]) -> bool:
     return "interval" not in figure and figure.get("unit") == "episodes" and figure["rows"] < FEWEST_EPISODES
 
 
-def is_beyond(goal: dict[str, Any], value: float, figure: dict[str, Any]) -> bool:
-    """Return whether a value is better than the better end of another figure's interval."""
-    return bool(figure.get("interval")) and gain(goal, value) > max(gain(goal, end) for end in figure["interval"])
+def is_beyond(goal: dict[str, Any], figure: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Return whether a figure is better than one of other rows, beyond what their intervals leave to chance.
+
+    The facing halves of both intervals add as independent errors do (Zou & Donner 2008, "Construction of confidence
+    limits about effect measures"); a figure without an interval counts as exact, one beside `other`'s must have one.
+    """
+    if not other.get("interval"):
+        return False
+    better, worse = gain(goal, figure["value"]), gain(goal, other["value"])
+    down = better - min(gain(goal, end) for end in figure.get("interval") or [figure["value"]])
+    up = max(gain(goal, end) for end in other["interval"]) - worse
+    return better - worse > math.hypot(down, up)
 
 
 def interval_text(figure: dict[str, Any]) -> str:

@@ -149,7 +149,7 @@ def _other_episodes(evidence: Evidence, reference: float) -> dict[str, Any]:
     """Return the final model's figure of episodes that a reference's are no better than; else an empty one."""
     runs = (evidence.export, evidence.final)
     figure = next((one for run in runs if (one := certified_figure(run, "validation", evidence.goal_metric))), {})
-    if figure.get("unit") != "episodes" or is_beyond(evidence.goal, reference, figure):
+    if figure.get("unit") != "episodes" or is_beyond(evidence.goal, {"value": reference}, figure):
         return {}
     return figure if figure["rows"] < FEWEST_EPISODES or "interval" in figure else {}
 

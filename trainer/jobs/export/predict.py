@@ -139,7 +139,7 @@ def _made_up(schema: Schema) -> tuple[list[str], Any]:
         return ([], row) if kind == "table" else ([_python(_made_up_series(row, schema["series"]))], "rows.json")
     if kind == "picture":
         height, width = schema["pictures"]["size"]
-        made = f"from PIL import Image; Image.new('RGB', ({width}, {height}), 'grey').save('grey.png')"
+        made = f'from PIL import Image; Image.new("RGB", ({width}, {height}), "grey").save("grey.png")'
         return [_python(made)], "grey.png"
     if kind == "array":
         return _made_up_arrays(schema["arrays"])
@@ -154,8 +154,8 @@ def _made_up_arrays(arrays: dict[str, dict[str, Any]]) -> tuple[list[str], Any]:
     if sum(math.prod(shape) for shape, _ in sizes.values()) <= SHORT:
         zeros = {name: torch.zeros(shape, dtype=getattr(torch, of)) for name, (shape, of) in sizes.items()}
         return [], {name: value.tolist() for name, value in zeros.items()}
-    code = ", ".join(f"{name!r}: numpy.zeros({(1, *shape)}, {of!r})" for name, (shape, of) in sizes.items())
-    return [_python(f"import numpy; numpy.savez('samples.npz', **{{{code}}})")], "samples.npz"
+    code = ", ".join(f'{_literal(name)}: numpy.zeros({(1, *shape)}, "{of}")' for name, (shape, of) in sizes.items())
+    return [_python(f'import numpy; numpy.savez("samples.npz", **{{{code}}})')], "samples.npz"
 
 
 def _made_up_series(row: Schema, series: Schema) -> str:
