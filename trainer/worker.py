@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from trainwright.trainer.jobs.fork import Fork
 
 
-def main(arguments: list[str] | None = None, seed: bytes | None = None) -> int:
+def main(arguments: list[str] | None = None, seed: bytearray | None = None) -> int:
     """Work on one run directory. Returns the process's exit code.
 
     Args:
         arguments: the run directory; the command line's by default.
-        seed: the run's key, as the launcher handed it over; None where it hands over none.
+        seed: the run's key, as the launcher handed it over, which is overwritten; None where it hands over none.
     """
     given = sys.argv[1:] if arguments is None else arguments
     if len(given) != 1:
@@ -306,7 +306,7 @@ def _leave(code: int) -> NoReturn:
     guard.exit_now(code)
 
 
-def main_and_leave(seed: bytes | None = None) -> NoReturn:
+def main_and_leave(seed: bytearray | None = None) -> NoReturn:
     """Work on the run directory of the command line, and end the process."""
     code = 1
     try:

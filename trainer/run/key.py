@@ -36,9 +36,13 @@ class RunKey:
     worker forgets the seed before it imports user code, so that no code in it can sign other rows.
     """
 
-    def __init__(self, seed: bytes) -> None:
-        """Take the 32 bytes that all is derived from. Raises ValueError for another number."""
-        self._seed = bytearray(seed)
+    def __init__(self, seed: bytes | bytearray) -> None:
+        """Take the 32 bytes that all is derived from. Raises ValueError for another number.
+
+        Args:
+            seed: a bytearray is kept itself and overwritten with the rest: user code can walk the frames that hold it.
+        """
+        self._seed = seed if isinstance(seed, bytearray) else bytearray(seed)
         self._key = _pair(self._secret(b"run"))
 
     @classmethod

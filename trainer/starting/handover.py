@@ -19,16 +19,21 @@ import struct
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from trainwright.trainer.base.container import CLIENT
 from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.base.exits import memory_kills, record_exit
 
+if TYPE_CHECKING:
+    from io import RawIOBase
+
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 _CREDENTIALS = struct.Struct("3i")
 """Process, user and group of a message's sender, as the kernel attaches them."""
 WARM = "--warm"
+MAX_ANSWER = 4096
+"""Bytes of the answer to a worker's request: the seed, with room for what is no seed."""
 
 
 def hide_memory() -> bool:
@@ -67,15 +72,16 @@ def _accompany(child: int, kills: int) -> NoReturn:
     os._exit(code if code >= 0 else 128 - code)
 
 
-def request_seed() -> bytes:
+def request_seed() -> bytearray:
     """Request the key's seed through the socket that is the standard input, and leave an empty one in its place.
 
-    A container's engine passes bytes alone: there the seed comes unasked.
+    A container's engine passes bytes alone: there the seed comes unasked. It can be overwritten: its callers' frames
+    hold it while user code runs, which can walk them.
 
     Raises:
         ConflictError: nobody answers: the server ended in between.
     """
-    received = b""
+    received = bytearray()
     with suppress(OSError):
         received = _handed() if stat.S_ISFIFO(os.fstat(0).st_mode) else _asked()
     if received:
@@ -86,7 +92,7 @@ def request_seed() -> bytes:
     )
 
 
-def _asked() -> bytes:
+def _asked() -> bytearray:
     """Raises OSError."""
     ours, theirs = socket.socketpair()
     with ours, socket.socket(fileno=os.dup(0)) as asking:
@@ -94,14 +100,24 @@ def _asked() -> bytes:
             socket.send_fds(asking, [b"?"], [theirs.fileno()])
         _leave_empty()
         asking.close()
-        return b"".join(iter(lambda: ours.recv(4096), b""))
+        with ours.makefile("rb", buffering=0) as stream:
+            return _read_whole(stream)
 
 
-def _handed() -> bytes:
+def _handed() -> bytearray:
     """Raises OSError."""
-    with open(0, "rb", closefd=False) as pipe:
-        received = pipe.read()
+    with open(0, "rb", buffering=0, closefd=False) as pipe:
+        received = _read_whole(pipe)
     _leave_empty()
+    return received
+
+
+def _read_whole(stream: RawIOBase) -> bytearray:
+    """Return all that comes, read into one place: no copy is left behind. Raises OSError."""
+    received, size = bytearray(MAX_ANSWER), 0
+    while count := stream.readinto(memoryview(received)[size:]):
+        size += count
+    del received[size:]
     return received
 
 

@@ -173,6 +173,13 @@ FORGES = """
 import gc, hashlib, json, subprocess, sys
 from blake3 import blake3
 from torch import nn
+from trainwright.trainer.run.key import RunKey, rows_statement
+
+def held_by_frames():
+    frame = sys._getframe()
+    while frame is not None:
+        yield from (one for one in frame.f_locals.values() if isinstance(one, bytes | bytearray) and len(one) == 32)
+        frame = frame.f_back
 
 class Net(nn.Module):
     def __init__(self):
@@ -182,6 +189,8 @@ class Net(nn.Module):
         place = run.artifacts / "fixed_rows.json"
         record = json.loads(place.read_text())
         record["splits"]["test"]["size"] += 1
+        for seed in held_by_frames():
+            record["signature"] = RunKey(bytes(seed)).sign_rows(rows_statement(run.run_id, record))
         text = json.dumps(record)
         subprocess.run([sys.executable, "-c", "import sys; open(sys.argv[1], 'w').write(sys.argv[2])", place, text])
         run.written["artifacts/fixed_rows.json"] = "blake3:" + blake3(text.encode()).hexdigest()
