@@ -28,7 +28,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-walls bench-session bench-resume bench-engine bench-soak data-faults monitor-faults conformance cheats clean-room predict walks agent-tasks model-test bench-gate-kills bench-study-kills mutations pictures decisions examples format clean secrets-test environments integrations gpu-kit inputs fuzz bundle
+.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-walls bench-session bench-resume bench-engine bench-soak data-faults monitor-faults conformance cheats clean-room predict walks agent-tasks model-test bench-gate-kills bench-study-kills mutations pictures examples format clean secrets-test environments integrations gpu-kit inputs fuzz bundle
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -205,9 +205,6 @@ pictures: install  ## Draw the pictures of README from the checklists and a reco
 
 mutations: install  ## Behaviours removed from the product one at a time: each removal turns the tests red (QUICK=1, ONLY=pattern, COMMIT=rev)
 	$(BIN)/python -P benchmarks/mutations $(if $(QUICK),--quick) $(if $(ONLY),--only '$(ONLY)') $(if $(COMMIT),--commit $(COMMIT))
-
-decisions: install  ## Write the index of docs/decisions.md from the anchors of its entries
-	$(BIN)/python docs/decisions_index.py
 
 pages: $(COMPANIONS)/.installed  ## Install MLflow's page, 620 MB, which `trainwright open mlflow` serves
 	@test -x $(COMPANIONS)/mlflow/bin/mlflow || { $(PYTHON) -m venv --without-pip $(COMPANIONS)/mlflow && \

@@ -50,7 +50,7 @@ RECORDS = {
 HEAVY = ("torch", "transformers", "accelerate", "peft", "lightning", "tensorflow")
 DONE = ("README.md", "CHANGELOG.md", "docs", "skills", "agents", "prompts", "server", "tools", "trainer")
 """Files and folders without the glossary's refused words. Add a folder of trainer/ or tools/ when it is done."""
-OLD_PAGES = ("docs/decisions.md", "docs/benchmarks.md")
+OLD_PAGES = ("docs/benchmarks.md",)
 STORED_KEYS = re.compile(r'"wish"|\bwish=|\.wish\b|\bwish: Values')
 """Keys of ledger entries, and the events' fields of that name: existing workspaces hold them."""
 QUESTION = re.compile(r"(What|Where|Whether|How|Which|Whose)\b")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -12,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"
 SVG = "{http://www.w3.org/2000/svg}"
-ENTRY = '<a id="{anchor}"></a>\n**A title\nover lines.** Text.'
+FOLDERS = ("server/", "tools/", "trainer/", "tests/", "docs/", "skills/", "benchmarks/")
 
 
 def _module(path):
@@ -29,11 +30,6 @@ def picture_modules(monkeypatch):
     monkeypatch.syspath_prepend(str(PICTURES))
     yield _module(PICTURES / "gates.py"), _module(PICTURES / "session.py")
     sys.modules.pop("svg", None)
-
-
-@pytest.fixture
-def decisions():
-    return _module(ROOT / "docs" / "decisions_index.py")
 
 
 def test_the_readme_has_at_most_150_lines_and_shows_its_pictures():
@@ -74,21 +70,11 @@ def test_a_transcript_without_a_scene_is_an_error(picture_modules):
         picture_modules[1].draw('-> project_status()\n<- Nothing\n-> pass_gate(project="x", phase="planning")\n<- No')
 
 
-def test_the_index_of_decisions_names_each_entry_once(decisions):
-    text = decisions.PAGE.read_text(encoding="utf-8")
-    assert decisions.indexed(text) == text, "run `make decisions`"
-
-
-def test_an_entry_stands_under_its_topic(decisions):
-    page = f"# Decisions\n\nWhy.\n\n## 2026-01-02\n\n{ENTRY.format(anchor='data.x')}\n"
-    indexed = decisions.indexed(page)
-    assert f"**{decisions.TOPICS['data']}**\n\n- [A title over lines](#data.x)\n" in indexed
-    assert indexed.endswith(page.partition("Why.\n\n")[2])
-    assert decisions.indexed(indexed) == indexed
-
-
-@pytest.mark.parametrize("anchor", ["x", "nothing.x", "data.taken"])
-def test_an_entry_without_an_anchor_of_its_own_is_an_error(decisions, anchor):
-    page = f"# D\n\n## 2026-01-02\n\n{ENTRY.format(anchor='data.taken')}\n\n{ENTRY.format(anchor=anchor)}\n"
-    with pytest.raises(ValueError, match="A title over lines"):
-        decisions.indexed(page)
+def test_decisions_are_in_the_index_under_anchors_of_their_own_and_name_files_that_exist():
+    texts = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "decisions").glob("*.md")}
+    index, whole = texts.pop("README.md"), "\n".join(texts.values())
+    assert not [name for name in texts if f"]({name})" not in index]
+    anchors = re.findall(r'<a id="(.+?)">', whole)
+    assert not [anchor for anchor in set(anchors) if anchors.count(anchor) > 1]
+    named = {path for path in re.findall(r"`([^`\s]+)`", whole) if path.startswith(FOLDERS)}
+    assert not [path for path in named if not (ROOT / path).exists()], "an entry outlived the file that it explains"
