@@ -54,7 +54,7 @@ def models(
         count = counted(len(listed.versions) + listed.older, "version")
         return reply(listed, f"{count} of the model of {project}; production: {listed.production}.", omit={"project"})
     answer = registry.compare_models(workspace, project, *compare)
-    told = "; ".join(f"{split}: {answer.second} {one.verdict}" for split, one in answer.splits.items())
+    told = "; ".join(f"{split}: {answer.second} {one}" for split, one in answer.splits.items())
     what = f"{project}, {answer.first} and {answer.second}"
     return reply(answer, f"{what}: {answer.not_compared or told}.", omit={"project"})
 

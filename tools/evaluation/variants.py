@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.evaluation.process import run_clean_room
-from trainwright.tools.evaluation.statistics import statistics_of
 from trainwright.trainer.run.results import Export, Variant
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ ONE_BY_ONE = "int8"
 
 
 def variants_of(run: Sealed, order: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return by file each variant's size and metrics, and intervals of the program's minus its; or a `problem`.
+    """Return by file each variant's size and metrics, and what differs from the program (`paired`); or a `problem`.
 
     Args:
         run: an export.
@@ -41,7 +40,4 @@ def _evaluated(variant: Variant, run: Sealed, order: dict[str, Any]) -> dict[str
     problem = answer.get("problem") or found.get("problem")
     if problem:
         return {**head, "problem": str(problem)}
-    told = statistics_of(found["paired"]) if "paired" in found else {}
-    of_loss = {"loss": told["loss"]["interval"]} if "loss" in told else {}
-    intervals = {**told.get("intervals", {}), **of_loss}
-    return {**head, "rows": found["rows"], "metrics": found["metrics"], "paired": {"intervals": intervals}}
+    return {**head, "rows": found["rows"], "metrics": found["metrics"], "paired": found.get("paired", {})}

@@ -5,18 +5,20 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.evaluation.told_apart import shown_by
 from trainwright.tools.gates.bounds import is_smaller_better
 from trainwright.tools.training_monitor.outdone import ALIKE, BETTER, WORSE, BesideRival, outdoing
 from trainwright.trainer.run.rivals import Rivals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from trainwright.tools.gates.records import Records, RunRecords
     from trainwright.tools.ledger.events import RunEvaluated
-    from trainwright.tools.training_monitor.outdone import Word
+    from trainwright.tools.training_monitor.outdone import Shown
     from trainwright.trainer.run import RunDirectory
 
+NAMES = ("the model", "the rival")
 WORDS = {BETTER: "the model is better", WORSE: "the model is worse", ALIKE: ALIKE}
 VALIDATION = "validation"
 
@@ -120,16 +122,9 @@ def evaluated_text(
         if (one := _beside(record, goal, name, rival)) is not None
     ]
     brief = [one for rival in others if (one := _beside(record, goal, *rival)) is not None]
-    found += [f"{one.told.capitalize()}: {one.theirs:.4g}, {WORDS[one.word]}." for one in brief]
+    found += [f"{one.told[0].upper()}{one.told[1:]}: {one.theirs:.4g}; {_apart(record, one)}" for one in brief]
     problems = [one for one in record.get("rivals", {}).values() if "problem" in one]
     return " ".join([*found, *(f"No figure of {one['told']}: {one['problem']}." for one in problems)])
-
-
-def word_of(interval: Sequence[float] | None, *, is_minimized: bool) -> Word:
-    """Return `better`, `worse`, or `not told apart`, by the interval of model minus rival."""
-    if interval is None or interval[0] <= 0 <= interval[1]:
-        return ALIKE
-    return BETTER if (interval[0] > 0) != is_minimized else WORSE
 
 
 def _record(evaluated: RunEvaluated | None, split: str) -> dict[str, Any]:
@@ -175,13 +170,19 @@ def _strongest(
 
 def _by_others(record: dict[str, Any], goal: Mapping[str, Any], one: BesideRival, rival: dict[str, Any]) -> str:
     """Return what each other metric says of a model and its rival, where it says another thing; '' where none does."""
-    said: dict[Word, list[str]] = {}
+    said: dict[str, list[str]] = {}
     told = {one.metric, *record.get("own", []), *record.get("episodes", {})}  # of a function nobody said what is better
-    for metric, interval in rival.get("paired", {}).get("intervals", {}).items():
-        if metric in record["metrics"] and metric not in told:
-            said.setdefault(word_of(interval, is_minimized=_is_minimized(goal, metric)), []).append(metric)
-    others = [f"by {' and '.join(metrics)}: {WORDS[word]}" for word, metrics in said.items() if word != one.word]
+    for metric in rival.get("paired", {}).get("intervals", {}):
+        shown = _shown(goal, metric, rival)
+        if metric in record["metrics"] and metric not in told and shown.word != one.word and shown.interval:
+            between = f"{metric} ({shown.interval[0]:.3g} to {shown.interval[1]:.3g})"
+            said.setdefault(shown.told(WORDS), []).append(between)
+    others = [f"by {' and '.join(metrics)}: {words}" for words, metrics in said.items()]
     return f" But {', '.join(others)}." if others else ""
+
+
+def _shown(goal: Mapping[str, Any], metric: str, rival: dict[str, Any]) -> Shown:
+    return shown_by(rival.get("paired", {}), metric, NAMES, is_minimized=_is_minimized(goal, metric))
 
 
 def _beside(record: dict[str, Any], goal: Mapping[str, Any], name: str, rival: dict[str, Any]) -> BesideRival | None:
@@ -190,15 +191,13 @@ def _beside(record: dict[str, Any], goal: Mapping[str, Any], name: str, rival: d
     if not shared:
         return None
     metric = goal["metric"] if goal["metric"] in shared else shared[0]
-    interval = rival.get("paired", {}).get("intervals", {}).get(metric)
     return BesideRival(
         name=name,
         told=rival["told"],
         metric=metric,
         ours=record["metrics"][metric],
         theirs=rival["metrics"][metric],
-        interval=interval,
-        word=word_of(interval, is_minimized=_is_minimized(goal, metric)),
+        shown=_shown(goal, metric, rival),
     )
 
 
@@ -206,11 +205,16 @@ def _sentence(record: dict[str, Any], split: str, one: BesideRival) -> str:
     """Return both figures, the difference, its interval and the word."""
     played = record.get("episodes", {}).get(one.metric)
     on = f"{played['count']} episodes" if played else f"{record['rows']} {split} rows"
-    over = f" over {record['groups']} {record['grouped_by']}" if record.get("groups") and not played else ""
-    ends = one.interval
-    between = f"95 % interval{over} {ends[0]:.3g} to {ends[1]:.3g}" if ends else "too few rows to tell"
     chosen = ", whose epoch was chosen by them" * (split == VALIDATION and not played)
     return (
         f"{one.metric} on the same {on}: the model {one.ours:.4g}{chosen}, {one.told} {one.theirs:.4g}; "
-        f"difference {one.ours - one.theirs:+.3g} ({between}): {WORDS[one.word]}."
+        f"{_apart(record, one)}"
     )
+
+
+def _apart(record: dict[str, Any], one: BesideRival) -> str:
+    """Return the difference, its interval and the word."""
+    is_over = record.get("groups") and one.metric not in record.get("episodes", {})
+    over, ends = f" over {record['groups']} {record['grouped_by']}" if is_over else "", one.shown.interval
+    between = f"95 % interval{over} {ends[0]:.3g} to {ends[1]:.3g}" if ends else "too few rows to tell"
+    return f"difference {one.ours - one.theirs:+.3g} ({between}): {one.shown.told(WORDS)}."

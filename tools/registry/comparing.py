@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel, Field
@@ -12,10 +11,11 @@ from trainwright.tools.evaluation import Sealed, run_clean_room
 from trainwright.tools.evaluation.evaluate import order_of, ordered
 from trainwright.tools.evaluation.process import libraries_of
 from trainwright.tools.evaluation.slices import slice_columns, slice_order
-from trainwright.tools.evaluation.statistics import statistics_of
+from trainwright.tools.evaluation.told_apart import shown_by
 from trainwright.tools.ledger import ProjectFacts
 from trainwright.tools.registry.encodings import recoding
 from trainwright.tools.registry.versions import registered
+from trainwright.tools.training_monitor.outdone import ALIKE, BETTER, WORSE
 from trainwright.tools.workspace.records import get_project
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, TrainwrightError
 from trainwright.trainer.run.artifacts import Program
@@ -23,10 +23,12 @@ from trainwright.trainer.run.evidence import Data
 from trainwright.trainer.run.split_rows import SplitRows, Unseen, rows_unseen
 
 if TYPE_CHECKING:
+    from trainwright.tools.training_monitor.outdone import Word
     from trainwright.tools.workspace import Workspace
 
 SPLITS = ("test", "validation")
 """The first of them decides: the later version was chosen on validation rows."""
+WORDS: dict[Word, str] = {word: word for word in (BETTER, WORSE, ALIKE)}
 
 
 class Difference(BaseModel):
@@ -38,7 +40,7 @@ class Difference(BaseModel):
     interval: list[float] | None = None
     """95 %, paired, of the difference."""
     verdict: str = ""
-    """Of the second: better, worse, or not told apart."""
+    """Of the second: better, worse, or not told apart, with the rows that differ where they are too few for more."""
 
     def __str__(self) -> str:
         """In words: `-0.02 (-0.05 to +0.01), not told apart`."""
@@ -96,6 +98,33 @@ class Side(NamedTuple):
         return found
 
 
+class Asked(NamedTuple):
+    """What is asked of two versions."""
+
+    metric: str
+    direction: str
+    names: tuple[str, str]
+    """Of the later one and the earlier one."""
+    second_is_later: bool
+
+    def of(self, paired: dict[str, Any], difference: float | None, together: int = 1) -> dict[str, Any]:
+        """Return what Difference says of the second one.
+
+        Args:
+            paired: of the later one minus the earlier one, as is the difference.
+            difference: of the metric.
+            together: how many intervals hold at once.
+        """
+        sign = 1 if self.second_is_later else -1
+        is_minimized = (self.direction == "minimize") is self.second_is_later
+        shown = shown_by(paired, self.metric, self.names, is_minimized=is_minimized, together=together)
+        return {
+            "difference": None if difference is None else sign * difference,
+            "interval": sorted(sign * end for end in shown.interval) if shown.interval else None,
+            "verdict": shown.told(WORDS) if shown.interval else "no interval can be computed",
+        }
+
+
 def compare_models(workspace: Workspace, project: str, first: str, second: str) -> Comparison:
     """Compare two versions of a project's model on the rows that neither trained on.
 
@@ -117,7 +146,8 @@ def compare_models(workspace: Workspace, project: str, first: str, second: str) 
         if numbers[0] == numbers[1]:
             raise _not_compared(f"both are {names[0]}")
         sides = [_side(workspace, facts, project, found.model(number).run_id) for number in numbers]
-        found_on, facts_of_rows = _compared(sides[later], sides[1 - later], goal, second_is_later=later == 1)
+        asked = Asked(found.metric, str(goal["direction"]), (names[later], names[1 - later]), later == 1)
+        found_on, facts_of_rows = _compared(sides[later], sides[1 - later], asked)
     except TrainwrightError as error:
         call = NextCall(tool="models", arguments={"project": project}, why="all versions and their aliases")
         return Comparison(**head, not_compared=error.message, next=call)
@@ -149,9 +179,7 @@ def _side(workspace: Workspace, facts: ProjectFacts, project: str, run_id: str) 
     return Side(export, rows)
 
 
-def _compared(
-    later: Side, earlier: Side, goal: dict[str, Any], *, second_is_later: bool
-) -> tuple[dict[str, OnRows], dict[str, Any]]:
+def _compared(later: Side, earlier: Side, asked: Asked) -> tuple[dict[str, OnRows], dict[str, Any]]:
     """Return both on the splits of which rows are left, and what Comparison says of the rows besides.
 
     Raises TrainwrightError: why they cannot be compared.
@@ -164,7 +192,7 @@ def _compared(
         raise _not_compared(str(answer["problem"]))
     names = dict(enumerate(later.data.class_names or []))
     splits = {
-        name: _on_rows(answer["splits"][name], unseen.seen[name], goal, names, second_is_later=second_is_later)
+        name: _on_rows(answer["splits"][name], unseen.seen[name], asked, names)
         for name in SPLITS
         if name in answer["splits"]
     }
@@ -219,58 +247,26 @@ def _unseen(later: Side, earlier: Side) -> Unseen:
     return found
 
 
-def _on_rows(
-    found: dict[str, Any], left_out: int, goal: dict[str, Any], names: dict[int, str], *, second_is_later: bool
-) -> OnRows:
+def _on_rows(found: dict[str, Any], left_out: int, asked: Asked, names: dict[int, str]) -> OnRows:
     """Return one split's figures and difference, by the clean room's answer: the later one, the earlier beside it."""
-    metric, beside = str(goal["metric"]), found["beside"]
+    metric, beside = asked.metric, found["beside"]
     if beside.get("problem"):
         raise _not_compared(f"The earlier program cannot take these rows: {beside['problem']}")
-    both = [beside, found] if second_is_later else [found, beside]
+    both = [beside, found] if asked.second_is_later else [found, beside]
     first, second = (one["metrics"] for one in both)
-    told = OnRows(rows=found["rows"], left_out=left_out, first=first, second=second, by_class=_by_class(both, names))
+    head = {"rows": found["rows"], "left_out": left_out, "first": first, "second": second}
+    head["by_class"] = _by_class(both, names)
     if metric not in first or metric not in second:
-        told.verdict = f"{metric} is not computed apart: not compared"
-        return told
-    paired, direction = beside.get("paired", {}), str(goal["direction"])
-    ends, told.differ = _ends(paired, metric, told.rows)
-    told.difference, sign = second[metric] - first[metric], 1 if second_is_later else -1
-    told.interval = _turned(ends, sign)
-    told.verdict = _verdict(told.interval, direction)
-    parts = paired.get("slices", {})
-    for name, one in parts.items():
-        ends = _widened(one["intervals"].get(metric), len(parts))
-        part = Difference(rows=one["rows"], interval=_turned(ends, sign))
-        part.difference = sign * one["differences"][metric] if metric in one["differences"] else None
-        part.verdict = _verdict(part.interval, direction)
-        told.slices[name] = part
-    return told
-
-
-def _widened(ends: list[float] | None, count: int) -> list[float] | None:
-    """Return an interval that holds for so many slices together (Bonferroni; Dunn 1961), as of a normal difference."""
-    if ends is None:
-        return None
-    normal = NormalDist()
-    factor = normal.inv_cdf(1 - 0.025 / count) / normal.inv_cdf(0.975)
-    middle, half = (ends[0] + ends[1]) / 2, factor * (ends[1] - ends[0]) / 2
-    return [middle - half, middle + half]
-
-
-def _ends(paired: dict[str, Any], metric: str, rows: int) -> tuple[list[float] | None, int | None]:
-    """Return the interval of the later version's figure minus the earlier's, and how many rows differ if classes do."""
-    statistics = statistics_of(paired) if paired else {}
-    ends = statistics["loss"]["interval"] if metric == "loss" and "loss" in statistics else None
-    ends = ends or statistics.get("intervals", {}).get(metric)
-    table = statistics.get("classes")
+        return OnRows(**head, verdict=f"{metric} is not computed apart: not compared")
+    paired = beside.get("paired", {})
+    parts, table = paired.get("slices", {}), paired.get("classes")
+    slices = {
+        name: Difference(rows=one["rows"], **asked.of(one, one["differences"].get(metric), len(parts)))
+        for name, one in parts.items()
+    }
     differ = table["only_first"] + table["only_second"] if table else None
-    if metric == "accuracy" and differ == 0:
-        ends = [-3 / rows, 3 / rows]  # none of n seen: the rule of three (Hanley & Lippman-Hand 1983)
-    return ends, differ
-
-
-def _turned(ends: list[float] | None, sign: int) -> list[float] | None:
-    return None if ends is None else sorted(sign * end for end in ends)
+    told = asked.of(paired, found["metrics"][metric] - beside["metrics"][metric])
+    return OnRows(**head, **told, differ=differ, slices=slices)
 
 
 def _by_class(both: list[dict[str, Any]], names: dict[int, str]) -> dict[str, str]:
@@ -281,9 +277,3 @@ def _by_class(both: list[dict[str, Any]], names: dict[int, str]) -> dict[str, st
         for number, line in lines[0].items()
         if number in lines[1] and line["rows"]
     }
-
-
-def _verdict(interval: list[float] | None, direction: str) -> str:
-    if interval is None or interval[0] <= 0 <= interval[1]:
-        return "not told apart" if interval is not None else "no interval can be computed"
-    return "better" if (interval[0] > 0) is (direction == "maximize") else "worse"

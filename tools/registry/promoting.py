@@ -148,16 +148,17 @@ def _certified(model: Any, split: str) -> dict[str, float]:
 
 
 def not_worse(compared: Comparison, decides: str, max_drop: float | None, *, maximize: bool) -> list[PromotionCheck]:
-    """Return a check for each split: not shown to be worse; with a bound, shown to be no worse than it allows.
+    """Return a check for each split: not worse by the whole interval; with a bound, no worse than it allows.
 
-    Non-inferiority: the whole interval of the paired difference lies within the bound.
+    Non-inferiority: the whole interval of the paired difference lies within the bound. Without one the interval decides
+    too, and not the exact test: rows that are too few to show a version worse are no reason to serve it.
 
     Args:
         decides: the split whose figure is certified, on which rows must be left.
         max_drop: share of the first version's figure by which the second may be worse, by the owner.
     """
     rule = f"worse than {compared.first} by at most {100 * max_drop:g} %, shown" if max_drop is not None else None
-    required = rule or f"not shown to be worse than {compared.first} on the same rows"
+    required = rule or f"not worse than {compared.first} by the whole interval, on the same rows"
     if compared.not_compared is not None:
         why = f"nothing, for they cannot be compared: {compared.not_compared}"
         return [PromotionCheck(NOT_COMPARED, why, required, passed=False)]
@@ -170,7 +171,7 @@ def not_worse(compared: Comparison, decides: str, max_drop: float | None, *, max
     if decides not in compared.splits:
         told = f"{compared.first} was trained on every {decides} row of {compared.rows_of}"
         checks.append(PromotionCheck(f"not_worse_on_{decides}", told, required, passed=False))
-    return checks + _of_slices(compared, decides) + _of_rows(compared)
+    return checks + _of_slices(compared, decides, maximize) + _of_rows(compared)
 
 
 def _measured(compared: Comparison, split: str) -> str:
@@ -179,15 +180,15 @@ def _measured(compared: Comparison, split: str) -> str:
     return f"{split}: {named}{one}, on {one.rows} rows that neither trained on"
 
 
-def _of_slices(compared: Comparison, decides: str) -> list[PromotionCheck]:
-    """Return a check for each slice in which the second version is shown to be worse: a bound is of the whole."""
+def _of_slices(compared: Comparison, decides: str, maximize: bool) -> list[PromotionCheck]:
+    """Return a check for each slice in which the second version's whole interval is worse: a bound is of the whole."""
     slices = compared.splits[decides].slices if decides in compared.splits else {}
-    required = f"no slice in which it is shown to be worse than {compared.first}"
+    required = f"no slice in which it is worse than {compared.first} by the whole interval"
     gone = [f"{name}: no row of the later version is in it" for name in compared.slices_gone]
     return [
         PromotionCheck("not_worse_on_slice", f"{decides}, {name}: {one}, on {one.rows} rows", required, passed=False)
         for name, one in slices.items()
-        if one.verdict == "worse"
+        if one.interval is not None and _gains(one.interval, maximize)[1] < 0
     ] + [PromotionCheck("not_worse_on_slice", one, required, passed=False) for one in gone]
 
 
@@ -206,10 +207,14 @@ def _holds(one: OnRows, compared: Comparison, max_drop: float | None, maximize: 
     """Return whether a split shows it; a few rows that are left of many show nothing."""
     if one.difference is None or one.interval is None or (one.left_out and one.rows < MIN_ROWS):
         return False
-    if max_drop is None:
-        return one.verdict != "worse"
-    lost = -one.interval[0] if maximize else one.interval[1]
-    return lost <= max_drop * abs(one.first[compared.metric])
+    least, most = _gains(one.interval, maximize)
+    return most >= 0 if max_drop is None else -least <= max_drop * abs(one.first[compared.metric])
+
+
+def _gains(interval: list[float], maximize: bool) -> tuple[float, float]:
+    """Return by how much the second version is better at least and at most; negative: worse."""
+    low, high = interval
+    return (low, high) if maximize else (-high, -low)
 
 
 def _consent(

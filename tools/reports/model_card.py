@@ -8,9 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainwright.tools.documents.rendering import render
+from trainwright.tools.evaluation.told_apart import shown_by
 from trainwright.tools.gates import cures
 from trainwright.tools.gates.attempts import attempts, configurations, gain_over_first
-from trainwright.tools.gates.beside_rivals import rivals_text, word_of
+from trainwright.tools.gates.beside_rivals import rivals_text
 from trainwright.tools.gates.bounds import is_smaller_better
 from trainwright.tools.gates.caveats import caveats
 from trainwright.tools.gates.exits import reached, verdict
@@ -299,6 +300,7 @@ def _rule(alert: Alert) -> str:
 
 # Lines of the model card on smaller variants of the program: size and figure beside the program's own.
 
+NAMES = ("the program", "the variant")
 WORDS = {BETTER: "it is worse", WORSE: "it is better", ALIKE: ALIKE}
 """Of a variant, by what the program is beside it."""
 
@@ -321,10 +323,11 @@ def _told(one: dict[str, Any], record: dict[str, Any], goal: Mapping[str, Any]) 
     metric = goal["metric"] if goal["metric"] in shared else shared[0]
     is_goals = metric == goal["metric"]
     is_minimized = goal["direction"] == "minimize" if is_goals else is_smaller_better(metric)
-    ends = one["paired"]["intervals"].get(metric)
+    shown = shown_by(one["paired"], metric, NAMES, is_minimized=is_minimized)
+    ends = shown.interval
     between = f" (95 % interval of the difference {ends[0]:.3g} to {ends[1]:.3g})" if ends else ""
     singly = ", one row in a call, as its scales depend on the rows of a call" if one.get("batch") == 1 else ""
     return (
         f"{size}, {metric} {one['metrics'][metric]:.4g} against {record['metrics'][metric]:.4g} on the same "
-        f"{one['rows']} validation rows{singly}: {WORDS[word_of(ends, is_minimized=is_minimized)]}{between}"
+        f"{one['rows']} validation rows{singly}: {shown.told(WORDS)}{between}"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.evaluation.slices import metrics_of_targets
-from trainwright.tools.evaluation.statistics import statistics_of
+from trainwright.tools.evaluation.statistics import exact_in_words, statistics_of
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.run_evidence import RunEvidence
@@ -82,8 +82,7 @@ def _test_text(beside: dict[str, Any]) -> str:
         return ""
     found, parts = statistics_of(paired), []
     if table := found.get("classes"):
-        counts = f"{table['only_first']} rows right by this model alone, {table['only_second']} by the baseline alone"
-        parts.append(f"{counts}: McNemar's exact test, p = {table['p_value']:.3g}")
+        parts.append(exact_in_words(table, "this model", "the baseline"))
     if loss := found.get("loss"):
         low, high = loss["interval"]
         parts.append(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from trainwright.trainer.base.records import Frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from trainwright.trainer.config import TrainingConfig
 
@@ -15,6 +15,7 @@ Word = Literal["better", "worse", "not told apart"]
 BETTER: Word = "better"
 WORSE: Word = "worse"
 ALIKE: Word = "not told apart"
+Ends = tuple[float, float]
 
 OF_SERIES = "Fewer inputs or a linear model may help, or the rival may simply be the better forecast."
 FROM_LAST = "A forecast that goes on from the last value begins as good as it: model.args.from_last true."
@@ -26,6 +27,26 @@ HELPS = {**dict.fromkeys(NAIVE, OF_SERIES), "boosted_trees": OF_TABLES, "linear"
 LARGER = "It underfits too, so a larger model may help as well."
 
 
+class Shown(Frozen):
+    """What the same rows show of one program beside another."""
+
+    interval: Ends | None = None
+    """95 %, of its figure minus the other's; None: too few rows to tell."""
+    side: Word
+    """Where the whole interval lies; not told apart: on both."""
+    few: str = ""
+    """The rows that differ, with their exact test, where they are too few to show what the interval seems to."""
+
+    @property
+    def word(self) -> Word:
+        """Of the program."""
+        return ALIKE if self.few else self.side
+
+    def told(self, words: Mapping[Word, str]) -> str:
+        """Return the word in others' words, and which rows are too few where they are."""
+        return f"{words[self.word]}{f' ({self.few})' if self.few else ''}"
+
+
 class BesideRival(Frozen):
     """A run's program beside one rival, by one metric, as the clean room computed both."""
 
@@ -35,16 +56,20 @@ class BesideRival(Frozen):
     metric: str
     ours: float
     theirs: float
-    interval: tuple[float, float] | None = None
-    """95 %, of ours minus theirs; None: too few rows to tell."""
-    word: Word
+    shown: Shown
     """Of the model."""
+
+    @property
+    def word(self) -> Word:
+        """Of the model."""
+        return self.shown.word
 
     @property
     def between(self) -> str:
         """Return the difference with its interval, in words."""
-        told = f"95 % interval {self.interval[0]:.3g} to {self.interval[1]:.3g}" if self.interval else "too few rows"
-        return f"difference {self.ours - self.theirs:+.3g}, {told}"
+        ends, few = self.shown.interval, self.shown.few
+        told = f"95 % interval {ends[0]:.3g} to {ends[1]:.3g}" if ends else "too few rows"
+        return f"difference {self.ours - self.theirs:+.3g}, {told}{few and f'; {few}'}"
 
     def clause(self, *, is_met: bool = False) -> str:
         """Return one clause of a headline: who is better, with the figures.

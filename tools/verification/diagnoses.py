@@ -10,6 +10,7 @@ import trainwright
 from trainwright.tools.gates.beside_rivals import beside_rivals
 from trainwright.tools.ledger.seals import changed_files
 from trainwright.tools.training_monitor import Goal, assess, diagnostics_digests
+from trainwright.tools.training_monitor.outdone import Shown
 from trainwright.tools.verification.findings import Case, Finding, Found, Where
 from trainwright.tools.verification.signatures import is_signed
 from trainwright.tools.workspace.tables import LedgerEntry
@@ -60,12 +61,24 @@ class _Diagnosis:
             names = sorted(name for name in recorded.keys() | present.keys() if recorded.get(name) != present.get(name))
             text = f"the diagnostic documents have changed since: {', '.join(names)}"
             return [self.finding(text, where="checklist", counts=self._opened_a_gate())]
-        return self._compared(self._assessed(directory, goal))
+        found = self._compared(self._assessed(directory, goal))
+        if found and not self._compared(self._assessed(directory, goal, is_by_interval=True)):
+            text = "a rival was better by the interval alone, which was enough then; the rows that differ are too few"
+            return [self.finding(text, where="version", counts=False)]
+        return found
 
-    def _assessed(self, run: RunDirectory, goal: dict[str, Any]) -> dict[str, Any]:
-        """Return the run's diagnosis under the present documents, in the ledger's form."""
+    def _assessed(self, run: RunDirectory, goal: dict[str, Any], *, is_by_interval: bool = False) -> dict[str, Any]:
+        """Return the run's diagnosis under the present documents, in the ledger's form.
+
+        Args:
+            run: that was diagnosed.
+            goal: the project's of then.
+            is_by_interval: without the exact test of the rows that differ, as diagnoses were made before it.
+        """
         evaluated = self.case.project(str(self.entry.project)).evaluations.get(self.body["run_id"])
         rivals = beside_rivals(evaluated, goal, run.specification().config.reference)
+        if is_by_interval:
+            rivals = [one.model_copy(update={"shown": Shown(side=one.shown.side)}) for one in rivals]
         assessment = assess(run, Goal.model_validate(goal), rivals=rivals)
         derived: dict[str, Any] = json.loads(canonical_json(assessment.as_recorded()))
         return derived

@@ -197,7 +197,7 @@ class PromotionBounds(Strict):
     """Largest program."""
     max_drop: float | None = Field(default=None, ge=0, le=1, strict=False)
     """Share of the figure of the version in production by which another may be worse on the same rows, which has to be
-    shown (non-inferiority); None: not shown to be worse."""
+    shown (non-inferiority); None: not worse by the whole interval."""
     needs_grant: list[str] = Field(default_factory=list)
     """Aliases of which the owner grants every move, one by one."""
 

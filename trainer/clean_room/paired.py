@@ -29,9 +29,8 @@ def report_paired(first: Comparison, second: Comparison, of: Resampling) -> dict
     """
     rows = of.rows
     found: dict[str, Any] = {"rows": rows, "intervals": {}}
-    right = [_right(one, rows) for one in (first, second)]
-    if right[0] is not None and right[1] is not None and of.groups is None:
-        found["classes"] = _table(right[0], right[1])
+    if (right := _both_right(first, second, of)) is not None:
+        found["classes"] = _table(*right)
     losses = [_losses(one, rows) for one in (first, second)]
     if losses[0] is not None and losses[1] is not None:
         found |= moments_of(losses[0] - losses[1], of)
@@ -45,8 +44,8 @@ def report_paired(first: Comparison, second: Comparison, of: Resampling) -> dict
 def report_paired_slices(
     slices: Sequence[Mapping[str, Any]], split: Split, first: Comparison, second: Comparison
 ) -> dict[str, Any]:
-    """Return {rows, differences, intervals} of every slice in which there are rows, by name: first minus second."""
-    found = {}
+    """Return {rows, classes, differences, intervals} of every slice with rows, by name: first minus second."""
+    found, right = {}, _both_right(first, second, split.resampling)
     for one in slices:
         rows, of = rows_in(one, split), split.resampling
         if isinstance(rows, str):
@@ -56,6 +55,7 @@ def report_paired_slices(
         intervals = {name: _interval(name, first, second, drawn, rows) for name in first.metrics}
         found[one["name"]] = {
             "rows": len(rows),
+            **({"classes": _table(*(one[rows] for one in right))} if right is not None else {}),
             "differences": {name: value - values[1][name] for name, value in values[0].items() if name in values[1]},
             "intervals": {name: list(ends) for name, ends in intervals.items() if ends is not None},
         }
@@ -73,6 +73,12 @@ def moments_of(difference: Array, of: Resampling) -> dict[str, Any]:
     scale = count / len(difference)  # 1 of rows; of groups, the deviation of a mean of as many equal ones
     deviation = scale * math.sqrt(float((sums**2).sum()) / (count - 1))
     return {"loss": {"mean": mean, "deviation": deviation, "rows": count}}
+
+
+def _both_right(first: Comparison, second: Comparison, of: Resampling) -> tuple[Array, Array] | None:
+    """Return whether each row's class is predicted by either, (rows,); None in groups, or of rows without one class."""
+    right = _right(first, of.rows), _right(second, of.rows)
+    return None if right[0] is None or right[1] is None or of.groups is not None else (right[0], right[1])
 
 
 def _right(compared: Comparison, rows: int) -> Array | None:

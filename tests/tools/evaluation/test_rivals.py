@@ -12,7 +12,7 @@ import torch
 from tests.tools.evaluation.conftest import CONFIG, Evaluated
 
 from trainwright.tools.evaluation import Others
-from trainwright.tools.gates.beside_rivals import compared_text, word_of
+from trainwright.tools.gates.beside_rivals import compared_text
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.verification.evaluations import figures_again
@@ -231,16 +231,3 @@ def test_a_reference_is_no_part_of_what_a_run_depends_on() -> None:
         assert config_digest(plain) == config_digest(beside)
         assert not plain.exports_as(beside)
     assert len({config_digest(parse_config({**CONFIG, **one})) for one in gates}) == len(gates)
-
-
-@pytest.mark.parametrize(
-    ("interval", "is_minimized", "word"),
-    [
-        ((0.1, 0.2), False, "better"), ((0.1, 0.2), True, "worse"), ((-0.2, -0.1), True, "better"),
-        ((-0.2, -0.1), False, "worse"), ((-0.1, 0.2), False, "not told apart"), (None, True, "not told apart"),
-    ],
-)  # fmt: skip
-def test_a_word_follows_from_the_interval_and_the_metrics_direction(
-    interval: tuple[float, float] | None, is_minimized: bool, word: str
-) -> None:
-    assert word_of(interval, is_minimized=is_minimized) == word

@@ -55,7 +55,9 @@ def test_the_strongest_rival_and_the_reference_have_a_clause_each_with_the_verdi
     (met, _) = beside_rivals(found, GOAL, OWN)
     assert met.clause(is_met=True).startswith("the goal is met, and the last value meets it better (mae 2.591")
     assert "your reference" in evaluated_text(found, GOAL, OWN), "the run's own answer has it"
-    assert evaluated_text(found, GOAL, OWN).endswith("The value 4 rows before: 6, the model is better.")
+    assert evaluated_text(found, GOAL, OWN).endswith(
+        "The value 4 rows before: 6; difference -1.3 (95 % interval -2 to -0.5): the model is better."
+    )
 
 
 @pytest.mark.requirement("GATE-6")
@@ -64,7 +66,32 @@ def test_a_metric_that_says_another_thing_of_a_rival_is_told_and_own_ones_have_n
     seasonal = {"told": "the value 24 rows before", "metrics": {"mae": 6.0}, "paired": {"intervals": ends}}
     record = {"rows": 230, "metrics": dict.fromkeys(ends, 4.7), "rivals": {"seasonal": seasonal}, "own": ["mine"]}
     told = evaluated_text(RunEvaluated(run_id="baseline-1", splits={"validation": record}), GOAL, None)
-    assert told.endswith(": the model is better. But by rmse and mse: not told apart.")
+    assert told.endswith(": the model is better. But by rmse (-0.5 to 0.5) and mse (-1 to 2): not told apart.")
+
+
+@pytest.mark.requirement("GATE-6", "PIPE-3")
+def test_where_few_rows_differ_every_sentence_says_which_and_what_the_exact_test_says_of_them() -> None:
+    goal = {"metric": "accuracy", "direction": "maximize", "target": 0.8}
+    ends = {"accuracy": [0.009, 0.073], "f1": [0.01, 0.08], "auc": [0.01, 0.02]}
+    table = {"both": 88, "only_first": 4, "only_second": 0, "none": 18}
+    linear, trees = (
+        {"told": told, "metrics": {"accuracy": value}, "paired": {"rows": 110, "classes": table, "intervals": ends}}
+        for told, value in (("a logistic regression", 0.8), ("TF-IDF", 0.79))
+    )
+    record = {"rows": 110, "metrics": dict.fromkeys(ends, 0.8364), "rivals": {"linear": linear, "trees": trees}}
+    found = RunEvaluated(run_id="baseline-1", splits={"validation": record})
+    why = "4 rows right by the model alone, 0 by the rival alone: McNemar's exact test, p = 0.125"
+    assert evaluated_text(found, goal, None) == (
+        "accuracy on the same 110 validation rows: the model 0.8364, whose epoch was chosen by them, a logistic "
+        f"regression 0.8; difference +0.0364 (95 % interval 0.009 to 0.073): not told apart ({why}). "
+        "But by auc (0.01 to 0.02): the model is better. "
+        f"TF-IDF: 0.79; difference +0.0464 (95 % interval 0.009 to 0.073): not told apart ({why})."
+    )
+    (one,) = beside_rivals(found, goal, None)
+    assert one.clause() == (
+        "no better than a logistic regression, as far as these rows tell (accuracy 0.8 against 0.8364 of the model; "
+        f"difference +0.0364, 95 % interval 0.009 to 0.073; {why})"
+    )
 
 
 @pytest.mark.requirement("PHASE-4")

@@ -62,7 +62,7 @@ def test_the_last_answer_of_advance_has_goal_figures_and_use_and_counts_apart_wh
     assert version == "It is v1; promote_model(project='flowers', version='v1') puts it in production."
     assert re.match(
         r"accuracy on the same 30 test rows: the model [0-9.]+, a logistic regression .* difference .*\. "
-        r"Gradient-boosted trees .*: [0-9.]+, not told apart\.$",
+        r"Gradient-boosted trees .*: [0-9.]+; difference .* \(95 % interval .*\): not told apart\.$",
         trees,
     )
     assert re.match(

@@ -196,8 +196,8 @@ def test_the_card_names_a_rivals_true_figure_on_the_test_rows_and_whether_they_a
     low, high = map(float, told.partition("interval ")[2].partition(")")[0].split(" to "))
     word = "the model is better" if low > 0 else "the model is worse" if high < 0 else "not told apart"
     assert low <= ours - theirs <= high
-    assert f"): {word}. " in told
-    assert f" {told_trees.capitalize()}: {of_trees:.4g}, " in told
+    assert f"): {word}" in told
+    assert f". {told_trees[0].upper()}{told_trees[1:]}: {of_trees:.4g}; difference " in told
     record = json.loads((model / "evaluation.json").read_text(encoding="utf-8"))
     assert record["compared"] == told
     assert record["rivals"]["test"]["linear"]["metrics"]["accuracy"] == pytest.approx(theirs)

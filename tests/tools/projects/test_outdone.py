@@ -17,6 +17,36 @@ from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 
 NAME = "flowers"
+Edit = Callable[[dict[str, Any]], None]
+
+
+def outdo(alone: int) -> Edit:
+    """Let every rival be right on so many more of the validation rows, by an interval without 0."""
+
+    def edit(body: dict[str, Any]) -> None:
+        for one in body.get("splits", {}).get("validation", {}).get("rivals", {}).values():
+            assert "accuracy" in one["paired"]["intervals"], "a baseline's rivals are compared pair by pair"
+            one["metrics"]["accuracy"], one["paired"]["intervals"]["accuracy"] = 1.0, [-0.3, -0.1]
+            one["paired"]["classes"] |= {"only_first": 0, "only_second": alone}
+
+    return edit
+
+
+@pytest.mark.requirement("PHASE-4", "GATE-3")
+def test_a_diagnosis_that_was_made_by_the_interval_alone_is_told_and_is_no_fault(
+    at: Callable[[str], Workspace], rewrite: Rewrite
+) -> None:
+    workspace = at("based")
+    rewrite(workspace, "", outdo(6))
+    assert projects.diagnose(workspace, NAME).fit == "outdone"
+    rewrite(workspace, "", outdo(4))  # as it was decided before few rows were held to the exact test
+    verified = verify_workspace(workspace.path)
+    (told,) = [one for one in verified.findings if "diagnosis of" in one.what]
+    assert "by the interval alone" in told.what
+    assert not told.counts
+    assert projects.diagnose(workspace, NAME).fit == "good", "four rows show no rival to be better"
+    rewrite(workspace, "", lambda body: body.get("assessment", {}).update(best_value=0.999))
+    assert [one for one in verify_workspace(workspace.path).problems if "best_value: recorded 0.999" in one]
 
 
 @pytest.mark.long
@@ -25,13 +55,7 @@ def test_a_baseline_worse_than_a_rival_is_no_good_fit_in_any_answer(
     at: Callable[[str], Workspace], rewrite: Rewrite
 ) -> None:
     workspace = at("based")
-
-    def outdo(body: dict[str, Any]) -> None:
-        for one in body.get("splits", {}).get("validation", {}).get("rivals", {}).values():
-            assert "accuracy" in one["paired"]["intervals"], "a baseline's rivals are compared pair by pair"
-            one["metrics"]["accuracy"], one["paired"]["intervals"]["accuracy"] = 1.0, [-0.3, -0.1]
-
-    rewrite(workspace, "", outdo)
+    rewrite(workspace, "", outdo(6))
     answer = advance(workspace, NAME)
     (line,) = [step for step in answer.steps if "diagnosed" in step]
     assert "diagnosed: no good fit" in line

@@ -14,7 +14,7 @@ from trainwright.tools import ledger, registry
 from trainwright.tools.ledger.aliases import aliases_after, archived_after, way_back
 from trainwright.tools.ledger.events import ModelPromoted
 from trainwright.tools.registry import promoting
-from trainwright.tools.registry.comparing import Comparison, Difference, OnRows, _ends, _widened
+from trainwright.tools.registry.comparing import Asked, Comparison, Difference, OnRows
 from trainwright.tools.registry.encodings import recoding
 from trainwright.tools.registry.promoting import not_worse
 from trainwright.tools.registry.versions import Registered, registered
@@ -105,9 +105,8 @@ def test_a_split_holds_where_it_does_not_show_the_second_to_be_worse_or_shows_it
     *, holds: bool, maximize: bool,
 ) -> None:  # fmt: skip
     ends = sorted(interval) if interval and maximize else sorted(-end for end in interval) if interval else None
-    shown = "" if ends is None else "worse" if interval and interval[1] < 0 else "not told apart"
     one = OnRows(
-        rows=counts[0], left_out=counts[1], first={"m": 0.8}, second={"m": 0.8}, interval=ends, verdict=shown,
+        rows=counts[0], left_out=counts[1], first={"m": 0.8}, second={"m": 0.8}, interval=ends,
         difference=difference if difference is None or maximize else -difference,
     )  # fmt: skip
     compared = Comparison(project="p", first="v1", second="v2", metric="m", rows_of="v2", splits={"test": one})
@@ -123,12 +122,12 @@ def test_a_comparison_without_the_rows_that_decide_does_not_pass() -> None:
         ("not_worse_on_validation", True),
         ("not_worse_on_test", False),
     ]
-    worse = {"rows": 20, "difference": -0.3, "interval": [-0.5, -0.1], "verdict": "worse"}
-    slices = {"plan=family": worse, "plan=basic": worse | {"verdict": "not told apart"}}
+    worse = {"rows": 20, "difference": -0.3, "interval": [-0.5, -0.1], "verdict": "not told apart (3 rows)"}
+    slices = {"plan=family": worse, "plan=basic": worse | {"interval": [-0.5, 0.1]}}
     tested = one.model_copy(update={"slices": {name: Difference(**each) for name, each in slices.items()}})
     *_, check = not_worse(Comparison(**head, splits={"test": tested}), "test", None, maximize=True)
     assert (check.check, check.passed) == ("not_worse_on_slice", False)
-    assert check.measured == "test, plan=family: -0.3 (-0.5 to -0.1), worse, on 20 rows"
+    assert check.measured == "test, plan=family: -0.3 (-0.5 to -0.1), not told apart (3 rows), on 20 rows"
     few = Comparison(**head, splits={"test": one}, tested=100, tested_still=94, slices_gone=["plan=family"])
     assert [check.check for check in not_worse(few, "test", None, maximize=True) if not check.passed] == [
         "not_worse_on_slice",
@@ -140,11 +139,26 @@ def test_a_comparison_without_the_rows_that_decide_does_not_pass() -> None:
     assert (none.passed, none.measured) == (False, "nothing, for they cannot be compared: why not")
 
 
-def test_intervals_of_several_slices_hold_for_all_of_them_and_no_row_that_differs_is_no_certainty() -> None:
-    assert _widened([-0.1, 0.3], 1) == pytest.approx([-0.1, 0.3])
-    assert _widened([-0.1, 0.3], 20) == pytest.approx([0.1 - 0.2 * 3.0233 / 1.96, 0.1 + 0.2 * 3.0233 / 1.96], rel=1e-3)
-    paired = {"rows": 60, "classes": {"both": 50, "only_first": 0, "only_second": 0, "none": 10}}
-    assert _ends(paired, "accuracy", 60) == ([-0.05, 0.05], 0)
+@pytest.mark.parametrize("maximize", [True, False])
+def test_few_rows_show_no_version_better_or_worse_and_the_interval_keeps_the_worse_one_out(*, maximize: bool) -> None:
+    sign, table = 1 if maximize else -1, {"only_first": 0, "only_second": 4}
+    later = {"rows": 110, "classes": table, "intervals": {"accuracy": sorted(sign * end for end in (-0.07, -0.01))}}
+    direction = "maximize" if maximize else "minimize"
+    down, up = (
+        Asked("accuracy", direction, ("v2", "v1"), second_is_later=is_later).of(later, -0.036 * sign)
+        for is_later in (True, False)
+    )
+    few = "not told apart (0 rows right by v2 alone, 4 by v1 alone: McNemar's exact test, p = 0.125)"
+    assert (down["verdict"], up["verdict"]) == (few, few)
+    assert down["interval"] == [-end for end in reversed(up["interval"])] == later["intervals"]["accuracy"]
+    head = {"project": "p", "first": "v1", "second": "v2", "metric": "accuracy"}
+    for told, holds in ((down, False), (up, True)):
+        one = OnRows(rows=110, first={"accuracy": 0.8}, second={"accuracy": 0.8}, **told)
+        (check,) = not_worse(Comparison(**head, splits={"test": one}), "test", None, maximize=maximize)
+        assert check.passed is holds
+    shown = Asked("accuracy", direction, ("v2", "v1"), second_is_later=True)
+    assert shown.of(later | {"classes": {"only_first": 0, "only_second": 6}}, 0.0)["verdict"] == "worse"
+    assert shown.of({"rows": 9}, 0.0)["verdict"] == "no interval can be computed"
 
 
 def of_columns(places: dict[str, int], categories: dict[str, list[str]], **more: Any) -> Data:

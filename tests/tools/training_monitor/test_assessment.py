@@ -9,7 +9,7 @@ import pytest
 from trainwright.tools.training_monitor import Goal, assess
 from trainwright.tools.training_monitor.assessment import fit_in_words
 from trainwright.tools.training_monitor.glance import glance
-from trainwright.tools.training_monitor.outdone import ALIKE, BETTER, WORSE, BesideRival
+from trainwright.tools.training_monitor.outdone import ALIKE, BETTER, WORSE, BesideRival, Shown
 from trainwright.trainer.run import Failure, RunState
 
 GOAL = Goal(metric="accuracy", direction="maximize", target=0.95)
@@ -57,8 +57,8 @@ def test_a_goal_to_minimize_is_met_from_below(make_run):
 
 
 def beside(word, theirs=0.99, metric="accuracy"):
-    numbers = {"ours": 0.96, "theirs": theirs, "interval": (-0.05, -0.01)}
-    return BesideRival(name="boosted_trees", told="boosted trees", metric=metric, word=word, **numbers)
+    shown = Shown(interval=(-0.05, -0.01), side=word)
+    return BesideRival(name="boosted_trees", told="boosted trees", metric=metric, ours=0.96, theirs=theirs, shown=shown)
 
 
 @pytest.mark.requirement("PHASE-4", "PHASE-3")

@@ -103,6 +103,8 @@ def test_two_programs_are_compared_in_a_slice(room: Room) -> None:
     right = [(logits.argmax(1) == room.targets)[chosen] for logits in (room.logits, room.inputs @ other)]
     assert found.keys() == {"x>0"}
     assert found["x>0"]["rows"] == chosen.sum()
+    alone = {"only_first": int((right[0] & ~right[1]).sum()), "only_second": int((~right[0] & right[1]).sum())}
+    assert alone.items() <= found["x>0"]["classes"].items()
     assert found["x>0"]["differences"]["accuracy"] == pytest.approx(right[0].mean() - right[1].mean())
     low, high = found["x>0"]["intervals"]["accuracy"]
     assert low < found["x>0"]["differences"]["accuracy"] < high
