@@ -38,7 +38,8 @@ def later_call(evidence: Evidence, *, is_scored: bool = False) -> NextCall | Non
     held = in_production(body for _, body in evidence.entries(ModelPromoted.name))
     if later.is_compared and held != versions[-1]:
         pair = [f"v{held or versions[-2]}", newest]
-        return evidence.call("models", f"{said}; promote_model puts the better one in production", compare=pair)
+        why = f"{said}; promote_model then puts the one you choose in production"
+        return evidence.call("models", why, compare=pair)
     if later.is_promoted and held is None:
         return evidence.call("promote_model", said, version=newest)
     if later.scored and held is None and not is_scored:

@@ -42,8 +42,12 @@ class Difference(BaseModel):
 
     def __str__(self) -> str:
         """In words: `-0.02 (-0.05 to +0.01), not told apart`."""
-        between = f" ({self.interval[0]:+.4g} to {self.interval[1]:+.4g})" if self.interval else ""
-        return f"{self.difference:+.4g}{between}, {self.verdict}" if self.difference is not None else self.verdict
+        return f"{self.between()}, {self.verdict}" if self.difference is not None else self.verdict
+
+    def between(self) -> str:
+        """Return the difference with its interval: `-0.02 (-0.05 to +0.01)`."""
+        ends = f" ({self.interval[0]:+.4g} to {self.interval[1]:+.4g})" if self.interval else ""
+        return f"{self.difference:+.4g}{ends}"
 
 
 class OnRows(Difference):
@@ -81,6 +85,25 @@ class Comparison(Answer):
     """Slices that a version's evaluation gate names, and the later rows have not."""
     not_compared: str | None = None
     """Why not, where they cannot be."""
+
+    def deciding(self) -> str:
+        """Name the split that decides, of those that have rows."""
+        return next(name for name in SPLITS if name in self.splits)
+
+    def in_words(self) -> str:
+        """Say in one sentence what the split that decides shows of the second version, and by which figures."""
+        if self.not_compared is not None:
+            return f"{self.second} could not be compared with {self.first}: {self.not_compared.rstrip('.')}."
+        split = self.deciding()
+        one = self.splits[split]
+        if one.difference is None:
+            return f"{self.second} beside {self.first} on {one.rows} {split} rows: {one.verdict}."
+        shown = {"better": "shown better", "worse": "shown worse"}.get(one.verdict, "not shown better")
+        figures = " against ".join(_figure(self.metric, each, one.rows) for each in (one.second, one.first))
+        return (
+            f"{self.second} is {shown} than {self.first}: {self.metric} {figures} "
+            f"on {one.rows} {split} rows that neither trained on, difference {one.between()}."
+        )
 
 
 class Side(NamedTuple):
@@ -121,15 +144,20 @@ def compare_models(workspace: Workspace, project: str, first: str, second: str) 
     except TrainwrightError as error:
         call = NextCall(tool="models", arguments={"project": project}, why="all versions and their aliases")
         return Comparison(**head, not_compared=error.message, next=call)
-    call = _next(project, names, found_on)
-    return Comparison(**head, rows_of=names[later], splits=found_on, **facts_of_rows, next=call)
+    answer = Comparison(**head, rows_of=names[later], splits=found_on, **facts_of_rows)
+    return answer.model_copy(update={"next": _next(answer)})
 
 
-def _next(project: str, names: list[str], splits: dict[str, OnRows]) -> NextCall:
+def _figure(metric: str, found: dict[str, float], rows: int) -> str:
+    """Return a figure in words, with how many rows are right where it is their share."""
+    right = f" ({found[metric] * rows:.0f} right)" if metric == "accuracy" else ""
+    return f"{found[metric]:.4g}{right}"
+
+
+def _next(answer: Comparison) -> NextCall:
     """Return the call that follows: the split that decides is the test split where there is one."""
-    decides = next(name for name in SPLITS if name in splits)
-    one = splits[decides]
-    if one.verdict != "better":
+    project, decides, names = answer.project, answer.deciding(), [answer.first, answer.second]
+    if answer.splits[decides].verdict != "better":
         why = f"{decides} does not show {names[1]} to be better, so that {names[0]} may stay"
         return NextCall(tool="models", arguments={"project": project}, why=why)
     why = f"{decides} shows it to be better on the same rows"

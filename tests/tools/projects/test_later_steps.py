@@ -41,6 +41,7 @@ def test_a_finished_project_leads_to_the_steps_that_its_intent_names_for_after_t
     compared = projects.advance(workspace, NAME).next
     assert compared is not None
     assert (compared.tool, compared.arguments["compare"]) == ("models", ["v1", "v2"])
+    assert compared.why.endswith("promote_model then puts the one you choose in production"), "neither may be better"
     with workspace.session() as session:
         record(session, NAME, ModelPromoted(alias="production", version=2, before=None, outcome="moved", by="me"))
     assert projects.advance(workspace, NAME).next is None, "nothing is left of the sentence"

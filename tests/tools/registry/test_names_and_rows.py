@@ -140,6 +140,25 @@ def test_a_comparison_without_the_rows_that_decide_does_not_pass() -> None:
     assert (none.passed, none.measured) == (False, "nothing, for they cannot be compared: why not")
 
 
+def test_what_a_comparison_shows_is_one_sentence_on_the_split_that_decides() -> None:
+    head = {"project": "p", "first": "v1", "second": "v2"}
+    figures: dict[str, Any] = {"first": {"accuracy": 111 / 131}, "second": {"accuracy": 109 / 131}}
+    one = OnRows(rows=131, difference=-2 / 131, interval=[-0.06, 0.03], verdict="not told apart", **figures)
+    compared = Comparison(**head, metric="accuracy", splits={"validation": one, "test": one})
+    assert compared.in_words() == (
+        "v2 is not shown better than v1: accuracy 0.8321 (109 right) against 0.8473 (111 right) "
+        "on 131 test rows that neither trained on, difference -0.01527 (-0.06 to +0.03)."
+    )
+    losses: dict[str, Any] = {"first": {"loss": 0.5}, "second": {"loss": 0.4}}
+    lower = OnRows(rows=9, difference=-0.1, interval=[-0.2, -0.05], verdict="better", **losses)
+    told = Comparison(**head, metric="loss", splits={"validation": lower}).in_words()
+    assert told.startswith("v2 is shown better than v1: loss 0.4 against 0.5 on 9 validation rows")
+    unknown = lower.model_copy(update={"difference": None, "verdict": "nothing"})
+    assert Comparison(**head, metric="f", splits={"test": unknown}).in_words().endswith("on 9 test rows: nothing.")
+    none = Comparison(**head, metric="f", not_compared="both are v1").in_words()
+    assert none == "v2 could not be compared with v1: both are v1."
+
+
 def test_intervals_of_several_slices_hold_for_all_of_them_and_no_row_that_differs_is_no_certainty() -> None:
     assert _widened([-0.1, 0.3], 1) == pytest.approx([-0.1, 0.3])
     assert _widened([-0.1, 0.3], 20) == pytest.approx([0.1 - 0.2 * 3.0233 / 1.96, 0.1 + 0.2 * 3.0233 / 1.96], rel=1e-3)

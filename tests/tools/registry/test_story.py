@@ -138,6 +138,8 @@ def test_a_worse_release_is_refused_on_rows_that_neither_trained_on_and_goes_in_
     moved = registry.promote(workspace, NAME, "v2", why="the owner wants it")
     assert (moved.before, moved.by_grant) == ("v1", met.value.details["request"])
     assert moved.back == "promote_model(project='flowers', version='v1')"
+    assert moved.beside == registry.compare_models(workspace, NAME, "v1", "v2").in_words()
+    assert moved.beside.startswith("v2 is shown worse than v1: accuracy ")
     assert digest_path(Path(moved.folder)) != first
     assert registry.promote(workspace, NAME, "previous", why="it was worse").version == "v1"
     with pytest.raises(GateRefusedError) as again:
