@@ -48,7 +48,7 @@ def _version(evidence: Evidence) -> str:
     versions = [body["version"] for _, body in evidence.entries(ModelRegistered.name)]
     if not versions:
         return ""
-    held, name = in_production(body for _, body in evidence.entries(ModelPromoted.name)), evidence.name
+    held, name = in_production(evidence.entries(ModelPromoted.name)), evidence.name
     if held is None:
         return (
             f"It is v{versions[-1]}; promote_model(project={name!r}, version='v{versions[-1]}') puts it in production."
