@@ -15,7 +15,7 @@ from trainwright.tools.evaluation.slices import slice_columns, slice_order
 from trainwright.tools.evaluation.statistics import statistics_of
 from trainwright.tools.ledger import ProjectFacts
 from trainwright.tools.registry.encodings import recoding
-from trainwright.tools.registry.versions import registered
+from trainwright.tools.registry.versions import Registered, registered
 from trainwright.tools.workspace.records import get_project
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, TrainwrightError
 from trainwright.trainer.run.artifacts import Program
@@ -53,8 +53,8 @@ class Difference(BaseModel):
 class OnRows(Difference):
     """Both versions on one split's rows."""
 
-    left_out: int = 0
-    """Held-out rows of the later version that the earlier one was trained on."""
+    left_out: dict[str, int] = {}
+    """Held-out rows of the later version that are not compared on, by why: the earlier one was trained on them."""
     first: dict[str, float]
     second: dict[str, float]
     """Metrics by name."""
@@ -109,6 +109,7 @@ class Comparison(Answer):
 class Side(NamedTuple):
     """One version's export, and the smoke run that fixed its rows."""
 
+    name: str
     export: Sealed
     rows: Sealed | None
 
@@ -139,7 +140,7 @@ def compare_models(workspace: Workspace, project: str, first: str, second: str) 
     try:
         if numbers[0] == numbers[1]:
             raise _not_compared(f"both are {names[0]}")
-        sides = [_side(workspace, facts, project, found.model(number).run_id) for number in numbers]
+        sides = [_side(workspace, facts, found, number) for number in numbers]
         found_on, facts_of_rows = _compared(sides[later], sides[1 - later], goal, second_is_later=later == 1)
     except TrainwrightError as error:
         call = NextCall(tool="models", arguments={"project": project}, why="all versions and their aliases")
@@ -168,13 +169,14 @@ def _not_compared(why: str) -> ConflictError:
     return ConflictError(why, remedy="")
 
 
-def _side(workspace: Workspace, facts: ProjectFacts, project: str, run_id: str) -> Side:
+def _side(workspace: Workspace, facts: ProjectFacts, found: Registered, number: int) -> Side:
+    run_id = found.model(number).run_id
     export, rows = (
-        Sealed(workspace.run_directory(project, one), facts.seals[one].digests) if one in facts.seals else None
+        Sealed(workspace.run_directory(found.project, one), facts.seals[one].digests) if one in facts.seals else None
         for one in (run_id, facts.rows_run(run_id))
     )
     assert export is not None  # noqa: S101 - only a sealed export is registered
-    return Side(export, rows)
+    return Side(f"v{number}", export, rows)
 
 
 def _compared(
@@ -191,8 +193,10 @@ def _compared(
     if answer.get("problem"):
         raise _not_compared(str(answer["problem"]))
     names = dict(enumerate(later.data.class_names or []))
+    why = f"{earlier.name} was trained on them"
+    left = {name: {why: count} if count else {} for name, count in unseen.seen.items()}
     splits = {
-        name: _on_rows(answer["splits"][name], unseen.seen[name], goal, names, second_is_later=second_is_later)
+        name: _on_rows(answer["splits"][name], left[name], goal, names, second_is_later=second_is_later)
         for name in SPLITS
         if name in answer["splits"]
     }
@@ -216,7 +220,7 @@ def _order(later: Side, earlier: Side) -> tuple[dict[str, Any], Unseen]:
     order = order_of(later.export.directory.specification(), later.export, later.rows, programs[0])
     splits = [name for name in order["splits"] if unseen.indices.get(name) != []]
     if not splits:
-        raise _not_compared("the earlier version was trained on all rows that the later one holds out")
+        raise _not_compared(f"{earlier.name} was trained on all rows that {later.name} holds out")
     libraries = [*order["libraries"], *libraries_of(str(programs[1].form))]
     beside = ordered(earlier.export, programs[1]) | ({"recode": recode} if recode else {})
     more = {"splits": splits, "only": unseen.indices, "libraries": list(dict.fromkeys(libraries)), "beside": beside}
@@ -248,7 +252,7 @@ def _unseen(later: Side, earlier: Side) -> Unseen:
 
 
 def _on_rows(
-    found: dict[str, Any], left_out: int, goal: dict[str, Any], names: dict[int, str], *, second_is_later: bool
+    found: dict[str, Any], left: dict[str, int], goal: dict[str, Any], names: dict[int, str], *, second_is_later: bool
 ) -> OnRows:
     """Return one split's figures and difference, by the clean room's answer: the later one, the earlier beside it."""
     metric, beside = str(goal["metric"]), found["beside"]
@@ -256,7 +260,7 @@ def _on_rows(
         raise _not_compared(f"The earlier program cannot take these rows: {beside['problem']}")
     both = [beside, found] if second_is_later else [found, beside]
     first, second = (one["metrics"] for one in both)
-    told = OnRows(rows=found["rows"], left_out=left_out, first=first, second=second, by_class=_by_class(both, names))
+    told = OnRows(rows=found["rows"], left_out=left, first=first, second=second, by_class=_by_class(both, names))
     if metric not in first or metric not in second:
         told.verdict = f"{metric} is not computed apart: not compared"
         return told
