@@ -109,7 +109,8 @@ def tested_words(evidence: Evidence) -> str:
         looks > 1
     )
     has_rows = (evidence.export.directory.artifacts / "final_model" / ROWS).is_file()
-    named = f" final_model/{ROWS} names the split of each row, from 0." * has_rows
+    from_one = "; predict.py counts from 1" if found.skew is not None else ""
+    named = f" final_model/{ROWS} names the split of each row, from 0{from_one}." * has_rows
     return f"Test split, {rows_told}, {told}.{again}{named}"
 
 
