@@ -54,9 +54,7 @@ def models(
         count = counted(len(listed.versions) + listed.older, "version")
         return reply(listed, f"{count} of the model of {project}; production: {listed.production}.", omit={"project"})
     answer = registry.compare_models(workspace, project, *compare)
-    told = "; ".join(f"{split}: {answer.second} {one}" for split, one in answer.splits.items())
-    what = f"{project}, {answer.first} and {answer.second}"
-    return reply(answer, f"{what}: {answer.not_compared or told}.", omit={"project"})
+    return reply(answer, f"{project}: {answer.in_words()}", omit={"project"})
 
 
 def _require_one_question(score: str | None, compare: list[str] | None, version: str | None) -> None:
@@ -86,4 +84,5 @@ def promote_model(
 
     by = present_access().token or "an agent"
     answer = registry.promote(workspace_of(context), project, version, alias, why=reason, by=by)
-    return reply(answer, f"{alias} of {project} is {answer.version}.", omit={"project", "alias", "version"})
+    what = f"{alias} of {project} is {answer.version}. {answer.beside or ''}".rstrip()
+    return reply(answer, what, omit={"project", "alias", "version", "beside"})

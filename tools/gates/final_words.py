@@ -48,7 +48,7 @@ def _version(evidence: Evidence) -> str:
     versions = [body["version"] for _, body in evidence.entries(ModelRegistered.name)]
     if not versions:
         return ""
-    held, name = in_production(body for _, body in evidence.entries(ModelPromoted.name)), evidence.name
+    held, name = in_production(evidence.entries(ModelPromoted.name)), evidence.name
     if held is None:
         return (
             f"It is v{versions[-1]}; promote_model(project={name!r}, version='v{versions[-1]}') puts it in production."
@@ -115,7 +115,8 @@ def tested_words(evidence: Evidence) -> str:
         looks > 1
     )
     has_rows = (evidence.export.directory.artifacts / "final_model" / ROWS).is_file()
-    named = f" final_model/{ROWS} names the split of each row, from 0." * has_rows
+    from_one = "; predict.py counts from 1" if found.skew is not None else ""
+    named = f" final_model/{ROWS} names the split of each row, from 0{from_one}." * has_rows
     return f"Test split, {rows_told}, {told}.{again}{named}"
 
 

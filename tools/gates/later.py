@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from trainwright.tools.ledger.aliases import in_production
+from trainwright.tools.ledger.aliases import PRODUCTION, in_production
 from trainwright.tools.ledger.events import ModelPromoted, ModelRegistered, RunStarted
 from trainwright.trainer.base.text import cut
 from trainwright.trainer.config import flatten
-from trainwright.trainer.config.later_words import asked_later
+from trainwright.trainer.config.later_words import Later, asked_later
 
 if TYPE_CHECKING:
     from trainwright.tools.answers import NextCall
@@ -22,23 +22,32 @@ PATH = "data.args.path"
 def later_call(evidence: Evidence, *, is_scored: bool = False) -> NextCall | None:
     """Return the first call of a finished project's later steps that has not been made; None where nothing is left.
 
-    A comparison, or a score, leaves no record: it is named until a version is in use.
+    A comparison, or a score, leaves no record: it is named until production was moved, or its gate refused to, since
+    the newest version came.
 
     Args:
         is_scored: whether this answers the score of a later file.
     """
     later = asked_later(evidence.project.intent, str(evidence.version.values.get("data", "a task")))
-    versions = [body["version"] for _, body in evidence.entries(ModelRegistered.name)]
+    versions = [(sequence, body["version"]) for sequence, body in evidence.entries(ModelRegistered.name)]
     if later is None or not versions:
         return None
     said = f"the intent goes on: {cut(later.words, MOST_WORDS)!r}"
     if later.is_again and len(versions) == 1:
         return _second(evidence, said, "" if is_scored else later.scored)
-    newest = f"v{versions[-1]}"
-    held = in_production(body for _, body in evidence.entries(ModelPromoted.name))
-    if later.is_compared and held != versions[-1]:
-        pair = [f"v{held or versions[-2]}", newest]
-        return evidence.call("models", f"{said}; promote_model puts the better one in production", compare=pair)
+    moves = evidence.entries(ModelPromoted.name)
+    if any(sequence > versions[-1][0] and body["alias"] == PRODUCTION for sequence, body in moves):
+        return None
+    return _choice(evidence, later, said, [number for _, number in versions], is_scored=is_scored)
+
+
+def _choice(evidence: Evidence, later: Later, said: str, versions: list[int], *, is_scored: bool) -> NextCall | None:
+    """Return the call on the way to the version that is to be in use, of which nobody has decided yet."""
+    held, newest = in_production(evidence.entries(ModelPromoted.name)), f"v{versions[-1]}"
+    if later.is_compared:
+        stays = f"v{held} stays in production unless promote_model moves it"
+        then = "promote_model then puts the one you choose in production" if held is None else stays
+        return evidence.call("models", f"{said}; {then}", compare=[f"v{held or versions[-2]}", newest])
     if later.is_promoted and held is None:
         return evidence.call("promote_model", said, version=newest)
     if later.scored and held is None and not is_scored:

@@ -37,9 +37,9 @@ def aliases_after(moves: list[ModelPromoted]) -> dict[str, int]:
     return named
 
 
-def in_production(moves: Iterable[dict[str, Any]]) -> int | None:
+def in_production(moves: Iterable[tuple[int, dict[str, Any]]]) -> int | None:
     """Return the version in production after the ledger's entries on moves; None for none."""
-    return aliases_after(moves_among(moves)).get(PRODUCTION)
+    return aliases_after(moves_among(body for _, body in moves)).get(PRODUCTION)
 
 
 def way_back(moves: list[ModelPromoted], alias: str) -> int | None:

@@ -92,18 +92,26 @@ def other_than_said(intent: str, goal: dict[str, Any]) -> list[str]:
     return [f"the intent names {said}, and the goal is in {goal['metric']}, which is another metric: ask the user"]
 
 
-def unbounded_test(intent: str, goal: dict[str, Any], config: TrainingConfig) -> list[str]:
-    """Return how the goal is required of the test split too, where the intent asks for rows that nothing chose by."""
+def bound_of_test(intent: str, goal: dict[str, Any], config: TrainingConfig) -> dict[str, Any]:
+    """Return the changes that require the goal of the test split too; empty where the intent asks for no such rows.
+
+    Where it does, nobody but the user can say whether a release shall depend on them: of few test rows chance decides.
+    """
     bounded = config.evaluation_gate.metrics() if config.evaluation_gate is not None else []
     has_test = config.data is None or config.data.split.test > 0 or config.data.split.by == "given"
     if not (has_test and ON_TEST.search(intent)) or any(name.startswith("test/") for name in bounded):
-        return []
+        return {}
     side = "minimum" if goal["direction"] == "maximize" else "maximum"
-    changes = {f"evaluation_gate.{side}": {f"test/{goal['metric']}": goal["target"]}}
+    return {f"evaluation_gate.{side}": {f"test/{goal['metric']}": goal["target"]}}
+
+
+def unbounded_test(intent: str, goal: dict[str, Any], config: TrainingConfig) -> list[str]:
+    """Return what the test split decides, and how the goal is required of it, where the intent asks for such rows."""
+    changes = bound_of_test(intent, goal, config)
     return [
-        "the goal is judged on validation, by which the best epoch is chosen; that the test split reaches it too is "
-        f"required by configure(changes={changes})"
-    ]
+        "the goal is judged on validation, by which the best epoch is chosen; the test split's figure is told with its "
+        f"interval, and closes no gate unless configure(changes={changes}) does so before the first run"
+    ] * bool(changes)
 
 
 def settled_for(config: dict[str, Any], template: dict[str, Any], goal: dict[str, Any]) -> MergedConfig:

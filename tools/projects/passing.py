@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from pydantic import BaseModel, computed_field
+from pydantic import BaseModel, Field, computed_field
 from sqlalchemy.orm import Session
 
 from trainwright.tools import ledger
@@ -26,6 +26,7 @@ from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, GateRefusedError
+from trainwright.trainer.run.validation import Validation
 
 # Lines of a gate's checks: how each comes out, which are met, and which no run has measured yet.
 
@@ -33,6 +34,7 @@ from trainwright.trainer.base.errors import ConfigurationError, ConflictError, G
 REASONED = frozenset({"baseline.independently_evaluated", "finalization.independently_evaluated"})
 """Checks whose reason is told where they have no meaning: what keeps a figure from being certified can be fixed."""
 MOST_REASON = 160
+MOST_PAIRS = 4
 NO_SMOKE_RUN = "no smoke run of this configuration"
 
 
@@ -109,6 +111,8 @@ class GateAnswer(Answer):
     checks: list[CheckLineView]
     unsearched: str | None = None
     """That the phase was skipped though the intent asks for a search, and the call that opens it again."""
+    same: list[str] = Field(default_factory=list)
+    """Of planning: pairs of columns that say the same, `class and pclass`. No fault: importance is divided by them."""
     artifacts: list[str]
     """Files the server wrote in the project folder."""
     folder: str
@@ -131,12 +135,15 @@ class GateAnswer(Answer):
         parts = [f"{self.checks_met} of {len(self.checks)} checks met"]
         parts += [f"{exempted} by the owner's exemption"] if exempted else []
         parts += [f"{len(without)} not applicable ({', '.join(without)})"] if without else []
-        return f"{self.phase} {self.outcome}; {', '.join(parts)}" + f"; {self.unsearched}" * bool(self.unsearched)
+        more = [self.unsearched] if self.unsearched else []
+        more += [f"columns that say the same: {', '.join(self.same)}"] if self.same else []
+        return "; ".join([f"{self.phase} {self.outcome}", ", ".join(parts), *more])
 
     def unsaid(self) -> dict[str, Any]:
         """The checks that are met still, and their reports; the last gate's state the results."""
         checks = {} if self.now_in == "finished" else met_still(self.checks)
-        return {"checks": checks, "ledger_sequence": True, "folder": self.now_in != "finished"}
+        later = {"folder": self.now_in != "finished", "same": not self.same}
+        return {"checks": checks, "ledger_sequence": True, **later}
 
 
 def pass_gate(workspace: Workspace, project: str, phase: str | None = None, *, conclude: bool = False) -> GateAnswer:
@@ -216,11 +223,20 @@ def _answer(evidence: Evidence, report: GateReport, artifacts: dict[str, str], s
         now_in="finished" if where.is_finished else where.phase.value,
         checks=check_lines(map(dict, report.checks), decided_before(evidence, report.phase, sequence)),
         unsearched=_unsearched(evidence) if report.outcome == "skipped" else None,
+        same=_same(evidence) if report.phase is Phase.PLANNING else [],
         artifacts=sorted(artifacts),
         folder=str(evidence.folder),
         ledger_sequence=sequence,
         next=next_of(evidence),
     )
+
+
+def _same(evidence: Evidence) -> list[str]:
+    """Return the pairs of columns of which one is a renaming of the other, as the smoke run's validation found them."""
+    found = evidence.smoke.part(Validation).report.checks if evidence.smoke is not None else []
+    pairs = [f"{one.value} and {one.column}" for one in found if one.family == "twins"]
+    more = [f"{len(pairs) - MOST_PAIRS} more"] if len(pairs) > MOST_PAIRS else []
+    return pairs[:MOST_PAIRS] + more
 
 
 def _unsearched(evidence: Evidence) -> str | None:

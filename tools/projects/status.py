@@ -26,6 +26,8 @@ from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.handover import handover_line
 from trainwright.tools.hyperparameter_tuner.ablation.publishing import newest_ablation
 from trainwright.tools.ledger import Look
+from trainwright.tools.ledger.aliases import in_production
+from trainwright.tools.ledger.events import ModelPromoted, ModelRegistered
 from trainwright.tools.limits import limit_lines
 from trainwright.tools.owner import requests_of
 from trainwright.tools.projects.goals import met_by_the_smoke_run
@@ -119,6 +121,8 @@ class ProjectStatus(Answer):
     """Number of the release that is finished or, from the second on, worked on."""
     finished_on: str | None = None
     """The day, in UTC."""
+    production: str | None = None
+    """The version that is served, and which one final_model/ is where that is another; absent before a promotion."""
     remarks: list[str] = Field(default_factory=list)
     """Changes that re-open nothing; of a finished project, all changes since."""
     gates: dict[str, str]
@@ -307,6 +311,7 @@ def _looked_at(session: Session, workspace: Workspace, name: str, *, brief: bool
         finished=where.is_finished,
         release=release.number if release else 1 + len(evidence.begun) if evidence.begun else None,
         finished_on=release.date or None if release else None,
+        production=_production(evidence),
         remarks=[
             *_unmeasured(shown),
             *met_by_the_smoke_run(evidence),
@@ -331,6 +336,14 @@ def _reached(evidence: Evidence) -> str | None:
     endings = [body["ending"] for _, body in evidence.decisions if "ending" in body]
     tested = tested_words(evidence) if endings and evidence.export is not None and evidence.export.is_complete else ""
     return f"{worded(endings[-1])}. {tested}".rstrip(". ") if endings else None
+
+
+def _production(evidence: Evidence) -> str | None:
+    held = in_production(evidence.entries(ModelPromoted.name))
+    if held is None:
+        return None
+    newest = max((body["version"] for _, body in evidence.entries(ModelRegistered.name)), default=held)
+    return f"v{held}" if newest == held else f"v{held}; final_model/ is v{newest}"
 
 
 def _rivals(evidence: Evidence) -> str | None:

@@ -14,7 +14,7 @@ from trainwright.tools.evaluation.slices import slice_columns, slice_order
 from trainwright.tools.evaluation.told_apart import shown_by
 from trainwright.tools.ledger import ProjectFacts
 from trainwright.tools.registry.encodings import recoding
-from trainwright.tools.registry.versions import registered
+from trainwright.tools.registry.versions import Registered, registered
 from trainwright.tools.training_monitor.outdone import ALIKE, BETTER, WORSE
 from trainwright.tools.workspace.records import get_project
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, TrainwrightError
@@ -44,15 +44,19 @@ class Difference(BaseModel):
 
     def __str__(self) -> str:
         """In words: `-0.02 (-0.05 to +0.01), not told apart`."""
-        between = f" ({self.interval[0]:+.4g} to {self.interval[1]:+.4g})" if self.interval else ""
-        return f"{self.difference:+.4g}{between}, {self.verdict}" if self.difference is not None else self.verdict
+        return f"{self.between()}, {self.verdict}" if self.difference is not None else self.verdict
+
+    def between(self) -> str:
+        """Return the difference with its interval: `-0.02 (-0.05 to +0.01)`."""
+        ends = f" ({self.interval[0]:+.4g} to {self.interval[1]:+.4g})" if self.interval else ""
+        return f"{self.difference:+.4g}{ends}"
 
 
 class OnRows(Difference):
     """Both versions on one split's rows."""
 
-    left_out: int = 0
-    """Held-out rows of the later version that the earlier one was trained on."""
+    left_out: dict[str, int] = {}
+    """Held-out rows of the later version that are not compared on, by why: the earlier one was trained on them."""
     first: dict[str, float]
     second: dict[str, float]
     """Metrics by name."""
@@ -84,10 +88,31 @@ class Comparison(Answer):
     not_compared: str | None = None
     """Why not, where they cannot be."""
 
+    def deciding(self) -> str:
+        """Name the split that decides, of those that have rows."""
+        return next(name for name in SPLITS if name in self.splits)
+
+    def in_words(self) -> str:
+        """Say in one sentence what the split that decides shows of the second version, and by which figures."""
+        if self.not_compared is not None:
+            return f"{self.second} could not be compared with {self.first}: {self.not_compared.rstrip('.')}."
+        split = self.deciding()
+        one = self.splits[split]
+        if one.difference is None:
+            return f"{self.second} beside {self.first} on {one.rows} {split} rows: {one.verdict}."
+        shown = f"shown {one.verdict}" if one.verdict in {BETTER, WORSE} else "not shown better"
+        few = one.verdict.removeprefix(ALIKE).strip(" ()")
+        figures = " against ".join(_figure(self.metric, each, one.rows) for each in (one.second, one.first))
+        return (
+            f"{self.second} is {shown} than {self.first}: {self.metric} {figures} "
+            f"on {one.rows} {split} rows that neither trained on, difference {one.between()}{few and f'; {few}'}."
+        )
+
 
 class Side(NamedTuple):
     """One version's export, and the smoke run that fixed its rows."""
 
+    name: str
     export: Sealed
     rows: Sealed | None
 
@@ -145,21 +170,26 @@ def compare_models(workspace: Workspace, project: str, first: str, second: str) 
     try:
         if numbers[0] == numbers[1]:
             raise _not_compared(f"both are {names[0]}")
-        sides = [_side(workspace, facts, project, found.model(number).run_id) for number in numbers]
+        sides = [_side(workspace, facts, found, number) for number in numbers]
         asked = Asked(found.metric, str(goal["direction"]), (names[later], names[1 - later]), later == 1)
         found_on, facts_of_rows = _compared(sides[later], sides[1 - later], asked)
     except TrainwrightError as error:
         call = NextCall(tool="models", arguments={"project": project}, why="all versions and their aliases")
         return Comparison(**head, not_compared=error.message, next=call)
-    call = _next(project, names, found_on)
-    return Comparison(**head, rows_of=names[later], splits=found_on, **facts_of_rows, next=call)
+    answer = Comparison(**head, rows_of=names[later], splits=found_on, **facts_of_rows)
+    return answer.model_copy(update={"next": _next(answer)})
 
 
-def _next(project: str, names: list[str], splits: dict[str, OnRows]) -> NextCall:
+def _figure(metric: str, found: dict[str, float], rows: int) -> str:
+    """Return a figure in words, with how many rows are right where it is their share."""
+    right = f" ({found[metric] * rows:.0f} right)" if metric == "accuracy" else ""
+    return f"{found[metric]:.4g}{right}"
+
+
+def _next(answer: Comparison) -> NextCall:
     """Return the call that follows: the split that decides is the test split where there is one."""
-    decides = next(name for name in SPLITS if name in splits)
-    one = splits[decides]
-    if one.verdict != "better":
+    project, decides, names = answer.project, answer.deciding(), [answer.first, answer.second]
+    if answer.splits[decides].verdict != "better":
         why = f"{decides} does not show {names[1]} to be better, so that {names[0]} may stay"
         return NextCall(tool="models", arguments={"project": project}, why=why)
     why = f"{decides} shows it to be better on the same rows"
@@ -170,13 +200,14 @@ def _not_compared(why: str) -> ConflictError:
     return ConflictError(why, remedy="")
 
 
-def _side(workspace: Workspace, facts: ProjectFacts, project: str, run_id: str) -> Side:
+def _side(workspace: Workspace, facts: ProjectFacts, found: Registered, number: int) -> Side:
+    run_id = found.model(number).run_id
     export, rows = (
-        Sealed(workspace.run_directory(project, one), facts.seals[one].digests) if one in facts.seals else None
+        Sealed(workspace.run_directory(found.project, one), facts.seals[one].digests) if one in facts.seals else None
         for one in (run_id, facts.rows_run(run_id))
     )
     assert export is not None  # noqa: S101 - only a sealed export is registered
-    return Side(export, rows)
+    return Side(f"v{number}", export, rows)
 
 
 def _compared(later: Side, earlier: Side, asked: Asked) -> tuple[dict[str, OnRows], dict[str, Any]]:
@@ -191,10 +222,10 @@ def _compared(later: Side, earlier: Side, asked: Asked) -> tuple[dict[str, OnRow
     if answer.get("problem"):
         raise _not_compared(str(answer["problem"]))
     names = dict(enumerate(later.data.class_names or []))
+    why = f"{earlier.name} was trained on them"
+    left = {name: {why: count} if count else {} for name, count in unseen.seen.items()}
     splits = {
-        name: _on_rows(answer["splits"][name], unseen.seen[name], asked, names)
-        for name in SPLITS
-        if name in answer["splits"]
+        name: _on_rows(answer["splits"][name], left[name], asked, names) for name in SPLITS if name in answer["splits"]
     }
     still = None if _are_split_by_time_alike(later, earlier) else unseen.tested_still
     return splits, {"tested": unseen.tested, "tested_still": still, "slices_gone": gone}
@@ -216,7 +247,7 @@ def _order(later: Side, earlier: Side) -> tuple[dict[str, Any], Unseen]:
     order = order_of(later.export.directory.specification(), later.export, later.rows, programs[0])
     splits = [name for name in order["splits"] if unseen.indices.get(name) != []]
     if not splits:
-        raise _not_compared("the earlier version was trained on all rows that the later one holds out")
+        raise _not_compared(f"{earlier.name} was trained on all rows that {later.name} holds out")
     libraries = [*order["libraries"], *libraries_of(str(programs[1].form))]
     beside = ordered(earlier.export, programs[1]) | ({"recode": recode} if recode else {})
     more = {"splits": splits, "only": unseen.indices, "libraries": list(dict.fromkeys(libraries)), "beside": beside}
@@ -247,14 +278,14 @@ def _unseen(later: Side, earlier: Side) -> Unseen:
     return found
 
 
-def _on_rows(found: dict[str, Any], left_out: int, asked: Asked, names: dict[int, str]) -> OnRows:
+def _on_rows(found: dict[str, Any], left: dict[str, int], asked: Asked, names: dict[int, str]) -> OnRows:
     """Return one split's figures and difference, by the clean room's answer: the later one, the earlier beside it."""
     metric, beside = asked.metric, found["beside"]
     if beside.get("problem"):
         raise _not_compared(f"The earlier program cannot take these rows: {beside['problem']}")
     both = [beside, found] if asked.second_is_later else [found, beside]
     first, second = (one["metrics"] for one in both)
-    head = {"rows": found["rows"], "left_out": left_out, "first": first, "second": second}
+    head = {"rows": found["rows"], "left_out": left, "first": first, "second": second}
     head["by_class"] = _by_class(both, names)
     if metric not in first or metric not in second:
         return OnRows(**head, verdict=f"{metric} is not computed apart: not compared")

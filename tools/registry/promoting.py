@@ -54,6 +54,8 @@ class Promotion(Answer):
     before: str | None
     folder: str
     """Always that of the version which the alias names: serve from it."""
+    beside: str | None = None
+    """What the gate's comparison with the version in production, or else the one before, shows."""
     back: str = "none was here before"
     """The call that leads back."""
     checks: list[dict[str, Any]] = Field(default_factory=list)
@@ -86,7 +88,9 @@ def promote(
         return _answer(workspace, project, alias, number, found.before(alias))
     model_folder(workspace, project, f"v{number}")  # compared with its release before anything is recorded
     is_back = number == way_back(found.moves, alias)
-    checks = _gate(workspace, found, number, held) if alias == PRODUCTION and not is_back else []
+    is_gated = alias == PRODUCTION and not is_back
+    compared = _compared(workspace, found, number, held) if is_gated else None
+    checks = _gate(workspace, found, number, compared) if is_gated else []
     with workspace.session() as session:
         if registered(session, workspace, project).aliases.get(alias) != held:
             raise ConflictError(f"{alias} of {project} was moved meanwhile.", remedy=f"models(project={project!r})")
@@ -102,7 +106,9 @@ def promote(
         raise refusal
     answer = _answer(workspace, project, alias, number, held)
     told = [{key: value for key, value in check._asdict().items() if key != "passed"} for check in checks]
-    return answer.model_copy(update={"checks": told, "by_grant": grant.id if grant is not None else None})
+    beside = compared.in_words() if compared is not None else None
+    by_grant = grant.id if grant is not None else None
+    return answer.model_copy(update={"beside": beside, "checks": told, "by_grant": by_grant})
 
 
 def _require_alias(alias: str) -> None:
@@ -114,8 +120,14 @@ def _require_alias(alias: str) -> None:
         )
 
 
-def _gate(workspace: Workspace, found: Registered, number: int, held: int | None) -> list[PromotionCheck]:
-    """Return the gate's checks of a version that is to replace the one in production."""
+def _compared(workspace: Workspace, found: Registered, number: int, held: int | None) -> Comparison | None:
+    """Compare a version with the one that it is to replace: the first in production with the release before it."""
+    other = held if held is not None else max((one for one in found.models if one < number), default=None)
+    return compare_models(workspace, found.project, f"v{other}", f"v{number}") if other is not None else None
+
+
+def _gate(workspace: Workspace, found: Registered, number: int, compared: Comparison | None) -> list[PromotionCheck]:
+    """Return the gate's checks of a version that is to be in production."""
     model = found.model(number)
     split = next((name for name in ("test", "validation") if found.metric in _certified(model, name)), None)
     value = _certified(model, split)[found.metric] if split is not None else None
@@ -134,9 +146,7 @@ def _gate(workspace: Workspace, found: Registered, number: int, held: int | None
             is_met = measured is not None and measured <= most
             told = "not measured" if measured is None else f"{measured:g}"
             checks.append(PromotionCheck(name, told, f"at most {most:g}, by the owner", is_met))
-    other = held if held is not None else max((one for one in found.models if one < number), default=None)
-    if other is not None:  # the first in production is held to the release before it
-        compared = compare_models(workspace, found.project, f"v{other}", f"v{number}")
+    if compared is not None:
         with workspace.snapshot() as session:
             maximize = get_project(session, found.project).goal["direction"] == "maximize"
         checks += not_worse(compared, split or "test", bounds.max_drop, maximize=maximize)

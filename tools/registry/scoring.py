@@ -107,7 +107,7 @@ def score_model(workspace: Workspace, project: str, file: str, version: str = "l
         what = f"No row of {file} is new to {found.name} and has a target ({told})"
         raise refused(what, "Give rows that came later.")
     answer = _evaluated(found, rows.new())
-    whole = _whole(metric, _evaluated(found, rows), rows.known) if rows.known else ""
+    whole = _whole(metric, _evaluated(found, rows), rows.known, known.group) if rows.known else ""
     names = found.schema["answer"].get("classes") or []
     each = {names[int(one["class"])]: f"{one['found']:.0f} of {one['rows']:.0f}" for one in answer.get("classes", [])}
     return Score(
@@ -127,12 +127,14 @@ def _next(workspace: Workspace, project: str) -> NextCall:
     return call or NextCall(tool="models", arguments={"project": project}, why=why)
 
 
-def _whole(metric: str, answer: dict[str, Any], known: int) -> str:
-    """Return the figure of a whole file in words, which rows that the version knows are a part of."""
+def _whole(metric: str, answer: dict[str, Any], known: int, group: str | None) -> str:
+    """Return the figure of a whole file in words, which rows that the version knows are a part of, and how it does."""
     value, rows, classes = answer["metrics"].get(metric), answer["rows"], answer.get("classes", [])
     right = f" ({sum(one['found'] for one in classes):.0f} right)" * bool(classes)
     told = "unknown" if value is None else f"{value:.4g}"
-    return f"{metric} {told} on all {rows} rows{right}: no evidence, for it knows {known} of them"
+    alike = "the inputs" + (f" or the {group}" if group else "")
+    of = f"{known} of them share {alike} of rows that it was trained, chosen or tested on"
+    return f"{metric} {told} on all {rows} rows{right}: no evidence, since {of}"
 
 
 def _notes(known: Known, split: SplitSection, answer: dict[str, Any]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, Field
 
 from trainwright.tools.answers import Answer, NextCall
+from trainwright.tools.projects.goals import bound_of_test
 from trainwright.tools.training_architect.facts import PLAN_KEYS
 from trainwright.tools.training_architect.goals import Question
 from trainwright.tools.training_architect.hardware import GIB
@@ -16,6 +17,7 @@ from trainwright.tools.training_architect.plan import Decision, Plan, in_all
 from trainwright.tools.training_architect.planning import alternatives_of, proposed_goal
 from trainwright.tools.training_architect.request import OF_DATA, placed
 from trainwright.tools.workspace.tables import Project
+from trainwright.trainer.config import merge_changes
 from trainwright.trainer.estimation.prices import MISSING
 
 if TYPE_CHECKING:
@@ -128,7 +130,8 @@ def plan_answer(workspace: Workspace, plan: Plan, files: list[str], name: str) -
     goal = proposed_goal(plan)
     values = [PlannedValue(key=one.key, value=_seen(one), why=one.why, source=one.source) for one in plan.decisions]
     shown = [value for value in values if value.key not in PLAN_KEYS or value.key == "plan.effective_batch"]
-    alternatives = [AlternativeView.model_validate(one) for one in alternatives_of(plan)[:MOST_ALTERNATIVES]]
+    offers = [*_bound_of_test(plan, goal), *alternatives_of(plan)]
+    alternatives = [AlternativeView.model_validate(one) for one in offers[:MOST_ALTERNATIVES]]
     return PlanAnswer(
         state="planned",
         goal=goal,
@@ -141,6 +144,17 @@ def plan_answer(workspace: Workspace, plan: Plan, files: list[str], name: str) -
         files=files or None,
         next=_creation(workspace, plan, goal, name),
     )
+
+
+def _bound_of_test(plan: Plan, goal: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the bound of the test rows as a choice, where the sentence asks for rows that nothing chose by."""
+    config = merge_changes(plan.config, {}, argument="config", nested=True).config
+    changes = bound_of_test(plan.request.intent, goal, config)
+    trade = (
+        f"a release needs {goal['metric']} {goal['target']:g} on the test rows too, and chance decides where they are "
+        "few; without it their figure is told with its interval, and closes no gate"
+    )
+    return [{"id": "bound_of_test", "changes": changes, "trade": trade}] * bool(changes)
 
 
 def _seen(decision: Decision) -> Any:

@@ -79,6 +79,19 @@ def test_a_broken_expectation_fails_the_run_as_data_and_a_loosened_one_is_named(
     assert check_of(workspace).status == "failed"
 
 
+def test_columns_that_say_the_same_are_told_once_where_planning_passes(at: At) -> None:
+    workspace = at("created")
+    table = workspace.path.parent / "code" / "iris.csv"
+    header, *lines = table.read_text().splitlines()
+    twice = [f"{2 * float(line.split(',')[3])},{line}" for line in lines]
+    table.write_text("\n".join([f"doubled,{header}", *twice]) + "\n")
+    projects.configure(workspace, NAME, changes={"model": {"use": "mlp"}}, reason="a column more")
+    assert ended(workspace, RunKind.SMOKE).state == "completed"
+    passed = projects.pass_gate(workspace, NAME)
+    assert passed.same == ["doubled and petal_width"]
+    assert passed.outcome_in_words.endswith("; columns that say the same: doubled and petal_width")
+
+
 def test_a_run_after_planning_has_its_verdicts_and_a_loosened_expectation_reopens_planning(at: At) -> None:
     workspace = at("created")
     expect(workspace, most=8)

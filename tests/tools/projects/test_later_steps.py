@@ -41,9 +41,17 @@ def test_a_finished_project_leads_to_the_steps_that_its_intent_names_for_after_t
     compared = projects.advance(workspace, NAME).next
     assert compared is not None
     assert (compared.tool, compared.arguments["compare"]) == ("models", ["v1", "v2"])
+    assert compared.why.endswith("promote_model then puts the one you choose in production"), "neither may be better"
+    moved = {"alias": "production", "before": None, "outcome": "moved", "by": "me"}
+    for alias, production in (("staging", None), ("production", "v1; final_model/ is v2")):
+        assert projects.advance(workspace, NAME).next is not None
+        with workspace.session() as session:
+            record(session, NAME, ModelPromoted.model_validate(moved | {"version": 1, "alias": alias}))
+        assert projects.read_status(workspace, NAME).production == production
+    assert projects.advance(workspace, NAME).next is None, "the choice was made: nothing is left of the sentence"
     with workspace.session() as session:
-        record(session, NAME, ModelPromoted(alias="production", version=2, before=None, outcome="moved", by="me"))
-    assert projects.advance(workspace, NAME).next is None, "nothing is left of the sentence"
+        record(session, NAME, ModelPromoted.model_validate(moved | {"version": 2, "before": 1}))
+    assert projects.read_status(workspace, NAME).production == "v2"
 
 
 @pytest.mark.requirement("PHASE-11")

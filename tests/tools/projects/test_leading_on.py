@@ -76,7 +76,7 @@ def test_the_last_answer_of_advance_has_goal_figures_and_use_and_counts_apart_wh
     assert goal.startswith("Goal ")
     assert "% interval" in tested
     assert "rows, certified: " in tested
-    assert tested.endswith("final_model/rows.csv names the split of each row, from 0.")
+    assert tested.endswith("final_model/rows.csv names the split of each row, from 0; predict.py counts from 1.")
     listed = (workspace.project_folder(NAME) / "final_model" / "rows.csv").read_text().splitlines()
     assert (len(listed), listed[0]) == (len(set(listed)), "row,split")
     assert {line.partition(",")[2] for line in listed[1:]} == {"train", "validation", "test"}

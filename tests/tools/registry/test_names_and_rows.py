@@ -105,8 +105,9 @@ def test_a_split_holds_where_it_does_not_show_the_second_to_be_worse_or_shows_it
     *, holds: bool, maximize: bool,
 ) -> None:  # fmt: skip
     ends = sorted(interval) if interval and maximize else sorted(-end for end in interval) if interval else None
+    left = {"v1 was trained on them": counts[1]} if counts[1] else {}
     one = OnRows(
-        rows=counts[0], left_out=counts[1], first={"m": 0.8}, second={"m": 0.8}, interval=ends,
+        rows=counts[0], left_out=left, first={"m": 0.8}, second={"m": 0.8}, interval=ends,
         difference=difference if difference is None or maximize else -difference,
     )  # fmt: skip
     compared = Comparison(project="p", first="v1", second="v2", metric="m", rows_of="v2", splits={"test": one})
@@ -159,6 +160,27 @@ def test_few_rows_show_no_version_better_or_worse_and_the_interval_keeps_the_wor
     shown = Asked("accuracy", direction, ("v2", "v1"), second_is_later=True)
     assert shown.of(later | {"classes": {"only_first": 0, "only_second": 6}}, 0.0)["verdict"] == "worse"
     assert shown.of({"rows": 9}, 0.0)["verdict"] == "no interval can be computed"
+
+
+def test_what_a_comparison_shows_is_one_sentence_on_the_split_that_decides() -> None:
+    head = {"project": "p", "first": "v1", "second": "v2"}
+    figures: dict[str, Any] = {"first": {"accuracy": 111 / 131}, "second": {"accuracy": 109 / 131}}
+    one = OnRows(rows=131, difference=-2 / 131, interval=[-0.06, 0.03], verdict="not told apart", **figures)
+    compared = Comparison(**head, metric="accuracy", splits={"validation": one, "test": one})
+    assert compared.in_words() == (
+        "v2 is not shown better than v1: accuracy 0.8321 (109 right) against 0.8473 (111 right) "
+        "on 131 test rows that neither trained on, difference -0.01527 (-0.06 to +0.03)."
+    )
+    losses: dict[str, Any] = {"first": {"loss": 0.5}, "second": {"loss": 0.4}}
+    lower = OnRows(rows=9, difference=-0.1, interval=[-0.2, -0.05], verdict="better", **losses)
+    told = Comparison(**head, metric="loss", splits={"validation": lower}).in_words()
+    assert told.startswith("v2 is shown better than v1: loss 0.4 against 0.5 on 9 validation rows")
+    unknown = lower.model_copy(update={"difference": None, "verdict": "nothing"})
+    assert Comparison(**head, metric="f", splits={"test": unknown}).in_words().endswith("on 9 test rows: nothing.")
+    few = one.model_copy(update={"verdict": "not told apart (0 rows right by v2 alone, 4 by v1 alone: …)"})
+    assert few.verdict[16:-1] in Comparison(**head, metric="accuracy", splits={"test": few}).in_words()
+    none = Comparison(**head, metric="f", not_compared="both are v1").in_words()
+    assert none == "v2 could not be compared with v1: both are v1."
 
 
 def of_columns(places: dict[str, int], categories: dict[str, list[str]], **more: Any) -> Data:

@@ -121,6 +121,7 @@ def test_rows_of_known_groups_are_left_out_and_targets_read_as_training_has_them
         "it knows other rows of their street": groups["train"] + groups["validation"],
     }
     assert both.rows == len(new) + groups["test"]
+    assert "share the inputs or the street of rows that it was trained, chosen or tested on" in both.whole_file
 
 
 def test_what_cannot_be_told_of_a_file_is_refused(released: tuple[Workspace, Path]) -> None:

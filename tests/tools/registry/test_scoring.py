@@ -19,6 +19,7 @@ from trainwright.trainer.base.errors import DataError
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("REG-1")]
 NEW = 40
+SHARED = "share the inputs of rows that it was trained, chosen or tested on"
 
 
 def measured_again(lines: list[str]) -> list[str]:
@@ -62,7 +63,7 @@ def test_a_version_is_scored_on_the_rows_of_a_file_that_it_was_not_trained_on(at
     told = answers(model_folder(workspace, NAME, "v1"), code / "both.csv")[:-1]  # the last row has no target
     right = sum(label == line.rsplit(",", 1)[1] for label, line in zip(told, [*known, *new], strict=True))
     share = f"accuracy {right / len(told):.4g} on all {len(told)} rows ({right} right)"
-    assert (both.known, both.whole_file) == (149, f"{share}: no evidence, for it knows 149 of them")
+    assert (both.known, both.whole_file) == (149, f"{share}: no evidence, since 149 of them {SHARED}")
     assert (found.known, found.whole_file) == (0, "")
     (code / "odd.csv").write_text("\n".join([header, new[0].rsplit(",", 1)[0] + ",rose"]) + "\n")
     with pytest.raises(DataError, match=r"'rose' is no class of this version"):

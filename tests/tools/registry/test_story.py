@@ -95,10 +95,11 @@ def require_compared(workspace: Workspace) -> None:
     compared = registry.compare_models(workspace, NAME, "production", "latest")
     assert (compared.first, compared.second, compared.rows_of, compared.not_compared) == ("v1", "v2", "v2", None)
     test = compared.splits["test"]
-    assert test.left_out == 0, "a row that the first release tested on stays a test row"
-    assert compared.splits["validation"].left_out > 0, "of the validation rows the first one trained on some"
+    assert test.left_out == {}, "a row that the first release tested on stays a test row"
+    assert [*compared.splits["validation"].left_out] == ["v1 was trained on them"]
     for split, one in compared.splits.items():
-        assert (one.rows, one.left_out, one.first["accuracy"], one.second["accuracy"]) == computed(workspace, split)
+        left = sum(one.left_out.values())
+        assert (one.rows, left, one.first["accuracy"], one.second["accuracy"]) == computed(workspace, split)
     assert test.interval is not None
     assert test.difference == pytest.approx(test.second["accuracy"] - test.first["accuracy"])
     assert test.interval[0] <= test.difference <= test.interval[1] < 0
@@ -138,6 +139,8 @@ def test_a_worse_release_is_refused_on_rows_that_neither_trained_on_and_goes_in_
     moved = registry.promote(workspace, NAME, "v2", why="the owner wants it")
     assert (moved.before, moved.by_grant) == ("v1", met.value.details["request"])
     assert moved.back == "promote_model(project='flowers', version='v1')"
+    assert moved.beside == registry.compare_models(workspace, NAME, "v1", "v2").in_words()
+    assert moved.beside.startswith("v2 is shown worse than v1: accuracy ")
     assert digest_path(Path(moved.folder)) != first
     assert registry.promote(workspace, NAME, "previous", why="it was worse").version == "v1"
     with pytest.raises(GateRefusedError) as again:

@@ -37,7 +37,7 @@ HERE = {**FOUND, "model": {"parameters": 10**7, "layers": 4, "width": 64, "vocab
 
 
 def planned(hardware, found=FOUND, memory_of=lambda _: None, **given):
-    request = read_request(intent="sort tickets", hardware=hardware, **{"data": CSV, **given})
+    request = read_request(hardware=hardware, **{"intent": "sort tickets", "data": CSV, **given})
     reading = read_task(request, found)
     assert not reading.questions
     price = (request.limits["dollars_per_hour"], "the call") if "dollars_per_hour" in request.limits else None
@@ -172,6 +172,17 @@ def test_the_longest_answers_stay_under_two_thousand_tokens(hardware, tmp_path):
     workspace.close()
     assert answer.values
     assert len(answer.model_dump_json(exclude_none=True)) / 4 < 2000
+
+
+@pytest.mark.requirement("ARCH-1", "PHASE-2")
+def test_a_bound_of_the_test_rows_is_offered_where_the_sentence_asks_for_rows_that_nothing_chose_by(tmp_path):
+    workspace, said = Workspace.open(tmp_path), "sort tickets, at least 90 % right"
+    asked = plan_answer(workspace, planned("24 GB card", intent=f"{said} on those it has not seen"), [], "tickets")
+    plain = plan_answer(workspace, planned("24 GB card", intent=said), [], "tickets")
+    workspace.close()
+    assert asked.alternatives[0].changes == {"evaluation_gate.minimum": {"test/accuracy": 0.9}}
+    assert "bound_of_test" not in [one.id for one in plain.alternatives or []]
+    assert "evaluation_gate" not in asked.next.arguments["config"], "nobody but the user can say so"
 
 
 @pytest.mark.requirement("ARCH-4", "ARCH-2")
