@@ -1,4 +1,4 @@
-"""Whether two programs are told apart on the same rows: one rule for rivals, cards and versions.
+"""Verdict on two programs on the same rows, better, worse or not told apart: one rule for rivals, cards and versions.
 
 An interval of resampled rows leaves 0 out wherever no row goes the other way, be it four rows or two. So the exact test
 of McNemar (1947) has to show it too, of a share of right rows; and of what else follows from predicted classes, where

@@ -81,12 +81,22 @@ class Comparison(Answer):
     splits: dict[str, OnRows] = Field(default_factory=dict)
     tested: int = 0
     """Different test rows of the earlier version."""
-    tested_still: int | None = None
-    """How many of them test the later one too, with the same target; None: both are split by time in one way."""
+    tested_still: int = 0
+    """How many of them test the later one too, with the same target; where both are split by time in one way, how many
+    have not another target."""
+    on_tested: OnRows | None = None
+    """Both on the rows that tested the earlier version and test the later one, each once: added rows outvote none."""
+    not_as_certified: str = ""
+    """Where the earlier version's figure on these rows is not what was certified of it: they were changed."""
     slices_gone: list[str] = Field(default_factory=list)
     """Slices that a version's evaluation gate names, and the later rows have not."""
     not_compared: str | None = None
     """Why not, where they cannot be."""
+
+    @property
+    def earlier(self) -> str:
+        """The version that was released first."""
+        return self.first if self.rows_of == self.second else self.second
 
     def deciding(self) -> str:
         """Name the split that decides, of those that have rows."""
@@ -106,7 +116,18 @@ class Comparison(Answer):
         return (
             f"{self.second} is {shown} than {self.first}: {self.metric} {figures} "
             f"on {one.rows} {split} rows that neither trained on, difference {one.between()}{few and f'; {few}'}."
+            f"{self._on_tested(one.verdict)}"
         )
+
+    def _on_tested(self, verdict: str) -> str:
+        """Return what the rows that tested the earlier version say where it is another thing; '' where they agree."""
+        changed = f" {self.earlier} has {self.not_as_certified} on them: were they changed?" * bool(
+            self.not_as_certified
+        )
+        own = self.on_tested
+        if own is None or own.verdict == verdict or own.verdict not in {BETTER, WORSE}:
+            return changed
+        return f" On the {own.rows} rows that tested {self.earlier} it is {own.verdict}: {own.between()}.{changed}"
 
 
 class Side(NamedTuple):
@@ -115,6 +136,8 @@ class Side(NamedTuple):
     name: str
     export: Sealed
     rows: Sealed | None
+    figures: dict[str, Any]
+    """Certified at the release, by split: metrics and intervals."""
 
     @property
     def data(self) -> Data:
@@ -189,7 +212,8 @@ def _figure(metric: str, found: dict[str, float], rows: int) -> str:
 def _next(answer: Comparison) -> NextCall:
     """Return the call that follows: the split that decides is the test split where there is one."""
     project, decides, names = answer.project, answer.deciding(), [answer.first, answer.second]
-    if answer.splits[decides].verdict != "better":
+    own = answer.on_tested.verdict if answer.on_tested is not None else BETTER
+    if answer.splits[decides].verdict != BETTER or own == WORSE or answer.not_as_certified:
         why = f"{decides} does not show {names[1]} to be better, so that {names[0]} may stay"
         return NextCall(tool="models", arguments={"project": project}, why=why)
     why = f"{decides} shows it to be better on the same rows"
@@ -207,7 +231,7 @@ def _side(workspace: Workspace, facts: ProjectFacts, found: Registered, number: 
         for one in (run_id, facts.rows_run(run_id))
     )
     assert export is not None  # noqa: S101 - only a sealed export is registered
-    return Side(f"v{number}", export, rows)
+    return Side(f"v{number}", export, rows, found.model(number).figures)
 
 
 def _compared(later: Side, earlier: Side, asked: Asked) -> tuple[dict[str, OnRows], dict[str, Any]]:
@@ -215,20 +239,38 @@ def _compared(later: Side, earlier: Side, asked: Asked) -> tuple[dict[str, OnRow
 
     Raises TrainwrightError: why they cannot be compared.
     """
-    order, unseen = _order(later, earlier)
+    order, unseen = _order(later, earlier, asked.metric)
     slices, gone = _slices(later, earlier)
-    order |= {"slices": [], "groups": [], "paired_slices": slices}
-    answer = run_clean_room(order)
-    if answer.get("problem"):
-        raise _not_compared(str(answer["problem"]))
+    answer = _evaluated(order | {"slices": [], "groups": [], "paired_slices": slices})
     names = dict(enumerate(later.data.class_names or []))
     why = f"{earlier.name} was trained on them"
     left = {name: {why: count} if count else {} for name, count in unseen.seen.items()}
     splits = {
         name: _on_rows(answer["splits"][name], left[name], asked, names) for name in SPLITS if name in answer["splits"]
     }
-    still = None if _are_split_by_time_alike(later, earlier) else unseen.tested_still
-    return splits, {"tested": unseen.tested, "tested_still": still, "slices_gone": gone}
+    still = unseen.tested - unseen.relabelled if _are_split_by_time_alike(later, earlier) else unseen.tested_still
+    facts: dict[str, Any] = {"tested": unseen.tested, "tested_still": still, "slices_gone": gone}
+    if unseen.kept and "test" in splits:
+        order |= {"slices": [], "groups": [], "splits": ["test"], "only": {"test": list(unseen.kept)}}
+        found = _evaluated(order)["splits"]["test"]
+        facts["on_tested"] = _on_rows(found, {}, asked, {})
+        facts["not_as_certified"] = _other_than(earlier.figures["test"], found["beside"]["metrics"], asked.metric)
+    return splits, facts
+
+
+def _evaluated(order: dict[str, Any]) -> dict[str, Any]:
+    answer = run_clean_room(order)
+    if answer.get("problem"):
+        raise _not_compared(str(answer["problem"]))
+    return answer
+
+
+def _other_than(certified: dict[str, Any], found: dict[str, float], metric: str) -> str:
+    """Return what is wrong with a version's figure on its own test rows; '' within the interval that was certified."""
+    ends = certified.get("intervals", {}).get(metric)
+    if ends is None or metric not in found or ends[0] <= found[metric] <= ends[1]:
+        return ""
+    return f"{metric} {found[metric]:.4g}, and {certified['metrics'][metric]:.4g} was certified"
 
 
 def _are_split_by_time_alike(later: Side, earlier: Side) -> bool:
@@ -238,13 +280,16 @@ def _are_split_by_time_alike(later: Side, earlier: Side) -> bool:
     return len(splits) == len(data) and splits[0] == splits[1] and splits[0].by == "time" and splits[0].borders is None
 
 
-def _order(later: Side, earlier: Side) -> tuple[dict[str, Any], Unseen]:
+def _order(later: Side, earlier: Side, metric: str) -> tuple[dict[str, Any], Unseen]:
     """Return the clean room's order, the later version's program first, and which rows it takes."""
     programs = [side.export.part(Program) for side in (later, earlier)]
     if later.rows is None or not all(program.path for program in programs):
         raise _not_compared("a version has no program of its own, or its rows were not fixed")
     recode, unseen = recoding(later.data, earlier.data), _unseen(later, earlier)
     order = order_of(later.export.directory.specification(), later.export, later.rows, programs[0])
+    if earlier.rows is not None:
+        of_earlier = order_of(earlier.export.directory.specification(), earlier.export, earlier.rows, programs[1])
+        require_same_question(order, of_earlier, metric, earlier.name)
     splits = [name for name in order["splits"] if unseen.indices.get(name) != []]
     if not splits:
         raise _not_compared(f"{earlier.name} was trained on all rows that {later.name} holds out")
@@ -252,6 +297,13 @@ def _order(later: Side, earlier: Side) -> tuple[dict[str, Any], Unseen]:
     beside = ordered(earlier.export, programs[1]) | ({"recode": recode} if recode else {})
     more = {"splits": splits, "only": unseen.indices, "libraries": list(dict.fromkeys(libraries)), "beside": beside}
     return order | more, unseen
+
+
+def require_same_question(order: dict[str, Any], other: dict[str, Any], metric: str, name: str) -> None:
+    """Refuse what two versions answer by measures of their own, by their clean rooms' orders: a loss, or an attack."""
+    part = "loss" if metric == "loss" else "attack" if metric.startswith("robust_") else None
+    if part is not None and order[part] != other[part]:
+        raise _not_compared(f"{metric} is of another {part} in {name}: {other[part]}, and here {order[part]}")
 
 
 def _slices(later: Side, earlier: Side) -> tuple[list[dict[str, Any]], list[str]]:

@@ -32,6 +32,7 @@ DOCUMENT = "phases/promotion.md"
 MIN_ROWS = 30
 """Of those that are left where the earlier version was trained on others."""
 NOT_COMPARED = "not_worse"
+ON_TESTED = "not_worse_on_kept_rows"
 ROWS_KEPT = 0.95
 """Share of the earlier version's test rows that the later one keeps; a few may have been deleted."""
 
@@ -172,11 +173,12 @@ def not_worse(compared: Comparison, decides: str, max_drop: float | None, *, max
     if compared.not_compared is not None:
         why = f"nothing, for they cannot be compared: {compared.not_compared}"
         return [PromotionCheck(NOT_COMPARED, why, required, passed=False)]
+    held = {f"not_worse_on_{split}": (split, one) for split, one in compared.splits.items()}
+    if compared.on_tested is not None:
+        held[ON_TESTED] = (f"test rows of {compared.earlier}", compared.on_tested)
     checks = [
-        PromotionCheck(
-            f"not_worse_on_{split}", _measured(compared, split), required, _holds(one, compared, max_drop, maximize)
-        )
-        for split, one in compared.splits.items()
+        PromotionCheck(name, _measured(compared, *each), required, _holds(each[1], compared, max_drop, maximize))
+        for name, each in held.items()
     ]
     if decides not in compared.splits:
         told = f"{compared.first} was trained on every {decides} row of {compared.rows_of}"
@@ -184,8 +186,7 @@ def not_worse(compared: Comparison, decides: str, max_drop: float | None, *, max
     return checks + _of_slices(compared, decides, maximize) + _of_rows(compared)
 
 
-def _measured(compared: Comparison, split: str) -> str:
-    one = compared.splits[split]
+def _measured(compared: Comparison, split: str, one: OnRows) -> str:
     named = f"{compared.metric} " if one.difference is not None else ""
     return f"{split}: {named}{one}, on {one.rows} rows that neither trained on"
 
@@ -203,14 +204,17 @@ def _of_slices(compared: Comparison, decides: str, maximize: bool) -> list[Promo
 
 
 def _of_rows(compared: Comparison) -> list[PromotionCheck]:
-    """Return whether the rows that tested the earlier version test the later one: else rows could be picked for it."""
-    if compared.tested_still is None:
-        return []
-    measured = (
-        f"{compared.tested_still} of {compared.tested} different rows that tested the earlier version test it too"
-    )
-    required = f"at least {100 * ROWS_KEPT:g} %, with the same targets, or both split by time alike"
-    return [PromotionCheck("rows_kept", measured, required, compared.tested_still >= ROWS_KEPT * compared.tested)]
+    """Return whether the rows that tested the earlier version test the later one as they were: else rows, targets or
+    columns could be picked for it."""
+    still, earlier = f"{compared.tested_still} of {compared.tested}", compared.earlier
+    measured = f"{still} different rows that tested {earlier} test the later one too"
+    required = f"at least {100 * ROWS_KEPT:g} %, with the same targets; of those split by time alike no other targets"
+    kept = compared.tested_still >= ROWS_KEPT * compared.tested
+    checks = [PromotionCheck("rows_kept", measured, required, kept)] if compared.tested else []
+    if compared.not_as_certified:
+        told = f"{earlier} has {compared.not_as_certified} on its own test rows"
+        checks.append(PromotionCheck("rows_as_they_were", told, f"within {earlier}'s certified interval", passed=False))
+    return checks
 
 
 def _holds(one: OnRows, compared: Comparison, max_drop: float | None, maximize: bool) -> bool:

@@ -1,8 +1,8 @@
 """Folders from which versions are served: one for each version, never changed, and a link for each alias.
 
 `final_model/` in the project's folder is replaced by the next release; whoever serves from it would serve a model that
-nobody promoted. The files here are the released ones (hard links where the file system has them), and are compared
-with the release's digests whenever somebody asks for them.
+nobody promoted. The files here are copies, so that an edit here spoils no release, and are compared with the release's
+digests whenever somebody asks for them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _make(folder: Path, released: Path | None, files: Mapping[str, str]) -> None
         )
     draft = folder.with_name(f".{folder.name}-{os.getpid()}")
     shutil.rmtree(draft, ignore_errors=True)
-    shutil.copytree(released, draft / WHOLE[0], copy_function=_linked)
+    shutil.copytree(released, draft / WHOLE[0])
     _require_released(draft, files)
     draft.rename(folder)
 
@@ -116,10 +116,3 @@ def lead(folder: Path, alias: str) -> Path:
 def leads_to(link: Path) -> str | None:
     """Return the name of the folder that an alias's link leads to; None where there is no link."""
     return str(link.readlink()) if link.is_symlink() else None
-
-
-def _linked(source: str | Path, target: str | Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:  # another file system, or one without links
-        shutil.copy2(source, target)

@@ -241,6 +241,10 @@ class Unseen(NamedTuple):
     """Recorded test rows of the earlier plan."""
     tested_still: int = 0
     """How many of them the later plan has for testing, too, with the same target."""
+    relabelled: int = 0
+    """How many of them the later plan has with other targets alone, in whichever split."""
+    kept: tuple[int, ...] = ()
+    """Indices in the later test split of those that test it still, each once; empty where indices are not recorded."""
 
 
 def rows_unseen(earlier: SplitRows, before: Path, now: SplitRows, after: Path) -> Unseen | None:
@@ -266,16 +270,18 @@ def rows_unseen(earlier: SplitRows, before: Path, now: SplitRows, after: Path) -
     trained = set(map(was, old["train"]))
     unseen = {name: [one for one in new[name] if is_now(one) not in trained] for name in ORDER[1:]}
     seen = {name: (len(new[name]) - len(rows)) << level for name, rows in unseen.items()}
-    sides = zip((was, is_now), _targets(by, first, second), (old, new), strict=True)
-    tested = [{(key(one), target(one)) for one in rows["test"]} for key, target, rows in sides]
-    looks = len(tested[0]), len(tested[0] & tested[1])
-    if level == 0 and not any(seen.values()):
-        return Unseen({}, seen, *looks)
+    of_old, of_new = _targets(by, first, second)
+    tested = {(was(one), of_old(one)) for one in old["test"]}
+    now_there = {(is_now(one), of_new(one)) for one in second.records}
+    still = {pair: one for one in unseen["test"] if (pair := (is_now(one), of_new(one))) in tested}
+    relabelled = len({key for key, _ in tested - now_there} & {key for key, _ in now_there})
+    is_all = level == 0 and not any(seen.values())
     if INDEX not in now.columns:
-        return None
-    index = _cells(now.columns, [INDEX])
-    indices = {name: sorted(int.from_bytes(index(one), "big") for one in rows) for name, rows in unseen.items()}
-    return Unseen(indices, seen, *looks)
+        return Unseen({}, seen, len(tested), len(still), relabelled) if is_all else None
+    cell = _cells(now.columns, [INDEX])
+    index = {name: sorted(int.from_bytes(cell(one), "big") for one in rows) for name, rows in unseen.items()}
+    kept = tuple(sorted(int.from_bytes(cell(one), "big") for one in still.values()))
+    return Unseen({} if is_all else index, seen, len(tested), len(still), relabelled, kept)
 
 
 def _targets(by: str, first: Known, second: Known) -> tuple[Key, Key]:

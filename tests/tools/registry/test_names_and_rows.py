@@ -14,7 +14,7 @@ from trainwright.tools import ledger, registry
 from trainwright.tools.ledger.aliases import aliases_after, archived_after, way_back
 from trainwright.tools.ledger.events import ModelPromoted
 from trainwright.tools.registry import promoting
-from trainwright.tools.registry.comparing import Asked, Comparison, Difference, OnRows
+from trainwright.tools.registry.comparing import Asked, Comparison, Difference, OnRows, require_same_question
 from trainwright.tools.registry.encodings import recoding
 from trainwright.tools.registry.promoting import not_worse
 from trainwright.tools.registry.versions import Registered, registered
@@ -136,8 +136,33 @@ def test_a_comparison_without_the_rows_that_decide_does_not_pass() -> None:
     ]
     kept = few.model_copy(update={"tested_still": 95, "slices_gone": []})
     assert all(check.passed for check in not_worse(kept, "test", None, maximize=True))
+    own = OnRows(rows=60, first={"m": 1.0}, second={"m": 0.1}, interval=[-1.0, -0.8], difference=-0.9, verdict="worse")
+    swamped = kept.model_copy(update={"on_tested": own, "rows_of": "v2"})
+    (check,) = [check for check in not_worse(swamped, "test", None, maximize=True) if not check.passed]
+    assert (check.check, check.measured) == (
+        "not_worse_on_kept_rows",
+        "test rows of v1: m -0.9 (-1 to -0.8), worse, on 60 rows that neither trained on",
+    )
+    assert "On the 60 rows that tested v1 it is worse: -0.9 (-1 to -0.8)." in swamped.in_words()
+    turned = kept.model_copy(update={"not_as_certified": "m 0.04, and 0.97 was certified", "rows_of": "v2"})
+    (check,) = [check for check in not_worse(turned, "test", None, maximize=True) if not check.passed]
+    assert (check.check, check.measured) == (
+        "rows_as_they_were",
+        "v1 has m 0.04, and 0.97 was certified on its own test rows",
+    )
+    assert "were they changed?" in turned.in_words()
     (none,) = not_worse(Comparison(**head, not_compared="why not"), "test", None, maximize=True)
     assert (none.passed, none.measured) == (False, "nothing, for they cannot be compared: why not")
+
+
+def test_versions_of_two_losses_have_no_loss_in_common_and_of_two_attacks_no_robust_accuracy() -> None:
+    first: dict[str, Any] = {"loss": {"name": "cross_entropy", "args": {"smoothing": 0.0}}, "attack": {"steps": 3}}
+    second = {"loss": first["loss"] | {"args": {"smoothing": 0.95}}, "attack": {"steps": 1}}
+    require_same_question(first, second, "accuracy", "v1")
+    require_same_question(first, dict(first), "loss", "v1")
+    for metric in ("loss", "robust_accuracy"):
+        with pytest.raises(ConflictError, match="is of another"):
+            require_same_question(first, second, metric, "v1")
 
 
 @pytest.mark.parametrize("maximize", [True, False])

@@ -105,6 +105,11 @@ def require_compared(workspace: Workspace) -> None:
     assert test.interval[0] <= test.difference <= test.interval[1] < 0
     assert test.verdict == "worse"
     assert compared.tested_still == compared.tested == 30 < test.rows
+    own = compared.on_tested
+    assert own is not None
+    assert (own.rows, compared.not_as_certified) == (30, "")
+    certified = registry.list_models(workspace, NAME).versions[-1].figures["test"]
+    assert certified.startswith(f"accuracy {own.first['accuracy']:.4g} ")
     assert compared.next is not None
     assert compared.next.tool == "models"
     assert sum(int(told.rpartition(" of ")[2]) for told in test.by_class.values()) == test.rows
@@ -170,7 +175,6 @@ def spoil(workspace: Workspace) -> None:
     home = workspace.project_folder(NAME) / "served"
     card = home / "v2" / "final_model" / "README.md"
     text = card.read_bytes()
-    card.unlink()
     card.write_bytes(text + b"Better than it is.")
     (home / "v7").mkdir()
     (home / "production").unlink()

@@ -169,22 +169,28 @@ def test_rows_that_an_earlier_plan_trained_on_are_left_out_by_their_index(tmp_pa
     ]
     assert (unseen.tested, unseen.tested_still) == (len(tests[0]), len(tests[0] & tests[1]))
     assert unseen.tested_still < unseen.tested
+    assert unseen.relabelled == 0
+    assert {float(after.samples["test"][at][0][0]) for at in unseen.kept} == tests[0] & tests[1]
     same = table(0, 300)
     assert unseen_values(same, same, tmp_path / "same", make_run)[2] == Unseen(
-        {}, {"validation": 0, "test": 0}, len(same.samples["test"]), len(same.samples["test"])
-    )
+        {}, {"validation": 0, "test": 0}, len(same.samples["test"]), len(same.samples["test"]),
+        kept=tuple(range(len(same.samples["test"]))),
+    )  # fmt: skip
 
 
 def test_a_test_row_with_another_target_is_no_test_row_still(tmp_path: Path, make_run: Any) -> None:
     def pairs(shift: int) -> list[Any]:
-        return [(torch.tensor([float(n)]), (n + shift * (n < 100)) % 2) for n in range(300)]
+        return [(torch.tensor([float(n)]), (n + shift * (n < 100)) % 2) for n in range(300) for _ in (1, 2)]
 
     before, after = (from_user(pairs(shift), SplitSection(), source="a.py:d", seed=0) for shift in (0, 1))
     *_, unseen = unseen_values(before, after, tmp_path, make_run)
     tests = [{float(row[0][0]) for row in (one.samples["test"][at] for at in range(len(one.samples["test"])))}
              for one in (before, after)]  # fmt: skip
     assert unseen.tested == len(tests[0])
-    assert unseen.tested_still == len({one for one in tests[0] & tests[1] if one >= 100}) < len(tests[0] & tests[1])
+    still = {one for one in tests[0] & tests[1] if one >= 100}
+    assert unseen.tested_still == len(still) < len(tests[0] & tests[1])
+    assert unseen.relabelled == len({one for one in tests[0] if one < 100})
+    assert sorted(float(after.samples["test"][at][0][0]) for at in unseen.kept) == sorted(still), "of equal rows one"
 
 
 def test_of_many_rows_those_that_are_recorded_are_compared_on_and_none_where_no_row_is_found_again(
