@@ -222,6 +222,35 @@ def test_rows_that_user_code_changes_in_the_run_that_fixed_them_are_no_evidence(
     assert f"run {forged}: {sealed['problem']}" in told_of(workspace, forged)
 
 
+FORKS = """
+import os
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+        copy = os.fork()
+        if not copy:
+            raise RuntimeError("in a copy of the worker")
+        os.waitpid(copy, 0)
+
+    def forward(self, x):
+        return self.layers(x)
+"""
+
+
+@pytest.mark.requirement("GATE-3", "TRAIN-10")
+def test_a_copy_of_the_worker_that_user_code_forks_writes_nothing_into_the_run(workspace: Workspace) -> None:
+    (workspace.path.parent / "net.py").write_text(FORKS)
+    changes = {"model": {"use": "net.py:Net", "args": {}}}
+    view = until_ended(workspace, start_run(workspace, "digits", RunKind.SMOKE, max_steps=2, changes=changes).run_id)
+    assert view.state is RunState.COMPLETED, view.failure
+    events = (workspace.run_directory("digits", view.run_id).path / "events.jsonl").read_text()
+    assert '"failed"' not in events
+    assert told_of(workspace, view.run_id) == []
+
+
 @pytest.mark.requirement("GATE-3")
 @pytest.mark.parametrize("signature", [None, 7, "", "not base64!", "AAAA"])
 @pytest.mark.parametrize("public", ["", "zz", "00" * 32, "ff" * 31])
