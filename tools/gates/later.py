@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from trainwright.tools.answers import NextCall
     from trainwright.tools.gates.evidence import Evidence
 
-MOST_WORDS = 120
+MAX_WORDS = 120
 PATH = "data.args.path"
 
 
@@ -32,7 +32,7 @@ def later_call(evidence: Evidence, *, is_scored: bool = False) -> NextCall | Non
     versions = [(sequence, body["version"]) for sequence, body in evidence.entries(ModelRegistered.name)]
     if later is None or not versions:
         return None
-    said = f"the intent goes on: {cut(later.words, MOST_WORDS)!r}"
+    said = f"the intent goes on: {cut(later.words, MAX_WORDS)!r}"
     if later.is_again and len(versions) == 1:
         return _second(evidence, said, "" if is_scored else later.scored)
     moves = evidence.entries(ModelPromoted.name)
@@ -82,5 +82,5 @@ def new_rows(evidence: Evidence) -> NextCall | None:
         for name in later.added
         if (root / name).is_file() and not any(PurePath(name).match(one) for one in present)
     ]
-    why = f"the intent goes on: {cut(later.words, MOST_WORDS)!r}"
+    why = f"the intent goes on: {cut(later.words, MAX_WORDS)!r}"
     return evidence.call("configure", why, changes={PATH: [*present, *more]}) if more else None
