@@ -188,7 +188,7 @@ def test_unreadable_images_are_left_out_and_counted_where_the_configuration_allo
 def test_damage_between_header_and_end_is_left_out_too_and_looked_for_once(
     photos: Write, bound: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trainwright.trainer.data.images import first_look
+    from trainwright.trainer.data.images import header_scan
     from trainwright.trainer.data.sources.images import Images
 
     monkeypatch.setattr(loading, "DECODED_BYTES", bound)
@@ -205,7 +205,7 @@ def test_damage_between_header_and_end_is_left_out_too_and_looked_for_once(
     assert sum(len([*batches]) for batches in (found.samples[name] for name in found.samples)) == 39
     frame = Images(path="photos", skip_unreadable=True).scan(root).collect()
     assert frame["path"].to_list()[-1] == "a/004.png", "row i is sample i, then the rest"
-    monkeypatch.setattr(first_look, "decode", None)
+    monkeypatch.setattr(header_scan, "decode", None)
     assert splits_of(root, skip_unreadable=True).skipped == ["a/004.png"]
 
 
