@@ -23,7 +23,7 @@ from mcp import Client, StdioServerParameters
 from trainwright.server import cli
 
 CHARACTERS_PER_TOKEN = 4.0
-MOST_CALLS = 40
+MAX_CALLS = 40
 SEARCHING = ("running", "confirming")
 BUDGETS = {"baseline": (12, 6000), "search": (16, 8000), "table": (26, 13000)}
 """Calls, and tokens of all answers in either form."""
@@ -102,14 +102,14 @@ class Job:
     async def by_next(self) -> Cost:
         """Make each call that the answer before proposes; the search space is the one thing of our own."""
         following = (await self.create()).get("next")
-        while following and self.cost.calls < MOST_CALLS:
+        while following and self.cost.calls < MAX_CALLS:
             following = (await self.call(following["tool"], **self.chosen(following))).get("next")
         return await self.done()
 
     async def by_advance(self) -> Cost:
         """Let the server go on; make a call only where something is to be decided."""
         await self.create()
-        while self.cost.calls < MOST_CALLS:
+        while self.cost.calls < MAX_CALLS:
             answer = await self.call("advance", project=self.name)
             if answer["ended"] == "finished":
                 break

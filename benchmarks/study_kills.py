@@ -62,7 +62,7 @@ PRUNING = (
     {"name": "median", "startup_trials": 2, "warmup_epochs": 1},
     {"name": "successive_halving", "bracket": 4, "reduction_factor": 2, "warmup_epochs": 1},
 )
-MOST_AT_ONCE = 8
+MAX_AT_ONCE = 8
 LONGEST_SECONDS = 8.0
 """Between two kills."""
 TARGETS = ("worker", "worker", "conductor", "server", "machine")
@@ -86,7 +86,7 @@ def make_project(workspace: Workspace, name: str, *, one_at_a_time: bool) -> Non
     """Create a project whose earlier gates stand in the ledger: they are another benchmark's matter."""
     settings = workspace.path / "settings.yaml"
     owned = yaml.safe_load(settings.read_text())
-    owned["limits"] = owned.get("limits", {}) | {"runs_at_once": MOST_AT_ONCE}  # or no study would be wider than two
+    owned["limits"] = owned.get("limits", {}) | {"runs_at_once": MAX_AT_ONCE}  # or no study would be wider than two
     settings.write_text(yaml.safe_dump(owned))
     limits = {"runs_at_once": 1} if one_at_a_time else None
     workspace.refreshed()

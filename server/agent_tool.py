@@ -38,7 +38,7 @@ checked against their models where they are built, and `tools/INDEX.md` lists al
 
 RECORDED_TEXTS = frozenset({"intent", "reason"})
 """Arguments in running text that the ledger keeps."""
-MOST_RECORDED = 20_000
+MAX_RECORDED = 20_000
 """Characters of them that are searched for secrets: tools take far fewer."""
 
 
@@ -109,7 +109,7 @@ def refuse_recorded_secrets(arguments: dict[str, Any]) -> None:
         ConfigurationError: the argument and the kind are named, never the secret.
     """
     for name in RECORDED_TEXTS.intersection(arguments):
-        for kind in sorted({place.kind for place in known_in(str(arguments[name])[:MOST_RECORDED])}):
+        for kind in sorted({place.kind for place in known_in(str(arguments[name])[:MAX_RECORDED])}):
             raise ConfigurationError(
                 f"`{name}` holds a secret ({kind}), and it would be recorded; nothing was done.",
                 remedy=f"Make the same call with the secret taken out of `{name}`; if it was real, revoke it.",

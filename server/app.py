@@ -111,7 +111,7 @@ def _lifespan(
 
 # Completions: document paths, run ids and project names.
 
-MOST_VALUES = 100
+MAX_VALUES = 100
 """The protocol's bound on the values of one completion."""
 
 
@@ -132,7 +132,7 @@ def add_completions(server: MCPServer[AppContext], app: AppContext) -> None:
             values = await anyio.to_thread.run_sync(_names, app, argument.name, argument.value)
         else:
             return None
-        return Completion(values=values[:MOST_VALUES], total=len(values), has_more=len(values) > MOST_VALUES)
+        return Completion(values=values[:MAX_VALUES], total=len(values), has_more=len(values) > MAX_VALUES)
 
 
 def _names(app: AppContext, argument: str, beginning: str) -> list[str]:
@@ -163,7 +163,7 @@ def _names(app: AppContext, argument: str, beginning: str) -> list[str]:
 
 RUN, PROJECT = "trainwright://runs/{}/status", "trainwright://projects/{}/status"
 CHANGING = re.compile(r"trainwright://(?:runs|projects)/[\w/-]{1,160}/status", re.ASCII)
-MOST_SUBSCRIBED = 64
+MAX_SUBSCRIBED = 64
 """Resources of one client."""
 
 
@@ -262,8 +262,8 @@ class Updates(InMemorySubscriptionBus):
         """
         connection = _connection(context.session)
         if CHANGING.fullmatch(params.uri) is not None:
-            if sum(connection in those for those in self._sessions.values()) >= MOST_SUBSCRIBED:
-                raise MCPError(code=INVALID_PARAMS, message=f"At most {MOST_SUBSCRIBED} subscriptions; end some first.")
+            if sum(connection in those for those in self._sessions.values()) >= MAX_SUBSCRIBED:
+                raise MCPError(code=INVALID_PARAMS, message=f"At most {MAX_SUBSCRIBED} subscriptions; end some first.")
             if not any(connection in those for those in self._sessions.values()):
                 context.session._connection.exit_stack.callback(self._forget_all, connection)
             self._sessions.setdefault(params.uri, {})[connection] = context.session

@@ -53,7 +53,7 @@ KINDS = {
 OPTIONAL = {"wait_seconds", "after_step", "max_steps", "idempotency_key", "detail", "verify", "offset"}
 """Arguments whose unreadable value is best left out; all others are essential to the call."""
 FREE_TEXT = {"intent", "reason"}
-MOST_ARGUMENTS = 64
+MAX_ARGUMENTS = 64
 """Of one call: each unknown one is looked for in the configuration's keys."""
 HOLDERS = ("changes", "config", "search")
 """Arguments that hold parts of a configuration; a misplaced key belongs into the first that the tool has."""
@@ -61,9 +61,9 @@ HOLDERS = ("changes", "config", "search")
 
 def normalized_arguments(model: type[BaseModel], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return the arguments in the schema's form, and a note for each one that was written differently."""
-    if len(given) > MOST_ARGUMENTS:
+    if len(given) > MAX_ARGUMENTS:
         raise ConfigurationError(
-            f"The call has {len(given)} arguments, and at most {MOST_ARGUMENTS} are read.",
+            f"The call has {len(given)} arguments, and at most {MAX_ARGUMENTS} are read.",
             remedy=f"Leave out those that the tool does not have: it takes {', '.join(model.model_fields)}.",
         )
     rules = {name: _rule(about) for name, about in model.model_fields.items()}

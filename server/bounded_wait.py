@@ -33,7 +33,7 @@ PLAIN_SECONDS = 50
 OFFERED_SECONDS = 3600
 """What `next` asks for where the client asks for progress."""
 PATIENCE_SHARE, ALIKE_SHARE = 0.8, 0.1
-FIRST_SECONDS, MOST_SECONDS = 1.0, 5.0
+FIRST_SECONDS, MAX_SECONDS = 1.0, 5.0
 """Between two reports: more and more, and seldom enough for a wait of hours."""
 Answer = TypeVar("Answer")
 logger = logging.getLogger("trainwright")
@@ -149,7 +149,7 @@ async def waited(
         pause, heard = FIRST_SECONDS, _PRESENT.get(None) or Patience(0.0, 0.0, hears=True)
         while True:
             await anyio.sleep(pause)
-            pause = min(pause * 1.2, MOST_SECONDS)
+            pause = min(pause * 1.2, MAX_SECONDS)
             try:
                 done, total, message = await anyio.to_thread.run_sync(progress)
             except TrainwrightError:  # the answer itself reports a damaged record

@@ -28,7 +28,7 @@ OPERATIONS = (
 
 
 ARGUMENTS = "trainwright.server.argument_repair"
-MOST_LISTED = 10
+MAX_LISTED = 10
 """Projects, and runs, whose status the list of resources names."""
 
 
@@ -115,8 +115,8 @@ class AppContext:
 
         if self._workspace is None and not (self.path / "workspace.sqlite").is_file():
             return {}
-        named = select(Project.name).order_by(Project.created_at.desc()).limit(MOST_LISTED)
-        runs = select(Run.id).where(Run.study.is_(None)).order_by(Run.created_at.desc()).limit(MOST_LISTED)
+        named = select(Project.name).order_by(Project.created_at.desc()).limit(MAX_LISTED)
+        runs = select(Run.id).where(Run.study.is_(None)).order_by(Run.created_at.desc()).limit(MAX_LISTED)
         if projects:
             named, runs = named.where(Project.name.in_(projects)), runs.where(Run.project.in_(projects))
         with self.workspace().snapshot() as session:

@@ -25,7 +25,7 @@ logger = logging.getLogger("trainwright")
 
 _STORAGE_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
 _SHOWN_VALUE_CHARACTERS = 80
-MOST_CHECKS = 8
+MAX_CHECKS = 8
 
 
 def explain(error: TrainwrightError) -> str:
@@ -33,9 +33,9 @@ def explain(error: TrainwrightError) -> str:
     failed = _failed_checks(error.details.get("checks"))
     message = error.message.partition(f" {failed[0].get('id')}: ")[0] if failed else error.message
     call = error.details.get("next")
-    lines = [message, *(_check_line(check, call) for check in failed[:MOST_CHECKS])]
-    if len(failed) > MOST_CHECKS:
-        lines.append(f"- and {len(failed) - MOST_CHECKS} more checks; project_status shows all")
+    lines = [message, *(_check_line(check, call) for check in failed[:MAX_CHECKS])]
+    if len(failed) > MAX_CHECKS:
+        lines.append(f"- and {len(failed) - MAX_CHECKS} more checks; project_status shows all")
     lines += _other_problems(error.details.get("problems"), error.message)
     lines.append(f"Remedy: {_remedy(error, call)}")
     if error.document:
@@ -112,7 +112,7 @@ def argument_error(
     """
     problems = [_explain_argument(problem, schema) for problem in error.errors(include_url=False)]
     names = ", ".join(schema.get("properties", {})) or "none"
-    lines = [f"{tool} cannot be called like this:", *(f"- {problem}" for problem in problems[:MOST_CHECKS])]
+    lines = [f"{tool} cannot be called like this:", *(f"- {problem}" for problem in problems[:MAX_CHECKS])]
     return ConfigurationError(
         "\n".join(lines),
         remedy=f"call {tool} again with these corrected; its arguments are: {names}.",

@@ -25,7 +25,7 @@ WorkspaceOption = Annotated[
 
 def existing_workspace(path: Path) -> Path:
     """Return a workspace's folder. Raises NotFoundError where there is none."""
-    from trainwright.tools.workspace.presence import require_database
+    from trainwright.tools.workspace.open_checks import require_database
     from trainwright.trainer.base.errors import NotFoundError
 
     require_database(path / "workspace.sqlite")

@@ -61,7 +61,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 os.environ.setdefault("TRAINWRIGHT_WARM_WORKERS", "0")
 """The server of each test would start one for a run or two; the tests of warm workers ask for them."""
 MEMORY = Path("/dev/shm")
-LEAST_FREE_BYTES = 8 * 2**30
+MIN_FREE_BYTES = 8 * 2**30
 """Of a file system in memory that the tests' folders are put on; a whole run leaves about 2 GB there until it ends."""
 
 
@@ -72,7 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     room = os.statvfs(MEMORY)
     free = min(room.f_bavail * room.f_frsize, psutil.virtual_memory().available)
-    if free >= LEAST_FREE_BYTES and not room.f_flag & os.ST_NOEXEC:
+    if free >= MIN_FREE_BYTES and not room.f_flag & os.ST_NOEXEC:
         os.environ["PYTEST_DEBUG_TEMPROOT"] = str(MEMORY)
 
 

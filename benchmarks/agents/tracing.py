@@ -15,7 +15,7 @@ import numpy as np
 from final_model import HeldBack
 from task import Array
 
-MOST_CLASSES = 50
+MAX_CLASSES = 50
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def _places(given: Array, inputs: Array) -> list[list[int]]:
 
 def _with_its_target(targets: Array, found: list[list[int]], known: Array) -> int:
     """Count the rows whose target is that of one of the user's rows with these inputs."""
-    if targets.ndim == 1 and np.issubdtype(targets.dtype, np.integer) and len(np.unique(known)) <= MOST_CLASSES:
+    if targets.ndim == 1 and np.issubdtype(targets.dtype, np.integer) and len(np.unique(known)) <= MAX_CLASSES:
         known = _renumbered(targets, found, known)
     width = targets.reshape(len(targets), -1)
     mine = known.reshape(len(known), -1)

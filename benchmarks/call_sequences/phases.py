@@ -16,7 +16,7 @@ PERMITTED = {
 KEPT = {"smoke", "baseline", "final", "replay", "export"}
 """Kinds of which a complete run is given back, and not made again."""
 REPORT = ("diagnostic_report.md", "plots/learning_curves.png", "plots/gradient_health.png")
-MOST_RUNS_AT_ONCE = 2
+MAX_RUNS_AT_ONCE = 2
 
 Files = tuple[str, str]
 """Which code and which data lie in the user's folder."""
@@ -179,7 +179,7 @@ class Model:
             return "ConflictError"
         if self.existing(kind) is not None:
             return None
-        if len(self.living) >= MOST_RUNS_AT_ONCE:
+        if len(self.living) >= MAX_RUNS_AT_ONCE:
             return "LimitReachedError"
         return None
 
@@ -216,7 +216,7 @@ class Model:
         phase = "finalization" if self.phase == "finished" else self.phase
         if run.kind not in PERMITTED[phase] or (self.phase == "finished" and run.kind in {"final", "export"}):
             return "GateRefusedError"
-        return "LimitReachedError" if len(self.living) >= MOST_RUNS_AT_ONCE else None
+        return "LimitReachedError" if len(self.living) >= MAX_RUNS_AT_ONCE else None
 
     def configured(self, digest: str, *, begins: bool) -> None:
         """Take note of the configuration; where a release is begun, decisions of the one before count no more."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import yaml
 
 REVISIONS = ("2026-07-28", "2025-11-25")
-MOST_SECONDS = 600
+MAX_SECONDS = 600
 ABSENT = "it did not run"
 PACKAGE = Path("@modelcontextprotocol", "conformance")
 FOLDER = re.compile(r"server-(?P<scenario>.+)-\d{4}-\d\d-\d\dT[\d-]+Z")
@@ -46,7 +46,7 @@ class Suite(NamedTuple):
         """Return of each scenario of a revision what failed in it; nothing: it passed."""
         program = [str(self.node), str(self.package / "dist" / "index.js"), "server", "--url", address]
         asked = [*program, "--requirements", revision, "-o", str(folder)]
-        done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=MOST_SECONDS)
+        done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=MAX_SECONDS)
         found = {scenario: [ABSENT] for scenario in self.scenarios(revision)}
         for file in folder.glob("*/checks.json"):
             named = FOLDER.fullmatch(file.parent.name)

@@ -23,7 +23,7 @@ sys.path.insert(1, str(Path(__file__).parents[1] / "resume"))  # how two runs ar
 from comparing import differences
 
 ENDED = frozenset({"completed", "failed", "stopped", "interrupted"})
-MOST_CALLS, LONGEST_WAIT = 60, 50
+MAX_CALLS, LONGEST_WAIT = 60, 50
 PREDICT = """
 import runpy, sys
 overlay, script, rows = sys.argv[1:]
@@ -122,7 +122,7 @@ class Game:
 
     async def release(self) -> None:
         """Follow the server to the final model. Raises RuntimeError where it stops before."""
-        for _ in range(MOST_CALLS):
+        for _ in range(MAX_CALLS):
             answer = await self.call("advance", project=self.row.name, wait_seconds=LONGEST_WAIT)
             if answer["ended"] == "finished":
                 self.played.released = True
@@ -132,7 +132,7 @@ class Game:
             if answer["ended"] == "decision":
                 following = answer["next"]
                 await self.call(following["tool"], **following["arguments"])
-        raise RuntimeError(f"no release after {MOST_CALLS} calls: {json.dumps(answer)[:800]}")
+        raise RuntimeError(f"no release after {MAX_CALLS} calls: {json.dumps(answer)[:800]}")
 
     def directory(self, run: str) -> RunDirectory:
         """Return a run's directory."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from trainwright.tools.examples import Example, Outcome
 
 SHARES = frozenset({"accuracy", "balanced_accuracy"})
-LEAST_ROWS = 2
+MIN_ROWS = 2
 STUDENT_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
 """Two-sided 95 % quantiles of Student's t by the number of values (one degree of freedom less)."""
 
@@ -76,7 +76,7 @@ def spread(values: list[float], metric: str, rows: int) -> tuple[float, float, f
     mean = statistics.mean(values)
     half = STUDENT_95.get(len(values), 1.96) * statistics.stdev(values) * math.sqrt(1 + 1 / len(values))
     if metric in SHARES and rows:
-        half = max(half, LEAST_ROWS / rows)
+        half = max(half, MIN_ROWS / rows)
     return mean, mean - half, mean + half
 
 

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "inputs"))
 
 from running import cases
 
-MOST_SECONDS, MOST_MEMORY, MOST_BYTES = 60, 4000, 20_000
+MAX_SECONDS, MAX_MEMORY, MAX_BYTES = 60, 4000, 20_000
 """Of one input, of the process in MiB, of an input."""
 EXECUTED = re.compile(r"number_of_executed_units: (\d+)")
 
@@ -38,7 +38,7 @@ def fill(corpus: Path) -> int:
                 kinds = [
                     n for n, (_, name) in enumerate(KINDS) if path.is_file() and name.endswith(path.suffix or ".csv")
                 ]
-                for kind in kinds if path.is_file() and path.stat().st_size <= MOST_BYTES else []:
+                for kind in kinds if path.is_file() and path.stat().st_size <= MAX_BYTES else []:
                     (corpus / f"{count:05d}").write_bytes(bytes([kind, count % 3]) + path.read_bytes())
                     count += 1
     return count
@@ -58,9 +58,9 @@ def main() -> int:
         command = [sys.executable, "-P", str(Path(__file__).with_name("target.py")), str(out), str(corpus)]
         limits = [
             f"-max_total_time={left}",
-            f"-timeout={MOST_SECONDS}",
-            f"-rss_limit_mb={MOST_MEMORY}",
-            f"-max_len={MOST_BYTES}",
+            f"-timeout={MAX_SECONDS}",
+            f"-rss_limit_mb={MAX_MEMORY}",
+            f"-max_len={MAX_BYTES}",
         ]
         kept = [f"-artifact_prefix={out}/", "-print_final_stats=1", "-detect_leaks=0"]
         log = subprocess.run(

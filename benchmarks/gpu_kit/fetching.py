@@ -17,7 +17,7 @@ from resolving import GLIBC, KitError, Target, uv_install
 OLD_NAMES = ("manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64")
 OF_THE_INSTALLER = frozenset({"INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json", "uv_build.json"})
 INSTALLER = "trainwright-kit\n"
-MOST_CHARACTERS = 60
+MAX_CHARACTERS = 60
 
 
 def download(target: Target, packages: dict[str, str], folder: Path) -> dict[str, str]:
@@ -88,4 +88,4 @@ def _licence(one: metadata.Distribution) -> str:
         if classifier.startswith("License :: ") and "License-Expression" not in fields:
             return str(classifier.rpartition(" :: ")[2])
     given = fields.get("License-Expression") or fields.get("License") or "see its files"
-    return re.split(r"[\r\n]", given.strip())[0][:MOST_CHARACTERS]
+    return re.split(r"[\r\n]", given.strip())[0][:MAX_CHARACTERS]

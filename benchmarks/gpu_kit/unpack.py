@@ -33,7 +33,7 @@ MANIFEST = "kit.json"
 MARKER = "trainwright-kit.json"
 """In an environment: what it was made from; `{}` while it is being made, so that a broken one is made anew."""
 LIBRARIES = frozenset({"site-packages", "dist-packages"})
-MOST_NAMED = 3
+MAX_NAMED = 3
 
 
 class KitError(Exception):
@@ -210,7 +210,7 @@ def differences(manifest: dict[str, Any]) -> list[str]:
 
 
 def _by(wanted: dict[str, str]) -> str:
-    return ", ".join(sorted(wanted)[:MOST_NAMED])
+    return ", ".join(sorted(wanted)[:MAX_NAMED])
 
 
 def _fits(version: str, rule: str) -> bool:

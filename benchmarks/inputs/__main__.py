@@ -16,7 +16,7 @@ from pathlib import Path
 from running import Found, cases, play_some
 from verdicts import RIGHT, UNCLEAR, VERDICTS, WRONG
 
-MOST_UNCLEAR = 0.02
+MAX_UNCLEAR = 0.02
 CHUNKS = 4
 """Each process plays so many parts of the list: a server more for each."""
 
@@ -40,7 +40,7 @@ def main() -> int:
             print(f"{what:17}{name} ({source}), {seconds:.1f} s" + (f"\n    {why}" if why else ""))
     counts = {what: sum(one[2] == what for one in found) for what in VERDICTS}
     print(json.dumps({"inputs": len(found), **counts}))
-    return int(bool(counts[WRONG]) or counts[UNCLEAR] > MOST_UNCLEAR * len(found))
+    return int(bool(counts[WRONG]) or counts[UNCLEAR] > MAX_UNCLEAR * len(found))
 
 
 def _arguments() -> argparse.Namespace:

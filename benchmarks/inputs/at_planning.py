@@ -16,7 +16,7 @@ from mcp import Client
 from mcp.types import CallToolResult, TextContent
 
 GOING = frozenset({"created", "queued", "waiting", "starting", "running"})
-MOST_SECONDS = 120
+MAX_SECONDS = 120
 
 
 @dataclass
@@ -110,7 +110,7 @@ async def play(client: Client, case: Case, folder: Path, workspace: Path) -> See
 async def _answered(client: Client, tool: str, arguments: dict[str, Any]) -> CallToolResult:
     """Call a tool; wait until a run has ended."""
     answer = await client.call_tool(tool, arguments)
-    for _ in range(MOST_SECONDS // 50):
+    for _ in range(MAX_SECONDS // 50):
         facts = answer.structured_content or {}
         if facts.get("state") not in GOING:
             break

@@ -29,7 +29,7 @@ from trainwright.trainer.config import parse_config
 from trainwright.trainer.estimation.memory import MEASURED, estimate
 
 GOAL_PERCENT = 3.0
-MOST_MEASURES = 8
+MAX_MEASURES = 8
 
 
 def main() -> None:
@@ -118,7 +118,7 @@ def _estimated(pair: Pair, folder: Path) -> dict[str, Any] | None:
 def _measured(pair: Pair, folder: Path) -> dict[str, Any] | None:
     """Return the measure of the first process; again where the allocator's reports were not whole."""
     processes = int(pair.config.get("distributed", {}).get("processes", 1))
-    for _ in range(MOST_MEASURES):
+    for _ in range(MAX_MEASURES):
         with tempfile.TemporaryDirectory() as meeting:
             store = str(Path(meeting) / "store") if processes > 1 else None
             found = in_forks(lambda rank, at=store: measure(pair.config, folder, rank, at), processes)

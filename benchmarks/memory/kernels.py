@@ -13,7 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 from trainwright.trainer.estimation.workspace import workspace
 
 aten = torch.ops.aten
-MOST_VALUES = 4_000_000
+MAX_VALUES = 4_000_000
 
 
 def compare(count: int, seed: int = 7) -> dict[str, float]:
@@ -71,7 +71,7 @@ def _draw(drawn: random.Random) -> tuple[Tensor, Tensor, tuple[Any, ...]] | None
     images, stride = drawn.choice([1, 2, 8, 16, 32]), drawn.choice([1, 1, 1, 2])
     dilation = drawn.choice([1, 1, 1, 2]) if length > 2 * taps else 1
     transposed = drawn.random() < 0.1
-    if images * max(inputs, outputs) * length**dimensions * (stride**dimensions if transposed else 1) > MOST_VALUES:
+    if images * max(inputs, outputs) * length**dimensions * (stride**dimensions if transposed else 1) > MAX_VALUES:
         return None
     dtype = drawn.choice([torch.float32, torch.bfloat16])
     kernel = [taps] * dimensions

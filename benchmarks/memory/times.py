@@ -31,7 +31,7 @@ from trainwright.trainer.supervision.sampling import SystemSampler
 from trainwright.trainer.supervision.stop import StopRequest
 
 PROBE_STEPS = 20
-LEAST_STEPS, MOST_STEPS, SECONDS = 60, 200, 10.0
+MIN_STEPS, MAX_STEPS, SECONDS = 60, 200, 10.0
 """Of the steps after the probe."""
 GOAL_PERCENT = 5.0
 TIMED = (
@@ -108,10 +108,10 @@ def _run(config: dict[str, Any], folder: Path) -> dict[str, Any]:
         take_step(session, group)
         processor.append(time.process_time() - began)
     clock, used, steps = time.perf_counter(), time.process_time(), 0
-    for group in endless(session, MOST_STEPS):
+    for group in endless(session, MAX_STEPS):
         take_step(session, group)
         steps += 1
-        if steps >= LEAST_STEPS and time.perf_counter() - clock > SECONDS:
+        if steps >= MIN_STEPS and time.perf_counter() - clock > SECONDS:
             break
     predicted = after_probe((probed.step_ms or 0.0) / 1e3, steps).seconds or 0.0
     return {

@@ -19,7 +19,7 @@ from surroundings import ENDED, World
 
 ENVIRONMENT = "WALKS_ENVIRONMENT"
 """Variable with the environment in which the runs are to work; without it they work in the server's own."""
-MOST_CALLS = 45
+MAX_CALLS = 45
 RUN_ID = re.compile(r"\b[a-z]+-[\w-]*\d{8}-\d{6}-[0-9a-f]{6}\b|/[a-z]+-\d+\b|(?<=seconds: )[\d.]+")
 WAITING = frozenset({"run_status", "tuning_status"})
 SHOWN_CHARACTERS = 240
@@ -135,8 +135,8 @@ class Player:
         told = {"name": walk.name, "intent": f"an honest project: {walk.name}", "goal": walk.goal}
         call: Call | None = Call("create_project", {**told, "config": {**root, **named, **walk.config}})
         while call is not None:
-            if self.played.calls >= MOST_CALLS:
-                self.played.why = f"no end after {MOST_CALLS} calls"
+            if self.played.calls >= MAX_CALLS:
+                self.played.why = f"no end after {MAX_CALLS} calls"
                 return
             call = await self._step(call)
             if call is None and afterwards and self.end():

@@ -24,7 +24,7 @@ SCENES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("export_model(", ("result:",)),
     ("pass_gate(", ("Goal ",)),
 )
-WIDE, MOST_LINES = 106, 2
+WIDE, MAX_LINES = 106, 2
 CELL, ROW, SIZE, EDGE, BAR = 7.85, 18.5, 13, 20, 38
 COLOURS = {
     "# ": "#8b98a9",
@@ -107,7 +107,7 @@ def _rows(line: str) -> list[tuple[str, str]]:
     """Return a line's rows on the screen with their colour; what is cut off ends with `…`."""
     mark = next((mark for mark in COLOURS if line.startswith(mark)), "# ")
     words = line.removeprefix("<- ")
-    colour, most = COLOURS[mark], MOST_LINES
+    colour, most = COLOURS[mark], MAX_LINES
     if words.startswith("REFUSED") or ": measured " in words:
         colour, most = COLOURS["REFUSED"], 1
     elif words.startswith(("Next:", "Remedy:")):

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 import anyio
-from agents import MOST_LINES, Architect, StuckError, Trainer
+from agents import MAX_LINES, Architect, StuckError, Trainer
 from mcp import StdioServerParameters
 from mcp.client import Client
 from tickets import write_model, write_tickets
@@ -32,8 +32,8 @@ Written by `python docs/transcripts`, which plays two scripted agents against a 
 training-architect, then ml-trainer. They know their pages ([agents](../../agents/training-architect.md)) and nothing
 else. The tickets are generated, the model is a tiny encoder with random weights, and the machine that played it has no
 GPU: the plan is for the card of the sentence, and the figures of the runs are this machine's. `#` is what an agent
-says, `->` a call, `<-` its answer, of which at most {MOST_LINES["*"]} lines are shown
-({MOST_LINES["read_document"]} of a document); the number of the others is said.
+says, `->` a call, `<-` its answer, of which at most {MAX_LINES["*"]} lines are shown
+({MAX_LINES["read_document"]} of a document); the number of the others is said.
 
 ```text
 """

@@ -39,7 +39,7 @@ SEARCH: dict[str, Any] = {
         "model.args.width": {"type": "int", "low": 16, "high": 128, "log": True},
     },
 }
-MOST_LINES = 9
+MAX_LINES = 9
 HEAD = """\
 # What one sees while a search runs
 
@@ -63,7 +63,7 @@ async def played(root: Path) -> None:
         async def call(tool: str, **arguments: Any) -> dict[str, Any]:
             transcript.call(tool, arguments)
             result = await client.call_tool(tool, arguments)
-            transcript.answer(result, MOST_LINES)
+            transcript.answer(result, MAX_LINES)
             return result.structured_content or {}
 
         view = await call("create_project", **PROJECT)

@@ -19,10 +19,10 @@ from trainwright.server.commands.driving import Transcript
 
 PAGES = Path(__file__).parents[2] / "agents"
 PREFIX = "mcp__trainwright__"
-MOST_CALLS = 60
-MOST_LINES = {"*": 60, "read_document": 8}
+MAX_CALLS = 60
+MAX_LINES = {"*": 60, "read_document": 8}
 """Of an answer, in the transcript."""
-MOST_QUESTIONS, MOST_CHARACTERS = 20, 1000
+MAX_QUESTIONS, MAX_CHARACTERS = 20, 1000
 """Of a hand-over, and of one question in it."""
 AT_WORK = ("created", "starting", "running")
 
@@ -54,7 +54,7 @@ class ScriptedAgent:
             raise StuckError(f"{self.page} is to call {tool}, which its page does not name")
         self.transcript.call(tool, arguments)
         result: CallToolResult = await self.client.call_tool(tool, arguments)
-        self.transcript.answer(result, MOST_LINES.get(tool, MOST_LINES["*"]))
+        self.transcript.answer(result, MAX_LINES.get(tool, MAX_LINES["*"]))
         if result.is_error:
             raise StuckError(f"{tool} was refused: {result.content}")
         text = "".join(block.text for block in result.content if block.type == "text")
@@ -71,7 +71,7 @@ class ScriptedAgent:
     async def ended(self, run: dict[str, Any]) -> dict[str, Any]:
         """Wait until a run has ended. Raises StuckError where it failed."""
         view = run
-        for _ in range(MOST_CALLS):
+        for _ in range(MAX_CALLS):
             if view.get("state") not in AT_WORK:
                 break
             view = await self.call("run_status", run_id=run["run_id"], wait_seconds=50)
@@ -131,14 +131,14 @@ class Architect(ScriptedAgent):
         gate = await self.call("pass_gate", project=project, phase="planning")
         if gate["outcome"] != "passed":
             raise StuckError("the planning gate did not pass")
-        assumed = [f"Is this right: {what}"[:MOST_CHARACTERS] for what in plan.get("assumed") or []]
-        await self.handed_over(project, "ml-trainer", assumed[:MOST_QUESTIONS])
+        assumed = [f"Is this right: {what}"[:MAX_CHARACTERS] for what in plan.get("assumed") or []]
+        await self.handed_over(project, "ml-trainer", assumed[:MAX_QUESTIONS])
         self.transcript.say(f"Project {project}, planning passed; continue with advance(project={project!r}).")
         return project
 
     async def _planned(self, answer: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
         """Answer questions from what was found, and wait for what is still being read."""
-        for _ in range(MOST_CALLS):
+        for _ in range(MAX_CALLS):
             if answer["state"] == "planned":
                 return answer
             open_now = {one["argument"]: one["question"] for one in answer.get("questions") or []}
@@ -160,7 +160,7 @@ class Trainer(ScriptedAgent):
         if "forged" in str(status.get("handover")):
             raise StuckError(f"the hand-over is forged: {status['handover']}")
         phase, read, answer = str(status["phase"]), set[str](), status
-        for _ in range(MOST_CALLS):
+        for _ in range(MAX_CALLS):
             if phase not in read:
                 read.add(phase)
                 await self._read(f"phases/{PHASES[phase]}/checklist.md")
@@ -175,7 +175,7 @@ class Trainer(ScriptedAgent):
             if answer["ended"] in {"decision", "failure", "refusal"}:
                 answer = await self._decided(answer)
             phase = str(answer.get("phase") or answer.get("now_in") or phase)
-        raise StuckError(f"the project did not end within {MOST_CALLS} calls")
+        raise StuckError(f"the project did not end within {MAX_CALLS} calls")
 
     async def _read(self, path: str) -> None:
         """Read a document; the transcript has its beginning."""
@@ -190,7 +190,7 @@ class Trainer(ScriptedAgent):
         found = await self.follow(answer, **more)
         if following["tool"] != "start_tuning":
             return found
-        for _ in range(MOST_CALLS):
+        for _ in range(MAX_CALLS):
             if found.get("state") not in AT_WORK:
                 break
             found = await self.call("tuning_status", study_id=found["study_id"], wait_seconds=50)

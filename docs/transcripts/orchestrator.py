@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from agents import MOST_CALLS, Architect, ScriptedAgent, StuckError, Trainer
+from agents import MAX_CALLS, Architect, ScriptedAgent, StuckError, Trainer
 from blake3 import blake3
 
 ME, ARCHITECT, TRAINER, DEPLOYER = (
@@ -29,7 +29,7 @@ class Orchestrator(ScriptedAgent):
             raise StuckError("the workspace has projects, and the sentence names none")
         project = await Architect(self.client, self.transcript, self.user).run(intent, root, probes=False, **named)
         self.transcript.heading(self.page)
-        for _ in range(MOST_CALLS):
+        for _ in range(MAX_CALLS):
             status = await self.call("project_status", project=project)
             handed = self.received(status)
             if status["finished"]:

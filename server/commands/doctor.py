@@ -29,8 +29,8 @@ from trainwright.trainer.base.known_bad_releases import installed_bad_releases
 from trainwright.trainer.base.releases import BESIDE, ENVIRONMENT, LEAST, install, too_old
 
 GIB = 1024**3
-LEAST_PYTHON = (3, 11)
-LEAST_SQLITE = (3, 37)
+MIN_PYTHON = (3, 11)
+MIN_SQLITE = (3, 37)
 PROBE = (sys.executable, "-P", "-m", "trainwright.server.commands.doctor_probe")
 PROBE_SECONDS = 180
 INSTALL_AGAIN = "Install again into a fresh environment: `make install`."
@@ -56,14 +56,14 @@ def examine(workspace: Path) -> list[Finding]:
 
 def _python() -> Finding:
     found = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
-    if sys.version_info[:2] < LEAST_PYTHON:
+    if sys.version_info[:2] < MIN_PYTHON:
         return Finding(name="python", status="fail", found=found, remedy="Use Python 3.11 or newer.")
     return Finding(name="python", status="ok", found=found)
 
 
 def _sqlite() -> Finding:
     found = f"SQLite {sqlite3.sqlite_version}"
-    if sqlite3.sqlite_version_info[:2] < LEAST_SQLITE:
+    if sqlite3.sqlite_version_info[:2] < MIN_SQLITE:
         return Finding(
             name="sqlite", status="fail", found=found, remedy="Use a Python that is built with SQLite 3.37+."
         )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Prints what an agent and the server say to each other: tool, arguments, what came back.
 
 WIDTH = 116
-MOST_LINES = 12
+MAX_LINES = 12
 
 
 class Transcript:
@@ -53,7 +53,7 @@ class Transcript:
             sys.stdout.write(f"\r   {bar(progress, total)} {message or '':60.60}")
             sys.stdout.flush()
 
-    def answer(self, result: CallToolResult, most_lines: int = MOST_LINES) -> None:
+    def answer(self, result: CallToolResult, most_lines: int = MAX_LINES) -> None:
         """Write what came back: refusals in red; lines beyond the most are counted."""
         if self._terminal.is_terminal:
             sys.stdout.write("\r\033[K")
@@ -79,7 +79,7 @@ def _style(result: CallToolResult, line: str) -> str:
     return "red" if result.is_error else "green"
 
 
-MOST_CALLS = 80
+MAX_CALLS = 80
 
 
 class UnexpectedAnswerError(Exception):
@@ -116,7 +116,7 @@ class Driver:
             UnexpectedAnswerError: a call is refused, a passed gate is stale at once, or there is no end.
         """
         earlier = None
-        for _ in range(MOST_CALLS):
+        for _ in range(MAX_CALLS):
             following = answer.get("next")
             if following is None:
                 return
@@ -129,7 +129,7 @@ class Driver:
             answer = content(await self.call(tool, **arguments))
             if tool == "pass_gate":
                 self._enter(answer["now_in"])
-        raise UnexpectedAnswerError(f"the project did not end within {MOST_CALLS} calls.")
+        raise UnexpectedAnswerError(f"the project did not end within {MAX_CALLS} calls.")
 
     def chosen(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - for those who choose
         """Return the arguments to call with: those proposed, unless an agent has a choice of its own."""

@@ -13,7 +13,7 @@ from trainwright.tools.workspace.signing import VARIABLE, key_path, model_public
 from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.base.text import one_line
 
-MOST_REASON_CHARACTERS = 300
+MAX_REASON_CHARACTERS = 300
 
 
 def approve(path: Path, *, yes: Sequence[str], deny: Sequence[str]) -> None:
@@ -54,7 +54,7 @@ def _show(terminal: Terminal, request: Request) -> None:
     terminal.line()
     terminal.line(f"{request.id}  project {request.project}: {request.grant}", "bold")
     terminal.line(f"  {meaning(request.grant)}")
-    reason = one_line(request.reason, MOST_REASON_CHARACTERS) or "none"
+    reason = one_line(request.reason, MAX_REASON_CHARACTERS) or "none"
     terminal.line(f"  Requested {request.asked_at[:19]} UTC. The agent's reason: {reason}")
 
 

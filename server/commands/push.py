@@ -22,10 +22,10 @@ from trainwright.trainer.base.paths import SKIPPED
 from trainwright.trainer.base.secret_kinds import known_in
 
 SECRET_NAMES = ("*.pem", "*.key", "*.p12", "*.pfx", "id_rsa*", "id_ed25519*", "credentials*.json")
-MOST_SEARCHED = 2**20
+MAX_SEARCHED = 2**20
 """Bytes of a file that is searched for secrets: larger ones are data."""
 PART_BYTES = 2**18
-MOST_NAMED = 8
+MAX_NAMED = 8
 TRIES = 3
 """Files may change while they are sent."""
 
@@ -48,10 +48,10 @@ def push(
         facts = anyio.run(_pushed, address, files, manifest)
     except Exception as error:
         raise worded(error, url) from error
-    for path, why in list(left.items())[:MOST_NAMED]:
+    for path, why in list(left.items())[:MAX_NAMED]:
         typer.echo(f"left here: {path} ({why})", err=True)
-    if len(left) > MOST_NAMED:
-        typer.echo(f"left here: {len(left) - MOST_NAMED} more", err=True)
+    if len(left) > MAX_NAMED:
+        typer.echo(f"left here: {len(left) - MAX_NAMED} more", err=True)
     counts = f"{facts['files']} files, {facts['changed']} changed, {facts['removed']} removed"
     typer.echo(f'{counts}. In calls there: code_root="{facts["code_root"]}", and paths below it.')
 
@@ -77,7 +77,7 @@ def _secret(file: Path) -> str | None:
     """Return why a file is not sent: its name is that of a key, or it holds a secret; None for others."""
     if any(fnmatch(file.name.lower(), pattern) for pattern in SECRET_NAMES):
         return "named as a secret is"
-    if file.stat().st_size > MOST_SEARCHED:
+    if file.stat().st_size > MAX_SEARCHED:
         return None
     found = next(known_in(file.read_bytes().decode("utf-8", errors="replace")), None)
     return None if found is None else f"holds a secret: {found.kind}"

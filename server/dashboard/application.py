@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
 
 STATUS = {NotFoundError: 404, ConfigurationError: 400}
-MOST_DIGITS = 15
+MAX_DIGITS = 15
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -126,9 +126,9 @@ def _whole(text: str, name: str) -> int | None:
     """Return a whole number; None of any other text. Raises ConfigurationError for more digits than one may have."""
     if not text.isdecimal():
         return None
-    if len(text) > MOST_DIGITS:
+    if len(text) > MAX_DIGITS:
         raise ConfigurationError(
-            f"{name} has {len(text)} digits; it may have {MOST_DIGITS}.", remedy="Leave it out to begin anew."
+            f"{name} has {len(text)} digits; it may have {MAX_DIGITS}.", remedy="Leave it out to begin anew."
         )
     return int(text)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from trainwright.server.dashboard.application import bundle
 from trainwright.tools import dashboard
-from trainwright.tools.dashboard.curves import MOST_KEYS
+from trainwright.tools.dashboard.curves import MAX_KEYS
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.secret_scan import masked_values
 
@@ -39,7 +39,7 @@ def kept_page(workspace: Workspace, project: str) -> str:
 def _of_run(workspace: Workspace, run_id: str) -> dict[str, Any]:
     page = dashboard.run_page(workspace, run_id)
     curves: dict[str, Any] = {"curves": {}, "cursor": None}
-    for start in range(0, len(page.keys), MOST_KEYS):
-        part = dashboard.curves(workspace, run_id, page.keys[start : start + MOST_KEYS])
+    for start in range(0, len(page.keys), MAX_KEYS):
+        part = dashboard.curves(workspace, run_id, page.keys[start : start + MAX_KEYS])
         curves["curves"] |= part.model_dump(mode="json")["curves"]
     return {f"api/runs/{run_id}": page.model_dump(mode="json"), f"api/runs/{run_id}/curves": curves}

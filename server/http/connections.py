@@ -21,12 +21,12 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 logger = logging.getLogger("trainwright")
-MOST_CONNECTIONS = 512
+MAX_CONNECTIONS = 512
 SHARE_OF_FILES = 2
 """The process opens files beside its connections: one in so many of what it may open is a connection."""
-MOST_TAKEN_AT_ONCE = 64
+MAX_TAKEN_AT_ONCE = 64
 """Before the loop closes those that were ended for them."""
-MOST_WAITING = 1024
+MAX_WAITING = 1024
 """To be taken: the kernel's queue, which costs no files. Beyond it a client tries again after a second, then three."""
 SILENT_SECONDS = 10.0
 """That a connection may go without a request that is being answered."""
@@ -41,8 +41,8 @@ def most_connections() -> int:
     """Return how many connections may be open: fewer where the process may open few files."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if files == resource.RLIM_INFINITY:
-        return MOST_CONNECTIONS
-    return max(1, min(MOST_CONNECTIONS, files // SHARE_OF_FILES))
+        return MAX_CONNECTIONS
+    return max(1, min(MAX_CONNECTIONS, files // SHARE_OF_FILES))
 
 
 class Connection(H11Protocol):
@@ -112,7 +112,7 @@ class Listener(socket.socket):
 
     def listen(self, _: int = 0) -> None:
         """Listen with a queue of its own: asyncio has one number for its length and for how many it takes at once."""
-        super().listen(MOST_WAITING)
+        super().listen(MAX_WAITING)
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Return a new connection. Raises ConnectionAbortedError where all others are at work: it is closed."""
@@ -168,6 +168,6 @@ class _Told:
 
 def settings(application: Any, **more: Any) -> uvicorn.Config:
     """Return uvicorn's settings with these limits."""
-    at_once = min(MOST_TAKEN_AT_ONCE, max(1, most_connections() // 4))
+    at_once = min(MAX_TAKEN_AT_ONCE, max(1, most_connections() // 4))
     # Another loop would accept by itself, and a WebSocket would be no Connection.
     return uvicorn.Config(application, http=Connection, ws="none", loop="asyncio", backlog=at_once, **more)

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from trainwright.server.http.tokens import Holder, Tokens
 
 REQUESTS_PER_SECOND = 50.0
-MOST_AT_ONCE = 200
+MAX_AT_ONCE = 200
 """Requests that may come at once after a pause: what the bucket holds."""
-MOST_OPEN = 64
+MAX_OPEN = 64
 """Requests of one token that are being answered, streams among them."""
 LOOK_SECONDS = 1.0
 
@@ -29,14 +29,14 @@ class Bucket:
     """Token bucket of one client: it fills with time, and each request takes one out."""
 
     def __init__(self) -> None:
-        self._left, self._seen = float(MOST_AT_ONCE), time.monotonic()
+        self._left, self._seen = float(MAX_AT_ONCE), time.monotonic()
         self.open = 0
         self.sessions = Sessions()
 
     def wait_seconds(self) -> float:
         """Take one out; return 0, or how long to wait where there is none."""
         now = time.monotonic()
-        self._left = min(MOST_AT_ONCE, self._left + (now - self._seen) * REQUESTS_PER_SECOND)
+        self._left = min(MAX_AT_ONCE, self._left + (now - self._seen) * REQUESTS_PER_SECOND)
         self._seen = now
         if self._left < 1:
             return (1 - self._left) / REQUESTS_PER_SECOND
@@ -59,8 +59,8 @@ class Limits:
             await self._app(scope, receive, send)
             return
         bucket = self._bucket(holder.token)
-        if bucket.open >= MOST_OPEN:
-            await _refusal(429, f"{MOST_OPEN} requests of this token are open. Close some.", 1)(scope, receive, send)
+        if bucket.open >= MAX_OPEN:
+            await _refusal(429, f"{MAX_OPEN} requests of this token are open. Close some.", 1)(scope, receive, send)
         elif wait := bucket.wait_seconds():
             rule = f"This token has had its {REQUESTS_PER_SECOND:g} requests a second. Wait, and ask again."
             await _refusal(429, rule, math.ceil(wait))(scope, receive, send)

@@ -43,15 +43,15 @@ ADDRESS = "/roots/{name}"
 FOLDER, MANIFEST = "pushed", "manifest.json"
 KEPT = "pushes"
 """In the workspace: what was pushed last, by name; locks; files on their way."""
-MOST_FILES, MOST_BYTES, MOST_MANIFEST = 20_000, 2 * 2**30, 8 * 2**20
+MAX_FILES, MAX_BYTES, MAX_MANIFEST = 20_000, 2 * 2**30, 8 * 2**20
 """Of one folder."""
 ROUND_A_FILE = 4096
 """Bytes of an archive beside a file's own: its headers, and what fills up its last block."""
-MOST_AT_ONCE = 2
+MAX_AT_ONCE = 2
 SHARE_OF_FREE = 2
 PART = re.compile(r"[^\x00-\x1f\x7f/\\:]+")
 """A name within a path; on Windows `:` and `\\` lead elsewhere."""
-MOST_OF_A_PART, MOST_OF_A_PATH = 255, 1023
+MAX_OF_A_PART, MAX_OF_A_PATH = 255, 1023
 """Bytes."""
 
 
@@ -60,7 +60,7 @@ class File(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    size: Annotated[int, Field(ge=0, le=MOST_BYTES)]
+    size: Annotated[int, Field(ge=0, le=MAX_BYTES)]
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
@@ -68,7 +68,7 @@ def _taken_path(path: str) -> str:
     """Return a path that may be written below a folder. Raises ValueError."""
     parts = PurePosixPath(path).parts
     is_plain = path == "/".join(parts) and all(PART.fullmatch(part) for part in parts)
-    is_long = len(path.encode()) > MOST_OF_A_PATH or any(len(part.encode()) > MOST_OF_A_PART for part in parts)
+    is_long = len(path.encode()) > MAX_OF_A_PATH or any(len(part.encode()) > MAX_OF_A_PART for part in parts)
     if not is_plain or is_long or any(part in SKIPPED or part.startswith(".") for part in parts):
         rule = "relative, no hidden names, no `..`, at most 255 bytes a name"
         raise ValueError(f"{path[:80]!r} is no path that is taken: {rule}")
@@ -143,7 +143,7 @@ class Place(NamedTuple):
 
 def pushes(workspace: Path, security: TransportSecuritySettings, *, read_only: bool) -> Route:
     """Return the route that takes `POST /roots/NAME` from holders of tokens that operate in all projects."""
-    guard, audit, making = TransportSecurityMiddleware(security), Audit(workspace), anyio.CapacityLimiter(MOST_AT_ONCE)
+    guard, audit, making = TransportSecurityMiddleware(security), Audit(workspace), anyio.CapacityLimiter(MAX_AT_ONCE)
 
     async def answer(request: Request) -> Response:
         holder = await admitted(request, guard)
@@ -180,7 +180,7 @@ async def _taken(request: Request, workspace: Path) -> dict[str, Any]:
     if not PROJECT.fullmatch(name):
         raise RefusalError(400, f"{name[:63]!r} is no name of a folder.", "1 to 63 of a-z, 0-9, - and _.")
     place = await anyio.to_thread.run_sync(_place, workspace, name)
-    most = min(MOST_BYTES + MOST_FILES * ROUND_A_FILE, place.room())
+    most = min(MAX_BYTES + MAX_FILES * ROUND_A_FILE, place.room())
     with tempfile.TemporaryFile(dir=place.kept) as file:
         async for part in request.stream():
             file.write(part)
@@ -247,8 +247,8 @@ def _failed(error: OSError) -> RefusalError:
 def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     """Yield the members one by one. Raises RefusalError: too many, or one that is no plain file."""
     for count, member in enumerate(archive):
-        if count > MOST_FILES:
-            raise RefusalError(413, f"More than {MOST_FILES} files.", "Push the code's own folder.")
+        if count > MAX_FILES:
+            raise RefusalError(413, f"More than {MAX_FILES} files.", "Push the code's own folder.")
         if not member.isreg() or member.issparse():
             raise RefusalError(400, f"{member.name[:80]!r} is no plain file.", "Links and devices are not taken.")
         yield member
@@ -256,7 +256,7 @@ def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 
 def _manifest(archive: tarfile.TarFile, member: tarfile.TarInfo | None) -> Manifest:
     """Return the manifest, every path of which may be written. Raises RefusalError."""
-    held = archive.extractfile(member) if member and member.name == MANIFEST and member.size <= MOST_MANIFEST else None
+    held = archive.extractfile(member) if member and member.name == MANIFEST and member.size <= MAX_MANIFEST else None
     try:
         manifest = Manifest.model_validate_json(held.read()) if held is not None else None
     except ValidationError as error:
@@ -265,8 +265,8 @@ def _manifest(archive: tarfile.TarFile, member: tarfile.TarInfo | None) -> Manif
         ) from None
     if manifest is None:
         raise RefusalError(400, f"The archive does not begin with {MANIFEST}.", "Use `trainwright push`.")
-    if len(manifest.files) > MOST_FILES or sum(one.size for one in manifest.files.values()) > MOST_BYTES:
-        raise RefusalError(413, f"A folder has at most {MOST_FILES} files and {MOST_BYTES:,} bytes.")
+    if len(manifest.files) > MAX_FILES or sum(one.size for one in manifest.files.values()) > MAX_BYTES:
+        raise RefusalError(413, f"A folder has at most {MAX_FILES} files and {MAX_BYTES:,} bytes.")
     return manifest
 
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 FOLDER = "final_model"
 ADDRESS = "/releases/{project}.tar"
 PART_BYTES = 64 * 2**10
-MOST_MADE_AT_ONCE = 2
-MOST_DOWNLOADS = 4
+MAX_MADE_AT_ONCE = 2
+MAX_DOWNLOADS = 4
 """Of one token at once: each has an archive of its own, as large as the model."""
 
 
@@ -92,13 +92,13 @@ class Archives:
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
-        self._making = anyio.CapacityLimiter(MOST_MADE_AT_ONCE)
+        self._making = anyio.CapacityLimiter(MAX_MADE_AT_ONCE)
         self._downloads: Counter[str] = Counter()
 
     async def one(self, project: str, token: str, held: ExitStack) -> IO[bytes]:
         """Return a new archive, which is gone once `held` is closed. Raises RefusalError."""
-        if self._downloads[token] >= MOST_DOWNLOADS:
-            raise RefusalError(429, f"{MOST_DOWNLOADS} downloads of this token are under way.", "Wait for one to end.")
+        if self._downloads[token] >= MAX_DOWNLOADS:
+            raise RefusalError(429, f"{MAX_DOWNLOADS} downloads of this token are under way.", "Wait for one to end.")
         self._downloads[token] += 1
         held.callback(self._ended, token)
         folder = self._workspace / "projects" / project / FOLDER

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 PATH = "/mcp"
-MOST_BODY_BYTES = 4 * 2**20
-MOST_HEADER_BYTES = 64 * 2**10
-MOST_SESSIONS = 512
+MAX_BODY_BYTES = 4 * 2**20
+MAX_HEADER_BYTES = 64 * 2**10
+MAX_SESSIONS = 512
 """Of clients of the older revisions, which open sessions; the newest has none."""
 IDLE_SECONDS = 1800.0
 STOP_SECONDS = 3
@@ -138,9 +138,9 @@ def _application(server: StdioServer, workspace: Path, reach: Reach, port: int, 
     application = server.http_application(
         streamable_http_path=PATH,
         custom_starlette_routes=[releases(workspace, security), pushes(workspace, security, read_only=read_only)],
-        max_request_body_size=MOST_BODY_BYTES,
+        max_request_body_size=MAX_BODY_BYTES,
         session_idle_timeout=IDLE_SECONDS,
-        max_sessions=MOST_SESSIONS,
+        max_sessions=MAX_SESSIONS,
         transport_security=security,
         token_verifier=Verifier(tokens),
         auth=AuthSettings(
@@ -162,7 +162,7 @@ def _config(application: Starlette, reach: Reach) -> uvicorn.Config:
         access_log=False,  # logs/http.jsonl has the calls, without what was sent
         proxy_headers=False,
         server_header=False,
-        h11_max_incomplete_event_size=MOST_HEADER_BYTES,
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         timeout_graceful_shutdown=STOP_SECONDS,
         ssl_certfile=reach.certificate,
         ssl_keyfile=reach.key,

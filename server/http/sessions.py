@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Scope
 
-MOST_OF_A_TOKEN = 64
+MAX_OF_A_TOKEN = 64
 """No fewer than the requests that a token may have open, so that one is at rest whenever another is opened."""
 KEPT = (b"host", b"origin")
 """Headers of the request that opened a session which the one that ends another needs, to pass where it passed."""
@@ -46,7 +46,7 @@ class Sessions:
             self._used.pop(_named(scope) or "", None)
         elif name is not None and _named(scope) is None and start["status"] < 400:
             self._use(name)
-            while len(self._used) > MOST_OF_A_TOKEN:
+            while len(self._used) > MAX_OF_A_TOKEN:
                 first = next((one for one in self._used if not self._at_work[one]), name)
                 del self._used[first]
                 await _end(app, scope, first)

@@ -29,7 +29,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 PREFIX = "tw_"
 """So that scanners for secrets, and people, see what it is."""
 RANDOM_BYTES = 32
-MOST_DAYS = 3650
+MAX_DAYS = 3650
 
 
 class Token(Closed):
@@ -78,9 +78,9 @@ class Tokens:
             raise ConfigurationError(
                 f"`{name[:63]}` is no name of a token.", remedy="Use 1 to 63 of a-z, 0-9, - and _: laptop, ci, anna."
             )
-        if not 0 < days <= MOST_DAYS:
+        if not 0 < days <= MAX_DAYS:
             raise ConfigurationError(
-                f"--days {days:g} is not between 0 and {MOST_DAYS}.", remedy="Leave --days out: 90 days."
+                f"--days {days:g} is not between 0 and {MAX_DAYS}.", remedy="Leave --days out: 90 days."
             )
         secret = PREFIX + secrets.token_urlsafe(RANDOM_BYTES)
         now = datetime.now(UTC).replace(microsecond=0)

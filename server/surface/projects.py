@@ -76,7 +76,7 @@ def take_answer(
         decide(workspace, request.id, granted=answer.data.answer == "grant", by=by)
 
 
-MOST_PROJECTS = 20
+MAX_PROJECTS = 20
 BEGIN = "begin.md"
 """The page that an empty workspace is answered with: all that most jobs need."""
 INTENT = "the user's sentence, with the goal"
@@ -181,7 +181,7 @@ def project_status(
 
     workspace = workspace_of(context)
     own = present_access().projects
-    status = projects.project_status(workspace, project, most=MOST_PROJECTS, only=own or None)
+    status = projects.project_status(workspace, project, most=MAX_PROJECTS, only=own or None)
     if isinstance(status, list):
         listed = [item.model_dump(mode="json", exclude_none=True) for item in status]
         total = len(listed) if own else projects.count_projects(workspace)

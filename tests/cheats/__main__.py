@@ -22,7 +22,7 @@ from cheat_suite.playing import Player, in_playing_order
 from cheat_suite.table import count, count_heads, write
 from tests.worlds.flowers import World
 
-from trainwright.trainer.starting.wall import LEAST_ABI, landlock_abi
+from trainwright.trainer.starting.wall import MIN_ABI, landlock_abi
 
 
 def main() -> int:
@@ -39,7 +39,7 @@ def main() -> int:
         for case in cases:
             played.append((case, verdict := _shown(player, case, "a shell")))
             unexpected += verdict.outcome != case.expected
-            if case.is_walled_off and landlock_abi() >= LEAST_ABI:
+            if case.is_walled_off and landlock_abi() >= MIN_ABI:
                 inside[case.id] = walled = _shown(player, case, "a shell inside the wall")
                 unexpected += walled.outcome != "refused"
     if not only:

@@ -17,7 +17,7 @@ from cheat_suite.table import count, read, table
 from tests.worlds.flowers import World
 from tests.worlds.warm import trainwright_command
 
-from trainwright.trainer.starting.wall import LEAST_ABI, landlock_abi
+from trainwright.trainer.starting.wall import MIN_ABI, landlock_abi
 
 CASES = all_cases()
 TELLING = frozenset({
@@ -56,7 +56,7 @@ def test_a_cheat_comes_out_as_declared(player: Player, case: Case) -> None:
 
 
 @pytest.mark.requirement("GATE-5")
-@pytest.mark.skipif(landlock_abi() < LEAST_ABI, reason="this kernel has no Landlock for workers")
+@pytest.mark.skipif(landlock_abi() < MIN_ABI, reason="this kernel has no Landlock for workers")
 @pytest.mark.parametrize("case", INSIDE)
 def test_inside_the_wall_what_reaches_beyond_code_and_data_is_refused(player: Player, case: Case) -> None:
     verdict = player.play(case, "a shell inside the wall")

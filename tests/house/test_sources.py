@@ -16,7 +16,7 @@ from tests.house.sources import ROOT, called, named, nodes_of, parsed, sources, 
 
 from trainwright.trainer.base.secret_scan import found_secrets
 
-MOST_LINES = 500
+MAX_LINES = 500
 MADE_UP = {
     ("tests/data_servers.py", "password"): 1,
     ("tests/tools/alerts/test_notices.py", "password in a URL"): 1,
@@ -124,7 +124,7 @@ def test_files_can_be_read_in_one_go():
     long = {
         named(path): lines
         for path in tracked()
-        if path.suffix == ".py" and (lines := len(path.read_text(encoding="utf-8").splitlines())) > MOST_LINES
+        if path.suffix == ".py" and (lines := len(path.read_text(encoding="utf-8").splitlines())) > MAX_LINES
     }
     assert not long
 

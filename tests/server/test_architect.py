@@ -29,7 +29,7 @@ STEPS = 12
 ROOT = Path(__file__).parents[2]
 TRANSCRIPTS = ROOT / "docs" / "transcripts"
 TRANSCRIPT = (TRANSCRIPTS / "support_tickets.md").read_text(encoding="utf-8")
-MOST_CHARACTERS = 8000
+MAX_CHARACTERS = 8000
 """Of an answer: 2,000 tokens of four characters."""
 
 
@@ -82,7 +82,7 @@ async def test_a_scripted_architect_comes_from_a_sentence_to_a_passed_planning_g
     assert plan["next"]["tool"] == "create_project"
     assert plan["next"]["arguments"]["limits"] == {"gpu_hours": 40.0}
     sizes = [(tool, max(length, len(json.dumps(answer)))) for tool, answer, length in agent.answers]
-    assert [one for one in sizes if one[1] > MOST_CHARACTERS] == []
+    assert [one for one in sizes if one[1] > MAX_CHARACTERS] == []
     assert all(answer.get("next") for tool, answer, _ in agent.answers if tool != "project_status")
     assert (answers["pass_gate"]["outcome"], answers["pass_gate"]["now_in"]) == ("passed", "baseline")
     played, written = transcripts.form_of(capsys.readouterr().out), transcripts.form_of(TRANSCRIPT)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("COST-1")]
-MOST_TOKENS = 2000
+MAX_TOKENS = 2000
 PLATFORMS = ("Modal", "Lambda Labs", "RunPod", "another", "one more")
 ACCELERATORS = ("T4", "L4", "A100 80GB", "H100 SXM", "CPU")
 
@@ -41,8 +41,8 @@ async def test_the_answer_is_small_in_both_forms_and_says_what_next(in_memory: A
         result = await agent.call("estimate_cost", project="iris", **given)
         facts = result.structured_content
         assert not result.is_error, result.content
-        assert len(json.dumps(facts)) / 4 < MOST_TOKENS
-        assert len("".join(getattr(block, "text", "") for block in result.content)) / 4 < MOST_TOKENS
+        assert len(json.dumps(facts)) / 4 < MAX_TOKENS
+        assert len("".join(getattr(block, "text", "") for block in result.content)) / 4 < MAX_TOKENS
         assert facts["next"]["tool"] == "start_training"
         assert facts["next"]["arguments"]["kind"] == "probe"
         assert facts["left_out"] > 0

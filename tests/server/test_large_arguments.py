@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainwright.server.argument_repair import MOST_ARGUMENTS, normalized_arguments
+from trainwright.server.argument_repair import MAX_ARGUMENTS, normalized_arguments
 from trainwright.server.surface import TOOLS
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.secret_kinds import known_in
@@ -38,6 +38,6 @@ def test_a_whole_number_beyond_any_float_is_left_to_be_refused() -> None:
 
 def test_a_call_with_many_unknown_arguments_is_refused_before_they_are_looked_for() -> None:
     (tool,) = [one for one in TOOLS if one.name == "configure"]
-    given = {f"unknown_{number}": 1 for number in range(MOST_ARGUMENTS + 1)}
+    given = {f"unknown_{number}": 1 for number in range(MAX_ARGUMENTS + 1)}
     with pytest.raises(ConfigurationError, match="has 65 arguments, and at most 64 are read"):
         normalized_arguments(tool.fn_metadata.arg_model, given)

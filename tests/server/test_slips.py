@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 FOLDER = Path(__file__).parent / "slips"
 TABLES = ("configure", "create", "goals", "search", "calls")
-MOST_ROUNDS = 3
+MAX_ROUNDS = 3
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
 BASE = {
     "model": {"use": "mlp", "args": {"hidden": [8]}},
@@ -97,7 +97,7 @@ def remedy_of(text: str) -> tuple[str, dict[str, Any]] | None:
 async def _play(agent: Any, tool: str, arguments: dict[str, Any], text_of: Any) -> Played:
     """Call, and follow remedies until the call is understood."""
     played = Played(arguments)
-    while played.rounds <= MOST_ROUNDS:
+    while played.rounds <= MAX_ROUNDS:
         written = json.dumps([tool, played.arguments], sort_keys=True)
         if written in played.calls:
             played.trouble = f"the remedy leads to a call that was refused before: {written[:300]}"
@@ -117,7 +117,7 @@ async def _play(agent: Any, tool: str, arguments: dict[str, Any], text_of: Any) 
             return played
         tool, played.arguments = call
         played.rounds += 1
-    played.trouble = f"refused after {MOST_ROUNDS} remedies: {text_of(result)[:300]}"
+    played.trouble = f"refused after {MAX_ROUNDS} remedies: {text_of(result)[:300]}"
     return played
 
 

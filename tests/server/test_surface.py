@@ -9,7 +9,7 @@ from tests.server.surface_files import ROOT, derived_files
 from trainwright.server.surface import TOOLS
 
 SNAPSHOT = Path(__file__).with_name("snapshots") / "tools.json"
-MOST_TOKENS = 5500
+MAX_TOKENS = 5500
 
 
 async def listed(open_agent):
@@ -38,7 +38,7 @@ def test_the_index_and_the_published_schemas_fit_the_code():
 @pytest.mark.requirement("MCP-5")
 async def test_the_tool_list_is_small(in_memory):
     tools = await listed(in_memory)
-    assert len(json.dumps(tools, separators=(",", ":"))) / 4 < MOST_TOKENS
+    assert len(json.dumps(tools, separators=(",", ":"))) / 4 < MAX_TOKENS
     assert len(tools) <= 25
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("PIPE-2")]
-MOST_TOKENS = 1200
+MAX_TOKENS = 1200
 
 
 def config_of(folder: Any) -> dict[str, Any]:
@@ -33,8 +33,8 @@ async def test_verdicts_are_told_with_their_rows_in_a_small_answer_and_a_report(
         while found["state"] == "running":
             result = await agent.call("validate_data", project="people", suggest=True)
             found = result.structured_content
-        assert len(json.dumps(found)) / 4 < MOST_TOKENS
-        assert len("".join(getattr(block, "text", "") for block in result.content)) / 4 < MOST_TOKENS
+        assert len(json.dumps(found)) / 4 < MAX_TOKENS
+        assert len("".join(getattr(block, "text", "") for block in result.content)) / 4 < MAX_TOKENS
         assert found["errors"] == 1
         assert (found["findings"][0]["check"], found["findings"][0]["rows"]) == ("age.max", [7])
         assert "columns:" in found["suggested"]

@@ -42,7 +42,7 @@ class Hearing(Agent):
 def brief(monkeypatch):
     """A wait without progress ends at once, and progress is reported often."""
     monkeypatch.setattr(bounded_wait, "PLAIN_SECONDS", 0.1)
-    monkeypatch.setattr(bounded_wait, "MOST_SECONDS", 0.2)
+    monkeypatch.setattr(bounded_wait, "MAX_SECONDS", 0.2)
     monkeypatch.setattr(bounded_wait, "FIRST_SECONDS", 0.2)
 
 

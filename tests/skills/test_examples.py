@@ -39,7 +39,7 @@ pytestmark = pytest.mark.requirement("SKILL-3", "SKILL-4")
 
 ROOT = Path(__file__).parents[2]
 FILES = {"README.md", "config.yaml", "example.yaml", "prepare.py"}
-MOST_ADAPTER_LINES = 10
+MAX_ADAPTER_LINES = 10
 QUICKEST = "churn"
 EXAMPLES = pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
 
@@ -91,7 +91,7 @@ def test_a_folder_is_complete_and_its_configuration_is_one(example: Example) -> 
 @EXAMPLES
 def test_an_adapter_has_at_most_ten_lines_of_code(example: Example) -> None:
     path = example.folder / "adapter.py"
-    assert not path.is_file() or lines_of_code(path) <= MOST_ADAPTER_LINES
+    assert not path.is_file() or lines_of_code(path) <= MAX_ADAPTER_LINES
 
 
 @EXAMPLES

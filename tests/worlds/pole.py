@@ -11,7 +11,7 @@ import random
 import numpy
 import torch
 
-MOST_STEPS = 200
+MAX_STEPS = 200
 
 
 def step(state, right):
@@ -28,11 +28,11 @@ def balanced(program, seed):
     """Steps until the pole falls."""
     draws = random.Random(seed)
     state = tuple(draws.uniform(-0.05, 0.05) for _ in range(4))
-    for count in range(MOST_STEPS):
+    for count in range(MAX_STEPS):
         if abs(state[0]) > 2.4 or abs(state[2]) > 0.21:
             return count
         state = step(state, program(numpy.array([state]))[0].argmax() == 1)
-    return MOST_STEPS
+    return MAX_STEPS
 
 
 def states(rows=400):

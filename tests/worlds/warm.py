@@ -40,7 +40,7 @@ ASKING = Path(__file__).with_name("asking.py")
 BEFORE_THE_START = ("OMP_", "MKL_", "OPENBLAS_", "CUDA", "LD_", "PYTHONPATH")
 """Of cuBLAS and TensorFlow nothing: they read theirs when they begin, and no process that waits has begun with them."""
 USUAL_PATH = os.environ.get("PYTHONPATH")
-MOST_BYTES = 1 << 16
+MAX_BYTES = 1 << 16
 ALONE = "-c"
 """In place of a module: source that is run without any of ours."""
 WALLED = ["-I", "-S", "-B", str(WALL)]
@@ -281,7 +281,7 @@ def _wait(role: str, path: str) -> None:
         if sys.stdin in ready:
             return
         asked, _ = listening.accept()
-        message, files, _, _ = socket.recv_fds(asked, MOST_BYTES, 4)
+        message, files, _, _ = socket.recv_fds(asked, MAX_BYTES, 4)
         pid = os.fork()
         if pid == 0:
             listening.close()

@@ -22,14 +22,14 @@ from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.base.traces import stamp_of
+from trainwright.trainer.base.read_tracking import stamp_of
 from trainwright.trainer.run import RunDirectory, RunState, RunStatus
 from trainwright.trainer.run.conditions import SERVER
 from trainwright.trainer.run.digests import METRICS
 from trainwright.trainer.run.directory import EVENTS
 from trainwright.trainer.run.status import Event
 
-LEAST_SECONDS = 1.0
+MIN_SECONDS = 1.0
 """Between two diagnoses of a living run that raises nothing by itself."""
 REST = 20
 """A diagnosis that took long is followed by a pause of so many times its time: a twentieth of one core at most."""
@@ -96,7 +96,7 @@ def _look(workspace: Workspace, run: Run, status: RunStatus, known: _Run) -> Non
     known.since = {of: (known.since or {}).get(of, now) for of in ((alert.id, alert.severity) for alert in found)}
     file_alerts(workspace, run, found, status if status.state is RunState.COMPLETED else None)
     taken = time.monotonic() - began
-    known.seen, known.due = seen, time.monotonic() + max(LEAST_SECONDS, REST * taken)
+    known.seen, known.due = seen, time.monotonic() + max(MIN_SECONDS, REST * taken)
 
 
 def _read_events(directory: RunDirectory, known: _Run) -> bool:

@@ -12,9 +12,9 @@ from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import RaisedAlert
 from trainwright.trainer.base.text import cut
 
-MOST_NEWS = 3
+MAX_NEWS = 3
 """In one answer; the next ones carry the rest."""
-MOST_CHARACTERS = 240
+MAX_CHARACTERS = 240
 UNUSUAL = (Life.RECURRING, Life.CLEARED, Life.FIXED)
 
 
@@ -34,9 +34,9 @@ def take_news(
             return [], 0, 0
         known = unseen_of(session, set(shown), projects)
         others = count_unseen(session, projects) - len(known)
-        rows = unseen(session, projects, MOST_NEWS + len(known))
+        rows = unseen(session, projects, MAX_NEWS + len(known))
     named = {(row.run, row.id) for row in known}
-    carried = [row for row in rows if (row.run, row.id) not in named][:MOST_NEWS]
+    carried = [row for row in rows if (row.run, row.id) not in named][:MAX_NEWS]
     mark_seen(workspace, [*carried, *known])
     return [_news(row) for row in carried], others - len(carried), waiting
 
@@ -47,7 +47,7 @@ def _news(row: RaisedAlert) -> dict[str, Any]:
         "id": row.id,
         "state": life_of(row).value,
         "severity": row.severity,
-        "message": cut(row.message, MOST_CHARACTERS),
+        "message": cut(row.message, MAX_CHARACTERS),
         "document": row.document,
     }
     return found | ({"fix": row.fix} if row.fix else {})

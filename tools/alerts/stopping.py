@@ -24,7 +24,7 @@ from trainwright.trainer.run.conditions import AlertStop, request_alert_stop
 
 NEVER = frozenset({RunKind.REPLAY, RunKind.CURE, RunKind.PROBE, RunKind.EXPORT})
 """Kinds that go on whatever is found: they repeat or measure on purpose."""
-LEAST_STEPS = 20
+MIN_STEPS = 20
 """That an alert must stand for: losses are judged by means of ten, and two of these know nothing of each other."""
 log = logging.getLogger("trainwright")
 
@@ -96,8 +96,8 @@ def _has_stood(workspace: Workspace, run: Run, directory: RunDirectory, alert: A
         since = row.raised_at if row is not None and is_filed else None
     if since is None:
         return False
-    steps = directory.metrics().tail(STEP_LOSS, LEAST_STEPS)
-    return len(steps) == LEAST_STEPS and steps[0].time > since
+    steps = directory.metrics().tail(STEP_LOSS, MIN_STEPS)
+    return len(steps) == MIN_STEPS and steps[0].time > since
 
 
 def _is_accepted(workspace: Workspace, run: Run, lead: Alert, because_of: list[str]) -> bool:

@@ -11,7 +11,7 @@ from trainwright.tools.workspace.records import get_run
 from trainwright.trainer.checkpoints import index
 from trainwright.trainer.run import RunDirectory, RunKind
 
-MOST_LISTED = 40
+MAX_LISTED = 40
 
 
 class CheckpointView(BaseModel):
@@ -61,7 +61,7 @@ def list_checkpoints(workspace: Workspace, run_id: str, *, verify: bool = False)
         for path in index.checkpoint_folders(directory.checkpoints)
         if path.name not in named
     ]
-    shown = views if len(views) <= MOST_LISTED else _shortened(views)
+    shown = views if len(views) <= MAX_LISTED else _shortened(views)
     call = NextCall(tool="run_status", arguments={"run_id": run_id}, why="the run's state and best epoch")
     return CheckpointList(
         run_id=run_id, checkpoints=shown, left_out=len(views) - len(shown), problems=problems, next=call
@@ -83,7 +83,7 @@ def _metrics_at(directory: RunDirectory, step: int) -> dict[str, float | str]:
 
 def _shortened(views: list[CheckpointView]) -> list[CheckpointView]:
     tagged = {view.name for view in views if {"best", "last"} & set(view.tags)}
-    newest = {view.name for view in views[-(MOST_LISTED - len(tagged)) :]}
+    newest = {view.name for view in views[-(MAX_LISTED - len(tagged)) :]}
     return [view for view in views if view.name in tagged | newest]
 
 

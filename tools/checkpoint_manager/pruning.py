@@ -28,7 +28,7 @@ from trainwright.trainer.base.errors import ConflictError, StorageError
 from trainwright.trainer.checkpoints.index import WEIGHTS, CheckpointRecord, list_checkpoints, verify_checkpoint
 
 log = logging.getLogger("trainwright")
-MOST_LISTED = 12
+MAX_LISTED = 12
 
 
 class PruneLine(BaseModel):
@@ -186,9 +186,9 @@ def _answer(
         checkpoints=len(offers),
         freed_bytes=freed,
         kept_bytes=made.present_bytes - freed,
-        runs=lines[:MOST_LISTED],
-        left_out=max(0, len(lines) - MOST_LISTED),
-        damaged=damaged[:MOST_LISTED],
+        runs=lines[:MAX_LISTED],
+        left_out=max(0, len(lines) - MAX_LISTED),
+        damaged=damaged[:MAX_LISTED],
         next=call,
     )
 

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 RETRIES = 10
 """Starts after a notice that the platform makes by itself; Modal takes no more."""
-MODAL_MOST_SECONDS = 24 * 3600
+MODAL_MAX_SECONDS = 24 * 3600
 NOTICE_SECONDS = 120
 """That Slurm and Kubernetes give between notice and end."""
-MOST_DIVIDED = 60
+MAX_DIVIDED = 60
 KEPT_DAYS = 7
 """That a cluster keeps an ended job's pods and their logs: time to read why it ended."""
 ONE_DEADLINE = frozenset({"kubernetes", "kubeflow"})
@@ -96,7 +96,7 @@ class Rendered:
 
 def _modal(place: Place) -> Rendered:
     job, request = place.job, place.request
-    if job.seconds > MODAL_MOST_SECONDS:
+    if job.seconds > MODAL_MAX_SECONDS:
         raise ConfigurationError(
             f"Modal ends a call after 24 hours at most, and the job's time-out is {job.seconds / 3600:.4g}.",
             remedy="--hours 24 is the nearest; a job that was ended so is started again and resumes.",
@@ -166,7 +166,7 @@ def _slurm(place: Place) -> Rendered:
     request, job = place.request, place.job
     gpu = f"{request.gpu_label or place.gpu.name}:{place.gpu.count}"
     file = "slurm.sh"
-    hours, rest = divmod(max(job.seconds, MOST_DIVIDED), 3600)
+    hours, rest = divmod(max(job.seconds, MAX_DIVIDED), 3600)
     text = render_plain(
         "clouds/templates/slurm.sh.j2",
         **place.values | {"gpu": gpu, "file": file, "time": f"{hours:02d}:{rest // 60:02d}:00",

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 SKYIGNORE, GITIGNORE = ".skyignore", ".gitignore"
 HARMLESS = frozenset({".git", "__pycache__", ".env.example"})
 """What may go along: it is the code's, or holds nothing but placeholders."""
-MOST_NAMED = 8
+MAX_NAMED = 8
 GIT_SECONDS = 30
 
 
@@ -28,7 +28,7 @@ def sent_along(code_root: Path, left_out: Sequence[str]) -> list[str]:
     found = sorted(_going(code_root, left_out, _ignored(code_root)))
     if not found:
         return []
-    named = ", ".join(found[:MOST_NAMED]) + (f" and {len(found) - MOST_NAMED} more" if found[MOST_NAMED:] else "")
+    named = ", ".join(found[:MAX_NAMED]) + (f" and {len(found) - MAX_NAMED} more" if found[MAX_NAMED:] else "")
     goes, them = ("goes", "it") if len(found) == 1 else ("go", "them")
     file = f"{code_root.name}/{SKYIGNORE}"
     has_git_rules = (code_root / GITIGNORE).is_file() and not (code_root / SKYIGNORE).is_file()

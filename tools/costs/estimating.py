@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from trainwright.trainer.estimation.prices import Price, PriceList
     from trainwright.trainer.estimation.results import Work as CountedWork
 
-MOST_LISTED = 6
+MAX_LISTED = 6
 TRACE_SECONDS = 40.0
 STATE_BYTES, KEPT = 12.0, 2
 """Of a parameter in a checkpoint: its weight and Adam's two moments; and the checkpoints that a run keeps."""
@@ -205,10 +205,10 @@ def _answer(
         currency=prices.currency,
         basis=_basis(measured),
         work=work.told(),
-        platforms=found[:MOST_LISTED],
-        left_out=len(found) - MOST_LISTED if len(found) > MOST_LISTED else None,
-        not_priced=not_priced[:MOST_LISTED] or None,
-        spot=spot[:MOST_LISTED] or None,
+        platforms=found[:MAX_LISTED],
+        left_out=len(found) - MAX_LISTED if len(found) > MAX_LISTED else None,
+        not_priced=not_priced[:MAX_LISTED] or None,
+        spot=spot[:MAX_LISTED] or None,
         restart=restart if spot or request.interruptions_per_day is not None else None,
         checkpoints=_checkpoints(facts, work),
         owner_limit=limit,
@@ -237,7 +237,7 @@ def _other_processors(found: list[PlatformCost]) -> list[str]:
     )
     low, high = OTHER_CPU_TIMES
     text = (
-        f"a CPU of {', '.join(list(rows)[:MOST_LISTED])} takes {low:g} to {high:g} times as long as the one that "
+        f"a CPU of {', '.join(list(rows)[:MAX_LISTED])} takes {low:g} to {high:g} times as long as the one that "
         f"measured: its row says neither cores nor speed (a row of platform {OWN} is the machine that measured)"
     )
     return [text] if rows else []
@@ -249,7 +249,7 @@ def _without_predictions(found: list[PlatformCost]) -> list[str]:
     gpus = sorted(missing - {CPU})
     said = [f"predictions on {CPU} have no price: no export measured a processor's latency"] if CPU in missing else []
     if gpus:
-        said.append(f"predictions on {', '.join(gpus[:MOST_LISTED])} have no price: their work could not be counted")
+        said.append(f"predictions on {', '.join(gpus[:MAX_LISTED])} have no price: their work could not be counted")
     return said
 
 
@@ -264,7 +264,7 @@ def _basis(measured: Measured | None) -> str:
 
 
 def _warnings(prices: PriceList, found: list[PlatformCost]) -> list[str]:
-    used = {(line.platform, line.accelerator, bool(line.spot)) for line in found[:MOST_LISTED]}
+    used = {(line.platform, line.accelerator, bool(line.spot)) for line in found[:MAX_LISTED]}
     rows = [row for row in prices if (row.platform, row.accelerator, row.spot) in used]
     old = [f"{row.platform} {row.accelerator}: price of {row.date}, {row.age_days()} days old; look again: {row.source}"
            for row in rows if row.is_old()]  # fmt: skip
@@ -274,8 +274,8 @@ def _warnings(prices: PriceList, found: list[PlatformCost]) -> list[str]:
         days = [row.date for row in rows if row.date is not None and row.platform.lower() != OWN]
         since = f" of {min(days)} to {max(days)}, up to {max(row.age_days() for row in rows)} days old" if days else ""
         sources = "; ".join(dict.fromkeys(row.source for row in rows if row.platform.lower() != OWN))
-        return [f"prices{since} are {prices.told}: {sources}", *ahead[:MOST_LISTED]]
-    return (invented if prices.is_example else []) + (old + ahead)[:MOST_LISTED]
+        return [f"prices{since} are {prices.told}: {sources}", *ahead[:MAX_LISTED]]
+    return (invented if prices.is_example else []) + (old + ahead)[:MAX_LISTED]
 
 
 def _next(request: CostRequest, measured: Measured | None) -> NextCall:
@@ -287,7 +287,7 @@ def _next(request: CostRequest, measured: Measured | None) -> NextCall:
 
 def _no_hours(request: CostRequest, not_priced: list[str]) -> ConfigurationError:
     return ConfigurationError(
-        f"Nothing can be priced: {'; '.join(not_priced[:MOST_LISTED]) or 'no row fits'}.",
+        f"Nothing can be priced: {'; '.join(not_priced[:MAX_LISTED]) or 'no row fits'}.",
         remedy=f"start_training(project={request.project!r}, kind='probe') measures the steps; or fill in the rows of "
         "the accelerators that you mean.",
     )

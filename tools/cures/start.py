@@ -15,12 +15,12 @@ from trainwright.tools.gates.cures import ENDED, RUNNING, STOPPED, cure_of, runs
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.gates.trying import fixes_to_try
-from trainwright.tools.hyperparameter_tuner.process import MOST_LAUNCHES, conductor_lock, environment_of
+from trainwright.tools.hyperparameter_tuner.process import MAX_LAUNCHES, conductor_lock, environment_of
 from trainwright.tools.launchers import Launch, jobs
 from trainwright.tools.ledger.events import CureChanged
 from trainwright.tools.training_monitor import Alert, Goal, load_diagnostics
-from trainwright.tools.training_monitor.glance import Glance, glance
-from trainwright.tools.training_monitor.unjudged import epochs_needed
+from trainwright.tools.training_monitor.not_evaluated import epochs_needed
+from trainwright.tools.training_monitor.run_summary import Glance, glance
 from trainwright.tools.training_orchestrator.launch import new_id
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import now
@@ -118,7 +118,7 @@ def _state(evidence: Evidence, cure_id: str) -> str:
 
 LONGER = 1.5
 """A pair runs so many times the steps after which the alert arose."""
-LEAST_STEPS = 20
+MIN_STEPS = 20
 
 
 def chosen(evidence: Evidence, run: RunEvidence, seen: Glance, fix: str) -> tuple[Alert, list[dict[str, Any]]]:
@@ -166,7 +166,7 @@ def steps_to_show(run: RunEvidence, alert: Alert, epochs_needed: int) -> int:
     events = [event.data for event in run.directory.events("alert") if event.data.get("id") == alert.id]
     noted = [step for data in events if isinstance(step := data.get("step"), int)]
     arose = min(noted) if noted else max(alert.step, epochs_needed * per_epoch)
-    steps = max(math.ceil(LONGER * arose), LEAST_STEPS)
+    steps = max(math.ceil(LONGER * arose), MIN_STEPS)
     if per_epoch and arose >= per_epoch:
         steps = math.ceil(steps / per_epoch) * per_epoch
     total = run.resolved.total_steps or status.total_steps
@@ -195,7 +195,7 @@ def ensure_conductor(workspace: Workspace, project: str, cure_id: str) -> None:
 
     def following(session: Session, last: Launch | None) -> Launch | None:
         lost = last.attempt if last is not None else 0
-        if lost < MOST_LAUNCHES:
+        if lost < MAX_LAUNCHES:
             return Launch(attempt=lost + 1)
         failure = TrainwrightError(LOST, remedy="`trainwright doctor` checks the machine; try again.").as_dict()
         ended = CureChanged(cure_id=cure_id, state=STOPPED, failure=failure, ended_at=now())

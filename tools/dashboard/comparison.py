@@ -13,7 +13,7 @@ from trainwright.tools.workspace.handles import run_handles
 from trainwright.tools.workspace.records import get_run
 from trainwright.trainer.base.errors import ConfigurationError
 
-MOST_RUNS = 8
+MAX_RUNS = 8
 
 
 class ComparisonPage(BaseModel):
@@ -29,9 +29,9 @@ class ComparisonPage(BaseModel):
 def comparison_page(workspace: Workspace, run_ids: Sequence[str]) -> ComparisonPage:
     """Return the comparison of two to eight runs. Raises NotFoundError, ConfigurationError, IntegrityError."""
     wanted = list(dict.fromkeys(run_ids))
-    if not 2 <= len(wanted) <= MOST_RUNS:
+    if not 2 <= len(wanted) <= MAX_RUNS:
         raise ConfigurationError(
-            f"{len(wanted)} runs cannot be compared.", remedy=f"Choose 2 to {MOST_RUNS} runs of a project's table."
+            f"{len(wanted)} runs cannot be compared.", remedy=f"Choose 2 to {MAX_RUNS} runs of a project's table."
         )
     with workspace.snapshot() as session:
         rows = [get_run(session, run_id) for run_id in wanted]

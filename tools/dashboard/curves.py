@@ -17,13 +17,13 @@ from trainwright.tools.workspace.records import get_run
 from trainwright.trainer.run import MetricStore, RunDirectory
 
 POINTS = 600
-MOST_POINTS = 2000
-MOST_KEYS = 40
-MOST_NEW = 2000
+MAX_POINTS = 2000
+MAX_KEYS = 40
+MAX_NEW = 2000
 """New points of one series that are sent one by one; more are read again in buckets."""
-MOST_NON_FINITE = 50
+MAX_NON_FINITE = 50
 GLANCED = ("train/loss", "train/epoch_loss", "train/gradient_norm", "train/learning_rate")
-MOST_GLANCED, GLANCE_POINTS = 10, 150
+MAX_GLANCED, GLANCE_POINTS = 10, 150
 
 
 class Curve(BaseModel):
@@ -68,7 +68,7 @@ def run_glance(workspace: Workspace, run_id: str) -> RunGlance:
     progress = run_progress(workspace, run_id)
     keys = workspace.run_directory(progress.project, run_id).metrics().keys()
     shown = [key for key in keys if key in GLANCED or key.startswith("validation/")]
-    return RunGlance(progress=progress, curves=curves(workspace, run_id, shown[:MOST_GLANCED], GLANCE_POINTS))
+    return RunGlance(progress=progress, curves=curves(workspace, run_id, shown[:MAX_GLANCED], GLANCE_POINTS))
 
 
 def curves(workspace: Workspace, run_id: str, keys: Sequence[str], points: int = POINTS) -> Curves:
@@ -76,8 +76,8 @@ def curves(workspace: Workspace, run_id: str, keys: Sequence[str], points: int =
     directory, attempt = _opened(workspace, run_id)
     store, found, ends = directory.metrics(), {}, []
     with store.reading():
-        for key in keys[:MOST_KEYS]:
-            found[key] = _curve(store, key, min(max(points, 2), MOST_POINTS))
+        for key in keys[:MAX_KEYS]:
+            found[key] = _curve(store, key, min(max(points, 2), MAX_POINTS))
             last = store.last(key)
             ends.append(last.step if last is not None else -1)
     return Curves(curves=found, cursor=_cursor(attempt, ends))
@@ -85,7 +85,7 @@ def curves(workspace: Workspace, run_id: str, keys: Sequence[str], points: int =
 
 def curves_since(workspace: Workspace, run_id: str, keys: Sequence[str], cursor: str) -> NewPoints | None:
     """Return what is new since the cursor; None where nothing is. Raises NotFoundError, IntegrityError."""
-    keys = keys[:MOST_KEYS]
+    keys = keys[:MAX_KEYS]
     directory, attempt = _opened(workspace, run_id)
     place = _place(cursor, len(keys))
     if place is None or place[0] != attempt:
@@ -96,7 +96,7 @@ def curves_since(workspace: Workspace, run_id: str, keys: Sequence[str], cursor:
             last = store.last(key)
             end = last.step if last is not None else -1
             ends.append(end)
-            if end < after or (end > after and store.count_after(key, after) > MOST_NEW):
+            if end < after or (end > after and store.count_after(key, after) > MAX_NEW):
                 return NewPoints(points={}, cursor=_cursor(attempt, [-1] * len(keys)), restart=True)
             if end > after:
                 new[key] = [(p.step, shown_number(p.value)) for p in store.series(key, after_step=after)]
@@ -113,7 +113,7 @@ def _opened(workspace: Workspace, run_id: str) -> tuple[RunDirectory, int]:
 def _curve(store: MetricStore, key: str, points: int) -> Curve:
     buckets = store.buckets(key, points)
     steps, means, lows, highs = (list(column) for column in zip(*buckets, strict=True)) if buckets else ([], [], [], [])
-    bad = [point.step for point in store.non_finite(key)[:MOST_NON_FINITE]]
+    bad = [point.step for point in store.non_finite(key)[:MAX_NON_FINITE]]
     return Curve(steps=steps, means=means, lows=lows, highs=highs, non_finite=bad)
 
 

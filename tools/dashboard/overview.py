@@ -22,7 +22,7 @@ from trainwright.tools.workspace.tables import LedgerEntry, Project, RaisedAlert
 from trainwright.trainer.run import RunState
 
 REFUSED = "refused"
-MOST_ALERTS = 20
+MAX_ALERTS = 20
 
 
 class AlertCard(BaseModel):
@@ -101,7 +101,7 @@ def standing_alerts(session: Session) -> list[AlertCard]:
     stands = RaisedAlert.cleared_at.is_(None), RaisedAlert.fixed_by.is_(None), RaisedAlert.severity != QUIET
     query = select(RaisedAlert).join(Run, Run.id == RaisedAlert.run).where(*stands, Run.kind.not_in(EXPECTED))
     query = query.where(RaisedAlert.project.not_in(finished))
-    query = query.order_by(GRAVEST, RaisedAlert.raised_at.desc()).limit(MOST_ALERTS)
+    query = query.order_by(GRAVEST, RaisedAlert.raised_at.desc()).limit(MAX_ALERTS)
     return [
         AlertCard(
             run_id=row.run, project=row.project, id=row.id, state=life_of(row).value, severity=row.severity,

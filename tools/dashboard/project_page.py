@@ -21,10 +21,10 @@ from trainwright.tools.workspace.tables import LedgerEntry, Run, Study
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.text import one_line
 
-MOST_RUNS = 300
+MAX_RUNS = 300
 PAGE_ENTRIES = 50
-MOST_CHARACTERS = 300
-MOST_OF_A_VALUE = 120
+MAX_CHARACTERS = 300
+MAX_OF_A_VALUE = 120
 DIGEST = re.compile(r"\w+:[0-9a-f]{32}|[0-9a-f]{40}")
 
 
@@ -122,8 +122,8 @@ def project_page(workspace: Workspace, project: str) -> ProjectPage:
     return ProjectPage(
         status=status,
         problem=problem,
-        runs=[_run(row, names, goal) for row in rows[:MOST_RUNS]],
-        left_out=max(0, len(rows) - MOST_RUNS),
+        runs=[_run(row, names, goal) for row in rows[:MAX_RUNS]],
+        left_out=max(0, len(rows) - MAX_RUNS),
         studies=[_study(row) for row in studies],
         data=data,
     )
@@ -208,11 +208,11 @@ def _body_text(text: str) -> str:
     except ValueError:
         return "damaged: `trainwright verify` names it"
     parts = [f"{key.replace('_', ' ')} {_value_text(value)}" for key, value in body.items() if _value_text(value)]
-    return one_line("; ".join(parts), MOST_CHARACTERS)
+    return one_line("; ".join(parts), MAX_CHARACTERS)
 
 
 def _value_text(value: object) -> str:
     if isinstance(value, dict | list):
         return f"({len(value)})" if value else ""
     text = "" if value is None else str(value)
-    return "" if DIGEST.match(text) else one_line(text, MOST_OF_A_VALUE)
+    return "" if DIGEST.match(text) else one_line(text, MAX_OF_A_VALUE)

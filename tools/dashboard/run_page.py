@@ -17,14 +17,14 @@ from trainwright.tools.workspace.handles import run_handles
 from trainwright.tools.workspace.records import get_run
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.base.traces import Memory, note_fleeting
+from trainwright.trainer.base.read_tracking import Memory, note_fleeting
 from trainwright.trainer.checkpoints import index
 from trainwright.trainer.config import flatten
 from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.evidence import Resolved
 
-MOST_MARKS = 40
-MOST_CHECKPOINTS = 200
+MAX_MARKS = 40
+MAX_CHECKPOINTS = 200
 """The newest, beside the best."""
 SHOWN = ("validation/loss", "train/epoch_loss", "train/loss")
 """The first of them that a run has recorded stands in its line."""
@@ -182,7 +182,7 @@ def _marks(directory: RunDirectory, view: RunView) -> list[Mark]:
     if isinstance(best.get("step"), int):
         marks.append(Mark(step=best["step"], kind="best", text=f"best epoch {best.get('epoch')}"))
     marks += [Mark(step=alert.step, kind="alert", text=alert.title) for alert in view.alerts]
-    return marks[-MOST_MARKS:]
+    return marks[-MAX_MARKS:]
 
 
 def _checkpoints(directory: RunDirectory) -> list[CheckpointLine]:
@@ -190,7 +190,7 @@ def _checkpoints(directory: RunDirectory) -> list[CheckpointLine]:
         records = index.list_checkpoints(directory)
     except TrainwrightError:
         return []
-    shown = [one for place, one in enumerate(records) if place >= len(records) - MOST_CHECKPOINTS or "best" in one.tags]
+    shown = [one for place, one in enumerate(records) if place >= len(records) - MAX_CHECKPOINTS or "best" in one.tags]
     return [CheckpointLine(**record.model_dump(exclude={"path"})) for record in shown]
 
 

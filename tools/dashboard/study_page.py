@@ -19,7 +19,7 @@ from trainwright.tools.workspace.records import ACTIVE, get_study
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.config.search import ObjectiveSection
 
-MOST_NAMED = 8
+MAX_NAMED = 8
 """Trials of a front that are named; more are marked in the table alone."""
 
 
@@ -124,7 +124,7 @@ def _goal(objective: dict[str, Any], further: Sequence[ObjectiveSection]) -> str
 
 def _front(subject: Subject) -> str:
     numbers = [str(trial.number) for trial in subject.front]
-    if len(numbers) > MOST_NAMED:
+    if len(numbers) > MAX_NAMED:
         return f"{len(numbers)} trials, marked in the table"
     return f"trials {', '.join(numbers)}"
 
@@ -161,7 +161,7 @@ def _lines(trials: Sequence[TrialRecord], subject: Subject | None) -> list[Trial
 
 # Importance of a study's parameters, computed once for each state of its completed trials: a page asks every time.
 
-MOST_KEPT = 32
+MAX_KEPT = 32
 """Tables whose importance is remembered."""
 
 
@@ -180,7 +180,7 @@ def importance_in(subject: Subject) -> Importance:
     return remembered(_Table(digest_json([subject.direction, space, table]), subject))
 
 
-@lru_cache(maxsize=MOST_KEPT)
+@lru_cache(maxsize=MAX_KEPT)
 def remembered(table: _Table) -> Importance:
     """Return a table's importance, computed at its first look."""
     return table.subject.importance

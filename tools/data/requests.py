@@ -28,7 +28,7 @@ from trainwright.tools.launchers.worker_wall import walled
 from trainwright.tools.training_orchestrator import locations
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.canonical import digest_json
-from trainwright.trainer.base.fetched import is_remote
+from trainwright.trainer.base.download_log import is_remote
 from trainwright.trainer.base.paths import files_under
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.remote.connections import Connection
@@ -38,7 +38,7 @@ from trainwright.trainer.run import write_atomically
 WORKER = "trainwright.trainer.jobs.validate"
 SERVED = "validation"
 TOLD = "told.json"
-MOST_STAMPED = 1_000_000
+MAX_STAMPED = 1_000_000
 """Files under the code root whose times are compared."""
 
 
@@ -103,7 +103,7 @@ def _order(workspace: Workspace, config: TrainingConfig, root: Path) -> str:
     today = time.strftime("%Y-%m-%d", time.gmtime())  # of which freshness is counted
     is_apart = root.is_relative_to(workspace.path)
     stamps = []
-    for name in files_under(root, MOST_STAMPED):
+    for name in files_under(root, MAX_STAMPED):
         with suppress(OSError):
             state = (root / name).stat()
             if is_apart or not (root / name).is_relative_to(workspace.path):

@@ -16,7 +16,7 @@ from trainwright.tools.launchers import jobs
 from trainwright.trainer.base.text import cut
 from trainwright.trainer.data.validation.report import Report, Verdict
 
-MOST_FINDINGS = 8
+MAX_FINDINGS = 8
 _short = partial(cut, longest=150)
 CORRECTED = "after the rows, or the expectation, are corrected"
 REPORT = "report.json"
@@ -108,7 +108,7 @@ def _told(request: ValidationRequest, report: Report, *, suggest: bool) -> Valid
     if suggest:
         text = (request.served / "expectations.yaml").read_text(encoding="utf-8")
         proposal = text if len(text) <= LONGEST_SUGGESTION else str(request.served / "expectations.yaml")
-    shown = worst[: 3 if suggest else MOST_FINDINGS]
+    shown = worst[: 3 if suggest else MAX_FINDINGS]
     return ValidationAnswer(
         project=request.project,
         state="done",

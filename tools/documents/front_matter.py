@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError
 from trainwright.trainer.base.plain_yaml import PlainLoader
-from trainwright.trainer.base.traces import note
+from trainwright.trainer.base.read_tracking import note
 
 SKILL = Path(__file__).resolve().parents[2] / "skills" / "ml-trainer"
 

@@ -24,7 +24,7 @@ ROOM = Path(__file__).resolve().parents[1]
 """The folder of the tools, below which the templates stand."""
 LONGEST_CODE = 4000
 """Characters of a code span: a call that is cut is none."""
-MOST_LISTED = 300
+MAX_LISTED = 300
 """Values of a list that are shown."""
 SPECIAL = re.compile(r"[\\`*\[\]|~]")
 UNDERLINE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
@@ -83,8 +83,8 @@ def quoted(value: Any) -> Markdown:
 def listed(values: Iterable[Any]) -> Markdown:
     """Values with commas between them, each shown as text."""
     shown = [as_text(value) for value in values]
-    left_out = [f"and {len(shown) - MOST_LISTED} more"] if len(shown) > MOST_LISTED else []
-    return Markdown(", ".join(shown[:MOST_LISTED] + left_out))
+    left_out = [f"and {len(shown) - MAX_LISTED} more"] if len(shown) > MAX_LISTED else []
+    return Markdown(", ".join(shown[:MAX_LISTED] + left_out))
 
 
 def code(value: Any) -> Markdown:

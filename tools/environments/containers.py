@@ -21,7 +21,7 @@ from trainwright.tools.launchers.environment import inherited_environment
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.container import OF_THE_IMAGE
 from trainwright.trainer.base.errors import ConfigurationError, StorageError
-from trainwright.trainer.base.traces import note_fleeting, while_unchanged
+from trainwright.trainer.base.read_tracking import note_fleeting, while_unchanged
 from trainwright.trainer.run import write_atomically
 from trainwright.trainer.run.runtime import Container
 

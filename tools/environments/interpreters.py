@@ -12,11 +12,11 @@ from tempfile import TemporaryDirectory
 from trainwright.tools.launchers.environment import behind, inherited_environment
 from trainwright.tools.launchers.worker_wall import order_apart
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.base.read_tracking import while_unchanged
 from trainwright.trainer.base.releases import has_torch
-from trainwright.trainer.base.traces import while_unchanged
 from trainwright.trainer.run.environment import installed_packages
 
-LEAST_PYTHON = (3, 10)
+MIN_PYTHON = (3, 10)
 PROBE = """
 import json, sys, sysconfig
 print(json.dumps({
@@ -90,7 +90,7 @@ def interpreter(python: Path, named: str, workspace: Path) -> Interpreter:
 
 def require_new(found: Interpreter, named: str) -> Interpreter:
     """Return an interpreter that is new enough. Raises ConfigurationError."""
-    if found.version < LEAST_PYTHON:
+    if found.version < MIN_PYTHON:
         has = ".".join(map(str, found.version))
         raise ConfigurationError(
             f"`environment` {named} has Python {has}, and runs need Python 3.10 or newer.",

@@ -32,7 +32,7 @@ from trainwright.trainer.run.runtime import Runtime
 
 WORKER = "trainwright.trainer.jobs.estimate"
 PROBE = "Measure instead: start_training(project, kind='probe') tells peak and time of real steps."
-MOST_STAMPED = 10_000
+MAX_STAMPED = 10_000
 KINDS = {kind.category: kind for kind in (UserCodeError, DataError, OutOfMemoryError)}
 """Errors of the process, by category; all others are told as ConfigurationError."""
 
@@ -117,7 +117,7 @@ def _error(failure: dict[str, Any]) -> TrainwrightError:
 
 def _order(config: TrainingConfig, code_root: Path, device_kind: str, runtime: Runtime | None) -> str:
     """Return the digest of all that an answer depends on and that is known here: files by names, sizes and times."""
-    stamps = [jobs.stamp_of(code_root / name) for name in files_under(code_root, MOST_STAMPED)]
+    stamps = [jobs.stamp_of(code_root / name) for name in files_under(code_root, MAX_STAMPED)]
     values = config.model_dump(mode="json", exclude_unset=True)
     worker = None if runtime is None else runtime.model_dump()
     return digest_json([values, str(code_root), stamps, device_kind, trainwright.__version__, worker]).replace(":", "-")

@@ -22,7 +22,7 @@ from trainwright.trainer.run import RunState
 from trainwright.trainer.run.artifacts import Program
 from trainwright.trainer.run.evidence import Data
 
-MOST_PAIRS = 4
+MAX_PAIRS = 4
 TIMEOUT_SECONDS = 20.0
 """Of one pair: an answer waits for it."""
 
@@ -43,7 +43,7 @@ def _pairs(workspace: Workspace, facts: ProjectFacts, project: str, run_ids: lis
     evaluation = facts.evaluations.get(first[0])
     if first[1] is None or rows is None or evaluation is None or evaluation.problem:
         return
-    for run_id, other in [pair for pair in others if pair[1] is not None][:MOST_PAIRS]:
+    for run_id, other in [pair for pair in others if pair[1] is not None][:MAX_PAIRS]:
         assert other is not None  # noqa: S101 - chosen so
         head = {"first": first[0], "second": run_id}
         try:

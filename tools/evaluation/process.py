@@ -23,7 +23,7 @@ TIMEOUT_SECONDS = 600.0
 LIBRARIES = ("numpy", "onnxruntime")
 OF_FORM = {"torch_export": ("torch",)}
 """Further libraries that a form of program needs."""
-MOST_CHARACTERS = 300
+MAX_CHARACTERS = 300
 
 
 def run_clean_room(order: dict[str, Any], *, timeout_seconds: float = TIMEOUT_SECONDS) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def _read(ended: subprocess.CompletedProcess[bytes]) -> dict[str, Any]:
     if isinstance(answer, dict) and (isinstance(answer.get("splits"), dict) or answer.get("problem")):
         return answer
     last = ended.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["it printed nothing"]
-    what = f"the clean room ended with code {ended.returncode} and no answer: {last[0][:MOST_CHARACTERS]}"
+    what = f"the clean room ended with code {ended.returncode} and no answer: {last[0][:MAX_CHARACTERS]}"
     return _problem(what, "The program does not run outside of training; run_status shows how it was exported.")
 
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 BINS = 15
 """Of equal width, as Guo et al. 2017 have them (arXiv:1706.04599)."""
-MOST_TARGETS = 6
-LEAST_ROWS = 5
+MAX_TARGETS = 6
+MIN_ROWS = 5
 """Of a bin that is drawn: a share of fewer rows says little."""
 
 
@@ -77,7 +77,7 @@ def _reliability(top: Axes, bottom: Axes, one: Predicted, colour: str, *, named:
     counts = np.bincount(places, minlength=BINS)
     sums, hits = np.bincount(places, shares, BINS), np.bincount(places, right, BINS)
     error = float(np.abs(sums - hits).sum() / len(shares))
-    drawn = counts >= min(LEAST_ROWS, counts.max())
+    drawn = counts >= min(MIN_ROWS, counts.max())
     name = f"{one.record.name}: " if named else ""
     text = plain(
         f"{name}expected calibration error {error:.3f}; {right.mean():.1%} right, {shares.mean():.1%} claimed", 110
@@ -90,7 +90,7 @@ def _reliability(top: Axes, bottom: Axes, one: Predicted, colour: str, *, named:
 
 def _of_numbers(one: Predicted, path: Path) -> Path:
     """Draw predictions over targets, and the distribution of the errors; of targets with a name, each by itself."""
-    names = (one.evaluation.target_names or [])[:MOST_TARGETS]
+    names = (one.evaluation.target_names or [])[:MAX_TARGETS]
     target, guessed = one.arrays["target"].astype(float), one.arrays["prediction"].astype(float)
     figure, axes = new_figure(len(names) or 1, 2, 4.6 * (len(names) or 1))
     for place, (left, right) in enumerate(axes):

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from trainwright.tools.training_monitor.record import Basis, RunRecord
     from trainwright.trainer.run import RunDirectory
 
-MOST_METRICS = 4
+MAX_METRICS = 4
 """Metrics in the panel of one run: each has two lines."""
 
 
@@ -96,7 +96,7 @@ def _metrics(axes: Axes, record: RunRecord) -> None:
     names = [name for name in names if name != "loss"]
     chosen = (record.selection_key or "").removeprefix("validation/")
     names.sort(key=lambda name: name != chosen)
-    for name, shade in zip(names[:MOST_METRICS], (BLUE, *COLOURS[2:]), strict=False):
+    for name, shade in zip(names[:MAX_METRICS], (BLUE, *COLOURS[2:]), strict=False):
         draw_epochs(axes, record, f"train/{name}", f"train {name}", shade)
         draw_epochs(axes, record, f"validation/{name}", f"validation {name}", shade, style="--")
     if record.selection_key not in {None, VALIDATION_LOSS, TRAIN_LOSS}:

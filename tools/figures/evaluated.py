@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from trainwright.tools.training_monitor.record import RunRecord
     from trainwright.trainer.run.evaluation import Importance, ShownRow
 
-MOST_WRITTEN = 12
+MAX_WRITTEN = 12
 """Classes up to which every cell has its count."""
-MOST_NAMED = 32
-MOST_PAIRS = 12
+MAX_NAMED = 32
+MAX_PAIRS = 12
 
 
 def confusion(records: list[RunRecord], path: Path) -> Path:
@@ -50,15 +50,15 @@ def _draw_matrix(figure: Any, axes: Axes, counts: list[list[int]], names: list[s
     shares = [[count / total for count in row] for row, total in zip(counts, sums, strict=True)]
     shade = axes.imshow(shares, cmap="cividis", vmin=0.0, vmax=1.0)
     size = len(counts)
-    if size <= MOST_WRITTEN:
+    if size <= MAX_WRITTEN:
         for down, row in enumerate(counts):
             for across, count in enumerate(row):
                 ink = "black" if shares[down][across] > 0.55 else "white"
                 axes.text(across, down, str(count), ha="center", va="center", color=ink, fontsize=NORMAL)
-    label(axes, "Share of each class (numbers: rows)" if size <= MOST_WRITTEN else "Share of each class", "predicted",
+    label(axes, "Share of each class (numbers: rows)" if size <= MAX_WRITTEN else "Share of each class", "predicted",
           "label")  # fmt: skip
     axes.grid(visible=False)
-    if size <= MOST_NAMED:
+    if size <= MAX_NAMED:
         shown = [plain(cut(name, 13)) for name in names]
         axes.set_yticks(range(size), shown, fontsize=SMALL if size <= 20 else SMALL - 1.5)
         longest = max(map(len, shown))
@@ -75,16 +75,16 @@ def _write_pairs(axes: Axes, counts: list[list[int]], names: list[str]) -> None:
     )  # fmt: skip
     axes.axis("off")
     lines = ["Confused most (label → predicted)", ""]
-    for count, down, across in pairs[:MOST_PAIRS]:
+    for count, down, across in pairs[:MAX_PAIRS]:
         share = count / max(sum(counts[down]), 1)
         lines.append(
             f"{count} of {sum(counts[down])}:  {cut(names[down], 13)} → {cut(names[across], 13)}  ({share:.0%})"
         )
     if not pairs:
         lines.append("none: every row is right")
-    if len(pairs) > MOST_PAIRS:
-        rest = sum(count for count, _, _ in pairs[MOST_PAIRS:])
-        lines.append(f"{rest} rows in {len(pairs) - MOST_PAIRS} more pairs")
+    if len(pairs) > MAX_PAIRS:
+        rest = sum(count for count, _, _ in pairs[MAX_PAIRS:])
+        lines.append(f"{rest} rows in {len(pairs) - MAX_PAIRS} more pairs")
     recalls = [(row[place] / sum(row), place) for place, row in enumerate(counts) if sum(row)]
     lines += ["", "Classes found least (share of label)", ""]
     lines += [f"{share:>5.0%}  {cut(names[place], 24)}" for share, place in sorted(recalls)[:5]]
@@ -95,8 +95,8 @@ def _write_pairs(axes: Axes, counts: list[list[int]], names: list[str]) -> None:
 # The validation rows with the largest losses, as pictures where they are, else as a table.
 
 COLUMNS = 8
-MOST_ROWS = 14
-MOST_CELLS = 4
+MAX_ROWS = 14
+MAX_CELLS = 4
 LONGEST_CELL = 14
 
 
@@ -140,8 +140,8 @@ def _where(row: ShownRow) -> str:
 
 
 def _table(found: Predicted, path: Path) -> Path:
-    rows = found.evaluation.worst[:MOST_ROWS]
-    columns = list(dict.fromkeys(name for row in rows for name in row.inputs))[:MOST_CELLS]
+    rows = found.evaluation.worst[:MAX_ROWS]
+    columns = list(dict.fromkeys(name for row in rows for name in row.inputs))[:MAX_CELLS]
     is_known = rows[0].source_row is not None
     head = ["source row" if is_known else "row", "loss"]
     head += ["label", "predicted"] if rows[0].target is not None else []

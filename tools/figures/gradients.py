@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from trainwright.trainer.run import RunDirectory
 
 NORM_SIGNALS = ("gradient_norm", "applied_gradient_norm")
-MOST_LAYERS = 40
-MOST_COLUMNS = 120
+MAX_LAYERS = 40
+MAX_COLUMNS = 120
 LAYER_PREFIX = "layers/"
 
 
@@ -96,10 +96,10 @@ def layers_of(record: RunRecord, measure: str) -> Layers:
     """Return one measure by layer (`layers/<measure>/<name>`), each with the newest value of a stretch of steps."""
     prefix = f"{LAYER_PREFIX}{measure}/"
     keys = sorted((key for key in record.metrics.keys() if key.startswith(prefix)), key=_natural)  # noqa: SIM118
-    apart = max((len(keys) - 1) / (MOST_LAYERS - 1), 1.0)
-    shown = [keys[round(place * apart)] for place in range(min(len(keys), MOST_LAYERS))]
+    apart = max((len(keys) - 1) / (MAX_LAYERS - 1), 1.0)
+    shown = [keys[round(place * apart)] for place in range(min(len(keys), MAX_LAYERS))]
     series = [
-        {step: value for step, value, _, _ in record.buckets(key, MOST_COLUMNS) if math.isfinite(value)}
+        {step: value for step, value, _, _ in record.buckets(key, MAX_COLUMNS) if math.isfinite(value)}
         for key in shown
     ]  # fmt: skip
     steps = sorted(set().union(*series)) if series else []

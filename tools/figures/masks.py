@@ -16,7 +16,7 @@ UNCOUNTED = 255
 """Class of a pixel that counts nowhere."""
 BACKGROUND, NONE = "#1a1a1a", "#d9d9d9"
 """Of class 0, and of pixels without a class."""
-MOST_NAMED = 10
+MAX_NAMED = 10
 
 
 def draw_masks(found: Predicted, path: Path) -> Path:
@@ -43,7 +43,7 @@ def draw_masks(found: Predicted, path: Path) -> Path:
             panel.set_yticks([])
             panel.grid(visible=False)
     held = sorted({*targets[:count].flat, *predictions[:count].flat})
-    names = [(found.class_name(int(one)), _colour(int(one))) for one in held if one != UNCOUNTED][:MOST_NAMED]
+    names = [(found.class_name(int(one)), _colour(int(one))) for one in held if one != UNCOUNTED][:MAX_NAMED]
     names += [("counts nowhere", NONE)] * (UNCOUNTED in held)
     patches = [Patch(facecolor=colour, edgecolor=GREY, label=plain(name)) for name, colour in names]
     figure.legend(handles=patches, loc="outside lower center", ncols=min(len(patches), 6), fontsize=SMALL)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     from trainwright.tools.training_monitor.record import RunRecord
 
-MOST_CLASSES = 7
+MAX_CLASSES = 7
 """Curves of one run: of more classes, those with the lowest areas."""
-MOST_POINTS = 500
+MAX_POINTS = 500
 
 
 class Ranked(NamedTuple):
@@ -70,7 +70,7 @@ def _drawn(
 
 def _left_out(one: Predicted) -> str:
     count = one.arrays["probability"].shape[1]
-    return f" ({MOST_CLASSES} weakest of {count} classes)" if count > MOST_CLASSES else ""
+    return f" ({MAX_CLASSES} weakest of {count} classes)" if count > MAX_CLASSES else ""
 
 
 def _curves(one: Predicted, curve: Any, *, of_each: bool) -> list[Ranked]:
@@ -88,14 +88,14 @@ def _curves(one: Predicted, curve: Any, *, of_each: bool) -> list[Ranked]:
             found.append(Ranked(one.class_name(place, 24), *_thinned(x, y), area, float(wanted[:, place].mean())))
     if not of_each and len(found) > 1:
         return [_mean(found)]
-    return sorted(found, key=lambda ranked: ranked.area)[:MOST_CLASSES]
+    return sorted(found, key=lambda ranked: ranked.area)[:MAX_CLASSES]
 
 
 def _mean(found: list[Ranked]) -> Ranked:
     """Return the mean of curves over classes, at the same places of x."""
     import numpy as np
 
-    x = np.linspace(0, 1, MOST_POINTS)
+    x = np.linspace(0, 1, MAX_POINTS)
     rows = [np.interp(x, *_ascending(one.x, one.y)) for one in found]
     areas, shares = [one.area for one in found], [one.share for one in found]
     return Ranked(f"{len(found)} classes", x, np.mean(rows, axis=0), float(np.mean(areas)), float(np.mean(shares)))
@@ -108,9 +108,9 @@ def _ascending(x: Any, y: Any) -> tuple[Any, Any]:
 def _thinned(x: Any, y: Any) -> tuple[Any, Any]:
     import numpy as np
 
-    if len(x) <= MOST_POINTS:
+    if len(x) <= MAX_POINTS:
         return x, y
-    places = np.unique(np.linspace(0, len(x) - 1, MOST_POINTS).round().astype(int))
+    places = np.unique(np.linspace(0, len(x) - 1, MAX_POINTS).round().astype(int))
     return x[places], y[places]
 
 

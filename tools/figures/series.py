@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 BUCKETS = 400
 """Points drawn of a series: more cannot be distinguished at this width."""
-LEAST_SMOOTHED = 24
+MIN_SMOOTHED = 24
 """Points from which on a line is smoothed."""
 SPAN_SHARE = 1 / 25
 """Part of a series over which it is smoothed."""
-MOST_MARKS = 4
+MAX_MARKS = 4
 """Alerts that are named in a panel."""
 
 
@@ -53,7 +53,7 @@ def draw_series(
     steps, *values = (list(column) for column in zip(*buckets, strict=True))
     means, lows, highs = ([value * scale for value in column] for column in values)
     name = plain(text) if text is not None else None
-    if len(steps) < LEAST_SMOOTHED or not smooth:
+    if len(steps) < MIN_SMOOTHED or not smooth:
         axes.plot(steps, means, color=colour, label=name, linewidth=1.4, linestyle=style,
                   marker="o" if len(steps) <= 3 else None, markersize=4)  # fmt: skip
         return True
@@ -140,7 +140,7 @@ def mark_moments(axes: Axes, record: RunRecord) -> None:
     seen: dict[str, int] = {}
     found = moments(record)
     alerts = [one for one in found if one.text.startswith("alert: ")]
-    for moment in [one for one in found if one not in alerts] + alerts[:MOST_MARKS]:
+    for moment in [one for one in found if one not in alerts] + alerts[:MAX_MARKS]:
         seen[moment.text] = seen.get(moment.text, 0) + 1
         text = plain(f"{moment.text} (step {moment.step})") if seen[moment.text] == 1 else None
         axes.axvline(moment.step, color=moment.colour, linestyle=moment.style, linewidth=1.1, label=text, zorder=1)

@@ -36,7 +36,7 @@ LONGEST_TITLE = 82
 """Characters of a title that one line of this width holds."""
 LOG_RATIO = 30.0
 """A positive quantity whose values span more than this factor is drawn on a logarithmic axis."""
-MOST_LEGEND = 12
+MAX_LEGEND = 12
 
 
 def plain(label: str, longest: int = LONGEST_LABEL) -> str:
@@ -125,11 +125,11 @@ def _legend(figure: Figure) -> None:
     if not found:
         return
     names, handles = list(found), list(found.values())
-    if len(found) > MOST_LEGEND:
+    if len(found) > MAX_LEGEND:
         from matplotlib.lines import Line2D
 
-        names = [*names[: MOST_LEGEND - 1], f"… and {len(found) - MOST_LEGEND + 1} more"]
-        handles = [*handles[: MOST_LEGEND - 1], Line2D([], [], linestyle="none")]
+        names = [*names[: MAX_LEGEND - 1], f"… and {len(found) - MAX_LEGEND + 1} more"]
+        handles = [*handles[: MAX_LEGEND - 1], Line2D([], [], linestyle="none")]
     longest = max(map(len, names))
     figure.legend(
         handles, names, loc="outside lower center", fontsize=SMALL, edgecolor="none",

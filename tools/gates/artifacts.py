@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from trainwright.tools.gates.releases import BEGUN, folder_of
 from trainwright.tools.ledger import entries
-from trainwright.tools.workspace.kept import OPENED_BY, READ_ONLY
+from trainwright.tools.workspace.query_cache import OPENED_BY, READ_ONLY
 from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import StorageError

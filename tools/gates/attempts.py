@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trainwright.tools.ledger.events import RunStarted
 
 KINDS = (RunKind.BASELINE.value, RunKind.ABLATION.value, RunKind.FINAL.value)
-MOST_NAMED = 6
+MAX_NAMED = 6
 
 
 class Attempt(NamedTuple):
@@ -116,5 +116,5 @@ def _attempt(evidence: Evidence, start: RunStarted, versions: dict[str, int]) ->
 
 
 def _listed(found: list[Attempt]) -> str:
-    last = f" (the last {MOST_NAMED} of {len(found)})" if len(found) > MOST_NAMED else ""
-    return ", ".join(map(str, found[-MOST_NAMED:])) + last
+    last = f" (the last {MAX_NAMED} of {len(found)})" if len(found) > MAX_NAMED else ""
+    return ", ".join(map(str, found[-MAX_NAMED:])) + last

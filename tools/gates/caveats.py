@@ -24,7 +24,7 @@ WEIGHTS = frozenset({".bin", ".ckpt", ".gguf", ".h5", ".npz", ".onnx", ".pt", ".
 BEYOND_SHARE = 0.05
 """Of the held-out rows, from which on it is told that they lie beyond what training met."""
 BEFORE_PLANNING = "How the rows were chosen and the columns made before planning is not known here."
-MOST_FILES = 3
+MAX_FILES = 3
 
 
 def caveats(evidence: Evidence) -> list[str]:
@@ -150,5 +150,5 @@ RULES: tuple[Callable[[Evidence], str], ...] = (
 
 
 def _named(names: list[str]) -> str:
-    more = f" and {len(names) - MOST_FILES} more" if len(names) > MOST_FILES else ""
-    return f"{', '.join(names[:MOST_FILES])}{more}"
+    more = f" and {len(names) - MAX_FILES} more" if len(names) > MAX_FILES else ""
+    return f"{', '.join(names[:MAX_FILES])}{more}"

@@ -10,8 +10,8 @@ from pydantic import Field
 from trainwright.tools.documents import SKILL, read_document
 from trainwright.tools.gates.phases import Phase
 from trainwright.trainer.base.canonical import digest_file
+from trainwright.trainer.base.read_tracking import Memory
 from trainwright.trainer.base.records import Closed
-from trainwright.trainer.base.traces import Memory
 
 _READ = Memory(most=64)
 

@@ -20,7 +20,7 @@ from trainwright.tools.ledger import Inspection, cut_off, entries
 from trainwright.tools.limits import count_trials, limit_table, limits_under
 from trainwright.tools.owner.grants import DECISION, goal_under, standing_grants
 from trainwright.tools.versions import DataVersion, data_versions
-from trainwright.tools.workspace.kept import BEFORE_COMMIT, note_whole_workspace
+from trainwright.tools.workspace.query_cache import BEFORE_COMMIT, note_whole_workspace
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, Project, Run, Study
 from trainwright.trainer.base.errors import IntegrityError

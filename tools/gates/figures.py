@@ -10,7 +10,7 @@ from trainwright.tools.ledger.events import RunEvaluated
 
 NOT_EVALUATED = "not independently evaluated"
 SPLITS = ("validation", "test")
-MOST_NAMED = 3
+MAX_NAMED = 3
 
 
 def beside(certified: float | None, reported: float | None) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def evaluation_text(found: RunEvaluated, metric: str | None = None) -> str:
     if found.problem:
         return f"{NOT_EVALUATED}: {found.problem.rstrip('.')}. {found.remedy}".strip()
     if found.differences:
-        return "; ".join(found.differences[:MOST_NAMED])
+        return "; ".join(found.differences[:MAX_NAMED])
     return "; ".join(_of_split(found, split, metric) for split in SPLITS if split in found.splits)
 
 

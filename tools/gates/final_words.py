@@ -21,7 +21,7 @@ from trainwright.trainer.run.evaluation import Evaluation, PermutationImportance
 from trainwright.trainer.run.results import ROWS, Export
 
 CONFIDENCE = 0.95
-MOST_METRICS, MOST_TARGETS, MOST_INPUTS = 4, 8, 3
+MAX_METRICS, MAX_TARGETS, MAX_INPUTS = 4, 8, 3
 
 
 def final_words(evidence: Evidence) -> list[str]:
@@ -68,7 +68,7 @@ def _folds(evidence: Evidence) -> str:
 def _inputs(evidence: Evidence) -> str:
     """Return the inputs that matter most, and of which that is shown; empty where no table was permuted."""
     found = importance_of(evidence)
-    largest = [one for one in (found.columns if found else [])[:MOST_INPUTS] if one.worsening > 0]
+    largest = [one for one in (found.columns if found else [])[:MAX_INPUTS] if one.worsening > 0]
     if found is None or not largest:
         return ""
     told = ", ".join(f"{one.column} {one.worsening:.3g}{'' if one.is_shown else ' (not shown)'}" for one in largest)
@@ -125,15 +125,15 @@ def of_the_goals_kind_first(names: Iterable[str], goal: str) -> list[str]:
     kind = goal.rpartition("_")[2]
     alike = {name for name in names if name.rpartition("_")[2] == kind}
     ordered = sorted(names, key=lambda name: (name != goal, name not in alike, "loss" in name))
-    return ordered[: max(MOST_METRICS, len(alike | {goal}))]
+    return ordered[: max(MAX_METRICS, len(alike | {goal}))]
 
 
 def _by_target(targets: dict[str, dict[str, float]], metric: str) -> str:
     """Return a metric of each of several targets, of which the figure is the mean, or the worst; empty for one."""
     over, metric = ("worst" if metric.startswith(WORST) else "mean"), metric.removeprefix(WORST)
     each = [f"{name} {values[metric]:.4g}" for name, values in targets.items() if metric in values]
-    more = ", …" * (len(each) > MOST_TARGETS)
-    return f"{over} of {len(each)} ({', '.join(each[:MOST_TARGETS])}{more})" if each else ""
+    more = ", …" * (len(each) > MAX_TARGETS)
+    return f"{over} of {len(each)} ({', '.join(each[:MAX_TARGETS])}{more})" if each else ""
 
 
 def _figure(name: str, value: float, rows: int, interval: Sequence[float] | None) -> str:

@@ -23,8 +23,8 @@ KINDS = (RunKind.BASELINE.value, RunKind.ABLATION.value)
 FOLD = "data.split.fold"
 
 
-LEAST_ORIGINS, MOST_ORIGINS = 2, 3
-LEAST_TRAINED = 0.3
+MIN_ORIGINS, MAX_ORIGINS = 2, 3
+MIN_TRAINED = 0.3
 """Share of the rows that the earliest of several folds by time trains on at least."""
 FEW_GROUPS, FEW_RARE, FEW_ROWS = 100, 300, 500
 """Of all, and of the rarer of two classes, below which validation and test measure a figure roughly."""
@@ -47,9 +47,9 @@ def folds_advice(section: SplitSection, rows: int, groups: int | None = None, ra
     left = max(round(count * section.validation), 1)
     if section.by == "time":
         origins = _origins(section)
-        if origins < LEAST_ORIGINS:
+        if origins < MIN_ORIGINS:
             return ""
-        earlier = "two earlier ones" if origins > LEAST_ORIGINS else "an earlier one"
+        earlier = "two earlier ones" if origins > MIN_ORIGINS else "an earlier one"
         return (
             f"{count} {what} leave {left} for validation, of one origin alone: data.split.folds {origins} validates "
             f"on {earlier} too, one ablation each. The test rows stay, now or later."
@@ -64,7 +64,7 @@ def _origins(section: SplitSection) -> int:
     """Return how many folds by time leave enough before the earliest to train on; 0 where dates bound the splits."""
     if section.borders is not None or not section.validation:
         return 0
-    return min(int((1.0 - section.test - LEAST_TRAINED) / section.validation + 1e-9), MOST_ORIGINS)
+    return min(int((1.0 - section.test - MIN_TRAINED) / section.validation + 1e-9), MAX_ORIGINS)
 
 
 def is_fold(planned: TrainingConfig, config: TrainingConfig) -> bool:

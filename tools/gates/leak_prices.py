@@ -24,7 +24,7 @@ LEAKS = "leaks"
 DOCUMENT = "configs/data_leaks.md"
 IN_POINTS = 1.0
 """Largest value of a metric that is told in points of a hundred."""
-FEWEST_INPUTS = 2
+MIN_INPUTS = 2
 DEVIATIONS = 2.0
 """Standard deviations of a difference of two figures below which it may be chance."""
 
@@ -106,7 +106,7 @@ def _without_column(evidence: Evidence, column: str) -> dict[str, Any]:
 
     data, run = evidence.config.data, evidence.smoke
     inputs = [one["name"] for one in (run.data.columns if run else None) or [] if one["kind"] != "ignore"]
-    if data is None or column not in inputs or len(inputs) < FEWEST_INPUTS or data.use not in SOURCES:
+    if data is None or column not in inputs or len(inputs) < MIN_INPUTS or data.use not in SOURCES:
         return {}
     if "columns" in SOURCES[data.use].form_of(dict(data.args)).model_fields and not data.args.get("features"):
         return {"data.args.columns": {**(data.args.get("columns") or {}), column: "ignore"}}

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.call_history import failed_alike, in_vain
 from trainwright.tools.gates.checks.diagnostics import diagnosis
 from trainwright.tools.gates.decide import GateReport, evaluate
 from trainwright.tools.gates.decision import About, Facts, Option, decide
@@ -15,7 +16,6 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import baseline_value, exit_of, is_improved_below_goal, verdict
 from trainwright.tools.gates.later import later_call
 from trainwright.tools.gates.leak_prices import removal, unpriced
-from trainwright.tools.gates.memory import failed_alike, in_vain
 from trainwright.tools.gates.phase_status import barred, phase_status_of
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.searches import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
 
 YOUR_CODE = "configs/your_code.md"
-MOST_CHARACTERS = 400
+MAX_CHARACTERS = 400
 
 
 def next_call(
@@ -182,7 +182,7 @@ def _to_read(evidence: Evidence, phase: Phase, check: CheckResult) -> NextCall:
     else:
         advice = f"; {check.next.why}" if check.next is not None and check.next.why else ""
         document, what = phase.document, f"{check.id} measured {check.measured}{advice}"
-    return NextCall(tool="read_document", arguments={"path": document}, why=what[:MOST_CHARACTERS])
+    return NextCall(tool="read_document", arguments={"path": document}, why=what[:MAX_CHARACTERS])
 
 
 def _was_refused_just_now(evidence: Evidence, phase: Phase) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.gates.carrying import may_be_carried
+from trainwright.tools.gates.carry_over import may_be_carried
 from trainwright.tools.gates.decide import evaluate
 from trainwright.tools.gates.next_call import opening
 from trainwright.tools.gates.phase_status import PhaseStatus, accepted_decisions, phase_status_of

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from trainwright.tools.answers import NextCall
-from trainwright.tools.gates.onward import onward
+from trainwright.tools.gates.next_after_run import onward
 from trainwright.tools.ledger import seal_differences
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.checkpoints.index import list_checkpoints

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 OUT_OF_MEMORY = "out_of_memory"
 DOCUMENT = "diagnostics/out_of_memory.md"
 TRAINING = frozenset(kind.value for kind in set(RunKind) - {RunKind.EXPORT, RunKind.REPLAY, RunKind.CURE})
-MOST_NAMED = 5
+MAX_NAMED = 5
 
 
 class ScopeChange(NamedTuple):
@@ -100,7 +100,7 @@ def require_reason(evidence: Evidence, new: dict[str, Any]) -> None:
     }
     if not changed:
         return
-    told = "; ".join(f"{key} {before!r} -> {after!r}" for key, (before, after) in list(changed.items())[:MOST_NAMED])
+    told = "; ".join(f"{key} {before!r} -> {after!r}" for key, (before, after) in list(changed.items())[:MAX_NAMED])
     reason = f"{run.id} ran out of memory: {told}"
     raise ConfigurationError(
         f"{run.id} ran out of memory, and this would make it fit by training something else without saying so: {told}.",

@@ -6,11 +6,11 @@ import statistics
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.beside_rivals import baseline_outdone
+from trainwright.tools.gates.call_history import ignored
 from trainwright.tools.gates.cures import fixes_exhausted
 from trainwright.tools.gates.edges import moved
-from trainwright.tools.gates.memory import ignored
+from trainwright.tools.gates.next_after_run import make_room
 from trainwright.tools.gates.offers import exit_in_words, owners_exit
-from trainwright.tools.gates.onward import make_room
 from trainwright.tools.gates.studies import ended_studies, every_study, studies_of, study_told
 from trainwright.tools.training_monitor.outdone import helping_changes, what_helps
 from trainwright.trainer.base.errors import StorageError
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace.tables import Run
     from trainwright.trainer.config import TrainingConfig
 
-MOST_REPEATS = 20
+MAX_REPEATS = 20
 USUAL_REPEATS = 3
-MOST_CONFIRMED = 3
+MAX_CONFIRMED = 3
 """Keys of an ablation study's best arm that one search confirms."""
 FIRST_TRIALS = 10
 """Trials of a search that neither configuration, call nor intent describes."""
 ENOUGH_WITHIN_NOISE = 2
 """Searches without a validated improvement after which a further one is not advised."""
-MOST_MOVED = 4
+MAX_MOVED = 4
 """Searches after which no range is moved any further."""
-MOST_TIMED = 10
+MAX_TIMED = 10
 """Newest trials whose times are averaged."""
-MOST_CHARACTERS = 160
+MAX_CHARACTERS = 160
 
 
 def chosen_keys(evidence: Records, config: TrainingConfig) -> list[str]:
@@ -127,7 +127,7 @@ def next_search(evidence: Records, found: dict[str, Any]) -> NextCall:
     assert evidence.study is not None, "what was measured was measured on its repetitions"  # noqa: S101
     search = SearchSection.model_validate(evidence.study.search)
     gain, spread = found["improvement_mean"], found["baseline_spread"]
-    repeats = min(2 * search.confirmation_repeats, MOST_REPEATS)
+    repeats = min(2 * search.confirmation_repeats, MAX_REPEATS)
     before = len(ended_studies(evidence))
     if further := change_to_best(evidence, found) or moved_search(evidence):
         return further
@@ -171,7 +171,7 @@ def change_to_best(evidence: Records, found: dict[str, Any]) -> NextCall | None:
 
 def moved_search(evidence: Records) -> NextCall | None:
     """Name the search that goes on in the direction of a best value near the end of its range; None without one."""
-    if evidence.study is None or is_baseline(evidence.confirmation) or len(ended_studies(evidence)) >= MOST_MOVED:
+    if evidence.study is None or is_baseline(evidence.confirmation) or len(ended_studies(evidence)) >= MAX_MOVED:
         return None
     search = SearchSection.model_validate(evidence.study.search)
     best = evidence.confirmation.get("best_parameters") or {}
@@ -259,7 +259,7 @@ def conclude(evidence: Records, why: str) -> NextCall:
     """Name the agent's exit below the goal, and beside it the owner's."""
     owner = f"The owner may accept or revise instead: {owners_exit(evidence)}" if evidence.baseline else ""
     room = f"prune_checkpoints(project={evidence.name!r}) may give room for a search. " if "disk_bytes" in why else ""
-    text = f"{why[: 2 * MOST_CHARACTERS]}. {room}{owner}"
+    text = f"{why[: 2 * MAX_CHARACTERS]}. {room}{owner}"
     return evidence.call("pass_gate", text, phase="optimization", conclude=True)
 
 
@@ -299,7 +299,7 @@ def seconds_a_trial(evidence: Records) -> float | None:
         for run_id, start in evidence.facts.started.items()
         if start.kind == RunKind.TRIAL and start.study in studies and run_id in evidence.facts.seals
     ]
-    runs = [evidence.run(run_id) for run_id in ids[-MOST_TIMED:]] or [evidence.baseline]
+    runs = [evidence.run(run_id) for run_id in ids[-MAX_TIMED:]] or [evidence.baseline]
     return middle_seconds([run.row for run in runs if run is not None])
 
 
@@ -342,7 +342,7 @@ def _ablated(evidence: Records) -> dict[str, Any]:
     present = flatten(evidence.config.model_dump(mode="json"))
     space = {key: {"type": "categorical", "choices": [present.get(key), value]} for key, value in changes.items()}
     is_plain = all(isinstance(value, int | float | str) for one in space.values() for value in one["choices"])
-    return space if is_plain and len(space) <= MOST_CONFIRMED else {}
+    return space if is_plain and len(space) <= MAX_CONFIRMED else {}
 
 
 def _usual_space(evidence: Records) -> dict[str, Any]:

@@ -15,10 +15,10 @@ from trainwright.tools.gates.improvement import seeds_interval
 if TYPE_CHECKING:
     from trainwright.tools.gates.records import Records, RunRecords
 
-MOST_TIMES = 1000.0
+MAX_TIMES = 1000.0
 """As many rows as it would take to show a goal are told up to so many times those that there are."""
 TWO_DIGITS = 2
-FEWEST_EPISODES = 30
+MIN_EPISODES = 30
 """From which a mean says something where all gave the same, or where it differs from another by chance."""
 
 
@@ -80,7 +80,7 @@ def is_shown(goal: dict[str, Any], figure: dict[str, Any]) -> bool:
 
 
 def _are_few(figure: dict[str, Any]) -> bool:
-    return "interval" not in figure and figure.get("unit") == "episodes" and figure["rows"] < FEWEST_EPISODES
+    return "interval" not in figure and figure.get("unit") == "episodes" and figure["rows"] < MIN_EPISODES
 
 
 def is_beyond(goal: dict[str, Any], figure: dict[str, Any], other: dict[str, Any]) -> bool:
@@ -111,10 +111,10 @@ def rows_to_show(goal: dict[str, Any], figure: dict[str, Any]) -> int | None:
     None where the figure has no rows, or where no number of rows near those there are would.
     """
     if _are_few(figure):
-        return FEWEST_EPISODES
+        return MIN_EPISODES
     value, target = gain(goal, figure["value"]), gain(goal, float(goal["target"]))
     if not figure.get("rows") or not figure.get("interval") or value <= target:
         return None
     times = ((value - min(gain(goal, end) for end in figure["interval"])) / (value - target)) ** 2
     rows = times * int(figure["rows"])
-    return int(round(rows, TWO_DIGITS - len(str(int(rows))))) if 1.0 < times < MOST_TIMES else None
+    return int(round(rows, TWO_DIGITS - len(str(int(rows))))) if 1.0 < times < MAX_TIMES else None

@@ -11,11 +11,11 @@ from trainwright.tools.environments import UnreachableError, changed_image
 from trainwright.tools.gates.overlay import is_of_export
 from trainwright.tools.ledger import Inspection
 from trainwright.tools.owner.grants import operations
-from trainwright.trainer.base import fetched
+from trainwright.trainer.base import download_log
 from trainwright.trainer.base.canonical import digest_file, digest_path
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.paths import ENGINE, SKIPPED
-from trainwright.trainer.base.traces import note
+from trainwright.trainer.base.read_tracking import note
 from trainwright.trainer.config import flatten, parse_config
 from trainwright.trainer.data.validation.changes import changes, loosened
 from trainwright.trainer.data.validation.expectations import read_expectations
@@ -44,7 +44,7 @@ def expectation_changes(evidence: Records, smoke: RunRecords) -> list[str]:
     if now is None:  # gone or unreadable: the files' digests say so
         return []
     told = changes(found.report.expectations, now)
-    return told[:MOST_NAMED] + ([f"{len(told) - MOST_NAMED} more expectations"] if len(told) > MOST_NAMED else [])
+    return told[:MAX_NAMED] + ([f"{len(told) - MAX_NAMED} more expectations"] if len(told) > MAX_NAMED else [])
 
 
 def loosened_before(evidence: Records, smoke: RunRecords) -> list[str]:
@@ -64,7 +64,7 @@ def _present(evidence: Records) -> dict[str, Any] | None:
         return None
 
 
-MOST_NAMED = 5
+MAX_NAMED = 5
 
 
 def changes_since(evidence: Records, rested_on: dict[str, Any], artifacts: dict[str, str]) -> list[str]:
@@ -126,8 +126,8 @@ def configuration_changes(evidence: Records, rested_on: dict[str, Any]) -> list[
     old, new = flatten(rested_on.get("values", {})), flatten(_whole(evidence.version.values))
     known = [key for key in sorted(old.keys() | new.keys()) if not is_of_export(key)]
     keys = [key for key in known if old.get(key) != new.get(key)]
-    named = [f"{key} {old.get(key)!r} -> {new.get(key)!r}" for key in keys[:MOST_NAMED]]
-    more = f" and {len(keys) - MOST_NAMED} more" if len(keys) > MOST_NAMED else ""
+    named = [f"{key} {old.get(key)!r} -> {new.get(key)!r}" for key in keys[:MAX_NAMED]]
+    more = f" and {len(keys) - MAX_NAMED} more" if len(keys) > MAX_NAMED else ""
     return [f"configuration: {', '.join(named) or 'changed'}{more}"]
 
 
@@ -200,7 +200,7 @@ def _file_changes(
     """Name files that are gone or have other content; of code, with another meaning."""
     reasons = []
     for name, digest in files.items():
-        if fetched.is_remote(name):  # not on this machine: each run compares what it reads with what planning fixed
+        if download_log.is_remote(name):  # not here: each run compares what it reads with what planning fixed
             continue
         path = root / name
         try:
@@ -251,8 +251,8 @@ def _version_changes(then: dict[str, str], now: dict[str, str], of: list[str]) -
     names = [name for name in of if then.get(name) != now.get(name)]
     if not names:
         return []
-    shown = [f"{name} {then.get(name, 'absent')} -> {now.get(name, 'absent')}" for name in names[:MOST_NAMED]]
-    return [f"environment: {', '.join(shown)}{' …' if len(names) > MOST_NAMED else ''}"]
+    shown = [f"{name} {then.get(name, 'absent')} -> {now.get(name, 'absent')}" for name in names[:MAX_NAMED]]
+    return [f"environment: {', '.join(shown)}{' …' if len(names) > MAX_NAMED else ''}"]
 
 
 # Files of the user's that appeared, or changed, after planning's smoke run, and that a later run opened.

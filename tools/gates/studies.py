@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.records import Records
 
 ACTIVE = frozenset({"running", "confirming"})
-MOST_CHARACTERS = 160
+MAX_CHARACTERS = 160
 
 
 def every_study(evidence: Records) -> dict[str, dict[str, Any]]:
@@ -57,5 +57,5 @@ def study_in_words(state: str, confirmation: dict[str, Any]) -> str:
 def study_told(name: str, body: dict[str, Any]) -> str:
     """Return one line on a study: its result, or why it ended without one."""
     failure, told = body.get("failure") or {}, study_in_words(body["state"], body.get("confirmation") or {})
-    cause = f": {failure['message']}"[:MOST_CHARACTERS] if failure.get("message") and told == body["state"] else ""
+    cause = f": {failure['message']}"[:MAX_CHARACTERS] if failure.get("message") and told == body["state"] else ""
     return f"{name} {told}{cause}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import select
 
 from trainwright.tools.ledger import ProjectFacts, entries
-from trainwright.tools.workspace.kept import note_whole_workspace
+from trainwright.tools.workspace.query_cache import note_whole_workspace
 from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind, RunState

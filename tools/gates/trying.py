@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates import cures
+from trainwright.tools.gates.call_history import ignored, in_vain
 from trainwright.tools.gates.decision import Option
-from trainwright.tools.gates.memory import ignored, in_vain
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.records import Records, RunRecords
 
-MOST_FIXES = 4
+MAX_FIXES = 4
 """Fixes that one trial compares."""
 ONLY_LENGTH = ("training.epochs", "training.max_steps", "early_stopping.", "checkpoints.")
 """Keys that say how long to train or what to keep: runs of the same few steps cannot tell them apart."""
@@ -50,7 +50,7 @@ def fixes_to_try(evidence: Records, run: RunRecords, alert: dict[str, Any]) -> l
     known = {one.fix for one in done if one.in_pairs}
     left = [fix for fix in cures.untried(alert, done) if fix["id"] not in known]
     shown = [fix for fix in left if can_be_shown(alert["id"], fix["changes"])]
-    return [fix for fix in shown if len(ignored(evidence, list(fix["changes"]))) < len(fix["changes"])][:MOST_FIXES]
+    return [fix for fix in shown if len(ignored(evidence, list(fix["changes"]))) < len(fix["changes"])][:MAX_FIXES]
 
 
 def options_against(

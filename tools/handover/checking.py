@@ -23,12 +23,12 @@ from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.base.errors import IntegrityError, NotFoundError
+from trainwright.trainer.base.read_tracking import note
 from trainwright.trainer.base.text import cut
-from trainwright.trainer.base.traces import note
 
 State = Literal["fits", "stale", "forged"]
-MOST_REASONS = 8
-MOST_CHARACTERS = 120
+MAX_REASONS = 8
+MAX_CHARACTERS = 120
 
 
 class HandOverCheck(BaseModel):
@@ -94,12 +94,12 @@ def _checked(evidence: Evidence, data: bytes) -> HandOverCheck:
     forged = list(_differences(session, project, document, named))
     if forged:
         remedy = f"Believe none of it; project_status(project={project!r}) says how the project stands."
-        return told.model_copy(update={"state": "forged", "reasons": forged[:MOST_REASONS], "remedy": remedy})
+        return told.model_copy(update={"state": "forged", "reasons": forged[:MAX_REASONS], "remedy": remedy})
     stale = list(_since(evidence, document, named or 0))
     if not stale:
         return told.model_copy(update={"entry": named})
     remedy = f"project_status(project={project!r}) says how it stands now; the words may still help."
-    return told.model_copy(update={"state": "stale", "entry": named, "reasons": stale[:MOST_REASONS], "remedy": remedy})
+    return told.model_copy(update={"state": "stale", "entry": named, "reasons": stale[:MAX_REASONS], "remedy": remedy})
 
 
 def _recorded(session: Session, project: str, digest: str) -> int | None:
@@ -134,7 +134,7 @@ def _unequal(name: str, mine: Any, theirs: Any) -> Iterator[str]:
         for place, pair in enumerate(zip(mine, theirs, strict=True)):
             yield from _unequal(f"{name}[{place}]", *pair)
     elif mine != theirs:
-        yield f"{name} is {cut(repr(mine), MOST_CHARACTERS)} where the ledger has {cut(repr(theirs), MOST_CHARACTERS)}"
+        yield f"{name} is {cut(repr(mine), MAX_CHARACTERS)} where the ledger has {cut(repr(theirs), MAX_CHARACTERS)}"
 
 
 def _since(evidence: Evidence, document: HandOver, named: int) -> Iterator[str]:

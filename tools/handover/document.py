@@ -17,8 +17,8 @@ from trainwright.trainer.base.secret_scan import require_no_secrets
 FILE = "handover.yaml"
 """In the project's folder; a newer one replaces it."""
 DOCUMENT = "phases/handover.md"
-MOST_CHARACTERS, MOST_TEXTS = 1000, 20
-MOST_BYTES = 2**20
+MAX_CHARACTERS, MAX_TEXTS = 1000, 20
+MAX_BYTES = 2**20
 Role = Literal[
     "training-orchestrator", "training-architect", "ml-trainer",
     "data-specialist", "model-specialist", "deployment-specialist", "owner",
@@ -32,7 +32,7 @@ MATERIAL: dict[str, tuple[str, ...]] = {
     "deployment-specialist": ("final_model/*",),
 }  # fmt: skip
 """Role to the recorded files that it works from, as patterns of names in the project's folder; others have tools."""
-Text = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
+Text = Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS)]
 
 
 class Part(Closed):
@@ -44,9 +44,9 @@ class Words(Part):
 
     by: Role
     to: Role
-    questions: list[Text] = Field(default=[], max_length=MOST_TEXTS)
+    questions: list[Text] = Field(default=[], max_length=MAX_TEXTS)
     """What is open, for the one who takes over to answer."""
-    notes: list[Text] = Field(default=[], max_length=MOST_TEXTS)
+    notes: list[Text] = Field(default=[], max_length=MAX_TEXTS)
 
 
 class GateFact(Part):
@@ -159,7 +159,7 @@ def read_handover(data: bytes) -> HandOver:
     """Return the document in a file's bytes. Raises IntegrityError saying what keeps it from being one."""
     remedy = "Read project_status instead; the agent that hands over writes it anew."
     try:
-        if len(data) > MOST_BYTES:
+        if len(data) > MAX_BYTES:
             raise ValueError(f"{len(data)} bytes")
         return HandOver.model_validate(yaml.load(data.decode(), Loader=PlainLoader))  # noqa: S506 - a safe loader
     except (yaml.YAMLError, ValidationError, ValueError, RecursionError) as error:

@@ -36,7 +36,7 @@ from trainwright.tools.workspace.records import get_project
 from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.run import write_generated
 
-MOST_RUNS = 20
+MAX_RUNS = 20
 
 
 def recorded_facts(session: Session, project: str, entry: int, to: str) -> Facts:
@@ -54,7 +54,7 @@ def recorded_facts(session: Session, project: str, entry: int, to: str) -> Facts
         configuration=number,
         configuration_digest=facts.configurations[number].digest if number else "",
         gates=_gates(facts),
-        runs=list(_runs(facts))[-MOST_RUNS:],
+        runs=list(_runs(facts))[-MAX_RUNS:],
         studies={str(body.get("study_id")): str(body.get("state")) for _, body in facts.entries.get("study", [])},
         owner=list(_owner(facts)),
         files=_files(facts, to),

@@ -186,7 +186,7 @@ class Present:
 # A constraint is parsed by Python's grammar, of which arithmetic, comparisons, `and`, `or`, `not`, `in` a list, and
 # min, max, abs and len are taken. Names are dotted configuration keys. Anything else is refused before the first trial.
 
-MOST_NODES = 100
+MAX_NODES = 100
 TAKEN = "+ - * / // %, comparisons, and, or, not, in a list, min(), max(), abs(), len(), numbers, texts and dotted keys"
 ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -214,7 +214,7 @@ class Constraint:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             said = error.msg if isinstance(error, SyntaxError) else str(error)
             raise ValueError(f"constraint {text!r} cannot be read: {said}") from None
-        if sum(1 for _ in ast.walk(self._tree)) > MOST_NODES:
+        if sum(1 for _ in ast.walk(self._tree)) > MAX_NODES:
             raise ValueError(f"constraint {text!r} is too long; make two of it")
         keys: dict[str, None] = {}
         self._check(self._tree, keys)

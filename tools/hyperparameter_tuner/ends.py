@@ -33,7 +33,7 @@ from trainwright.trainer.base.time_units import HOUR
 from trainwright.trainer.config import SearchSection
 from trainwright.trainer.run import RunKind, RunState
 
-LEAST_TRIALS = 10
+MIN_TRIALS = 10
 """Trials with a value before what more of them promise is estimated."""
 
 
@@ -192,7 +192,7 @@ def _below_noise(
     found = [best_value(trial.intermediate, study.objective["direction"]) for trial in trials if trial.state != FAILED]
     sign = 1.0 if study.objective["direction"] == "maximize" else -1.0
     values = [sign * value for value in found if value is not None]
-    if len(values) < LEAST_TRIALS:
+    if len(values) < MIN_TRIALS:
         return None
     left = search.trials - len(trials)
     gain = expected_gain(values, left)

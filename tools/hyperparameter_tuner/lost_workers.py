@@ -23,11 +23,11 @@ from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import GateRefusedError, LimitReachedError, StorageError, TrainwrightError
 from trainwright.trainer.run import Failure
 
-MOST_FAULTS = 3
+MAX_FAULTS = 3
 """Deaths of its own after the same checkpoint, with which a trial has failed."""
-MOST_STALLS = 2
+MAX_STALLS = 2
 """Times that a trial may hang before it has failed, wherever it does."""
-MOST_LOST = 30
+MAX_LOST = 30
 """Kills from outside after the same checkpoint, since the study was last started, at which the study halts."""
 CRASHED = "crashed"
 """Category of such a trial's failure."""
@@ -49,11 +49,11 @@ def failure_by(workspace: Workspace, run: Run, seen: Observation, death: Death) 
         earlier = _earlier(session, run)
         since = _last_start(session, run)
     if death.by == STALLED:
-        return _stalled(run) if sum(one.by == STALLED for _, one in earlier) + 1 >= MOST_STALLS else None
+        return _stalled(run) if sum(one.by == STALLED for _, one in earlier) + 1 >= MAX_STALLS else None
     alike = [at for at, one in earlier if one.by == death.by and one.saved_step == death.saved_step]
-    if death.by == ITSELF and len(alike) + 1 >= MOST_FAULTS:
+    if death.by == ITSELF and len(alike) + 1 >= MAX_FAULTS:
         return _crashed(run, death)
-    if death.by == OUTSIDE and sum(at > since for at in alike) + 1 >= MOST_LOST:
+    if death.by == OUTSIDE and sum(at > since for at in alike) + 1 >= MAX_LOST:
         raise _lost(run, seen)
     return None
 
@@ -85,7 +85,7 @@ def _place(death: Death) -> str:
 def _crashed(run: Run, death: Death) -> Failure:
     return Failure(
         category=CRASHED,
-        message=f"The run's process ended itself {MOST_FAULTS} times {_place(death)}: {death.why}.",
+        message=f"The run's process ended itself {MAX_FAULTS} times {_place(death)}: {death.why}.",
         remedy=f"run_status(run_id='{run.id}') shows its last lines; narrow the space or correct the code.",
     )
 
@@ -101,7 +101,7 @@ def _stalled(run: Run) -> Failure:
 def _lost(run: Run, seen: Observation) -> WorkersLostError:
     last = f" The last one: {seen.failure.message}" if seen.failure is not None else ""
     return WorkersLostError(
-        f"{MOST_LOST} workers of run {run.id} were ended from outside, none of which got any further.{last}",
+        f"{MAX_LOST} workers of run {run.id} were ended from outside, none of which got any further.{last}",
         remedy="`trainwright doctor` checks the machine. Nothing is lost: start_tuning with the same search goes on.",
         details={"next": {"tool": "start_tuning", "arguments": {"project": run.project}}, "run": run.id},
     )

@@ -29,7 +29,7 @@ from trainwright.trainer.run import RunState
 CONDUCTOR = "trainwright.tools.hyperparameter_tuner.conductor"
 LOG = "conductor.log"
 
-MOST_LAUNCHES = 20
+MAX_LAUNCHES = 20
 """Conductors that a study may lose without getting any further before it is stopped; starting it again resets that."""
 
 
@@ -60,7 +60,7 @@ def _following(folder: Path, study_id: str, session: Session, last: Launch | Non
         return None
     reached = _reached(session, study_id)
     lost = last.attempt if last is not None and reached <= last.reached else 0
-    if last is not None and lost >= MOST_LAUNCHES:
+    if last is not None and lost >= MAX_LAUNCHES:
         failure = _lost_for_good(folder, last)
         ledger.record(session, study.project, change_of(study, "stopped", failure=failure, ended_at=now()))
         return None

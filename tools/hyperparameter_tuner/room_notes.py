@@ -163,7 +163,7 @@ CONTEXT_BYTES = 700 * 2**20
 """Of CUDA's context and its libraries, for each process."""
 USABLE = 0.95
 """Share of a device's memory that runs may take together."""
-MOST_BY_ITSELF = 8
+MAX_BY_ITSELF = 8
 """Trials that `auto` lets share a GPU: more of them seldom train faster together."""
 
 
@@ -201,7 +201,7 @@ def per_gpu(asked: Any, peak: int | None, memory: int) -> int:
         return int(asked)
     if peak is None or not memory:
         return 1
-    return max(1, min(MOST_BY_ITSELF, int(USABLE * memory / share_bytes(peak))))
+    return max(1, min(MAX_BY_ITSELF, int(USABLE * memory / share_bytes(peak))))
 
 
 def share_bytes(peak: int) -> int:

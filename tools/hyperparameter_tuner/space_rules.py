@@ -24,11 +24,11 @@ from trainwright.trainer.base.releases import BESIDE, has_torch
 from trainwright.trainer.config import SearchSection, parse_config
 from trainwright.trainer.config.search import Choices, size_of
 
-MOST_GRID = 10_000
+MAX_GRID = 10_000
 """Points of a grid; more are a sample's business."""
 GRID_POINTS = 5
 """Of a float range in a remedy."""
-MOST_COUNTED = 100_000
+MAX_COUNTED = 100_000
 """Points up to which those that conditions leave are counted to the last."""
 SAMPLE_TRIALS = 100
 """Of the quasi-random search that is proposed instead of too large a grid."""
@@ -202,7 +202,7 @@ def _empty(search: SearchSection, values: Mapping[str, Any]) -> str:
     domain = Domain(search, values)
     sizes = [size_of(range_) for range_ in search.space.values()]
     count = math.prod(size or 0 for size in sizes)
-    if 0 < count <= MOST_GRID:
+    if 0 < count <= MAX_GRID:
         return "" if next(domain.points(), None) is not None else f"none of its {count:,} points"
     tried = sequence(domain, search.seed, bits=TRIED_BITS)
     return "" if any(map(domain.meets, tried)) else f"none of {2**TRIED_BITS:,} points spread over the space"
@@ -212,18 +212,18 @@ def _grid_size(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Fla
     if search.method != "grid":
         return
     count = math.prod(size_of(range_) or 1 for range_ in search.space.values())
-    if count <= MOST_GRID:
+    if count <= MAX_GRID:
         return
     free = Domain(search.model_copy(update={"constraints": []}), values)
-    if max(size_of(range_) or 1 for range_ in search.space.values()) <= MOST_GRID and free.is_conditional:
-        count = sum(1 for _ in islice(free.points(), count if count <= MOST_COUNTED else MOST_GRID + 1))
-    if count <= MOST_GRID:
+    if max(size_of(range_) or 1 for range_ in search.space.values()) <= MAX_GRID and free.is_conditional:
+        count = sum(1 for _ in islice(free.points(), count if count <= MAX_COUNTED else MAX_GRID + 1))
+    if count <= MAX_GRID:
         return
     most = {key: size_of(range_) or 1 for key, range_ in search.space.items()}
     widest = ", ".join(f"`{key}` {most[key]:,}" for key in sorted(most, key=lambda key: -most[key])[:3])
     ranges: dict[str, dict[str, Any] | None] = {key: _dumped(search, key, "points") for key in search.space}
     yield Flaw(
-        f"the grid has {count:,} points ({widest}); at most {MOST_GRID:,} are tried one by one. A quasi-random search "
+        f"the grid has {count:,} points ({widest}); at most {MAX_GRID:,} are tried one by one. A quasi-random search "
         "leaves no part of the space out either, with as many trials as you can afford",
         {"method": "quasi_random", "trials": SAMPLE_TRIALS},
         ranges,
@@ -245,7 +245,7 @@ def _guesses(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]
     if said:
         yield Flaw("; ".join(said), {"guesses": fixed})
         return
-    first = len(start_points(search.model_copy(update={"trials": MOST_GRID}), domain))
+    first = len(start_points(search.model_copy(update={"trials": MAX_GRID}), domain))
     if search.guesses and first > search.planned_trials:
         text = f"the present configuration and the guesses are {first} trials, and the search has {search.trials}"
         yield Flaw(f"{text}: {json.dumps(search.guesses[-1])} would not be tried", {"trials": first})

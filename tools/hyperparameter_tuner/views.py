@@ -12,7 +12,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from trainwright.tools.answers import Answer, NextCall
-from trainwright.tools.gates.searches import MOST_TIMED, middle_seconds, room_for
+from trainwright.tools.gates.searches import MAX_TIMED, middle_seconds, room_for
 from trainwright.tools.gpus.assign import claims_of, waiters
 from trainwright.tools.hyperparameter_tuner.ablation.publishing import ablation_view
 from trainwright.tools.hyperparameter_tuner.earlier_runs import better_before
@@ -59,8 +59,8 @@ def estimated_seconds(session: Session, study: Study, *, is_last: bool = False) 
     own = list(session.scalars(select(Run).where(Run.study == study.id).order_by(Run.created_at)))
     completed = [run for run in own if run.ended_at is not None and run.state == RunState.COMPLETED]
     timed = [run for run in own if run.ended_at is not None and run.state in {RunState.COMPLETED, RunState.STOPPED}]
-    whole = middle_seconds(completed[-MOST_TIMED:] or _baselines(session, study))
-    of_trial = middle_seconds(timed[-MOST_TIMED:])
+    whole = middle_seconds(completed[-MAX_TIMED:] or _baselines(session, study))
+    of_trial = middle_seconds(timed[-MAX_TIMED:])
     if of_trial is None and whole is not None:
         of_trial = whole * (PRUNED_SHARE if _prunes(study) else 1.0)
     if of_trial is None:
@@ -107,8 +107,8 @@ def _elapsed(living: Sequence[datetime], seconds: float) -> float:
     return min(max((present - youngest).total_seconds(), 0.0), seconds)
 
 
-MOST_OTHERS = 3
-MOST_OF_FRONT = 8
+MAX_OTHERS = 3
+MAX_OF_FRONT = 8
 """Trials of the front in an answer; `plot_metrics` draws, and the report lists, all of them."""
 
 
@@ -162,11 +162,11 @@ class StudyView(Answer):
     """Set while runs of the study wait for a GPU."""
     best: BestTrial | None = None
     others: list[str] | None = None
-    """The next best completed trials, at most MOST_OTHERS; tuning_results.md has all."""
+    """The next best completed trials, at most MAX_OTHERS; tuning_results.md has all."""
     earlier_best: str | None = None
     """The trial of an earlier study that is better, once this one has ended."""
     front: list[FrontTrial] | None = None
-    """Of several objectives: the trials that no other dominates, by the goal's value, at most MOST_OF_FRONT."""
+    """Of several objectives: the trials that no other dominates, by the goal's value, at most MAX_OF_FRONT."""
     front_size: int | None = None
     confirmation: dict[str, Any] | None = None
     """{seeds, baseline: [values], best: [values], improvement_mean, _low and _high, validated, …}."""
@@ -263,7 +263,7 @@ def _others(trials: list[TrialRecord], best: TrialRecord, direction: str) -> lis
     sign = -1.0 if direction == "maximize" else 1.0
     rest = [one for one in trials if one.state == COMPLETED and one.value is not None and one.number != best.number]
     rest.sort(key=lambda one: (sign * (one.value or 0.0), one.number))
-    return [f"trial {one.number}: {one.value:.6g} by {one.words()}" for one in rest[:MOST_OTHERS]] or None
+    return [f"trial {one.number}: {one.value:.6g} by {one.words()}" for one in rest[:MAX_OTHERS]] or None
 
 
 def _earlier(session: Session, workspace: Workspace, study: Study, trials: list[TrialRecord]) -> str | None:
@@ -285,7 +285,7 @@ def _of_front(trial: TrialRecord, metric: str) -> FrontTrial:
 
 def spaced(front: list[TrialRecord]) -> list[TrialRecord]:
     """Return both ends of the front and trials spread between them."""
-    last, most = len(front) - 1, MOST_OF_FRONT - 1
+    last, most = len(front) - 1, MAX_OF_FRONT - 1
     return front if last <= most else [front[round(place * last / most)] for place in range(most + 1)]
 
 

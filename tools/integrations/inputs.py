@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LEARNED = {"bpe", "library"}
 """Tokenizers that need a file."""
-MOST_NEW_TOKENS = 512
+MAX_NEW_TOKENS = 512
 USES = {"csv", "jsonl", "parquet", "arrow", "orc", "excel", "sql", "text"}
 """Sources of texts whose preparation is shipped."""
 
@@ -140,7 +140,7 @@ def _text(model: FinalModel) -> Inputs:
     if name in LEARNED and "tokenizer.json" not in model.digests:
         raise _missing(model, f"its tokenizer ({name}) is not there: no tokenizer.json")
     if described.get("block_size") is not None:
-        return Inputs(kind="prompt", most_tokens=text["block_size"], most_new_tokens=MOST_NEW_TOKENS)
+        return Inputs(kind="prompt", most_tokens=text["block_size"], most_new_tokens=MAX_NEW_TOKENS)
     longest = {"tokens": {"mean": float(described["longest"]), "scale": 0.0}}
     return Inputs(kind="text", most_tokens=text["max_length"], statistics=longest)
 

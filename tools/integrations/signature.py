@@ -16,7 +16,7 @@ from trainwright.tools.integrations.inputs import Inputs, inputs_of
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.losses import LOSSES
 
-MOST_PROMPTS = 16
+MAX_PROMPTS = 16
 DIGITS = 12
 """Of a digest that names a release or its file."""
 Task = Literal["classification", "regression", "forecast", "generation"]
@@ -98,7 +98,7 @@ def signature_of(model: FinalModel, *, classes: Sequence[str] | None, as_samples
         numbers=numbers,
         names=_names(model, task, numbers),
         inputs=inputs,
-        most_rows=MOST_PROMPTS if task == "generation" else None,
+        most_rows=MAX_PROMPTS if task == "generation" else None,
         metrics=test.get("metrics") or {},
         certified=test.get("certified") or [],
         files=model.digests,

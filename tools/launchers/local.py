@@ -16,7 +16,7 @@ from trainwright.tools.launchers.launcher import Launch, write_launch
 from trainwright.tools.launchers.warm import Fork, Kind, WarmProcesses
 from trainwright.tools.launchers.worker_wall import order_for, variables
 from trainwright.trainer.base.errors import NotFoundError
-from trainwright.trainer.base.traces import note_fleeting
+from trainwright.trainer.base.read_tracking import note_fleeting
 from trainwright.trainer.catalog.first_modules import first_modules
 from trainwright.trainer.run import ProcessIdentity, RunDirectory, RunKey, RunSpecification, write_atomically
 from trainwright.trainer.run.rank import processes_of

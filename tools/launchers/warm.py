@@ -34,9 +34,9 @@ ANSWER_SECONDS = 2.0
 """How long a fork is waited for; it takes hundredths of a second."""
 IMPORT_SECONDS = 120.0
 POLL_SECONDS = 0.1
-MOST_BYTES = 400 << 20
+MAX_BYTES = 400 << 20
 """Of memory of its own, which one may hold."""
-FREE_BYTES = 4 * MOST_BYTES
+FREE_BYTES = 4 * MAX_BYTES
 """Memory that has to be free before one is started."""
 READY, BORN, GO = b"ready", b"!", b"+"
 COLD = ("PYTHONPATH", "COVERAGE_")
@@ -234,7 +234,7 @@ def _started(kind: Kind, limits: WarmLimits) -> _Warm:
     """Start one. Raises OSError."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-    settings = [str(limits.folder), str(limits.most), str(limits.idle_seconds), str(MOST_BYTES)]
+    settings = [str(limits.folder), str(limits.most), str(limits.idle_seconds), str(MAX_BYTES)]
     try:
         child = subprocess.Popen(
             command_of(kind.runtime, handover.__name__, handover.WARM, *settings, *kind.modules),

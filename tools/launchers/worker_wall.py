@@ -152,7 +152,7 @@ def order_apart(order: Mapping[str, Any], home: str, runtime: Runtime | None = N
         home: a temporary folder of its own.
         runtime: in which it works; None: in the server's interpreter, or in the order's `python`.
     """
-    if wall.landlock_abi() < wall.LEAST_ABI:
+    if wall.landlock_abi() < wall.MIN_ABI:
         return None
     places = [place.parent if place.is_file() else place for place in map(Path, _paths_in(order))]
     python = pythons.of_interpreter(Path(order["python"])) if "python" in order else []
@@ -204,9 +204,7 @@ def why_none(workspace: Path, *, wanted: bool, is_here: bool) -> str:
     if workspace.resolve().is_relative_to(wall.SHARED_MEMORY):
         return f"its workspace lies in {wall.SHARED_MEMORY}, where the processes of a run hand tensors on"
     abi = wall.landlock_abi()
-    return (
-        "" if abi >= wall.LEAST_ABI else f"the kernel offers Landlock {abi}, and a worker's wall needs 2 (Linux 5.19)"
-    )
+    return "" if abi >= wall.MIN_ABI else f"the kernel offers Landlock {abi}, and a worker's wall needs 2 (Linux 5.19)"
 
 
 def held(specification: RunSpecification, why: str = "") -> dict[str, Any]:

@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from trainwright.tools.ledger.jsonl_mirror import announce, copy_forward, hashed_content
-from trainwright.tools.workspace.kept import AFTER_COMMIT, BEFORE_COMMIT, OPENED_BY
+from trainwright.tools.workspace.query_cache import AFTER_COMMIT, BEFORE_COMMIT, OPENED_BY
 from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.canonical import canonical_json, digest_json
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from trainwright.tools.ledger.projection import ProjectFacts
 from trainwright.trainer.base.canonical import digest_file
-from trainwright.trainer.base.traces import Memory, Trace, note
+from trainwright.trainer.base.read_tracking import Memory, Trace, note
 from trainwright.trainer.checkpoints.index import checkpoint_folders, list_checkpoints, read_manifest, verify_checkpoint
 from trainwright.trainer.run.artifacts import FixedRows
 from trainwright.trainer.run.digests import LARGE_BYTES, METRICS, metrics_digest, remembered_digest, run_digests

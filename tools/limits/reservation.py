@@ -12,7 +12,7 @@ from trainwright.tools.gpus import began_on_cpu, gpus_of, has_gpu
 from trainwright.tools.launchers import launcher_of
 from trainwright.tools.limits.amounts import Amounts, Reservation, effective_limits
 from trainwright.tools.limits.usage import measured_use, seen_usage, usages
-from trainwright.tools.workspace.kept import note_whole_workspace
+from trainwright.tools.workspace.query_cache import note_whole_workspace
 from trainwright.tools.workspace.records import get_project
 from trainwright.tools.workspace.tables import Project, Study, Trial
 from trainwright.trainer.base.errors import LimitReachedError

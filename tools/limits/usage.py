@@ -29,7 +29,7 @@ from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import LedgerEntry, Project, Run
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.base.traces import Memory, Trace, note_fleeting
+from trainwright.trainer.base.read_tracking import Memory, Trace, note_fleeting
 from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.evidence import Environment
 

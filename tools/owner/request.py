@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trainwright.tools.owner.grant import Grant
     from trainwright.tools.workspace import Workspace
 
-MOST_PENDING = 20
+MAX_PENDING = 20
 """Pending requests of one project."""
 DOCUMENT = "phases/limits.md"
 
@@ -52,9 +52,9 @@ def ask(
     same = [one for one in own if one.grant == grant and one.state != "lapsed" and one.id not in used]
     if same:
         return same[-1]
-    if sum(request.state == "pending" for request in own) >= MOST_PENDING:
+    if sum(request.state == "pending" for request in own) >= MAX_PENDING:
         raise ConflictError(
-            f"{MOST_PENDING} requests of project {project!r} wait for the owner's answer; no more are accepted.",
+            f"{MAX_PENDING} requests of project {project!r} wait for the owner's answer; no more are accepted.",
             remedy="The workspace's owner answers them with `trainwright approve`.",
             document=DOCUMENT,
         )

@@ -139,7 +139,7 @@ def _held_to_settings(request: Request, workspace: Workspace) -> Request:
 
 # The owner's answer: who gave it and where, recorded with it. Answering twice changes nothing.
 
-MOST_PROCESSES = 6
+MAX_PROCESSES = 6
 
 
 class Grantor(Frozen):
@@ -184,6 +184,6 @@ def decide(workspace: Workspace, request_id: str, *, granted: bool, by: Grantor)
 
 def _ancestors() -> list[str]:
     try:
-        return [f"{process.name()} ({process.pid})" for process in psutil.Process().parents()[:MOST_PROCESSES]]
+        return [f"{process.name()} ({process.pid})" for process in psutil.Process().parents()[:MAX_PROCESSES]]
     except psutil.Error:
         return []

@@ -17,7 +17,7 @@ from sqlalchemy import select
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.onward import MOST_ATTEMPTS
+from trainwright.tools.gates.next_after_run import MAX_ATTEMPTS
 from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.hyperparameter_tuner import start_study, stop_study, study_status
@@ -106,7 +106,7 @@ def _lost(workspace: Workspace, project: str) -> str | None:
         evidence = Evidence(session, workspace, project, inspection=Look())
         own = [run_id for run_id, start in evidence.facts.started.items() if start.study is None]
         run = evidence.run(own[-1]) if own else None
-        if run is None or run.status.state is not RunState.INTERRUPTED or run.status.attempt < MOST_ATTEMPTS:
+        if run is None or run.status.state is not RunState.INTERRUPTED or run.status.attempt < MAX_ATTEMPTS:
             return None
         return run.id if _got_further(run) else None
 
@@ -193,7 +193,7 @@ def _living(workspace: Workspace, project: str) -> list[str]:
 #
 # There is no second engine: `advance` starts what the phases ask for. A stage that is done starts nothing.
 
-MOST_SECONDS = 24 * 3600.0
+MAX_SECONDS = 24 * 3600.0
 GOES_ON = {"wait", "alert"}
 
 
@@ -221,11 +221,11 @@ def make_stage(
         raise ConfigurationError(
             f"There is no stage {name!r}.{near_matches(name, STAGES)}", remedy=f"Stages: {', '.join(STAGES)}."
         )
-    until = time.monotonic() + MOST_SECONDS
+    until = time.monotonic() + MAX_SECONDS
     while (stage := _looked_at(workspace, project, name)).state != "done" and not should_stop():
         if time.monotonic() > until:
             raise ConflictError(
-                f"The stage {name} took more than {MOST_SECONDS:g} s.", remedy="Call it again: it goes on."
+                f"The stage {name} took more than {MAX_SECONDS:g} s.", remedy="Call it again: it goes on."
             )
         answer = _advanced(workspace, project, name, said, should_stop)
         if should_stop():

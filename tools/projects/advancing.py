@@ -35,7 +35,7 @@ from trainwright.trainer.base.errors import LimitReachedError, TrainwrightError
 from trainwright.trainer.run import RunKind, RunState
 
 WAIT_SECONDS = 50.0
-MOST_STEPS = 20
+MAX_STEPS = 20
 Ended = Literal["finished", "decision", "failure", "refusal", "alert", "wait"]
 FOLLOWED = {
     "start_training": {"project", "kind"},
@@ -96,7 +96,7 @@ class _Way:
 
     @property
     def is_over(self) -> bool:
-        return self.seconds_left == 0 or self.should_stop() or len(self.steps) >= MOST_STEPS
+        return self.seconds_left == 0 or self.should_stop() or len(self.steps) >= MAX_STEPS
 
     def note(self, line: str) -> None:
         self.steps.append(line)

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace.tables import Run
     from trainwright.trainer.run import RunDirectory
 
-MOST_RUNS = 8
+MAX_RUNS = 8
 """Side by side; of more, the best."""
-MOST_READ = 200
+MAX_READ = 200
 """Runs of a project or study, the newest, whose values are compared."""
-MOST_CELLS = 48
+MAX_CELLS = 48
 """Keys times runs, of the configurations' differences: an answer stays small."""
-MOST_GROUPS = 8
+MAX_GROUPS = 8
 CERTAIN_BELOW = 0.05
 """p of a paired test, from which on a difference of two trained models may be one of the rows alone."""
 TRAINED = (RunKind.BASELINE, RunKind.TRIAL, RunKind.ABLATION, RunKind.FINAL)
@@ -93,7 +93,7 @@ def compare_runs(
     with workspace.snapshot() as session:
         goal, names = Goal.model_validate(get_project(session, owner).goal), handles(session, chosen)
         searched = _searched(session, owner, chosen)
-    found = compare(directories, MOST_RUNS, goal)
+    found = compare(directories, MAX_RUNS, goal)
     ids = [row.run_id for row in found.runs]
     paired = paired_tests(workspace, owner, ids)
     after = NextCall(tool="compare_runs", arguments={"run_ids": ids})
@@ -127,7 +127,7 @@ def _chosen(workspace: Workspace, project: str | None, study_id: str | None, onl
             if kinds
             else "Wait for its trials: tuning_status shows them.",
         )
-    return [row.id for row in rows[-MOST_READ:]]
+    return [row.id for row in rows[-MAX_READ:]]
 
 
 def _is_meant(row: Run, only: str | None) -> bool:
@@ -167,7 +167,7 @@ def _bounded(found: RunComparison, further: list[str]) -> dict[str, Any]:
         for row in rows:  # of few runs the last epoch's values too
             row.pop("final")
     keys = list(found.differences)
-    most = max(4, MOST_CELLS // max(len(rows), 1))
+    most = max(4, MAX_CELLS // max(len(rows), 1))
     groups = [group.model_dump(exclude_none=True) for group in found.groups]
     for group in groups:
         if len(group["runs"]) > 4:
@@ -175,8 +175,8 @@ def _bounded(found: RunComparison, further: list[str]) -> dict[str, Any]:
     return {
         "runs": rows,
         "left_out": found.left_out or None,
-        "groups": groups[:MOST_GROUPS] if any(group.seeds > 1 for group in found.groups) else [],
-        "groups_left_out": max(len(groups) - MOST_GROUPS, 0) or None,
+        "groups": groups[:MAX_GROUPS] if any(group.seeds > 1 for group in found.groups) else [],
+        "groups_left_out": max(len(groups) - MAX_GROUPS, 0) or None,
         "differences": {key: found.differences[key] for key in keys[:most]},
         "differences_left_out": max(len(keys) - most, 0) or None,
         "identity_differences": found.identity_differences,

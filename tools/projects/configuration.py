@@ -296,7 +296,7 @@ def _from_template(values: dict[str, Any], template: str) -> dict[str, Any]:
 # Code root of a project: named when it is made, and pointed to a new place when the folder has moved.
 
 KEY = "code_root"
-MOST_NAMED = 5
+MAX_NAMED = 5
 
 
 def code_folder(workspace: Workspace, requested: str) -> Path:
@@ -356,7 +356,7 @@ def _require_same_files(session: Session, workspace: Workspace, project: str, ro
     differing = file_changes(root, measured[0], evidence.inspection.digest) if measured else []
     if differing:
         raise ConfigurationError(
-            f"{root} does not hold the files that {project} was measured on: {'; '.join(differing[:MOST_NAMED])}.",
+            f"{root} does not hold the files that {project} was measured on: {'; '.join(differing[:MAX_NAMED])}.",
             remedy="Bring the folder there as it was, then name it again; change files afterwards, and the gates say "
             "what that re-opens. Other code is another project: create_project.",
         )

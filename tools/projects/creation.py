@@ -42,7 +42,7 @@ BY_THE_TRAINER = (
     "is measured where the trainer's compute_metrics returns it, under this very name: what else it returns selects no "
     "epoch. The smoke run fails where it does not."
 )
-MOST_INTENT_CHARACTERS = 2000
+MAX_INTENT_CHARACTERS = 2000
 
 
 def create_project(
@@ -128,9 +128,9 @@ def _require_new(session: Session, name: str) -> None:
 
 def _check_intent(intent: str) -> None:
     control = next((sign for sign in intent if sign not in "\n\t" and unicodedata.category(sign) in {"Cc", "Cs"}), None)
-    if len(intent) > MOST_INTENT_CHARACTERS or control is not None:
+    if len(intent) > MAX_INTENT_CHARACTERS or control is not None:
         has = f"has {len(intent)} characters" if control is None else f"holds the control character {control!r}"
         raise ConfigurationError(
-            f"The intent {has}; it is plain text of at most {MOST_INTENT_CHARACTERS} characters.",
+            f"The intent {has}; it is plain text of at most {MAX_INTENT_CHARACTERS} characters.",
             remedy="Say in a few plain sentences what the model is for.",
         )

@@ -30,8 +30,8 @@ from trainwright.tools.ledger.events import Diagnosed
 from trainwright.tools.projects.diagnosis_answer import DiagnosisAnswer, answer_of, trial_of
 from trainwright.tools.reports.markdown import granted
 from trainwright.tools.training_monitor import Assessment, Goal, diagnostics_digests
-from trainwright.tools.training_monitor.glance import Glance, glance
 from trainwright.tools.training_monitor.outdone import BesideRival
+from trainwright.tools.training_monitor.run_summary import Glance, glance
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.handles import handles

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.tools.training_monitor import Alert
-    from trainwright.tools.training_monitor.glance import Glance
     from trainwright.tools.training_monitor.pairs import PairOutcome
+    from trainwright.tools.training_monitor.run_summary import Glance
 
-MOST_ALERTS = 3
+MAX_ALERTS = 3
 """Alerts that a concise answer words; the others it only names."""
-MOST_FURTHER, MOST_UNJUDGED = 10, 6
-MOST_LAYERS, MOST_ROWS = 3, 5
-MOST_FIXES = 3
+MAX_FURTHER, MAX_UNJUDGED = 10, 6
+MAX_LAYERS, MAX_ROWS = 3, 5
+MAX_FIXES = 3
 """Of the first alert; the others show none."""
-MOST_CHARACTERS = 220
+MAX_CHARACTERS = 220
 """Of one alert's message, and of one tried fix, in a concise answer."""
 
 
@@ -58,9 +58,9 @@ class AlertView(BaseModel):
     def concise(self, *, with_fixes: bool, with_tried: bool = True) -> dict[str, Any]:
         """Return it short: the message says the measurement in words, and `next` is one of the fixes."""
         found = self.model_dump(mode="json", exclude={"measured", "threshold", "unit", "epoch"})
-        found |= {"message": cut(self.message, MOST_CHARACTERS), "fixes": self.fixes[: MOST_FIXES if with_fixes else 0]}
-        found |= {"layers": _some(self.layers, MOST_LAYERS), "rows": _some(self.rows, MOST_ROWS)}
-        found["tried"] = [cut(one, MOST_CHARACTERS // 2) for one in self.tried[-1:] if with_tried]
+        found |= {"message": cut(self.message, MAX_CHARACTERS), "fixes": self.fixes[: MAX_FIXES if with_fixes else 0]}
+        found |= {"layers": _some(self.layers, MAX_LAYERS), "rows": _some(self.rows, MAX_ROWS)}
+        found["tried"] = [cut(one, MAX_CHARACTERS // 2) for one in self.tried[-1:] if with_tried]
         return {name: value for name, value in found.items() if value not in ("", [], None)}
 
 
@@ -152,15 +152,15 @@ class DiagnosisAnswer(Answer):
         if full:
             return found
         has_results = self.trial is not None and bool(self.trial.results)  # they take room, and say what was tried
-        most = MOST_ALERTS - has_results
+        most = MAX_ALERTS - has_results
         found["alerts"] = [
             alert.concise(with_fixes=not place and not has_results, with_tried=not has_results)
             for place, alert in enumerate(self.alerts[:most])
         ]
         further = [f"{alert.id} ({alert.severity})" for alert in self.alerts[most:]]
-        found["further_alerts"] = _some(further, MOST_FURTHER)
+        found["further_alerts"] = _some(further, MAX_FURTHER)
         if "unjudged" in found:
-            found["unjudged"] = _some([cut(one, MOST_CHARACTERS // 2) for one in self.unjudged], MOST_UNJUDGED)
+            found["unjudged"] = _some([cut(one, MAX_CHARACTERS // 2) for one in self.unjudged], MAX_UNJUDGED)
         if self.trial is not None and self.trial.state == "running":  # they are those of the answer before
             found = {name: value for name, value in found.items() if name not in {"curves", "unjudged"}}
         said = [alert.message for alert in self.alerts]

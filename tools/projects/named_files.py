@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainwright.trainer.base.download_log import is_remote
 from trainwright.trainer.base.errors import ConfigurationError, near, near_matches
-from trainwright.trainer.base.fetched import is_remote
-from trainwright.trainer.base.paths import MOST_NAMED, confine, confine_folder, matching
+from trainwright.trainer.base.paths import MAX_NAMED, confine, confine_folder, matching
 from trainwright.trainer.data.dvc import tracked_by
 from trainwright.trainer.data.remote.storage import database_place, scheme_of
 from trainwright.trainer.data.validation.expectations import read_expectations
@@ -73,7 +73,7 @@ def files_told(changes: dict[str, Any], config: TrainingConfig, code_root: Path)
         files = [file for one in here for file in matching(one, code_root, key="data.args.path")]
     except ConfigurationError:
         return ["data.args.path matches no file yet"]
-    named = ", ".join(files[:MOST_NAMED]) + " …" * (len(files) > MOST_NAMED)
+    named = ", ".join(files[:MAX_NAMED]) + " …" * (len(files) > MAX_NAMED)
     return [f"data.args.path stands for {len(files)} files: {named}"] if files != [path] else []
 
 

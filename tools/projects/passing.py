@@ -33,8 +33,8 @@ from trainwright.trainer.run.validation import Validation
 
 REASONED = frozenset({"baseline.independently_evaluated", "finalization.independently_evaluated"})
 """Checks whose reason is told where they have no meaning: what keeps a figure from being certified can be fixed."""
-MOST_REASON = 160
-MOST_PAIRS = 4
+MAX_REASON = 160
+MAX_PAIRS = 4
 NO_SMOKE_RUN = "no smoke run of this configuration"
 
 
@@ -129,7 +129,7 @@ class GateAnswer(Answer):
         """Phase, outcome, and how many checks are met, exempted or not applicable, the last by name."""
         exempted = sum(check.status == "passed_with_exemption" for check in self.checks)
         without = [
-            check.id.partition(".")[2] + (f": {str(check.measured)[:MOST_REASON]}" if check.id in REASONED else "")
+            check.id.partition(".")[2] + (f": {str(check.measured)[:MAX_REASON]}" if check.id in REASONED else "")
             for check in self.checks if check.status == "not_applicable"
         ]  # fmt: skip
         parts = [f"{self.checks_met} of {len(self.checks)} checks met"]
@@ -235,8 +235,8 @@ def _same(evidence: Evidence) -> list[str]:
     """Return the pairs of columns of which one is a renaming of the other, as the smoke run's validation found them."""
     found = evidence.smoke.part(Validation).report.checks if evidence.smoke is not None else []
     pairs = [f"{one.value} and {one.column}" for one in found if one.family == "twins"]
-    more = [f"{len(pairs) - MOST_PAIRS} more"] if len(pairs) > MOST_PAIRS else []
-    return pairs[:MOST_PAIRS] + more
+    more = [f"{len(pairs) - MAX_PAIRS} more"] if len(pairs) > MAX_PAIRS else []
+    return pairs[:MAX_PAIRS] + more
 
 
 def _unsearched(evidence: Evidence) -> str | None:

@@ -46,17 +46,17 @@ from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project, runs_of
 from trainwright.tools.workspace.tables import Project, RaisedAlert, Run
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
+from trainwright.trainer.base.read_tracking import one_glance
 from trainwright.trainer.base.text import cut
-from trainwright.trainer.base.traces import one_glance
 from trainwright.trainer.run import RunState
 
 NEWEST_RUNS = 6
 SHOWN_RUNS = 3
-MOST_ALERTS = 5
+MAX_ALERTS = 5
 _short = partial(cut, longest=160)
 """Of one text: frequent calls should not pay for one long sentence."""
-MOST_REQUESTS = 10
-MOST_REMARKS = 8
+MAX_REQUESTS = 10
+MAX_REMARKS = 8
 
 
 class RunLine(BaseModel):
@@ -256,7 +256,7 @@ def _best_so_far(evidence: Evidence, rows: list[Run]) -> float | None:
 
 def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
     found = workspace.kept.answer(session, name, "status", lambda: _looked_at(session, workspace, name))
-    requests = requests_of(session, workspace, name)[-MOST_REQUESTS:]
+    requests = requests_of(session, workspace, name)[-MAX_REQUESTS:]
     limits = limit_lines(session, workspace, get_project(session, name))
     handed = workspace.kept.answer(session, name, "handover", lambda: handover_line(session, workspace, name))
     owner = [str(request) for request in requests]
@@ -315,7 +315,7 @@ def _looked_at(session: Session, workspace: Workspace, name: str, *, brief: bool
         remarks=[
             *_unmeasured(shown),
             *met_by_the_smoke_run(evidence),
-            *(_short(remark) for remark in where.remarks[:MOST_REMARKS]),
+            *(_short(remark) for remark in where.remarks[:MAX_REMARKS]),
         ],
         gates=gates,
         checks=[_shortened(line) for line in shown],
@@ -382,7 +382,7 @@ def _alerts(evidence: Evidence, newest: list[RunEvidence]) -> list[AlertLine]:
         shown = [one.model_dump(include={"id", "severity", "document"}) for one in open_now]
         told = [_short(one.message) for one in open_now]
         found += [AlertLine(run_id=run.id, message=what, **own) for what, own in zip(told, shown, strict=True)]
-    return sorted(found, key=lambda alert: SEVERITIES.index(alert.severity))[:MOST_ALERTS]
+    return sorted(found, key=lambda alert: SEVERITIES.index(alert.severity))[:MAX_ALERTS]
 
 
 def _shortened(line: CheckLineView) -> CheckLineView:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 """Of a file when unpacked; of JSON, which is read as a whole, a quarter."""
-MOST_NUMBERS = 1 << 23
+MAX_NUMBERS = 1 << 23
 """Inputs and target of all rows together."""
 AT_ONCE, PIECE = 1024, 1 << 20
 BY_HAND = (
@@ -121,7 +121,7 @@ def read_labelled(path: Path, schema: dict[str, Any], known: Known, labels: Mapp
     from trainwright.trainer.prediction.tables import guarded, read_any
 
     wanted = [*(one["name"] for one in schema["columns"]), *schema["targets"], *([known.units] if known.units else [])]
-    parts, read, most = list[Labelled](), 0, MOST_NUMBERS // (1 + sum(one["width"] for one in schema["columns"]))
+    parts, read, most = list[Labelled](), 0, MAX_NUMBERS // (1 + sum(one["width"] for one in schema["columns"]))
     try:
         with guarded(str(path), schema):
             _require_small(path)
@@ -141,7 +141,7 @@ def read_labelled(path: Path, schema: dict[str, Any], known: Known, labels: Mapp
 def _require_small(path: Path) -> None:
     from trainwright.trainer.data.table.transform import unpacked
 
-    most, read = MOST_BYTES // (4 if path.suffix == ".json" else 1), 0
+    most, read = MAX_BYTES // (4 if path.suffix == ".json" else 1), 0
     with unpacked(path) as file:
         while piece := file.read(PIECE):
             read += len(piece)

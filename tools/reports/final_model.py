@@ -187,7 +187,7 @@ def draft_artifacts(evidence: Evidence, report: GateReport) -> dict[str, str]:
 # Whoever holds the folder and the rows computes the card's numbers again, with numpy and ONNX Runtime alone.
 
 SCRIPT, RECORD, CODE_FOLDER = "evaluate.py", "evaluation.json", "evaluation"
-MOST_SHARED_BYTES = 256 << 20
+MAX_SHARED_BYTES = 256 << 20
 TEXT = '''\
 """Evaluation of this model on the rows that were fixed before it was trained; prints its numbers as one JSON line.
 
@@ -284,4 +284,4 @@ def _without_rows(rows: Path, *, is_shared: bool) -> str:
     if not rows.is_dir():
         return "planning fixed none"
     size = sum(path.stat().st_size for path in files_among(rows.rglob("*")))
-    return f"they take {size:,} bytes, more than {MOST_SHARED_BYTES:,}" if size > MOST_SHARED_BYTES else ""
+    return f"they take {size:,} bytes, more than {MAX_SHARED_BYTES:,}" if size > MAX_SHARED_BYTES else ""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from trainwright.trainer.run import RunDirectory
     from trainwright.trainer.run.looked_at import NearRows, OpenedFile, SplitLook
 
-MOST_FILES, MOST_ALIKE = 50, 10
+MAX_FILES, MAX_ALIKE = 50, 10
 MOSTLY = 0.9
 """Share of rows that must differ for rows to be known from one project to another."""
 SPLITS = ("train", "validation", "test")
@@ -75,8 +75,8 @@ def looked_at_values(evidence: Evidence, run: RunEvidence | None, *, with_test: 
         "transformations": [TRANSFORMATIONS.get(name, name) for name in look.transformations],
         "near_rows": [_near_text(one) for one in near_rows(evidence, look)],
         "opened_by": run.id if run is not None and opened else None,
-        "opened": dict(list(lines.items())[:MOST_FILES]),
-        "opened_more": sum(one.files for one in list(lines.values())[MOST_FILES:]) + opened.more,
+        "opened": dict(list(lines.items())[:MAX_FILES]),
+        "opened_more": sum(one.files for one in list(lines.values())[MAX_FILES:]) + opened.more,
         "others": projects_on_same_rows(evidence),
     }
 
@@ -89,7 +89,7 @@ def opened_lines(files: Mapping[str, OpenedFile]) -> dict[str, OpenedLine]:
         alike.setdefault(f"{path.parent}/*{path.suffix}", []).append(name)
     lines: dict[str, OpenedLine] = {}
     for kind, names in alike.items():
-        if len(names) > MOST_ALIKE:
+        if len(names) > MAX_ALIKE:
             lines[kind] = OpenedLine(len(names), sum(files[name].bytes for name in names), f"{len(names)} files")
         else:
             lines |= {name: OpenedLine(1, files[name].bytes, files[name].digest) for name in names}

@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     from trainwright.trainer.run.evidence import Data
     from trainwright.trainer.run.results import Export
 
-MOST_ROWS = 30
-MOST_CHARACTERS = 90
+MAX_ROWS = 30
+MAX_CHARACTERS = 90
 """Of the line of use in the head."""
-MOST_INPUTS = 10
+MAX_INPUTS = 10
 FOLDERS = ("evaluation/", "pictures/", "rows/")
 """Below the model's folder, named without their files."""
 UNCERTIFIED = " (reported by the training process)"
@@ -184,10 +184,10 @@ def _importance(evidence: Evidence) -> dict[str, Any] | None:
     found = importance_of(evidence)
     if found is None or not found.columns:
         return None
-    others = [one.column for one in found.columns[MOST_INPUTS:]]
+    others = [one.column for one in found.columns[MAX_INPUTS:]]
     return {**found.model_dump(include={"score", "left_out"}), "rows_text": found.rows_text,
             "splits": found.splits if len(found.splits) > 1 else [], "alone": found.alone,
-            "largest": found.columns[:MOST_INPUTS], "others": others[:MOST_ROWS]}  # fmt: skip
+            "largest": found.columns[:MAX_INPUTS], "others": others[:MAX_ROWS]}  # fmt: skip
 
 
 def reported_by_export(found: Export) -> Reported:
@@ -246,7 +246,7 @@ def replayed(evidence: Evidence, report: GateReport) -> str:
 def _command(prediction: dict[str, Any]) -> str:
     """Return the line that answers one input, short enough for the head; empty where there is no predict.py."""
     line = str(prediction["use"][-2]) if prediction else ""
-    return line if len(line) <= MOST_CHARACTERS else use_of(prediction["kind"])
+    return line if len(line) <= MAX_CHARACTERS else use_of(prediction["kind"])
 
 
 def _tried(evidence: Evidence) -> dict[str, Any]:
@@ -254,8 +254,8 @@ def _tried(evidence: Evidence) -> dict[str, Any]:
     found, started = attempts(evidence), evidence.facts.started.values()
     return {
         "count": len(found),
-        "attempts": found[-MOST_ROWS:],
-        "last": MOST_ROWS if len(found) > MOST_ROWS else None,
+        "attempts": found[-MAX_ROWS:],
+        "last": MAX_ROWS if len(found) > MAX_ROWS else None,
         "configurations": configurations(evidence),
         "studies": studies_told(every_study(evidence)),
         "asked": "" if (asked := unmet_wish(evidence)) is None else asked.words,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.run_evidence import RunEvidence
 
 SPLITS = ("validation", "test")
-MOST_SLICES = 60
+MAX_SLICES = 60
 
 
 def slices_values(run: RunEvidence | None) -> dict[str, Any]:
@@ -29,9 +29,9 @@ def slices_values(run: RunEvidence | None) -> dict[str, Any]:
         "slice_metrics": names,
         "slice_lines": [
             [name, split, one["rows"], *(one["metrics"].get(metric) for metric in names)]
-            for split, name, one in each[:MOST_SLICES]
+            for split, name, one in each[:MAX_SLICES]
         ],
-        "slices_left_out": max(0, len(each) - MOST_SLICES),
+        "slices_left_out": max(0, len(each) - MAX_SLICES),
         "beside": beside,
         "beside_lines": _beside_lines(found.certified, beside) if found is not None else [],
         "beside_test": _test_text(beside),

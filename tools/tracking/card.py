@@ -22,7 +22,7 @@ from trainwright.trainer.run.results import Export
 
 SHOWN_FILES = frozenset({".png", ".json", ".csv", ".html", ".md"})
 """Endings of the artifacts that trackers get as files; weights and programs they get by reference."""
-MOST_FILE_BYTES = 5 * 2**20
+MAX_FILE_BYTES = 5 * 2**20
 
 
 class RunCard(Frozen):
@@ -81,7 +81,7 @@ def shown_files(directory: RunDirectory) -> dict[str, Path]:
     """Return the artifacts that trackers get as files, by their names below the run's folder."""
     found = sorted(path for path in directory.artifacts.rglob("*") if path.suffix in SHOWN_FILES and path.is_file())
     return {
-        path.relative_to(directory.path).as_posix(): path for path in found if path.stat().st_size <= MOST_FILE_BYTES
+        path.relative_to(directory.path).as_posix(): path for path in found if path.stat().st_size <= MAX_FILE_BYTES
     }
 
 

@@ -222,7 +222,7 @@ def main(arguments: list[str]) -> int:
 
 # Position of a tracker in a run's record: what it has been given. Kept in the workspace, so it survives everybody.
 
-MOST_ROWS = 20_000
+MAX_ROWS = 20_000
 """Rows that are given to a tracker at once."""
 
 
@@ -250,11 +250,11 @@ class Position(BaseModel):
         write_atomically(path, self.model_dump_json().encode())
 
     def new_rows(self, run: RunDirectory) -> list[Row]:
-        """Return the first rows that have not been given, at most MOST_ROWS. Raises IntegrityError."""
+        """Return the first rows that have not been given, at most MAX_ROWS. Raises IntegrityError."""
         store, rows = run.metrics(), list[Row]()
         with store.reading():
             for key in store.keys():  # noqa: SIM118 - no mapping
-                left = MOST_ROWS - len(rows)
+                left = MAX_ROWS - len(rows)
                 if left <= 0:
                     break
                 rows += [Row(key, *point) for point in store.next_points(key, self._after(key), left)]

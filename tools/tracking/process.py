@@ -20,7 +20,7 @@ from trainwright.trainer.config import TrainingConfig
 FOLLOWER = "trainwright.tools.tracking.follower"
 LOG = "follower.log"
 LOCK, STATE = "follower.lock", "state.json"
-MOST_LOG_BYTES = 2**20
+MAX_LOG_BYTES = 2**20
 
 
 def follow_asked(workspace: Workspace, config: TrainingConfig) -> list[str]:
@@ -75,5 +75,5 @@ def _environment(variables: tuple[str, ...]) -> dict[str, str]:
 
 
 def _shorten(log: Path) -> None:
-    if log.exists() and log.stat().st_size > MOST_LOG_BYTES:
+    if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
         log.unlink()

@@ -22,7 +22,7 @@ PURPOSES = {
 REPETITION = "repetition"
 OF_A_RUN = "run"
 """Kind of a parent that is a run itself: of one that repeats it, exports it, or tries to cure it."""
-MOST_KEYS = 2
+MAX_KEYS = 2
 """Differing keys that a name shows."""
 LONGEST_VALUE = 24
 
@@ -93,7 +93,7 @@ def _values(workspace: Workspace, run: Run) -> dict[str, Any]:
 
 def _shown(changed: dict[str, Any]) -> list[str]:
     """Return the first differing keys by their last part, and how many more there are."""
-    shown = [f"{key.rpartition('.')[2]}={_short(value)}" for key, value in sorted(changed.items())[:MOST_KEYS]]
+    shown = [f"{key.rpartition('.')[2]}={_short(value)}" for key, value in sorted(changed.items())[:MAX_KEYS]]
     more = len(changed) - len(shown)
     return [*shown, f"(+{more})"] if more else shown
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 TOOL = "plan_training"
 CENT = 0.01
 """Dollars, below which nothing is told apart."""
-MOST_ALTERNATIVES = 3
+MAX_ALTERNATIVES = 3
 ROOFLINE = "operations and bytes of a step by formula, on a roofline; a probe run measures it"
 COUNTED = "counted operations and bytes of a step on a roofline; a probe run measures it"
 
@@ -131,7 +131,7 @@ def plan_answer(workspace: Workspace, plan: Plan, files: list[str], name: str) -
     values = [PlannedValue(key=one.key, value=_seen(one), why=one.why, source=one.source) for one in plan.decisions]
     shown = [value for value in values if value.key not in PLAN_KEYS or value.key == "plan.effective_batch"]
     offers = [*_bound_of_test(plan, goal), *alternatives_of(plan)]
-    alternatives = [AlternativeView.model_validate(one) for one in offers[:MOST_ALTERNATIVES]]
+    alternatives = [AlternativeView.model_validate(one) for one in offers[:MAX_ALTERNATIVES]]
     return PlanAnswer(
         state="planned",
         goal=goal,

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from trainwright.tools.training_architect.plan import Plan
     from trainwright.tools.workspace import Workspace
 
-MOST_LOOKING_SECONDS = 10.0
+MAX_LOOKING_SECONDS = 10.0
 """For which a project's creation waits for what its data are."""
-MOST_NAMED = 6
+MAX_NAMED = 6
 """Classes that a refusal names."""
 CACHED_SECONDS = 2.0
 """Up to which what was inspected before is read again."""
@@ -148,7 +148,7 @@ def require_fitting_metric(workspace: Workspace, config: dict[str, Any], goal: d
         if data["use"] not in TABLES and (metric is None or not (metric.classes or metric.beyond)):
             return
         request = read_request(intent="", data=data, code_root=values.get("code_root", "."))
-        found = target_alone(workspace, request, _root(workspace, request), MOST_LOOKING_SECONDS)
+        found = target_alone(workspace, request, _root(workspace, request), MAX_LOOKING_SECONDS)
     except (TrainwrightError, KeyError):  # the project's creation words it
         return
     require_columns(request, found)
@@ -164,7 +164,7 @@ def require_fitting_metric(workspace: Workspace, config: dict[str, Any], goal: d
     if "regression" in metric.tasks and any(_is_number(one) for one in names):
         return
     has = "a number" if kind == "regression" else f"one of {classes} classes"
-    has += f" ({', '.join(names[:MOST_NAMED])}{', …' * (len(names) > MOST_NAMED)})" if names else ""
+    has += f" ({', '.join(names[:MAX_NAMED])}{', …' * (len(names) > MAX_NAMED)})" if names else ""
     fitting = [name for name, one in BUILT_IN.items() if one.fits(kind or "classification", classes)]
     losses = [name for name, one in LOSSES.items() if one.task == (kind or "classification")]
     raise ConfigurationError(

@@ -121,8 +121,8 @@ PRONOUNS = frozenset({
 FLAG = re.compile(r"^(?:is|has|was|did)_(?=\w)", re.IGNORECASE)
 """Begin of a column's name that a sentence leaves out: is_fraud."""
 IDENTIFIER = re.compile(r"(^|_)(id|uuid|key|index)$|^id_", re.IGNORECASE)
-MOST_CLASSES = 50
-MOST_SHOWN = 12
+MAX_CLASSES = 50
+MAX_SHOWN = 12
 """Columns of a question, the first and the last of more."""
 
 
@@ -293,7 +293,7 @@ def _able(columns: dict[str, Any], text: str | None, kind: str | None = None) ->
         for name, one in columns.items()
         if name != text and not IDENTIFIER.search(name)
         and (kind != "regression" or one["kind"] == "number" or one.get("of_numbers"))
-        and ((one["kind"] == "category" and 2 <= one["different"] <= MOST_CLASSES)
+        and ((one["kind"] == "category" and 2 <= one["different"] <= MAX_CLASSES)
              or (one["kind"] == "number" and kind != "classification"))
     ]  # fmt: skip
 
@@ -369,9 +369,9 @@ def _which(intent: str, columns: Sequence[str]) -> Question:
 
 def _shown(intent: str, columns: Sequence[str]) -> list[str]:
     """Return the columns that an answer has room for: those that the sentence names, then the first and the last."""
-    named = [name for name in columns if place_of_column(name, intent) is not None][:MOST_SHOWN]
+    named = [name for name in columns if place_of_column(name, intent) is not None][:MAX_SHOWN]
     rest = [name for name in columns if name not in named]
-    room = MOST_SHOWN - len(named)
+    room = MAX_SHOWN - len(named)
     return named + (rest if len(rest) <= room else rest[: room // 2] + rest[len(rest) - (room - room // 2) :])
 
 

@@ -54,7 +54,7 @@ ROWS = any_of(
 """Nouns of rows themselves, which lie in one split anyway."""
 TIME = re.compile(r"(?:time|dates?|zeit|datum)$", re.IGNORECASE)
 KEY = frozenset({"id", "no", "nr", "number", "key", "code", "name", "uid", "uuid", "index", "num"})
-LEAST_GROUPS, LEAST_ROWS, LEAST_UNNAMED = 3, 1.5, 12
+MIN_GROUPS, MIN_ROWS, MIN_UNNAMED = 3, 1.5, 12
 """Values of a column, rows of each, and values of a column that could be meant by another name."""
 SAMPLE = 20_000
 """Rows from which values are counted at most (as trainer/jobs/inspection.py has it)."""
@@ -99,12 +99,12 @@ def parted(data: dict[str, Any], columns: dict[str, Any]) -> dict[str, Any]:
     """Return the columns of several values, each of which has several rows."""
     rows = min(data.get("rows") or 0, SAMPLE)
     return {name: one for name, one in columns.items() if not one.get("is_fraction")
-            and one["different"] >= LEAST_GROUPS and rows >= LEAST_ROWS * one["different"]}  # fmt: skip
+            and one["different"] >= MIN_GROUPS and rows >= MIN_ROWS * one["different"]}  # fmt: skip
 
 
 def _repeating(groups: dict[str, dict[str, Any]], rows: int, reading: Reading) -> list[str]:
     """Say which columns that are named as ids have several rows of each: a split by rows parts them."""
-    found = [name for name, one in groups.items() if one["different"] >= LEAST_UNNAMED and NAMED.search(name)
+    found = [name for name, one in groups.items() if one["different"] >= MIN_UNNAMED and NAMED.search(name)
              and name not in reading.targets]  # fmt: skip
     return [
         f"{name!r} has {groups[name]['different']} values in {rows} rows: where the model is for new ones, give "
@@ -124,7 +124,7 @@ def _times(asked: list[str], columns: list[str], known: list[str]) -> list[str]:
 def possible_groups(groups: dict[str, dict[str, Any]], times: dict[str, Any]) -> list[str]:
     """Return the columns that could say whose a row is: identifiers, and words of many values."""
     return [
-        name for name, one in groups.items() if one["different"] >= LEAST_UNNAMED and name not in times
+        name for name, one in groups.items() if one["different"] >= MIN_UNNAMED and name not in times
         and (IDENTIFIER.search(name) or (one["kind"] == "category" and not one.get("of_numbers")))
     ]  # fmt: skip
 

@@ -35,7 +35,7 @@ FOLDER = "plans"
 LONGEST_SECONDS = 300.0
 MACHINE_SECONDS = 600.0
 """For which what the machine has is taken as it was found."""
-MOST_STAMPED = 10_000
+MAX_STAMPED = 10_000
 INSPECTION = 10
 """Of what is inspected and how: answers of another number are not taken."""
 
@@ -131,8 +131,8 @@ def _files(root: Path, name: str) -> list[Path]:
     path = root / name
     try:
         if path.is_dir():
-            return [path / one for one in files_under(path, MOST_STAMPED)]
-        return [path] if path.exists() else sorted(root.glob(name))[:MOST_STAMPED]
+            return [path / one for one in files_under(path, MAX_STAMPED)]
+        return [path] if path.exists() else sorted(root.glob(name))[:MAX_STAMPED]
     except (OSError, ValueError, NotImplementedError):  # of a name that no file system takes
         return [path]
 

@@ -18,7 +18,7 @@ TABLES = ("csv", "jsonl", "parquet", "orc", "arrow", "excel")
 """Sources of tables."""
 DOCUMENTS = frozenset({"", ".md", ".rst", ".txt", ".pdf", ".html", ".py", ".yaml", ".yml"})
 """Endings of what lies beside tables."""
-MOST_SHOWN = 4
+MAX_SHOWN = 4
 
 
 def named_in(intent: str, root: Path) -> str | None:
@@ -76,7 +76,7 @@ def _together(folder: str, tables: list[str]) -> tuple[dict[str, Any], str]:
     if len(named := {splits[name] for name in tables}) == 1 or "train" not in named:
         return _data(everything), f"the {len(splits)} files {everything} are read as one table, and split anew"
     if not others:
-        said = ", ".join(f"{name} is {splits[name]}" for name in tables[:MOST_SHOWN])
+        said = ", ".join(f"{name} is {splits[name]}" for name in tables[:MAX_SHOWN])
         data = _data([f"{folder}/{name}" for name in tables])
         return {**data, "split": {"by": "given"}}, f"rows are split as the files' names say: {said}"
     raise ConfigurationError(
@@ -104,7 +104,7 @@ def _of_other_columns(folder: str, tables: list[str]) -> ConfigurationError:
 
 
 def _some(names: list[str]) -> str:
-    return ", ".join(names[:MOST_SHOWN]) + (", …" if len(names) > MOST_SHOWN else "")
+    return ", ".join(names[:MAX_SHOWN]) + (", …" if len(names) > MAX_SHOWN else "")
 
 
 def _ending(name: str) -> str:

@@ -24,13 +24,13 @@ Seconds = tuple[float, float]
 RUNS = {"fastest": 2, "balanced": 4, "best_quality": 6}
 """Whole runs that the stated time must hold: a baseline and its replay; with a search, the search in place of one run
 (balanced) or three (best_quality), then the final run and its replay."""
-LEAST_RUNS = 2
+MIN_RUNS = 2
 """Of a release whose baseline meets the goal: that run, and the replay that proves it."""
 STARTS = 4
 """Processes beside the search that a release starts: smoke run, baseline, replay, export."""
 EVALUATED = (1.0, 1.25)
 """Times that an epoch takes with its validation and checkpoints, of its steps alone. Assumed."""
-MOST_STARTING = 0.25
+MAX_STARTING = 0.25
 """Share of the stated time that starts are taken to need at most."""
 
 
@@ -52,7 +52,7 @@ def starting(stated: float = math.inf, *, is_rented: bool = False) -> Seconds:
     """
     beside = PROVISIONING_SECONDS if is_rented else (0.0, 0.0)
     low, high = (STARTS * (START_SECONDS[place] + beside[place]) for place in (0, 1))
-    return min(low, MOST_STARTING * stated), min(high, MOST_STARTING * stated)
+    return min(low, MAX_STARTING * stated), min(high, MAX_STARTING * stated)
 
 
 def in_all(plan: Plan, *, is_rented: bool = False) -> Seconds | None:
@@ -62,7 +62,7 @@ def in_all(plan: Plan, *, is_rented: bool = False) -> Seconds | None:
     stated = plan.request.limits.get("hours", math.inf) * 3600
     fixed = starting(stated, is_rented=is_rented)
     low, high = (plan.seconds[place] * EVALUATED[place] for place in (0, 1))
-    return LEAST_RUNS * low + fixed[0], RUNS[plan.facts["goal"]] * high + fixed[1]
+    return MIN_RUNS * low + fixed[0], RUNS[plan.facts["goal"]] * high + fixed[1]
 
 
 def allowed_of(plan: Plan) -> Allowed:

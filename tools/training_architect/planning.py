@@ -15,7 +15,7 @@ from trainwright.tools.training_architect.fitting import FITTED, fit
 from trainwright.tools.training_architect.goals import default_target
 from trainwright.tools.training_architect.hardware import Device
 from trainwright.tools.training_architect.places import TABLES
-from trainwright.tools.training_architect.plan import EVALUATED, LEAST_RUNS, RUNS, Plan, allowed_of, starting
+from trainwright.tools.training_architect.plan import EVALUATED, MIN_RUNS, RUNS, Plan, allowed_of, starting
 from trainwright.tools.training_architect.reading import (
     SHARE_OF_TRAIN,
     Reading,
@@ -51,7 +51,7 @@ SIMPLE = {
     "table_classification": "a linear model", "table_regression": "a linear model",
 }  # fmt: skip
 """The rival of few rows, by task: a baseline's worker fits it beside the model."""
-LEAST_SHARE = 0.34
+MIN_SHARE = 0.34
 """Of a model's epochs that must fit the stated time; else a faster model is tried."""
 
 
@@ -89,7 +89,7 @@ def make_plan(
         _decide(plan, (model, why), reading, found, memory_of)
         plan.passed_over[:0] = [one.slowness for one in plans]
         plans.append(plan)
-        if plan.planned_share >= LEAST_SHARE:
+        if plan.planned_share >= MIN_SHARE:
             return plan
     best = max(plans, key=lambda one: one.planned_share)
     assert best.allowed is not None, "or it would have fitted"  # noqa: S101
@@ -104,7 +104,7 @@ def _no_epoch_fits(plan: Plan, allowed: Allowed) -> ConfigurationError:
     assert plan.epoch_seconds is not None, "or nothing bounds the time"  # noqa: S101
     most, runs = plan.epoch_seconds[1], RUNS[plan.facts["goal"]]
     enough = _two_digits((most * runs * EVALUATED[1] + starting()[1]) / 3600)
-    less = f", goal='fastest' ({LEAST_RUNS} runs instead of {runs})" if plan.facts["goal"] != "fastest" else ""
+    less = f", goal='fastest' ({MIN_RUNS} runs instead of {runs})" if plan.facts["goal"] != "fastest" else ""
     return ConfigurationError(
         f"Not one epoch fits: it takes up to {most / 60:.3g} minutes on {plan.facts['hardware']}, and {allowed.why}.",
         remedy=f"Ask the user for limits={{'hours': {enough:g}}} or more{less}, fewer rows, or another machine.",

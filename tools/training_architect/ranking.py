@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.training_architect.columns import IDENTIFIER, MOST_SHOWN, place_of_column, told_target
+from trainwright.tools.training_architect.columns import IDENTIFIER, MAX_SHOWN, place_of_column, told_target
 from trainwright.tools.training_architect.goals import Question
-from trainwright.tools.training_architect.groups import LEAST_UNNAMED, NOUN, is_of, parted, possible_groups
+from trainwright.tools.training_architect.groups import MIN_UNNAMED, NOUN, is_of, parted, possible_groups
 from trainwright.tools.training_architect.request import NO_GROUP
 from trainwright.trainer.config.goal_words import any_of
 from trainwright.trainer.metrics.built_in import OF_GROUPS
@@ -35,7 +35,7 @@ VERB, MEASURED = any_of(RANK), any_of(r"mean reciprocal rank|mrr|ndcg\w*")
 QUERY = re.compile(r"^(?:q|query|search|srch|session|request|user|impression)[_ ]?(?:id|no|nr)?$", re.IGNORECASE)
 RELEVANCE = re.compile(r"^(?:rel|relevan\w*|grade|gain|label|score|rating|click(?:s|ed)?|judg\w*)$", re.IGNORECASE)
 """Names of a column that says which rows are ranked together, and of one that says how."""
-MOST_BEHIND = 30
+MAX_BEHIND = 30
 """Characters behind `by` within which the column's name ends."""
 
 
@@ -66,7 +66,7 @@ def read_ranking(request: PlanRequest, data: dict[str, Any], reading: Reading) -
         asks = f"Which column says which rows are ranked together, the query, say? {NO_GROUP}: rows are not ranked"
         reading.questions.append(Question(asks, "group_column", [*asked, NO_GROUP]))
     if len(targets) != 1:
-        others = targets or [name for name in columns if name not in possible][:MOST_SHOWN]
+        others = targets or [name for name in columns if name not in possible][:MAX_SHOWN]
         reading.questions.append(Question("Which column says how relevant a row is?", "target_column", others))
     if reading.questions:
         return True
@@ -95,7 +95,7 @@ def _groups_of(named: str | None, nouns: list[str], groups: Iterable[str]) -> li
 def _of_equal_size(groups: dict[str, dict[str, Any]], data: dict[str, Any]) -> list[str]:
     """Return the columns whose values could all have as many rows: the ways of each trip, numbered by the trip."""
     rows = data.get("rows") or 0
-    return [name for name, one in groups.items() if one["different"] >= LEAST_UNNAMED and rows % one["different"] == 0]
+    return [name for name, one in groups.items() if one["different"] >= MIN_UNNAMED and rows % one["different"] == 0]
 
 
 def _targets_of(request: PlanRequest, data: dict[str, Any], columns: dict[str, Any], groups: list[str]) -> list[str]:
@@ -103,7 +103,7 @@ def _targets_of(request: PlanRequest, data: dict[str, Any], columns: dict[str, A
     able = [name for name, one in columns.items() if name not in groups and not IDENTIFIER.search(name)
             and (one["kind"] == "number" or one.get("of_numbers") or one["different"] == 2)
             and (one.get("spread") or {}).get("least", 0) >= 0]  # fmt: skip
-    behind = [request.intent[found.end() :][:MOST_BEHIND] for found in BY.finditer(request.intent)]
+    behind = [request.intent[found.end() :][:MAX_BEHIND] for found in BY.finditer(request.intent)]
     said = [name for name in able if any(place_of_column(name, text) is not None for text in behind)]
     said = said or [name for name in able if name == told_target(request, columns, data.get("text")).first]
     return said or [name for name in able if RELEVANCE.match(name)]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 MASKS = re.compile(r"^(?:masks?|annotations?|segmentations?|seg|gt)(?:[_-]\w+)?$", re.IGNORECASE)
 """Names of a folder of masks."""
-MOST_OTHER_COLUMNS = 2
+MAX_OTHER_COLUMNS = 2
 """Columns besides text and target up to which a table is taken for one of texts."""
 IMAGE_SOURCES = ("images", "digits")
 FORMS = {
@@ -45,7 +45,7 @@ FORMS = {
     "multiple_choice": "questions with choices", "seq2seq": "texts with texts to be written", "chat": "conversations",
 }  # fmt: skip
 """Sources whose rows are of a form of their own, in words."""
-MOST_WINDOW = 384
+MAX_WINDOW = 384
 """Tokens of a question with a part of its context (Devlin et al. 2019, arXiv:1810.04805)."""
 SHARE_OF_TRAIN = 0.7
 
@@ -191,9 +191,7 @@ def _read_table(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
     others = [
         name for name in columns if name not in {*reading.targets, data.get("text")} and not IDENTIFIER.search(name)
     ]
-    is_textual = (request.task or "").startswith("text_") or (
-        request.task is None and len(others) <= MOST_OTHER_COLUMNS
-    )
+    is_textual = (request.task or "").startswith("text_") or (request.task is None and len(others) <= MAX_OTHER_COLUMNS)
     if reading.text is None and data.get("text") not in {None, *reading.targets} and is_textual:
         reading.text = data["text"]
         reading.assumed.append(f"the texts are in column {reading.text!r}, the one with the most words")
@@ -286,7 +284,7 @@ def lengths(facts: dict[str, Any]) -> dict[str, Any]:
     most = facts.get("most_tokens") or 1024
     whole = min(_rounded(facts["tokens_p99"]), most)
     block = min(max(_rounded(facts["tokens_p95"]), 64), 1024, most)
-    window = min(whole, MOST_WINDOW)
+    window = min(whole, MAX_WINDOW)
     return {
         "length_that_fits_99_percent": whole, "block_that_fits_95_percent": block, "window_of_contexts": window,
         "shared_tokens": window // 3,

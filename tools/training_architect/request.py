@@ -9,8 +9,8 @@ from typing import Any
 from trainwright.tools.training_architect import own_code
 from trainwright.tools.training_architect.facts import OTHER_NAMES, TASKS
 from trainwright.tools.training_architect.places import named_in, place_of, tables_in
+from trainwright.trainer.base.download_log import is_remote
 from trainwright.trainer.base.errors import ConfigurationError, near
-from trainwright.trainer.base.fetched import is_remote
 from trainwright.trainer.catalog.names import BUILT_IN, from_library
 
 OF_DATA = ("text_column", "target_column", "time_column", "group_column", "series_group", "horizon")

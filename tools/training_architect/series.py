@@ -45,14 +45,14 @@ OF_SPLIT = r"\b(?:split|train|border|aufteil|geteilt|teil)\w*"
 OF_ROWS = r"\b(?:who|which|whether|wer|ob|welche\w*|churn\w*|defaults?)\b"
 """Of rows: who cancels in the next 30 days is asked of each customer, and is no step of a series."""
 SERIES = r"\btime[- ]?series\b|\bzeitreihen?\w*\b|\bforecast\w*\b"
-MOST_WINDOW = 700
+MAX_WINDOW = 700
 """Rows up to which a usual season is taken as the window."""
 SEASONS = {"a year": SECONDS["year"], "a week": SECONDS["week"], "a day": SECONDS["day"], "an hour": SECONDS["hour"]}
-LEAST_SEASON = 12
+MIN_SEASON = 12
 SHARE_OF_ROWS = 8
-FEWEST_SEEN = 8
+MIN_SEEN = 8
 """Rows of a window, where an eighth of a series has as many."""
-MOST_NAMED = 12
+MAX_NAMED = 12
 """Columns that a question names."""
 
 
@@ -174,7 +174,7 @@ def _of_times(data: dict[str, Any], given: dict[str, Any], reading: Reading) -> 
     possible = list(dict.fromkeys(name for one in times.values() for name in _possible(one, reading)))
     if possible and "group" not in given:
         which = f"Several rows share a time ({', '.join(map(repr, times))}): which column says whose series each is of?"
-        asked.append(Question(which, "series_group", possible[:MOST_NAMED]))
+        asked.append(Question(which, "series_group", possible[:MAX_NAMED]))
     return asked
 
 
@@ -212,7 +212,7 @@ def _group(
             document="configs/tables.md",
         )
     reading.questions.append(
-        Question(f"{shared}: which column says whose series a row belongs to?", "series_group", possible[:MOST_NAMED])
+        Question(f"{shared}: which column says whose series a row belongs to?", "series_group", possible[:MAX_NAMED])
     )
     return {}
 
@@ -257,9 +257,9 @@ def _usual_window(step: float | None, horizon: int, rows: int) -> tuple[int, str
     most = max(rows // SHARE_OF_ROWS, 1)
     for name, seconds in SEASONS.items():
         season = round(seconds / step) if step else 0
-        if LEAST_SEASON <= season <= MOST_WINDOW and season >= horizon and season <= most:
-            return season, f"{name}, the longest usual season of at most {MOST_WINDOW} rows"
-    usual = max(2 * horizon, FEWEST_SEEN)
+        if MIN_SEASON <= season <= MAX_WINDOW and season >= horizon and season <= most:
+            return season, f"{name}, the longest usual season of at most {MAX_WINDOW} rows"
+    usual = max(2 * horizon, MIN_SEEN)
     why = "twice the horizon" if usual == 2 * horizon else "few rows tell a trend from noise"
     return max(min(usual, most), 1), why if usual <= most else "an eighth of the rows"
 

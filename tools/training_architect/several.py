@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.training_architect.columns import MOST_SHOWN
+from trainwright.tools.training_architect.columns import MAX_SHOWN
 from trainwright.tools.training_architect.goals import kind_of_sentence
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.clean_room.names import WORST
@@ -67,7 +67,7 @@ def siblings_told(target: str, others: Sequence[str], columns: dict[str, Any]) -
     alike = [name for name in others if _is_flag(columns[name])] if _is_flag(columns.get(target, {})) else []
     if len(alike) < 2:
         return []
-    shown = ", ".join(alike[:MOST_SHOWN]) + (", …" if len(alike) > MOST_SHOWN else "")
+    shown = ", ".join(alike[:MAX_SHOWN]) + (", …" if len(alike) > MAX_SHOWN else "")
     return [
         f"{shown} are inputs, and are 0 or 1 as {target!r} is: leave out, by data.args.columns, what is not known when "
         "it is predicted"

@@ -25,7 +25,7 @@ DEFAULTS = SKILL.parent / "cost-calculator" / "prices.defaults.yaml"
 """Prices that count while the owner has no file of them."""
 SOURCE = "traced on your rows without allocating the model"
 ON_GPU = "; its error was measured on a processor, not on a GPU"
-LEAST_SECONDS = 5.0
+MIN_SECONDS = 5.0
 """Left of a call, below which nothing more is traced."""
 
 
@@ -49,7 +49,7 @@ class Tracer:
     def __call__(self, values: dict[str, Any]) -> Estimate | None:
         """Return the memory of one device; None where it could not be traced, which `problem` then says."""
         left = self.deadline - time.monotonic()
-        if self.problem is None and (left < LEAST_SECONDS or self.should_stop()):
+        if self.problem is None and (left < MIN_SECONDS or self.should_stop()):
             self.problem = "the call's time was up before memory was traced; call again, and it is"
             self.is_out_of_time = True
         if self.problem is not None:
@@ -65,7 +65,7 @@ class Tracer:
             )  # fmt: skip
         except TrainwrightError as error:
             self.problem = f"memory was not traced: {error.message[:160]}"
-            self.is_out_of_time = time.monotonic() >= self.deadline - LEAST_SECONDS
+            self.is_out_of_time = time.monotonic() >= self.deadline - MIN_SECONDS
             return None
         memory = found.memory
         seconds = step_seconds(found.work, self.device, config.training.precision)

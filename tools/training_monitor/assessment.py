@@ -7,9 +7,9 @@ import math
 import statistics
 from typing import TYPE_CHECKING, Any, Literal
 
+from trainwright.tools.training_monitor.chance_baseline import Beside, beside_guessing
 from trainwright.tools.training_monitor.diagnosis import Alert, diagnose_record
 from trainwright.tools.training_monitor.documents import load_diagnostics
-from trainwright.tools.training_monitor.guessing import Beside, beside_guessing
 from trainwright.tools.training_monitor.outdone import outdoing, what_helps
 from trainwright.tools.training_monitor.record import (
     GRADIENT_NORM,

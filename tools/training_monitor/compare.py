@@ -20,7 +20,7 @@ from trainwright.trainer.run import Goal, RunDirectory
 # A difference of two configurations that each ran on one seed may be chance (Bouthillier et al. 2021,
 # arXiv:2103.03098).
 
-LEAST_SEEDS = 3
+MIN_SEEDS = 3
 """Of each configuration, before a difference of two is called one."""
 ERRORS_APART = 2.0
 """Standard errors by which means must differ: about a 95 % interval."""
@@ -76,12 +76,12 @@ def claims(groups: Sequence[SeedGroup]) -> list[str]:
         return []
     first, second = valued[:2]
     apart = abs((first.mean or 0.0) - (second.mean or 0.0))
-    few = [group for group in (first, second) if group.seeds < LEAST_SEEDS]
+    few = [group for group in (first, second) if group.seeds < MIN_SEEDS]
     if few:
         seeds = " and ".join(f"{group.seeds} seed{'s' if group.seeds > 1 else ''} ({group.name})" for group in few)
         return [
             f"No claim that one is better: {seeds}, and another seed may change the {apart:.4g} by which "
-            f"they differ in {first.metric}. {LEAST_SEEDS} seeds of each would tell."
+            f"they differ in {first.metric}. {MIN_SEEDS} seeds of each would tell."
         ]
     error = math.sqrt(sum((group.deviation or 0.0) ** 2 / len(group.runs) for group in (first, second)))
     spread = (
@@ -94,7 +94,7 @@ def claims(groups: Sequence[SeedGroup]) -> list[str]:
 
 # Differences of runs beside their configurations: packages by version, code by file, data by split, engine.
 
-MOST_NAMED = 8
+MAX_NAMED = 8
 SHORT = 19
 """Characters of a digest that are shown."""
 
@@ -127,8 +127,8 @@ def named_differences(records: Mapping[str, RunRecord]) -> dict[str, list[str]]:
 
 
 def _bounded(lines: list[str]) -> list[str]:
-    more = len(lines) - MOST_NAMED
-    return lines if more <= 0 else [*lines[:MOST_NAMED], f"and {more} more"]
+    more = len(lines) - MAX_NAMED
+    return lines if more <= 0 else [*lines[:MAX_NAMED], f"and {more} more"]
 
 
 def _packages(first: RunRecord, other: RunRecord) -> list[str]:

@@ -16,7 +16,7 @@ Trend = Literal["better", "worse", "flat", "noisy", "diverging"]
 RECENT = 10
 """Trend, slope and noise are of so many last points; a curve of steps has at most STEP_BUCKETS points."""
 STEP_BUCKETS = 100
-LEAST_POINTS = 3
+MIN_POINTS = 3
 """A line through two points has no error."""
 CERTAIN = 2.0
 """A slope of so many standard errors is a trend."""
@@ -27,7 +27,7 @@ NEIGHBOURS = 4
 SPIKE_DEVIATIONS = 8.0
 DIVERGED = 10.0
 """A loss of so many times its first value diverges, however noisy it is."""
-LEAST_SPIKE = 0.1
+MIN_SPIKE = 0.1
 """A spike is also at least so much of its neighbours' level above them."""
 
 
@@ -70,7 +70,7 @@ def curve_summaries(record: RunRecord, goal: Goal | None = None) -> list[CurveSu
     if goal is not None:
         signs[f"validation/{goal.metric}"] = 1 if goal.direction == "maximize" else -1
     epochs = record.by_epoch(TRAIN_LOSS)
-    use_epochs = len(epochs) >= LEAST_POINTS
+    use_epochs = len(epochs) >= MIN_POINTS
     samples = (
         epochs if use_epochs else [Sample(step, mean) for step, mean, _, _ in record.buckets(STEP_LOSS, STEP_BUCKETS)]
     )
@@ -81,7 +81,7 @@ def curve_summaries(record: RunRecord, goal: Goal | None = None) -> list[CurveSu
 
 def fitted_line(places: Sequence[float], values: Sequence[float]) -> Line | None:
     """Return the least-squares line; None through fewer than three points, or places that do not advance."""
-    if len(values) < LEAST_POINTS or len(set(places)) < LEAST_POINTS:
+    if len(values) < MIN_POINTS or len(set(places)) < MIN_POINTS:
         return None
     try:
         slope, intercept = statistics.linear_regression(places, values)
@@ -111,7 +111,7 @@ def _is_far_worse(value: float, side: Sequence[float], sign: int) -> bool:
     middle = statistics.median(side)
     deviation = statistics.median(abs(one - middle) for one in side)
     excess = -sign * (value - middle)
-    return excess > max(SPIKE_DEVIATIONS * deviation, LEAST_SPIKE * abs(middle), 1e-12)
+    return excess > max(SPIKE_DEVIATIONS * deviation, MIN_SPIKE * abs(middle), 1e-12)
 
 
 def _summary(record: RunRecord, key: str, samples: list[Sample], sign: int) -> CurveSummary | None:

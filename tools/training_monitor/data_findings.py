@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from trainwright.tools.training_monitor.record import RunRecord
     from trainwright.trainer.data.validation.report import Verdict
 
-MOST_NAMED = 3
+MAX_NAMED = 3
 
 
 def leaks_found(record: RunRecord) -> list[Sample]:
@@ -21,7 +21,7 @@ def leaks_found(record: RunRecord) -> list[Sample]:
     found = leaks(record)
     if not found:
         return []
-    named = "; ".join(f"{one.place}: {one.text.rstrip('.')}" for one in found[:MOST_NAMED])
+    named = "; ".join(f"{one.place}: {one.text.rstrip('.')}" for one in found[:MAX_NAMED])
     return [Sample(record.status.step, len(found), detail=named)]
 
 

@@ -29,7 +29,7 @@ MEASURED_BY_THE_RUN = frozenset({"out_of_memory", "model_too_large"})
 
 DATA_LEAK, WITHOUT_LEAK = "data_leak", "without_leak"
 """The diagnostic, and its fix, whose changes validation found."""
-MOST_AT_ONCE = 300.0
+MAX_AT_ONCE = 300.0
 """Times by which a key moves at most, whatever a run measured: further away, another cause is likelier."""
 SWEPT = "learning_rate_off_curve"
 """Measured by a range test of the rate itself, which may be as far away as it likes."""
@@ -62,7 +62,7 @@ def compute_fixes(
         keys: the keys of the configuration that the alert is about.
         measured: the alert's value.
     """
-    most = math.inf if diagnostic.id == SWEPT else MOST_AT_ONCE
+    most = math.inf if diagnostic.id == SWEPT else MAX_AT_ONCE
     rules = [rule for rule in diagnostic.fixes if _fits(rule, record, diagnostic.id)]
     every = [compute_fix(rule, record, keys, measured, most) for rule in rules]
     found = [fix for fix in every if fix is not None and not _is_of_no_use(record, fix.changes)]
@@ -129,7 +129,7 @@ def compute_fix(
     record: RunRecord,
     keys: Sequence[str] = (),
     measured: float | None = None,
-    most: float = MOST_AT_ONCE,
+    most: float = MAX_AT_ONCE,
 ) -> Fix | None:
     """Return the rule's changes worked out from the run's configuration; None when it has these values already.
 

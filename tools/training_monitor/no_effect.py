@@ -16,7 +16,7 @@ from typing import Any
 from trainwright.tools.training_monitor.record import STEP_LOSS, RunRecord
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.base.traces import Memory
+from trainwright.trainer.base.read_tracking import Memory
 from trainwright.trainer.config import flatten
 from trainwright.trainer.models import MODELS
 from trainwright.trainer.run import MetricStore, RunDirectory, RunKind
@@ -37,7 +37,7 @@ BESIDE_TRAINING = (
 """Keys of storage, evaluation or speed, which may leave the losses the same. `seed` is not among them."""
 FIRST_LOSSES = 3
 """Few runs share so many, and only those are read completely."""
-MOST_NAMED = 5
+MAX_NAMED = 5
 MADE = re.compile(r"-(\d{8}-\d{6})-[0-9a-f]{6}$")
 CLOCK_SECONDS = 60.0
 """How far a clock may have been put back between two runs."""
@@ -57,8 +57,8 @@ def keys_without_effect(record: RunRecord) -> list[Sample]:
     """How many keys differ from an earlier run whose per-step losses are the same bit for bit (one sample)."""
     for other in _earlier_runs_alike(record):
         if named := differing_keys(other, record):
-            shown = [f"{key} {old!r} -> {new!r}" for key, (old, new) in list(named.items())[:MOST_NAMED]]
-            more = [f"{len(named) - MOST_NAMED} more"] if len(named) > MOST_NAMED else []
+            shown = [f"{key} {old!r} -> {new!r}" for key, (old, new) in list(named.items())[:MAX_NAMED]]
+            more = [f"{len(named) - MAX_NAMED} more"] if len(named) > MAX_NAMED else []
             detail = f"{', '.join(shown + more)} (against {other.run.run_id})"
             return [Sample(record.status.step, float(len(named)), detail=detail)]
     return []

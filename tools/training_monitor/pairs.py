@@ -16,7 +16,7 @@ from trainwright.trainer.run import Goal, RunDirectory
 
 DEVIATIONS = 2.0
 """A loss is worse if it is so many standard deviations of the curves' noise above the other's."""
-LEAST_SHARE = 0.02
+MIN_SHARE = 0.02
 """And by so much of the other's at least; without a measured noise by UNKNOWN_SHARE."""
 UNKNOWN_SHARE = 0.1
 ONE_BATCH = 0.25
@@ -173,4 +173,4 @@ def _allowed(before: float, noise: float | None) -> float:
     """Return by how much a loss may be worse than the one before without counting as worse."""
     if noise is None:
         return UNKNOWN_SHARE * abs(before)
-    return max(DEVIATIONS * noise, LEAST_SHARE * abs(before))
+    return max(DEVIATIONS * noise, MIN_SHARE * abs(before))

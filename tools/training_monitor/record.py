@@ -247,7 +247,7 @@ SCALES_THE_LOSS = ("loss", "target_scaling", "objective")
 OF_THE_LOSS = frozenset({STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS})
 FOLLOW = frozenset({"loss", "perplexity", "bits_per_byte"})
 """Values of validation that are the mean loss, or follow from it."""
-MOST_CHARACTERS = 60
+MAX_CHARACTERS = 60
 
 
 class Basis(NamedTuple):
@@ -296,7 +296,7 @@ def _unlike_losses(records: Sequence[RunRecord]) -> str:
     for key in SCALES_THE_LOSS:
         settings = list(dict.fromkeys(_setting(record, key) for record in records))
         if len(settings) > 1:
-            found.append(f"{key} ({', '.join(one_line(each, MOST_CHARACTERS) for each in settings)})")
+            found.append(f"{key} ({', '.join(one_line(each, MAX_CHARACTERS) for each in settings)})")
     return " and ".join(found)
 
 

@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 
 from trainwright.tools import alerts, evaluation, ledger, limits
 from trainwright.tools.answers import NextCall
-from trainwright.tools.gates.carrying import record_carry_over
+from trainwright.tools.gates.carry_over import record_carry_over
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.releases import is_short_replay

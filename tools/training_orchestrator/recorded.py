@@ -16,10 +16,10 @@ from trainwright.trainer.run.results import AdapterExport, Comparison, Export, P
 
 OF_STEP, OF_EPOCH = "train/loss", "train/epoch_loss"
 SHOWN = (OF_STEP, OF_EPOCH, "train/learning_rate", "train/gradient_norm")
-MOST_METRICS, MOST_KEYS = 10, 10
-MOST_NOTES, MOST_NOTE_CHARACTERS = 8, 200
-MOST_TRACEBACK_LINES = 12
-MOST_MESSAGE_CHARACTERS = 500
+MAX_METRICS, MAX_KEYS = 10, 10
+MAX_NOTES, MAX_NOTE_CHARACTERS = 8, 200
+MAX_TRACEBACK_LINES = 12
+MAX_MESSAGE_CHARACTERS = 500
 EXPLAINED_BY_THE_LOG = {"error", "interrupted"}
 """Failures without a recorded cause; the log of any other shows only our frames and this machine's paths."""
 
@@ -31,9 +31,9 @@ def failure_of(directory: RunDirectory, seen: Observation | None = None) -> Fail
         return None
     lines = failure.details.get("last_lines") or last_lines(directory.log)
     message = failure.message
-    if len(message) > MOST_MESSAGE_CHARACTERS:
-        message = message[: MOST_MESSAGE_CHARACTERS - 1] + "…"
-    traceback = "\n".join((failure.traceback or "").splitlines()[-MOST_TRACEBACK_LINES:]) or None
+    if len(message) > MAX_MESSAGE_CHARACTERS:
+        message = message[: MAX_MESSAGE_CHARACTERS - 1] + "…"
+    traceback = "\n".join((failure.traceback or "").splitlines()[-MAX_TRACEBACK_LINES:]) or None
     return FailureView(
         category=failure.category,
         message=message,
@@ -97,7 +97,7 @@ def _adapter(written: AdapterExport) -> dict[str, Any]:
 def add_measurements(view: RunView, directory: RunDirectory, store: MetricStore) -> None:
     """Put the latest metrics, the best epoch, and what the engine noted of configuration and data into a view."""
     with store.reading():
-        names = [*SHOWN, *filter(lambda key: key.startswith("validation/"), store.keys())][:MOST_METRICS]
+        names = [*SHOWN, *filter(lambda key: key.startswith("validation/"), store.keys())][:MAX_METRICS]
         points = {name: point for name in names if (point := store.last(name)) is not None}
         speed = store.last("throughput/samples_per_second")
     if OF_EPOCH in points and points[OF_EPOCH].step >= points.get(OF_STEP, points[OF_EPOCH]).step:
@@ -107,14 +107,14 @@ def add_measurements(view: RunView, directory: RunDirectory, store: MetricStore)
     view.samples_per_second = round(speed.value, 1) if speed else None
     view.best = best_epoch(directory)
     resolved = directory.part(Resolved)
-    view.ignored_keys = (resolved.ignored_keys or [])[:MOST_KEYS] or None
+    view.ignored_keys = (resolved.ignored_keys or [])[:MAX_KEYS] or None
     view.model = resolved.told if view.kind == RunKind.SMOKE else None
     view.notes = _notes(directory) if view.kind == RunKind.SMOKE else None
     data = directory.part(Data) if view.kind == RunKind.SMOKE else Data()
     view.understood, view.columns, view.classes = (
         data.understood or None,
-        data.by_kind(MOST_KEYS),
-        data.by_class(MOST_KEYS),
+        data.by_kind(MAX_KEYS),
+        data.by_class(MAX_KEYS),
     )
 
 
@@ -124,7 +124,7 @@ def _notes(directory: RunDirectory) -> list[str] | None:
     texts = [f"{name} cannot be computed on validation: {why}" for name, why in problems.items()]
     texts += filter(None, [_folds_advice(directory)])
     texts += dict.fromkeys(str(event.data.get("text", "")) for event in directory.events("note"))
-    return [text[:MOST_NOTE_CHARACTERS] for text in texts[:MOST_NOTES]] or None
+    return [text[:MAX_NOTE_CHARACTERS] for text in texts[:MAX_NOTES]] or None
 
 
 def _folds_advice(directory: RunDirectory) -> str:

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainwright.tools.gates import permits
-from trainwright.tools.gates.carrying import told_steps
+from trainwright.tools.gates.call_history import complete_run
+from trainwright.tools.gates.carry_over import told_steps
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.folds import is_fold
 from trainwright.tools.gates.leak_prices import changes_without_leak
-from trainwright.tools.gates.memory import complete_run
 from trainwright.tools.gates.overlay import TEMPLATE, overlay_of
 from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import LOOKING

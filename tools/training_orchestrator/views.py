@@ -14,8 +14,8 @@ from trainwright.tools.evaluation import STAGE, is_under_way
 from trainwright.tools.gates.beside_rivals import beside_text
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.figures import beside, evaluation_text
+from trainwright.tools.gates.next_after_run import after_alert, onward
 from trainwright.tools.gates.next_call import option_of
-from trainwright.tools.gates.onward import after_alert, onward
 from trainwright.tools.ledger import Look
 from trainwright.tools.training_monitor.diagnosis import diagnose
 from trainwright.tools.training_orchestrator.follow import follow, followed_next, signal_worker
@@ -41,9 +41,9 @@ from trainwright.tools.workspace.records import get_project, get_run, get_run_of
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import ConflictError, IntegrityError, TrainwrightError
 from trainwright.trainer.run import RunDirectory, RunKind, RunState
+from trainwright.trainer.run.corrupt_records import TornMetrics, damage_of
 from trainwright.trainer.run.digests import METRICS
 from trainwright.trainer.run.evidence import Data
-from trainwright.trainer.run.torn import TornMetrics, damage_of
 
 EXPORTING = {RunKind.BASELINE, RunKind.TRIAL, RunKind.FINAL, RunKind.EXPORT}
 """Kinds of runs that may export a program."""

@@ -36,7 +36,7 @@ from trainwright.tools.verification.searches import verify_searches
 from trainwright.tools.verification.signatures import attestation
 from trainwright.tools.verification.verdicts import verify_verdicts
 from trainwright.tools.workspace import Workspace
-from trainwright.tools.workspace.presence import require_database
+from trainwright.tools.workspace.open_checks import require_database
 from trainwright.tools.workspace.signing import PublicKey
 from trainwright.tools.workspace.tables import LedgerEntry, Project, RegisteredModel, Run, Study, Trial
 from trainwright.trainer.base.errors import NotFoundError, TrainwrightError

@@ -18,7 +18,7 @@ from trainwright.tools.ledger.events import read_body, read_event
 from trainwright.tools.ledger.jsonl_mirror import NAME, read_line
 from trainwright.tools.ledger.rows import KEYS, Rows
 from trainwright.tools.verification.findings import deleted_projects
-from trainwright.tools.workspace.presence import require_lost
+from trainwright.tools.workspace.open_checks import require_lost
 from trainwright.tools.workspace.schema_version import make_if_missing
 from trainwright.tools.workspace.tables import LedgerEntry, Project, Run
 from trainwright.tools.workspace.workspace import DATABASE, PATIENCE_SECONDS
@@ -28,7 +28,7 @@ from trainwright.trainer.data.remote.query import sqlite_url
 from trainwright.trainer.run import RunDirectory
 
 DRAFT = ".workspace.rebuilding.sqlite"
-MOST_NAMED = 5
+MAX_NAMED = 5
 
 
 class Rebuilt(BaseModel):
@@ -106,7 +106,7 @@ def _entries(path: Path) -> tuple[list[LedgerEntry], list[str]]:
             )  # fmt: skip
     missing = sorted(set(range(1, max(found, default=0) + 1)) - found.keys())
     if missing:
-        named = ", ".join(map(str, missing[:MOST_NAMED])) + (" …" if len(missing) > MOST_NAMED else "")
+        named = ", ".join(map(str, missing[:MAX_NAMED])) + (" …" if len(missing) > MAX_NAMED else "")
         problems.append(f"ledger entries are missing: {named}")
     return [found[sequence] for sequence in sorted(found)], problems
 

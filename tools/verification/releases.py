@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import select
 
 from trainwright.tools.gates.artifacts import WHOLE
-from trainwright.tools.gates.carrying import shortcomings
+from trainwright.tools.gates.carry_over import shortcomings
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.historical import PastEvidence
 from trainwright.tools.gates.phase_status import accepted_decisions

@@ -79,7 +79,7 @@ def _digest_of(values: dict[str, Any]) -> str | None:
 
 # The JSONL mirror of each project, compared line by line with the database's ledger, each way.
 
-MOST_NAMED = 5
+MAX_NAMED = 5
 
 
 def verify_copies(case: Case) -> Found:
@@ -112,7 +112,7 @@ def _compare(path: Path, entries: dict[int, LedgerEntry], case: Case) -> tuple[i
             seen.add(sequence)
     missing = sorted(entries.keys() - seen)
     if missing:
-        named = ", ".join(map(str, missing[:MOST_NAMED])) + (" …" if len(missing) > MOST_NAMED else "")
+        named = ", ".join(map(str, missing[:MAX_NAMED])) + (" …" if len(missing) > MAX_NAMED else "")
         pending = pending_from(path.parent)
         by_crash = missing[0] > last and pending is not None and missing[0] >= pending
         why = "a crash left it out, and a server that starts adds it" if by_crash else "it was removed"

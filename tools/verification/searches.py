@@ -34,7 +34,7 @@ from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
 from trainwright.trainer.base.releases import has_torch
 from trainwright.trainer.config import SearchSection, apply_changes, parse_config
 
-MOST_TRIALS = 500
+MAX_TRIALS = 500
 """Of one study, from the first, in whole waves: a suggestion takes longer the more trials it sees."""
 OF_THE_PROCESSOR = frozenset({"gaussian_process", "cma_es"})
 """Methods whose linear algebra another processor computes otherwise in its last bits, and so suggests others."""
@@ -79,7 +79,7 @@ def _differences(case: Case, study: Study, trials: list[TrialRecord]) -> Iterato
             yield "its trials cannot be derived without torch", True
             return
         wave = SearchSection.model_validate(study.search).wave
-        yield from _Table(case, study, trials[: max(wave, MOST_TRIALS - MOST_TRIALS % wave)]).differences()
+        yield from _Table(case, study, trials[: max(wave, MAX_TRIALS - MAX_TRIALS % wave)]).differences()
     except (TrainwrightError, ValueError, TypeError, LookupError, AttributeError) as error:
         yield f"its trials cannot be derived: {' '.join(str(error).split())[:200]}", False
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run.profile import ColumnProfile
 
-MOST_SHIFTS = 20
+MAX_SHIFTS = 20
 COUNTS = ("new", "gone", "test_in_train", "test_in_validation", "changed")
 """Of rows that moved, those that a diff tells."""
 
@@ -84,7 +84,7 @@ def diff_versions(
         columns=_columns(before, after),
         changed={name: pair for name, pair in pairs.items() if pair[0] != pair[1]},
         files=_files(before.files, after.files),
-        shifts=sorted(_shifts(before, after), key=lambda shift: -shift.value)[:MOST_SHIFTS],
+        shifts=sorted(_shifts(before, after), key=lambda shift: -shift.value)[:MAX_SHIFTS],
     )
 
 
@@ -164,7 +164,7 @@ def _of_shares(name: str, before: dict[str, float], after: dict[str, float]) -> 
 
 # Shifts between two profiles of a column: population stability index of shares, Wasserstein distance of quantiles.
 
-LEAST_SHARE = 1e-4
+MIN_SHARE = 1e-4
 """Put for a value that one of the two has not: its logarithm would be infinite."""
 
 
@@ -172,7 +172,7 @@ def stability_index(before: dict[str, float], after: dict[str, float]) -> float:
     """Return the population stability index of two distributions over values (Siddiqi 2006): 0.1 little, 0.25 much."""
     total = 0.0
     for value in before.keys() | after.keys():
-        one, other = (max(shares.get(value, 0.0), LEAST_SHARE) for shares in (before, after))
+        one, other = (max(shares.get(value, 0.0), MIN_SHARE) for shares in (before, after))
         total += (other - one) * math.log(other / one)
     return total
 
@@ -191,8 +191,8 @@ def quantile_distance(before: ColumnProfile, after: ColumnProfile) -> float | No
 
 # Data card: a version of the data in Markdown, under the head that Hugging Face's dataset cards have.
 
-MOST_COLUMNS = 100
-MOST_VALUES = 8
+MAX_COLUMNS = 100
+MAX_VALUES = 8
 
 
 def data_card(project: str, version: DataVersion, since: VersionDiff | None = None) -> str:
@@ -208,7 +208,7 @@ def data_card(project: str, version: DataVersion, since: VersionDiff | None = No
         version=version,
         licence=version.licence or "not stated",
         columns=_columns_of(version),
-        more=max(0, len(version.profile.columns) - MOST_COLUMNS),
+        more=max(0, len(version.profile.columns) - MAX_COLUMNS),
         since=since,
         difference=diff_text(since) if since is not None else "",
     )
@@ -238,11 +238,11 @@ def diff_text(diff: VersionDiff) -> Markdown:
 def _columns_of(version: DataVersion) -> list[list[Any]]:
     """Return (name, missing, content) of each column, as the train split has it."""
     found = []
-    for name, column in list(version.profile.columns.items())[:MOST_COLUMNS]:
-        listed = ", ".join(f"{value} {100 * share:.3g} %" for value, share in list(column.shares.items())[:MOST_VALUES])
-        more = " …" if len(column.shares) > MOST_VALUES else ""
+    for name, column in list(version.profile.columns.items())[:MAX_COLUMNS]:
+        listed = ", ".join(f"{value} {100 * share:.3g} %" for value, share in list(column.shares.items())[:MAX_VALUES])
+        more = " …" if len(column.shares) > MAX_VALUES else ""
         span = f"{column.quantiles[0]:g} to {column.quantiles[-1]:g}" if column.quantiles else ""
         numbers = f"{span}, mean {column.mean:g}, deviation {column.deviation:g}" if column.quantiles else ""
-        is_listed = bool(listed) and (not numbers or len(column.shares) <= MOST_VALUES)
+        is_listed = bool(listed) and (not numbers or len(column.shares) <= MAX_VALUES)
         found.append([name, column.missing, listed + more if is_listed else numbers])
     return found

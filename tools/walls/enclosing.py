@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 PARTS = ("", "/root", "/tmp", "/tmp/home")  # noqa: S108 - of a folder of its own
 NO_VIEW = "\0"  # begins the answer of a start that got no view
-MOST_BYTES = 4096  # of an answer, written at once
+MAX_BYTES = 4096  # of an answer, written at once
 FIRST_OTHER = 3  # descriptors from here on are nobody's inside
 ABANDONED = signal.SIGALRM  # tells the guard that the process outside was killed
 
@@ -98,7 +98,7 @@ class _Start:
         reader, self.writer = os.pipe()
         child = self._fork(what)
         os.close(self.writer)
-        failure = os.read(reader, MOST_BYTES).decode()  # or its end, once the command has become itself
+        failure = os.read(reader, MAX_BYTES).decode()  # or its end, once the command has become itself
         os.close(reader)
         status = _waited_for(child)
         if failure and not failure.startswith(NO_VIEW):

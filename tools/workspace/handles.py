@@ -29,7 +29,7 @@ STAMP = re.compile(r"-\d{8}-")
 """What every long id has in it: most texts have none, and are told so much sooner."""
 LONGEST_ID = 80
 """Characters that the tables keep of an id."""
-MOST_NEAR = 3
+MAX_NEAR = 3
 ACTIVE_STATES = ("created", "starting", "running", "confirming")
 """States of a run or study that is under way."""
 
@@ -155,10 +155,10 @@ def _counted(session: Session, table: Table, project: str | None) -> dict[str, s
 def _by_beginning(session: Session, table: Table, beginning: str) -> str | None:
     """Return the only id with this beginning. Raises ConflictError."""
     query = select(table.id).where(table.id.startswith(beginning, autoescape=True)).order_by(table.created_at.desc())
-    found = list(session.scalars(query.limit(MOST_NEAR + 1))) if 0 < len(beginning) <= LONGEST_ID else []
+    found = list(session.scalars(query.limit(MAX_NEAR + 1))) if 0 < len(beginning) <= LONGEST_ID else []
     if len(found) > 1:
-        named = handles(session, found[:MOST_NEAR])
-        more = ", …" if len(found) > MOST_NEAR else ""
+        named = handles(session, found[:MAX_NEAR])
+        more = ", …" if len(found) > MAX_NEAR else ""
         raise ConflictError(
             f"Several {PLURALS[table]} begin with {beginning[:80]!r}: {', '.join(named)}{more}.",
             remedy=f"Name one of them: {', '.join(named.values())}.",
@@ -170,8 +170,8 @@ def _refuse(session: Session, table: Table, name: str | None, project: str | Non
     """Raise NotFoundError with the handles that are near, or else the newest."""
     place = project if project is not None and session.get(Project, project) is not None else None
     known = _counted(session, table, place)
-    alike = near(name or "", [*known, *known.values()], most=MOST_NEAR)
-    listed = alike or list(known)[-MOST_NEAR:]
+    alike = near(name or "", [*known, *known.values()], most=MAX_NEAR)
+    listed = alike or list(known)[-MAX_NEAR:]
     called = f" {name[:80]!r}" if name is not None else f" in project {place}" if place else " yet"
     way = "start_tuning(project=…) starts one." if table is Study else "project_status(project=…) lists the runs."
     raise NotFoundError(

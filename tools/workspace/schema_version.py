@@ -10,14 +10,14 @@ from filelock import FileLock, Timeout
 from sqlalchemy import Connection, create_engine, inspect, text
 from sqlalchemy.exc import OperationalError
 
-from trainwright.tools.workspace.presence import locked
+from trainwright.tools.workspace.open_checks import locked
 from trainwright.tools.workspace.tables import Base, LedgerEntry
 from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.data.remote.query import sqlite_url
 
 SCHEMA = 5
 """The present schema; a database keeps its own in SQLite's `user_version`. Raise it with every change of tables.py."""
-MOST_NAMED = 5
+MAX_NAMED = 5
 
 
 def make_if_missing(database: Path, patience_seconds: float) -> None:
@@ -69,7 +69,7 @@ def _refusal(database: Path, schema: int, present: list[str]) -> IntegrityError:
     """Return the error for a database of these tables, whose schema is not the present one."""
     if LedgerEntry.__tablename__ not in present:
         return IntegrityError(
-            f"{database.name} holds the tables {', '.join(sorted(present)[:MOST_NAMED])}, and no ledger, which every "
+            f"{database.name} holds the tables {', '.join(sorted(present)[:MAX_NAMED])}, and no ledger, which every "
             "database of a workspace has: another program made it. Nothing was written.",
             remedy="Move it away, or open another folder with --workspace DIR.",
         )

@@ -12,8 +12,8 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import ConfigurationError, near
+from trainwright.trainer.base.read_tracking import Memory
 from trainwright.trainer.base.records import Closed, Strict
-from trainwright.trainer.base.traces import Memory
 from trainwright.trainer.config import load_yaml
 from trainwright.trainer.data.remote.connections import Connection, Variable, variables_of
 from trainwright.trainer.run.specification import Wall

@@ -13,8 +13,8 @@ from sqlalchemy import create_engine, event
 from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 
-from trainwright.tools.workspace.kept import AFTER_COMMIT, BEFORE_COMMIT, OPENED_BY, READ_ONLY, Kept
-from trainwright.tools.workspace.presence import copy_database, is_archived, locked, require_database
+from trainwright.tools.workspace.open_checks import copy_database, is_archived, locked, require_database
+from trainwright.tools.workspace.query_cache import AFTER_COMMIT, BEFORE_COMMIT, OPENED_BY, READ_ONLY, Kept
 from trainwright.tools.workspace.schema_version import make_if_missing
 from trainwright.tools.workspace.settings import Settings
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, StorageError

@@ -26,7 +26,7 @@ from trainwright.trainer.user_code.entries import parameters_of
 
 SAMPLES = 32
 """Read to find two that differ."""
-MOST_TEXT = 40
+MAX_TEXT = 40
 UNMADE = object()
 """In place of a batch that could not be made."""
 STACKABLE = (Tensor, np.ndarray, np.generic, int, float, str, Mapping, list, tuple)
@@ -149,7 +149,7 @@ def _text(call: FirstCall) -> Cause:
         text = value[0] if isinstance(value, tuple | list) and value else value
         if not isinstance(text, str):
             continue
-        shown = text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"
+        shown = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
         remedy = (
             "Return only tensors, (inputs, target), and leave the text out; or read it in a task's `step`. A key that "
             "data.split names (a patient, a site) may be text."

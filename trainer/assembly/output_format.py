@@ -131,7 +131,7 @@ def _require_known(
 
 VOCABULARY_NAMES = ("vocab_size", "vocabulary_size", "n_vocab", "num_tokens", "n_tokens", "ntoken", "num_embeddings")
 """Names of a model's argument that takes the size of a text source's vocabulary."""
-MOST_CHARACTERS = 140
+MAX_CHARACTERS = 140
 READINGS = {
     "output": "goes to loss {loss}",
     "logits,loss": "is (logits, loss)",
@@ -147,7 +147,7 @@ def notes_on_model(work: Work) -> list[str]:
     sample = first_sample(work.splits.samples["train"])
     batch = "" if work.batch_size is None else "batch, "
     lines = [_call(work, sample), _read(work), _input(sample, batch), _vocabulary(work), told_types(work.model)]
-    return [line if len(line) <= MOST_CHARACTERS else line[: MOST_CHARACTERS - 1] + "…" for line in lines if line]
+    return [line if len(line) <= MAX_CHARACTERS else line[: MAX_CHARACTERS - 1] + "…" for line in lines if line]
 
 
 def vocabulary_argument(function: Any, args: Mapping[str, Any], splits: Splits) -> dict[str, int]:

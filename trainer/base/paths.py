@@ -15,7 +15,7 @@ from pathlib import Path
 
 import trainwright
 from trainwright import trainer
-from trainwright.trainer.base import fetched
+from trainwright.trainer.base import download_log
 from trainwright.trainer.base.errors import ConfigurationError, near, near_matches
 from trainwright.trainer.base.overlay import overlay_folder
 
@@ -55,7 +55,7 @@ def _leads_up(path: str, real: str) -> bool:
     return os.path.islink(path) and f"{real}{os.sep}".startswith(f"{os.path.realpath(path)}{os.sep}")  # noqa: PTH114
 
 
-MOST_NAMED = 8
+MAX_NAMED = 8
 SURELY = 0.8
 """Share of equal characters from which another file's name is the same one, misspelt."""
 SKIPPED = frozenset({".git", ".venv", "venv", "node_modules", "__pycache__", ".trainwright"})
@@ -157,7 +157,7 @@ def matches_nothing(pattern: str, code_root: Path, *, key: str) -> Configuration
     if Path(pattern).is_absolute() or ".." in steps or not folder.is_dir():
         folder, fixed = code_root, ()
     names = sorted(f"{one.name}/" if one.is_dir() else one.name for one in folder.iterdir() if one.name[0] != ".")
-    lying = f"{', '.join(names[:MOST_NAMED])}{' …' if len(names) > MOST_NAMED else ''}" if names else "nothing"
+    lying = f"{', '.join(names[:MAX_NAMED])}{' …' if len(names) > MAX_NAMED else ''}" if names else "nothing"
     return ConfigurationError(
         f"`{key}` = {pattern!r}: the pattern matches no file under {code_root}; "
         f"in {Path(*fixed).as_posix() if fixed else 'code_root'} there is: {lying}.",
@@ -199,7 +199,7 @@ def leads_out(resolved: Path, code_root: Path) -> bool:
 
 def _may_be_read(resolved: Path, code_root: Path) -> bool:
     """Whether a path is under the code root, or this process fetched it for the data of its configuration."""
-    return resolved.is_relative_to(code_root.resolve()) or fetched.name_of(resolved) is not None
+    return resolved.is_relative_to(code_root.resolve()) or download_log.name_of(resolved) is not None
 
 
 def files_under(code_root: Path, limit: int = 2000) -> list[str]:

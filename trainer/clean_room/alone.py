@@ -15,10 +15,10 @@ import numpy as np
 from .programs import Program
 from .rows import Array, RefusalError
 
-MOST_ROWS, FEWEST_ROWS = 256, 8
-MOST_SECONDS = 10.0
+MAX_ROWS, MIN_ROWS = 256, 8
+MAX_SECONDS = 10.0
 """After which no more than the fewest rows are called alone."""
-MOST_NUMBERS = 4096
+MAX_NUMBERS = 4096
 """Of a row's output that are compared, drawn at random of more."""
 APART, ROUNDING = 0.02, 1e-6
 """Differences of a number that pass: in its standard deviations over the rows, and as a share of its largest value."""
@@ -40,9 +40,9 @@ class Alone:
     def __post_init__(self) -> None:
         """Draw the rows."""
         self.draws = np.random.default_rng()
-        self.chosen = np.sort(self.draws.choice(self.rows, min(self.rows, MOST_ROWS), replace=False))
+        self.chosen = np.sort(self.draws.choice(self.rows, min(self.rows, MAX_ROWS), replace=False))
         self.places: dict[int, Array] = {}
-        self.until = time.monotonic() + MOST_SECONDS
+        self.until = time.monotonic() + MAX_SECONDS
 
     def compare(self, start: int, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Call the rows of a batch that were drawn; `start` is the number of its first row, all are (rows, ...)."""
@@ -51,7 +51,7 @@ class Alone:
             return
         first, last = np.searchsorted(self.chosen, [start, start + len(among)])
         for row in self.chosen[first:last] - start:
-            if len(self.pairs) >= FEWEST_ROWS and time.monotonic() > self.until:
+            if len(self.pairs) >= MIN_ROWS and time.monotonic() > self.until:
                 return
             self.pairs.append((self._numbers(among[row]), self._numbers(self._output_alone(inputs, row))))
 
@@ -64,9 +64,9 @@ class Alone:
     def _numbers(self, output: Array) -> Array:
         """Return an output's numbers, (numbers,), or of very many the same ones of each that has as many."""
         flat = output.reshape(-1)
-        if len(flat) > MOST_NUMBERS and len(flat) not in self.places:
-            self.places[len(flat)] = self.draws.choice(len(flat), MOST_NUMBERS, replace=False)
-        return np.asarray(flat[self.places[len(flat)]] if len(flat) > MOST_NUMBERS else flat, dtype=float)
+        if len(flat) > MAX_NUMBERS and len(flat) not in self.places:
+            self.places[len(flat)] = self.draws.choice(len(flat), MAX_NUMBERS, replace=False)
+        return np.asarray(flat[self.places[len(flat)]] if len(flat) > MAX_NUMBERS else flat, dtype=float)
 
     def require_same(self) -> None:
         """Raise RefusalError where a row's output depends on the rows beside it."""

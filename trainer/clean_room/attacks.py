@@ -18,7 +18,7 @@ from .programs import Program
 from .rows import Array, RefusalError, Split
 
 NAME = "robust_accuracy"
-MOST_CALLS = 20_000_000
+MAX_CALLS = 20_000_000
 """Rows that the program is called with: of a few hundred values an input, a minute or two."""
 AT_ONCE, TOGETHER = 16, 4096
 """Rows that are attacked, and rows of one call."""
@@ -61,7 +61,7 @@ def attacked(program: Program, loss: Mapping[str, Any], attack: Mapping[str, Any
         name = attack.get("input") or next(iter(floats), "")
         if targets is None or program.batch is not None or (len(floats) != 1 and not attack.get("input")):
             raise ValueError("an attack moves one input of floats, of a program that takes any number of rows")
-        if 2 * inputs[name][0].size * int(attack["steps"]) * split.rows > MOST_CALLS:
+        if 2 * inputs[name][0].size * int(attack["steps"]) * split.rows > MAX_CALLS:
             raise ValueError(f"{split.rows} rows of {inputs[name][0].size} values are too many to attack here")
         given = _Given(program, loss, inputs, name, targets)
         moved = _moved(given, attack, draw)

@@ -17,7 +17,7 @@ EQUAL_DECIBELS = 100.0
 WINDOW, DEVIATION = 11, 1.5
 LUMINANCE, CONTRAST = 0.01**2, 0.03**2
 """Of which SSIM keeps the divisors away from 0."""
-LEAST_DIMENSIONS = 3
+MIN_DIMENSIONS = 3
 ROUNDING = 1e-5
 """By which values may lie outside of 0 to 1."""
 
@@ -52,7 +52,7 @@ OF_IMAGES: dict[str, Callable[[Array, Array], Array]] = {"psnr": psnr, "ssim": s
 
 
 def _pictures(outputs: Array, targets: Array) -> tuple[Array, Array]:
-    if targets.ndim < LEAST_DIMENSIONS:
+    if targets.ndim < MIN_DIMENSIONS:
         raise ValueError("it is of pictures: targets (samples, height, width) or (samples, channels, height, width)")
     low, high = (float(targets.min()), float(targets.max())) if targets.size else (0.0, 1.0)
     if not -ROUNDING <= low <= high <= 1.0 + ROUNDING:

@@ -11,11 +11,11 @@ import numpy as np
 from .counts import Array
 
 RESAMPLES = 200
-FEWEST_UNITS, FEWEST_ALIKE = 5, 30
+MIN_UNITS, MIN_ALIKE = 5, 30
 """Rows, or groups, below which nothing is said of others: of any, and of those whose resamples all give the same."""
-MOST_UNDEFINED = 0.1
+MAX_UNDEFINED = 0.1
 """Share of resamples without a value, beyond which too few rows decide it: the two of a rare class, say."""
-MOST_VALUES, QUICK_VALUES = 1 << 30, 1 << 27
+MAX_VALUES, QUICK_VALUES = 1 << 30, 1 << 27
 """Values gone through for one interval at most, of a sample and of all rows; beyond it none is given."""
 Z = 1.959963984540054
 """Of the normal distribution, 97.5 %."""
@@ -33,7 +33,7 @@ class Resampling:
 
     def is_too_much(self, values: int) -> bool:
         """Return whether a number from so many values is not computed again and again, however much is known of it."""
-        return values * RESAMPLES > (MOST_VALUES if self.is_sample else QUICK_VALUES)
+        return values * RESAMPLES > (MAX_VALUES if self.is_sample else QUICK_VALUES)
 
     def units(self) -> range | list[Array]:
         """Return what is drawn: row numbers, or the rows of each group."""
@@ -62,7 +62,7 @@ def bootstrap(value: Callable[[Array], float], values: int, of: Resampling) -> t
         of: the rows.
     """
     units = of.units()
-    if of.is_too_much(values) or len(units) < FEWEST_UNITS:
+    if of.is_too_much(values) or len(units) < MIN_UNITS:
         return None
     draws = np.random.default_rng(0)
 
@@ -72,7 +72,7 @@ def bootstrap(value: Callable[[Array], float], values: int, of: Resampling) -> t
 
     found = np.array([value(resample()) for _ in range(RESAMPLES)])
     found = found[np.isfinite(found)]
-    if len(found) < (1.0 - MOST_UNDEFINED) * RESAMPLES or (len(units) < FEWEST_ALIKE and not np.ptp(found)):
+    if len(found) < (1.0 - MAX_UNDEFINED) * RESAMPLES or (len(units) < MIN_ALIKE and not np.ptp(found)):
         return None
     low, high = np.percentile(found, [2.5, 97.5])
     return float(low), float(high)

@@ -15,7 +15,7 @@ import numpy as np
 
 from .comparison import Comparison, Kept
 from .counts import classes
-from .intervals import FEWEST_UNITS, Resampling, bootstrap
+from .intervals import MIN_UNITS, Resampling, bootstrap
 from .rows import Array, Split
 from .slices import metrics_over, rows_in
 
@@ -66,7 +66,7 @@ def moments_of(difference: Array, of: Resampling) -> dict[str, Any]:
     """Return {loss: {mean, deviation, rows}} of differences, (rows,); empty where there are too few units."""
     units = of.units()
     count, mean = len(units), float(difference.mean())
-    if count < (2 if of.groups is None else FEWEST_UNITS):
+    if count < (2 if of.groups is None else MIN_UNITS):
         return {}
     deviations = difference - mean
     sums = deviations if of.groups is None else np.array([deviations[one].sum() for one in units])

@@ -18,7 +18,7 @@ from .names import WORST
 from .numbers import NAMES as NUMBERS
 from .rows import Array, Split
 
-MOST_GROUPS = 50
+MAX_GROUPS = 50
 TESTS = {
     "=": np.equal,
     "!=": np.not_equal,
@@ -70,7 +70,7 @@ def report_classes(compared: Sequence[Comparison], answer: dict[str, Any]) -> No
     if predicted.ndim != 1 or predicted.shape != targets.shape:
         return
     found = Counts.of(predicted, targets)
-    if len(found.names) <= MOST_GROUPS:
+    if len(found.names) <= MAX_GROUPS:
         lines = np.stack([found.names, found.wanted, found.hits, found.predicted], axis=1).tolist()
         answer["classes"] = [dict(zip(("class", "rows", "found", "said"), one, strict=True)) for one in lines]
 
@@ -117,7 +117,7 @@ def _of_groups(groups: Sequence[Mapping[str, Any]], split: Split) -> Iterator[di
             continue
         names = group.get("values") or {}
         values, counts = np.unique(column[np.isfinite(column)], return_counts=True)
-        for value in sorted(values[np.argsort(-counts, kind="stable")][:MOST_GROUPS].tolist()):
+        for value in sorted(values[np.argsort(-counts, kind="stable")][:MAX_GROUPS].tolist()):
             name = f"{group['name']}={names.get(f'{value:g}', f'{value:g}')}"
             yield {"name": name, "tests": [{**group, "test": "=", "value": value}]}
 

@@ -151,7 +151,7 @@ def _unstepped(key: str, whole: dict[str, Any]) -> dict[str, Any]:
 
 _SECTION_NEEDED = {"model_type", "model_attributes_type", "dict_type", "union_tag_not_found"}
 UNKNOWN = "…"
-MOST_MEANT = 3
+MAX_MEANT = 3
 _OF_A_UNION = {"string_type", "model_type", "int_type", "float_type", "list_type", "literal_error"}
 """Complaints of a union's member that the value does not even resemble."""
 
@@ -238,10 +238,10 @@ def _unknown_key(location: list[str], given: Any, layout: Layout, tags: list[str
     if chosen is not None and owners:
         taken = f"`{key}` is not taken by {chosen}, only by {', '.join(owners)}; {chosen} takes {', '.join(known)}"
         return Problem(key, taken, {key: None})
-    alike = [".".join([*parents, name]) for name in near(last, known, most=MOST_MEANT)]
+    alike = [".".join([*parents, name]) for name in near(last, known, most=MAX_MEANT)]
     elsewhere = [name for name in known_elsewhere(last) if may_be_meant(name, parents)]
     meant = elsewhere or alike or _alike_elsewhere(last)
-    if not 0 < len(meant) <= MOST_MEANT:
+    if not 0 < len(meant) <= MAX_MEANT:
         return Problem(key, f"unknown key `{key}`; known: {', '.join(known) or 'none'}", {key: None})
     meant.sort(key=lambda name: (not _fits(name, given, layout), not layout.is_taken(name.split("."))))
     fits = isinstance(given, dict) or not is_section(meant[0])

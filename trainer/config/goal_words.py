@@ -80,7 +80,7 @@ _OF_AT_LEAST = re.compile(
 _COMMA = re.compile(rf",(?=\s+(?:{_AT_LEAST}|{_AT_MOST})\s*$)", re.IGNORECASE)
 NEAR = 0.3
 """Shares that lie nearer to each other could both be meant as the target."""
-MOST_BETWEEN = 45
+MAX_BETWEEN = 45
 """Characters between a metric and its number."""
 
 
@@ -222,7 +222,7 @@ def _possible(
             continue
         if one.unit and not (has_unit and (one.unit == "money" or _OF_AT_LEAST.fullmatch(gap))):
             continue
-        if len(gap) <= MOST_BETWEEN and not _BREAK.search(_COMMA.sub("", gap) if is_behind else gap):
+        if len(gap) <= MAX_BETWEEN and not _BREAK.search(_COMMA.sub("", gap) if is_behind else gap):
             is_bound = is_behind and _BOUND.search(gap) is not None
             gaps.append((len(gap) - is_bound * len("of at least"), not is_behind, one))
     return [one for _, _, one in sorted(gaps, key=lambda one: one[:2])]
@@ -251,7 +251,7 @@ def _wanted(text: str, word: Word, span: tuple[int, int], possible: list[_Number
 
 def _bound_in(text: str, end: str = "") -> Literal["least", "most"] | None:
     """Return the last bound of a text, turned round by a negation: `must not exceed`. Better and worse are none."""
-    found = list(re.finditer(_BOUND.pattern + end, text[-MOST_BETWEEN:], re.IGNORECASE))
+    found = list(re.finditer(_BOUND.pattern + end, text[-MAX_BETWEEN:], re.IGNORECASE))
     if not found or not (found[-1]["least"] or found[-1]["most"]):
         return None
     return "least" if bool(found[-1]["least"]) is not bool(found[-1]["negation"]) else "most"

@@ -15,12 +15,12 @@ from trainwright.trainer.config.plain_values import Path, copied, laid_over, put
 from trainwright.trainer.config.schema import TrainingConfig
 from trainwright.trainer.config.schema_index import Layout
 
-MOST_PROBLEMS = 8
-MOST_EXPLAINED = 100
+MAX_PROBLEMS = 8
+MAX_EXPLAINED = 100
 """Explaining compares broken keys with each other: a flood of them would keep the server busy for minutes."""
 DECIDES = ("data", "args", "target")
 """Key without which something else is learned: no remedy leaves its value out."""
-MOST_ROUNDS = 6
+MAX_ROUNDS = 6
 """A fixed key may uncover the next broken one."""
 
 
@@ -87,7 +87,7 @@ def broken(values: dict[str, Any]) -> list[Problem]:
         TrainingConfig.model_validate(values)
     except ValidationError as error:
         found = sorted(error.errors(include_url=False), key=lambda problem: problem["type"] != "extra_forbidden")
-        return explain_all(found[:MOST_EXPLAINED], values)
+        return explain_all(found[:MAX_EXPLAINED], values)
     return []
 
 
@@ -100,12 +100,12 @@ def refusal(
         of_call: whether a call holds the broken values, rather than a configuration that is kept.
     """
     texts = [problem.text for problem in problems]
-    listed = "; ".join(texts[:MOST_PROBLEMS])
-    changes = {key: value for problem in problems[:MOST_PROBLEMS] for key, value in problem.changes.items()}
+    listed = "; ".join(texts[:MAX_PROBLEMS])
+    changes = {key: value for problem in problems[:MAX_PROBLEMS] for key, value in problem.changes.items()}
     details: dict[str, Any] = {"problems": texts, "changes": changes}
     remedy = "Follow that rule: configure(project='…', changes={…})."
     if of_call:
-        keys = ", ".join(f"`{problem.key}`" for problem in problems[:MOST_PROBLEMS])
+        keys = ", ".join(f"`{problem.key}`" for problem in problems[:MAX_PROBLEMS])
         keys = keys if keys != "``" else "the configuration"
         remedy = f"Make the same call with {keys} as that rule says; this one has changed nothing."
     if amend is not None:
@@ -145,7 +145,7 @@ def _problems(leaves: dict[Path, Any], base: dict[str, Any]) -> list[Problem]:
 def _fixed(correction: Correction, base: dict[str, Any]) -> dict[Path, Any] | None:
     """Return the requested changes with every problem fixed and checked; None if that cannot be done."""
     leaves = correction.leaves
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         problems = _problems(leaves, base)
         if not problems:
             return leaves

@@ -20,8 +20,8 @@ from trainwright.trainer.config.schema import TrainingConfig
 from trainwright.trainer.config.schema_index import DEFAULT_FORMS, Layout
 
 Path = tuple[str, ...]
-MOST_SHOWN = 100
-MOST_PARTS = 8
+MAX_SHOWN = 100
+MAX_PARTS = 8
 OWN = "own"
 """Form of a section whose part is user code, regardless of the name beside its `use`."""
 PARTS = ("model", "data", "loss", "curriculum")
@@ -31,7 +31,7 @@ PARTS = ("model", "data", "loss", "curriculum")
 def split_key(key: str) -> Path:
     """Split `optimizer.learning_rate` into its parts. Raises ConfigurationError on an empty part."""
     parts = tuple(part.strip() for part in key.split("."))
-    if not all(parts) or len(parts) > MOST_PARTS:
+    if not all(parts) or len(parts) > MAX_PARTS:
         raise ConfigurationError(
             f"`{key[:80]}` is not a dotted key.",
             remedy="Name the key from the top, for example `optimizer.learning_rate`.",
@@ -144,7 +144,7 @@ def _not_taken(
 def shown(value: Any) -> str:
     """Return a value as JSON, cut to 100 characters."""
     text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 3] + "..."
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
 
 
 def equal(one: Any, other: Any) -> bool:

@@ -18,11 +18,11 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from trainwright.trainer.config.key_aliases import our_name
 
 NUMBER = re.compile(r"[-+]?(\d+(_\d+)*(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
-MOST_DIGITS = 300
+MAX_DIGITS = 300
 """Of a number in a text."""
 FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 NOTHING = {"none", "null", "nil", "~", ""}
-MOST_CHARACTERS = 100_000
+MAX_CHARACTERS = 100_000
 """Of a text that is read as JSON."""
 
 
@@ -58,7 +58,7 @@ def fixed_values(rule: Any) -> list[str]:
 
 def from_text(text: str) -> Any:
     """Return the JSON object or list in a text; the text itself where there is none."""
-    if len(text) <= MOST_CHARACTERS and text.strip()[:1] in {"{", "["}:
+    if len(text) <= MAX_CHARACTERS and text.strip()[:1] in {"{", "["}:
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
@@ -71,7 +71,7 @@ def number_in(text: str) -> int | float | None:
     bare = text.strip()
     share = bare.endswith("%")
     bare = bare.removesuffix("%").strip()
-    if len(bare) > MOST_DIGITS or not NUMBER.fullmatch(bare):
+    if len(bare) > MAX_DIGITS or not NUMBER.fullmatch(bare):
         return None
     value: int | float = float(bare.replace("_", ""))
     if not share and re.fullmatch(r"[-+]?\d+(_\d+)*", bare):
@@ -84,7 +84,7 @@ def number_in(text: str) -> int | float | None:
 def _candidates(rule: Any, given: Any) -> Iterator[Any]:
     """Yield other readings of a value, the plainest first."""
     if isinstance(given, str):
-        yield from _readings_of_text(rule, given) if len(given) <= MOST_CHARACTERS else ()
+        yield from _readings_of_text(rule, given) if len(given) <= MAX_CHARACTERS else ()
     elif isinstance(given, bool):
         pass
     elif isinstance(given, int | float):

@@ -29,7 +29,7 @@ from trainwright.trainer.data.file_digests import FileDigests, Stamp, file_diges
 CONTENT, MANIFEST, USED = "content", "manifest.json", "used.lock"
 UNFINISHED = ".making-"
 """Prefix of the folders that are being made."""
-MOST_BYTES = 50 * 1024**3
+MAX_BYTES = 50 * 1024**3
 SYNCED_ONE_BY_ONE = 64
 """Files of an entry up to which each is synced; of more, everything that the machine has not written yet."""
 
@@ -45,7 +45,7 @@ class DataCache:
     """
 
     folder: Path
-    most_bytes: int = MOST_BYTES
+    most_bytes: int = MAX_BYTES
     since_ns: int = 0
     _held: dict[Path, int] = field(default_factory=dict, repr=False)
     """Descriptors of the locks on the entries that this process reads, for as long as it lives."""

@@ -30,7 +30,7 @@ BUCKETS = 64
 SEQUENCE = 16
 """Whole numbers in a row from this length on are token ids."""
 CHANNELS = (1, 3, 4)
-MOST_TARGETS = 64
+MAX_TARGETS = 64
 
 Array = np.ndarray[Any, Any]
 
@@ -44,7 +44,7 @@ class Drawn:
     inputs: Array
     """(rows, numbers), or (rows, channels, height, width)."""
     targets: Array | None
-    """(rows, targets): whole numbers are classes; None where rows have none of at most MOST_TARGETS numbers."""
+    """(rows, targets): whole numbers are classes; None where rows have none of at most MAX_TARGETS numbers."""
 
 
 def draw(samples: Any, seed: int, split: str, most: int) -> Drawn | None:
@@ -175,7 +175,7 @@ def _target_of(sample: Any) -> Array | None:
     if isinstance(sample, Mapping):
         target = next((sample[key] for key in ("labels", "label", "target", "y") if key in sample), None)
     found = None if target is None else _array(target)
-    return found.reshape(-1) if found is not None and found.size <= MOST_TARGETS else None
+    return found.reshape(-1) if found is not None and found.size <= MAX_TARGETS else None
 
 
 def _stacked_targets(targets: list[Any]) -> Array | None:

@@ -15,14 +15,14 @@ from typing import Any
 
 import yaml
 
-from trainwright.trainer.base.beside import read_beside
 from trainwright.trainer.base.errors import ConfigurationError, DataError
+from trainwright.trainer.base.sidecar_files import read_beside
 
 PROGRAM = "TRAINWRIGHT_DVC"
 """Variable of the environment: the path of dvc, where it is not on PATH."""
 PATTERN = re.compile(r"[*?\[]")
 TIMEOUT_SECONDS = 3600.0
-MOST_CHARACTERS = 300
+MAX_CHARACTERS = 300
 NO_PROGRAM = "Install it (pip install dvc, or in an environment of its own), or let {variable} name its program."
 
 
@@ -129,7 +129,7 @@ def _not_pulled(path: Path, code_root: Path, why: str) -> DataError:
     lines = [line.strip() for line in why.splitlines() if line.strip()]
     told = next((line for line in lines if line.startswith("ERROR")), lines[-1] if lines else "")
     return DataError(
-        f"{name} is tracked by DVC and absent, and `dvc pull` did not bring it: {told[:MOST_CHARACTERS]}",
+        f"{name} is tracked by DVC and absent, and `dvc pull` did not bring it: {told[:MAX_CHARACTERS]}",
         remedy=f"Run `dvc pull {name}` in the code root yourself; `dvc remote list` shows the remotes, "
         "`dvc remote add -d NAME URL` names one, and its credentials belong to the environment or .dvc/config.local.",
     )

@@ -25,7 +25,7 @@ NO_HEAD = bytes(8)
 """In place of the hash by which rows of large data are drawn."""
 TARGET = "(target)"
 """Name of the cell that is a row's target, or its targets."""
-MOST_CELLS = 1 << 22
+MAX_CELLS = 1 << 22
 """Of which hashes are kept."""
 AT_ONCE = 1 << 15
 PLACED = frozenset({"csv", "jsonl", "parquet", "orc"})
@@ -94,7 +94,7 @@ class Known:
     def of(cls, found: Any, size: int) -> Known:
         """Return what samples loaded, or splits of them, say of `size` rows; of very many cells none are told apart."""
         columns = found.schema.features if found.schema is not None and found.series is None else []
-        return cls(found.class_names, found.placed_in, columns if size * len(columns) <= MOST_CELLS else ())
+        return cls(found.class_names, found.placed_in, columns if size * len(columns) <= MAX_CELLS else ())
 
 
 def marks_of(samples: TensorSamples, known: Known, chosen: Array | None = None, heads: Array | None = None) -> Marks:

@@ -23,15 +23,15 @@ TOLERANCES = (0.25, 0.1, 0.02)
 SURROUNDINGS = 2
 """Times the tolerance: within this distance another train row counts as near."""
 DIMENSIONS = 48
-MOST_TRAIN = 2000
-MOST_HELD_OUT = 1000
-MOST_TRANSFORMED = 500
+MAX_TRAIN = 2000
+MAX_HELD_OUT = 1000
+MAX_TRANSFORMED = 500
 """Held-out images that are compared under each shift and crop."""
 SMALL_SIDE = 16
 """To which images are made smaller once they are transformed."""
-LEAST_SIDE = 6
+MIN_SIDE = 6
 """Of an image that is shifted or cropped."""
-LEAST_NUMBERS = 4
+MIN_NUMBERS = 4
 """Of a row that is scaled: fewer have no shape of their own."""
 MARGIN = 2
 SHIFTS = [(y, x) for y in range(-MARGIN, MARGIN + 1) for x in range(-MARGIN, MARGIN + 1) if y or x]
@@ -57,8 +57,8 @@ def probe(train: Array, held_out: Array) -> list[Near]:
     """Count train rows near held-out rows by transformation and tolerance; those without any are left out.
 
     Args:
-        train: (rows, numbers) or (rows, channels, height, width), at most MOST_TRAIN.
-        held_out: likewise, at most MOST_HELD_OUT.
+        train: (rows, numbers) or (rows, channels, height, width), at most MAX_TRAIN.
+        held_out: likewise, at most MAX_HELD_OUT.
     """
     if train.shape[1:] != held_out.shape[1:] or len(train) < 2:
         return []
@@ -67,7 +67,7 @@ def probe(train: Array, held_out: Array) -> list[Near]:
     own: dict[str, _Nearest] = {}
     for name, of_train, of_others in _forms(train):
         embedding = _Embedding(of_train(train), of_images=train.ndim == 4)
-        most = MOST_HELD_OUT if name in {"none", "scaled"} else MOST_TRANSFORMED
+        most = MAX_HELD_OUT if name in {"none", "scaled"} else MAX_TRANSFORMED
         for form in of_others:
             found.setdefault(name, _Nearest()).take(*embedding.nearest(form(held_out[:most])))
             own.setdefault(name, _Nearest()).take(*embedding.nearest(form(train[:most]), themselves=True))
@@ -128,7 +128,7 @@ class _Embedding:
         self.points = self._points(train)
         self.squares = (self.points**2).sum(axis=1)
         self.unit = 1.0
-        apart = self.nearest(train[:MOST_TRANSFORMED], themselves=True)[0]
+        apart = self.nearest(train[:MAX_TRANSFORMED], themselves=True)[0]
         self.unit = float(np.median(apart[apart > 0])) if (apart > 0).any() else 1.0
 
     def nearest(self, rows: Array, *, themselves: bool = False) -> tuple[Array, Array]:
@@ -163,7 +163,7 @@ def _spread(train: Array) -> Array:
 def _forms(rows: Array) -> Iterator[tuple[str, Form, list[Form]]]:
     """Yield (transformation, what is compared of train rows, what of the others in each form of it)."""
     yield "none", _flat, [_flat]
-    if rows[0].size >= LEAST_NUMBERS:
+    if rows[0].size >= MIN_NUMBERS:
         yield "scaled", _scaled, [_scaled, lambda others: -_scaled(others)]
     if rows.ndim != 4:
         return
@@ -179,7 +179,7 @@ def _forms(rows: Array) -> Iterator[tuple[str, Form, list[Form]]]:
             lambda images: _scaled(np.rot90(images, 3, (2, 3))),
         ]
     yield "flipped", _scaled, turned
-    if min(height, width) >= LEAST_SIDE:
+    if min(height, width) >= MIN_SIDE:
         yield "shifted", partial(_window, 0, 0), [partial(_window, y, x) for y, x in SHIFTS]
         for zoom in ZOOMS:
             yield "cropped", partial(_enlarged, zoom), [_scaled]

@@ -19,11 +19,11 @@ from trainwright.trainer.data.fingerprint import sample_digest
 from trainwright.trainer.data.tensors import InMemory
 from trainwright.trainer.user_code.clock import clock
 
-MOST_HELD = 1 << 12
+MAX_HELD = 1 << 12
 """Values of a data set, its lists and dicts that are watched for changes in place."""
-MOST_BYTES = 1 << 26
+MAX_BYTES = 1 << 26
 """Of its tensors and arrays."""
-MOST_PARTS = 6
+MAX_PARTS = 6
 """Splits or arrays that a function may have meant to return side by side."""
 
 
@@ -42,7 +42,7 @@ def require_sound(samples: Any, name: str) -> None:
 
 def not_a_data_set(data: Any, name: str) -> DataError | None:
     """Return the error for what was meant as several data sets or arrays, or is another library's table; else None."""
-    kind, several = type(data).__name__, isinstance(data, tuple | list) and 1 < len(data) <= MOST_PARTS
+    kind, several = type(data).__name__, isinstance(data, tuple | list) and 1 < len(data) <= MAX_PARTS
     if several and all(isinstance(part, Dataset | DataLoader) for part in data):
         return DataError(
             f"`{name}` is a {kind} of {len(data)} data sets, which would be taken for {len(data)} samples.",
@@ -229,7 +229,7 @@ def _read(samples: Any, index: int, draw: int = 0) -> Any:
 
 def _kept(samples: Any) -> list[tuple[str, Any, Any]]:
     """Return the first tensors and arrays of a data set with copies, of one that is too large of its first rows."""
-    held, room = [], MOST_BYTES
+    held, room = [], MAX_BYTES
     for place, value in _within(samples):
         part = value[: max(1, room * len(value) // max(value.nbytes, 1))] if value.ndim else value
         if part.nbytes <= room:
@@ -247,16 +247,16 @@ def _put_back(before: list[tuple[str, Any, Any]]) -> list[str]:
 
 
 def _within(samples: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the tensors and arrays among the first MOST_HELD values of a data set, each with its attribute.
+    """Yield the tensors and arrays among the first MAX_HELD values of a data set, each with its attribute.
 
     Of containers only Python's own are looked into: the values of another mapping may be read from a file.
     """
     waiting = deque([("", samples)])
-    for _ in range(MOST_HELD):
+    for _ in range(MAX_HELD):
         if not waiting:
             return
         place, value = waiting.popleft()
-        room = MOST_HELD - len(waiting)
+        room = MAX_HELD - len(waiting)
         if isinstance(value, Tensor | np.ndarray):
             if value.layout == torch.strided if isinstance(value, Tensor) else not value.dtype.hasobject:
                 yield place, value

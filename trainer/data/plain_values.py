@@ -13,7 +13,7 @@ from trainwright.trainer.base.errors import DataError
 Array = np.ndarray[Any, Any]
 TARGET_KEYS = ("labels", "label", "targets", "target", "y")
 """Keys of a mapping that hold its target; the first that is there counts."""
-MOST_NAME = 100
+MAX_NAME = 100
 NUMBERS = (bool, int, float)
 KINDS = "biufc"
 """Kinds of numbers that an array may hold."""
@@ -48,7 +48,7 @@ def plain_sample(sample: Any) -> PlainSample:
         DataError: a value is no number, array or tensor of exactly the library's type; it says what to change.
     """
     if type(sample) is dict:
-        if not all(type(name) is str and 0 < len(name) <= MOST_NAME for name in sample):
+        if not all(type(name) is str and 0 < len(name) <= MAX_NAME for name in sample):
             raise _not_plain("Names of a sample's values", "something else than short text", "Use text as keys.")
         key = target_key(sample)
         inputs = {name: _plain(value, f"`{name}`") for name, value in sample.items() if name != key}

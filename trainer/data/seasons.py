@@ -18,9 +18,9 @@ USUAL = {"day": 1e-3, "week": 1e-3, "year": 0.03}
 """Seasons, the shortest first, and the share of one by which whole rows may miss it: months are of several lengths."""
 AS_GOOD = 1.05
 """Times the error of a season up to which the usual one, or a shorter one, is as good."""
-CLEARER, LEAST_SHOWN, SIGMAS = 0.2, 0.3, 4.0
+CLEARER, MIN_SHOWN, SIGMAS = 0.2, 0.3, 4.0
 """Autocorrelation by which a season that rows show is above the usual one's, what it has at least, and in 1/√rows."""
-SHORTEST, MOST_LAG = 4, 10_000
+SHORTEST, MAX_LAG = 4, 10_000
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def _apart(values: Array, pieces: Array, back: int) -> float:
 def autocorrelation(values: Array, pieces: Array) -> Array:
     """Return the autocorrelation of the steps of values, (rows, targets), by lag: the mean over targets, (lags,)."""
     steps = np.where((np.diff(pieces) == 0)[:, None], np.diff(values, axis=0), 0.0)
-    lags = min(len(steps) // 3, MOST_LAG) + 1
+    lags = min(len(steps) // 3, MAX_LAG) + 1
     size = 1 << (2 * max(len(steps), 1) - 1).bit_length()
     found = np.zeros(lags)
     for one in steps.T:
@@ -128,7 +128,7 @@ def _peak(alike: Array, rows: int) -> int | None:
     """Return the lag of the highest peak, of like ones the shortest; None: too low, or no trough lies before it."""
     lags = np.arange(SHORTEST, len(alike) - 1)
     lags = lags[(alike[lags] >= alike[lags - 1]) & (alike[lags] > alike[lags + 1])]
-    peaks = [int(lag) for lag in lags[alike[lags] >= max(LEAST_SHOWN, SIGMAS / np.sqrt(rows))]]
+    peaks = [int(lag) for lag in lags[alike[lags] >= max(MIN_SHOWN, SIGMAS / np.sqrt(rows))]]
     peaks = [lag for lag in peaks if alike[-(-lag // 2) : lag].min() <= 0]
     highest = max((alike[lag] for lag in peaks), default=0.0)
     return next((lag for lag in peaks if alike[lag] * AS_GOOD >= highest), None)

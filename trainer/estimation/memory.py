@@ -24,7 +24,7 @@ MEASURED = Path(__file__).with_name("measured.json")
 """Figures of the last `make bench-memory`, which writes them: the one place that an estimate's error is read from."""
 MARGIN = {"cpu": 0.005, "cuda": 0.05}
 """Allowance for kernels' working space, as a share of the traced peak; on a GPU also for the allocator's gaps."""
-LEAST_MARGIN_BYTES = 2**16
+MIN_MARGIN_BYTES = 2**16
 CONTEXT_BYTES = {"cpu": 0, "cuda": 512 * 2**20}
 """A CUDA context, which no allocator sees."""
 ON_GPU = (
@@ -64,7 +64,7 @@ def _memory(traced: Traced, device_kind: str) -> MemoryEstimate:
     peak = sum(traced.parts.values())
     parts = dict.fromkeys(PARTS, 0) | traced.parts
     parts["context"] = CONTEXT_BYTES[device_kind]
-    parts["margin"] = max(round(peak * MARGIN[device_kind]), LEAST_MARGIN_BYTES)
+    parts["margin"] = max(round(peak * MARGIN[device_kind]), MIN_MARGIN_BYTES)
     return MemoryEstimate(
         parts=parts,
         device_kind=device_kind,

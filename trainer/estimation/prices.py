@@ -26,7 +26,7 @@ OWN = "own"
 """Platform of a machine that is the user's: nothing is provisioned there, and its CPU is the one that measured."""
 OLD_DAYS = 30
 """Age of a price from which on it is warned of."""
-MOST_BYTES = 2**18
+MAX_BYTES = 2**18
 """Of a file of prices."""
 TO_WRITE = "trainwright prices"
 """Command that writes the template."""
@@ -158,8 +158,8 @@ def load_prices(path: Path) -> PriceList:
 
 
 def _read(path: Path) -> PriceList:
-    if path.stat().st_size > MOST_BYTES:
-        raise ValueError(f"it has more than {MOST_BYTES} bytes")
+    if path.stat().st_size > MAX_BYTES:
+        raise ValueError(f"it has more than {MAX_BYTES} bytes")
     given = yaml.load(path.read_text(encoding="utf-8"), Loader=PlainLoader)  # noqa: S506 - a safe loader
     if not isinstance(given, dict) or not isinstance(given.get("rows"), list):
         raise ValueError("it needs `rows`, a list of lists, and may have `columns`, a list of names")

@@ -41,9 +41,9 @@ from trainwright.trainer.supervision.stop import StopRequest
 
 STEPS = 2
 """The peak of the first is without the optimizer's state; later ones repeat the second."""
-MOST_MICRO_BATCHES = 2
+MAX_MICRO_BATCHES = 2
 """Of one update; from the second on they are alike."""
-LOOK_SECONDS, MOST_BATCHES = 5.0, 200
+LOOK_SECONDS, MAX_BATCHES = 5.0, 200
 """For the largest batch, where batches are of several sizes."""
 
 
@@ -179,7 +179,7 @@ def _followed(session: Session, building: Imagined, *, on_gpu: bool) -> Traced:
             gc.collect()
         group = [
             tracker.take(fake.imagined(building.mode, _copy(real)))
-            for _ in range(min(micro_batches, MOST_MICRO_BATCHES))
+            for _ in range(min(micro_batches, MAX_MICRO_BATCHES))
         ]
         for _ in range(STEPS):
             start = replace(tracker.counted)
@@ -277,7 +277,7 @@ def largest_batch(session: Session) -> Any:
     for number, batch in enumerate(session.train_loader.batches(0)):
         if largest is None or bytes_of(batch) > seen:
             largest, seen = batch, bytes_of(batch)
-        if number + 1 >= MOST_BATCHES or time.monotonic() > until:
+        if number + 1 >= MAX_BATCHES or time.monotonic() > until:
             break
     return largest
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from trainwright.trainer.base import fetched
+from trainwright.trainer.base import download_log
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.data import cache
 from trainwright.trainer.data.assemble import shared_rows
@@ -25,7 +25,7 @@ from trainwright.trainer.data.tensors import TensorSamples, known_targets
 from trainwright.trainer.run.evidence import AlikeSamples, Data, Split
 from trainwright.trainer.run.profile import QUANTILES, ColumnProfile, Profile
 
-MOST_INPUTS = 30
+MAX_INPUTS = 30
 
 
 def data_evidence(splits: Splits, code_root: Path) -> Data:
@@ -125,8 +125,8 @@ def _inputs(splits: Splits) -> dict[str, str]:
     """Return which columns the model gets, shortened where they are many; empty where they have no names."""
     features = splits.schema.features if splits.schema is not None else []
     names = [one.name for one in features] or splits.feature_names or []
-    more = [f"and {len(names) - MOST_INPUTS} more"] if len(names) > MOST_INPUTS else []
-    return {"inputs": f"{len(names)}: {', '.join([*names[:MOST_INPUTS], *more])}"} if names else {}
+    more = [f"and {len(names) - MAX_INPUTS} more"] if len(names) > MAX_INPUTS else []
+    return {"inputs": f"{len(names)}: {', '.join([*names[:MAX_INPUTS], *more])}"} if names else {}
 
 
 def _alike_of(splits: Splits, records: dict[str, SplitRecord]) -> list[dict[str, Any]]:
@@ -162,16 +162,16 @@ def _first(samples: Any) -> list[Any]:
 
 def _relative(path: Path, root: Path) -> str:
     resolved = root.resolve()
-    if (elsewhere := fetched.name_of(path)) is not None:
+    if (elsewhere := download_log.name_of(path)) is not None:
         return elsewhere
     return path.relative_to(resolved).as_posix() if path.is_relative_to(resolved) else path.name
 
 
 # Profile of the train split: what each column of a table holds. Of held-out rows nothing is read.
 
-MOST_ROWS = 100_000
-MOST_COLUMNS = 500
-MOST_VALUES = 50
+MAX_ROWS = 100_000
+MAX_COLUMNS = 500
+MAX_VALUES = 50
 """Distinct values of a column that are listed with their shares; of one with more, quantiles are kept."""
 DIGITS = 6
 
@@ -184,13 +184,13 @@ def profile_evidence(splits: Splits) -> Profile:
     places = places_of(splits) or {f"column_{place}": place for place in range(train.base[0].shape[1])}
     size = len(train)
     chosen = np.arange(size)
-    if size > MOST_ROWS:
-        chosen = np.sort(np.random.default_rng(size).choice(size, MOST_ROWS, replace=False))
+    if size > MAX_ROWS:
+        chosen = np.sort(np.random.default_rng(size).choice(size, MAX_ROWS, replace=False))
     inputs = train.column(0)[chosen].double().numpy()
     known = categories_of(splits)
     columns = {
         name: column_profile(inputs[:, place], known.get(name))
-        for name, place in list(places.items())[:MOST_COLUMNS]
+        for name, place in list(places.items())[:MAX_COLUMNS]
         if place < inputs.shape[1]
     }
     return Profile(columns=columns, rows=len(chosen))
@@ -242,8 +242,8 @@ def column_profile(values: np.ndarray[Any, Any], categories: list[str] | None = 
     if not len(held):
         return ColumnProfile(**found)
     distinct, counts = np.unique(held, return_counts=True)
-    if categories is not None or len(distinct) <= MOST_VALUES:
-        order = np.argsort(-counts, kind="stable")[:MOST_VALUES]
+    if categories is not None or len(distinct) <= MAX_VALUES:
+        order = np.argsort(-counts, kind="stable")[:MAX_VALUES]
         found["shares"] = {_named(distinct[at], categories): _rounded(counts[at] / len(held)) for at in order}
     if categories is None:
         ends = np.quantile(held, np.linspace(0.0, 1.0, QUANTILES))

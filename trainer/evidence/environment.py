@@ -40,8 +40,8 @@ LOCK_FILES = (
     "constraints.txt",
     "conda-lock.yml",
 )
-MOST_UNTRACKED = 1000
-MOST_UNTRACKED_BYTES = 64 * 2**20
+MAX_UNTRACKED = 1000
+MAX_UNTRACKED_BYTES = 64 * 2**20
 """Limit on the number of untracked files whose content is digested, and on their bytes together."""
 
 
@@ -165,12 +165,12 @@ def author_of(folder: Path) -> str | None:
 
 
 def untracked_digests(folder: Path, names: list[str]) -> dict[str, str]:
-    """Return the digests of the first MOST_UNTRACKED files, of MOST_UNTRACKED_BYTES in all; of links, their targets.
+    """Return the digests of the first MAX_UNTRACKED files, of MAX_UNTRACKED_BYTES in all; of links, their targets.
 
     Left out are larger files, which are data rather than code, and unreadable ones.
     """
-    digests, left_bytes = {}, MOST_UNTRACKED_BYTES
-    for name in names[:MOST_UNTRACKED]:
+    digests, left_bytes = {}, MAX_UNTRACKED_BYTES
+    for name in names[:MAX_UNTRACKED]:
         path = folder / name
         try:
             if path.is_symlink():

@@ -21,7 +21,7 @@ from trainwright.trainer.assembly.raw_splits import RawSplits
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import DataError, UserCodeError
 from trainwright.trainer.base.section import Entry
-from trainwright.trainer.clean_room.intervals import FEWEST_UNITS
+from trainwright.trainer.clean_room.intervals import MIN_UNITS
 from trainwright.trainer.data import rows
 from trainwright.trainer.data.fingerprint import record_split
 from trainwright.trainer.data.loader import announce_epoch
@@ -172,7 +172,7 @@ class _Split:
             sizes = np.bincount(groups)
             order = generator.permutation(np.flatnonzero(sizes))
             kept = order[np.cumsum(sizes[order]) <= count]
-            self.whole_groups = len(kept) >= FEWEST_UNITS
+            self.whole_groups = len(kept) >= MIN_UNITS
             if self.whole_groups:
                 return np.flatnonzero(np.isin(groups, kept))
         return np.sort(generator.choice(size, count, replace=False))

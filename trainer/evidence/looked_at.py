@@ -12,7 +12,7 @@ from trainwright.trainer.base.seeding import SPLITS
 from trainwright.trainer.clean_room import metrics
 from trainwright.trainer.data.drawn_rows import Drawn, draw
 from trainwright.trainer.data.fingerprint import EMPTY
-from trainwright.trainer.data.near_rows import MOST_HELD_OUT, MOST_TRAIN, nearest_train_row, probe, transformations_of
+from trainwright.trainer.data.near_rows import MAX_HELD_OUT, MAX_TRAIN, nearest_train_row, probe, transformations_of
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.run.looked_at import LookedAt, NearRows, SplitLook
 
@@ -45,7 +45,7 @@ def looked_at_evidence(splits: Splits, seed: int, *, is_batched: bool = False) -
 
 def _looked_at(splits: Splits, seed: int) -> LookedAt:
     drawn = {
-        name: draw(splits.samples[name], seed, name, MOST_TRAIN if name == "train" else MOST_HELD_OUT)
+        name: draw(splits.samples[name], seed, name, MAX_TRAIN if name == "train" else MAX_HELD_OUT)
         for name in SPLITS
         if name in splits.samples
     }

@@ -16,8 +16,8 @@ from trainwright.trainer.run.evidence import Code, Data
 from trainwright.trainer.run.looked_at import Listing, Opened, OpenedFile
 from trainwright.trainer.user_code import opened_files
 
-MOST_NAMED = 2000
-MOST_LISTED = 100_000
+MAX_NAMED = 2000
+MAX_LISTED = 100_000
 LISTING_SECONDS = 5.0
 
 
@@ -51,10 +51,10 @@ def opened_evidence(run: RunDirectory, root: Path) -> Opened:
         (read if note["kind"] == "r" else written).add(name)
     files = {name: note for name, note in first.items() if name in read and note["kind"] != "w"}
     return Opened(
-        files={name: _opened(root / name, files[name]) for name in sorted(files)[:MOST_NAMED]},
-        sources=sorted(sources)[:MOST_NAMED],
-        written=_digests(root, sorted(written)[:MOST_NAMED]),
-        more=sum(max(0, len(names) - MOST_NAMED) for names in (files, written)),
+        files={name: _opened(root / name, files[name]) for name in sorted(files)[:MAX_NAMED]},
+        sources=sorted(sources)[:MAX_NAMED],
+        written=_digests(root, sorted(written)[:MAX_NAMED]),
+        more=sum(max(0, len(names) - MAX_NAMED) for names in (files, written)),
     )
 
 
@@ -67,7 +67,7 @@ def list_files(root: Path, left_out: tuple[str, ...]) -> Listing:
     until = time.monotonic() + LISTING_SECONDS
     while folders:
         folder = folders.popleft()
-        is_full = len(files) > MOST_LISTED or time.monotonic() > until
+        is_full = len(files) > MAX_LISTED or time.monotonic() > until
         if is_full or folder.name in SKIPPED or folder.is_symlink() or f"{folder}{os.sep}".startswith(left_out):
             unlisted.append(folder.relative_to(root).as_posix())
             continue
@@ -76,7 +76,7 @@ def list_files(root: Path, left_out: tuple[str, ...]) -> Listing:
                 folders.append(Path(entry.path))
             elif entry.is_file():
                 files[Path(entry.path).relative_to(root).as_posix()] = entry.stat().st_size
-    return Listing(files=files, unlisted=unlisted[:MOST_NAMED], is_cut=len(unlisted) > MOST_NAMED)
+    return Listing(files=files, unlisted=unlisted[:MAX_NAMED], is_cut=len(unlisted) > MAX_NAMED)
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:

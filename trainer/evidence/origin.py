@@ -8,14 +8,14 @@ from typing import Any
 
 import yaml
 
-from trainwright.trainer.base.beside import read_beside
+from trainwright.trainer.base.sidecar_files import read_beside
 from trainwright.trainer.base.text import one_line
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.dvc import tracked_digests
 from trainwright.trainer.run.profile import Origin
 
 CARDS = ("README.md", "DATASET_CARD.md", "data_card.md")
-MOST_CHARACTERS = 200
+MAX_CHARACTERS = 200
 
 
 def origin_evidence(config: TrainingConfig, files: list[Path], code_root: Path) -> Origin:
@@ -54,4 +54,4 @@ def _licence_in(card: Path) -> str | None:
         return None
     found = (head.get("license") or head.get("licence")) if isinstance(head, dict) else None
     listed = found if isinstance(found, list) else [found]
-    return one_line(", ".join(str(one) for one in listed))[:MOST_CHARACTERS] if found else None
+    return one_line(", ".join(str(one) for one in listed))[:MAX_CHARACTERS] if found else None

@@ -15,7 +15,7 @@ from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import KnownSamples, TensorSamples
 from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.directory import write_atomically
-from trainwright.trainer.run.split_rows import CELL, FILE, HASH, INDEX, MOST_ROWS, ORDER, RECORD, SplitRows
+from trainwright.trainer.run.split_rows import CELL, FILE, HASH, INDEX, MAX_ROWS, ORDER, RECORD, SplitRows
 
 Array = np.ndarray[Any, Any]
 
@@ -48,7 +48,7 @@ def rows_of(splits: Splits) -> tuple[dict[str, list[bytes]], int, list[str]] | N
     if splits.series is not None:  # windows overlap: rows are what is held
         parts = {name: splits.series.forecast(samples) for name, samples in parts.items()}
     size = sum(len(one) if type(one) is TensorSamples else splits.records[name].size for name, one in parts.items())
-    level = max((size // MOST_ROWS).bit_length(), 0) if size > MOST_ROWS else 0
+    level = max((size // MAX_ROWS).bit_length(), 0) if size > MAX_ROWS else 0
     found, cells, known = dict[str, list[bytes]](), list[str](), marks.Known.of(splits, size)
     for name, samples in parts.items():
         if type(samples) is TensorSamples:

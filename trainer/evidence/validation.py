@@ -33,7 +33,7 @@ from trainwright.trainer.run import RunKind, RunSpecification
 from trainwright.trainer.run.validation import Validation
 from trainwright.trainer.user_code.guard import user_code
 
-MOST_NAMED = 3
+MAX_NAMED = 3
 STREAMS = "streams, batches and samples of unlike shapes are checked while they are trained on, not before"
 
 
@@ -167,8 +167,8 @@ def require_valid(validation: Validation, project: str) -> None:
     stopping = validation.report.stopping
     if not stopping:
         return
-    named = "; ".join(f"{one.place}: {one.text}{_rows(one.rows, one.count)}" for one in stopping[:MOST_NAMED])
-    more = f"; and {len(stopping) - MOST_NAMED} more" if len(stopping) > MOST_NAMED else ""
+    named = "; ".join(f"{one.place}: {one.text}{_rows(one.rows, one.count)}" for one in stopping[:MAX_NAMED])
+    more = f"; and {len(stopping) - MAX_NAMED} more" if len(stopping) > MAX_NAMED else ""
     raise DataError(
         f"{len(stopping)} check{'s' * (len(stopping) > 1)} of the data failed. {named}{more}.",
         remedy=f"{stopping[0].remedy} validate_data(project='{project}') shows all of it; then "

@@ -223,7 +223,7 @@ class ByName:
 
 # Handing over: the user's function is called, its trainer recognised, and the test rows are taken from it.
 
-LEAST_TO_HALVE = 2
+MIN_TO_HALVE = 2
 
 
 def hand_over(config: TrainingConfig, code_root: Path, *, keeps_test: bool) -> Work:
@@ -317,7 +317,7 @@ def output_of_its_own() -> Iterator[None]:
 def _with_test(samples: dict[str, Any], framework: Framework) -> dict[str, Any]:
     held_out = samples["validation"]
     size = len(held_out) if hasattr(held_out, "__len__") else 0
-    if size < LEAST_TO_HALVE:
+    if size < MIN_TO_HALVE:
         return samples
     shuffled = np.random.default_rng([TASK_DATA_SEED, size]).permutation(size)
     validation, test = np.sort(shuffled[: (size + 1) // 2]), np.sort(shuffled[(size + 1) // 2 :])

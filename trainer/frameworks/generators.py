@@ -16,7 +16,7 @@ from trainwright.trainer.base import seeding
 from trainwright.trainer.user_code.context import TASK_DATA_SEED
 
 KINDS = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
-DEPTH, MOST_ITEMS = 5, 64
+DEPTH, MAX_ITEMS = 5, 64
 """How far attributes are followed, and the longest list that is looked into."""
 FOLLOWED = ("torch.utils.data", "torchvision.transforms")
 """Modules of libraries whose objects hold the user's; what belongs to other libraries is not looked into."""
@@ -53,7 +53,7 @@ def _look(value: Any, depth: int, found: dict[int, Any], seen: set[int]) -> None
 
 def _inside(value: Any) -> Iterator[Any]:
     if isinstance(value, list | tuple | Mapping):
-        if len(value) <= MOST_ITEMS:
+        if len(value) <= MAX_ITEMS:
             yield from value.values() if isinstance(value, Mapping) else value
         return
     module = str(type(value).__module__)

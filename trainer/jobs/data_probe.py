@@ -16,7 +16,7 @@ from trainwright.trainer.jobs.fork import MAX_STATE_BYTES, Fork, Say, assembled_
 from trainwright.trainer.run import RunDirectory, RunSpecification
 
 SPLITS = ("train", "validation")
-MOST_NAMED_OF = 20_000
+MAX_NAMED_OF = 20_000
 """Rows of a split of which the first that differs is named."""
 
 
@@ -49,7 +49,7 @@ def require_same(session: Session, fork: Fork) -> None:
 
 def _told(records: Mapping[str, SplitRecord]) -> dict[str, Any]:
     return {
-        name: {"size": one.size, "digest": one.fingerprint, "rows": one.digests[:MOST_NAMED_OF]}
+        name: {"size": one.size, "digest": one.fingerprint, "rows": one.digests[:MAX_NAMED_OF]}
         for name, one in records.items()
         if name in SPLITS
     }

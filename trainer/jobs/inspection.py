@@ -24,14 +24,14 @@ from trainwright.trainer.jobs.row_forms import facts_of, form_of, text_of
 if TYPE_CHECKING:
     import polars as pl
 
-MOST_COLUMNS = 60
-MOST_READ = 20_000
+MAX_COLUMNS = 60
+MAX_READ = 20_000
 """Rows, evenly spread, of which columns are described and texts are measured in characters."""
-MOST_TOKENIZED = 1000
-MOST_CLASSES = 50
-MOST_COUNTED = 8
+MAX_TOKENIZED = 1000
+MAX_CLASSES = 50
+MAX_COUNTED = 8
 """Columns whose classes are counted while it is not known which is predicted."""
-LEAST_OF_A_VALUE = 10
+MIN_OF_A_VALUE = 10
 """Rows of each value, from which on it is no chance that one column tells another."""
 FEW_INTEGERS = 20
 """Different whole numbers up to which a column is taken for classes (as data/sources/targets.py has it)."""
@@ -106,7 +106,7 @@ def _data(data: dict[str, Any], root: Path, tokenizer: str | None, task: str | N
     named = data.get("args") or {}
     found = _of_frame(frame, named.get("text"), named.get("target"), is_table=use in TABLES, named=data)
     if use in WITH_FORMS and set(named) <= {"path", "tokenizer"} and (task is None or task in OF_FORMS):
-        rows = frame.gather_every(max(found["rows"] // MOST_TOKENIZED, 1)).head(MOST_TOKENIZED).collect().to_dicts()
+        rows = frame.gather_every(max(found["rows"] // MAX_TOKENIZED, 1)).head(MAX_TOKENIZED).collect().to_dicts()
         form = form_of(rows, OF_FORMS.get(str(task)))
         if form is not None and (form["use"] != "chat" or use != "csv"):
             return found | _formed(form, rows, root, named.get("tokenizer") or tokenizer)
@@ -150,7 +150,7 @@ def _formed(form: dict[str, Any], rows: list[dict[str, Any]], root: Path, tokeni
     """Return a form with the lengths of its texts, and of those that are to be written."""
     use, args = form["use"], form["args"]
     tokenizer = args.get("tokenizer") or tokenizer
-    some = rows[:: max(len(rows) // MOST_TOKENIZED, 1)][:MOST_TOKENIZED]
+    some = rows[:: max(len(rows) // MAX_TOKENIZED, 1)][:MAX_TOKENIZED]
     found: dict[str, Any] = {"form": {**form, "facts": facts_of(form, some)}}
     if use == "chat":
         texts = [json.dumps(row, ensure_ascii=False, default=str) for row in some]
@@ -190,19 +190,19 @@ def _of_frame(
     from trainwright.trainer.jobs.table_times import times_of
 
     rows = int(frame.select(pl.len()).collect(engine="streaming").item())
-    step = max(rows // MOST_READ, 1)
-    sample = frame.gather_every(step).head(MOST_READ).collect(engine="streaming")
+    step = max(rows // MAX_READ, 1)
+    sample = frame.gather_every(step).head(MAX_READ).collect(engine="streaming")
     names = sample.columns
-    if len(names) > MOST_COLUMNS:  # what is predicted mostly stands first or last
-        names = names[: MOST_COLUMNS // 2] + names[-MOST_COLUMNS // 2 :]
+    if len(names) > MAX_COLUMNS:  # what is predicted mostly stands first or last
+        names = names[: MAX_COLUMNS // 2] + names[-MAX_COLUMNS // 2 :]
     columns = [_column(sample[name]) for name in names]
     if not is_table:
         return {"rows": rows, "columns": columns, "text": None, "target": None}
     texts = sorted((one for one in columns if one["kind"] == "text"), key=lambda one: -one["words"])
     text = text or (texts[0]["name"] if texts else None)
     found = {"rows": rows, "columns": columns, "text": text, "target": target, "header": sample.columns}
-    few = [one["name"] for one in columns if one["kind"] == "category" and one["different"] <= MOST_CLASSES]
-    counted = [target] if target in sample.columns else few[:MOST_COUNTED]
+    few = [one["name"] for one in columns if one["kind"] == "category" and one["different"] <= MAX_CLASSES]
+    counted = [target] if target in sample.columns else few[:MAX_COUNTED]
     numbers = {one["name"] for one in columns if one["kind"] == "number"}
     found["told_by"] = _tells(sample, columns)
     found["times"] = times_of(frame, rows, columns, named or {})
@@ -281,10 +281,10 @@ def _spread(values: Any) -> dict[str, float]:
 
 def _tells(sample: pl.DataFrame, columns: list[dict[str, Any]]) -> dict[str, list[str]]:
     """Return for each column with few values those whose values leave it no choice: survived is told by alive."""
-    few = [one for one in columns if one["kind"] == "category" and 2 <= one["different"] <= MOST_CLASSES]
+    few = [one for one in columns if one["kind"] == "category" and 2 <= one["different"] <= MAX_CLASSES]
     found: dict[str, list[str]] = {}
     for one, other in itertools.permutations(few, 2):
-        if one["different"] <= other["different"] <= sample.height / LEAST_OF_A_VALUE:
+        if one["different"] <= other["different"] <= sample.height / MIN_OF_A_VALUE:
             pairs = sample.select(one["name"], other["name"]).drop_nulls().unique()
             if pairs.height == pairs[other["name"]].n_unique() >= 2:
                 found.setdefault(one["name"], []).append(other["name"])
@@ -304,15 +304,15 @@ def _classes(frame: pl.LazyFrame, column: str) -> dict[str, Any]:
         .collect(engine="streaming")
     )
     pairs = list(zip(counted["class"].to_list(), counted["len"].to_list(), strict=True))
-    return {"classes": dict(pairs[:MOST_CLASSES]), "class_count": len(pairs), "smallest": pairs[-1][1] if pairs else 0}
+    return {"classes": dict(pairs[:MAX_CLASSES]), "class_count": len(pairs), "smallest": pairs[-1][1] if pairs else 0}
 
 
 def _texts(frame: pl.LazyFrame, column: str, rows: int) -> list[str]:
     """Return texts of a column, evenly spread."""
     import polars as pl
 
-    texts = frame.select(pl.col(column).cast(pl.String)).gather_every(max(rows // MOST_TOKENIZED, 1))
-    return [text or "" for text in texts.head(MOST_TOKENIZED).collect(engine="streaming").to_series().to_list()]
+    texts = frame.select(pl.col(column).cast(pl.String)).gather_every(max(rows // MAX_TOKENIZED, 1))
+    return [text or "" for text in texts.head(MAX_TOKENIZED).collect(engine="streaming").to_series().to_list()]
 
 
 def _tokens(cells: list[str], root: Path, tokenizer: str | None) -> dict[str, Any]:

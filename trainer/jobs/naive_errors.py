@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-LONGEST_HORIZON, MOST_NUMBERS, MOST_ERRORS = 96, 20, 100_000_000
+LONGEST_HORIZON, MAX_NUMBERS, MAX_ERRORS = 96, 20, 100_000_000
 """Rows ahead, columns, and differences in all, up to which errors are computed."""
 
 
@@ -50,15 +50,15 @@ def naive_errors(
     schema, group = frame.collect_schema(), found["group"]
     names = [name for name in ([targets] if isinstance(targets, str) else targets)
              if name in schema and schema[name].is_numeric() and name not in {found["time"], group}]  # fmt: skip
-    table = frame.select([*([group] if group else []), *names[:MOST_NUMBERS]]).collect(engine="streaming")
-    ahead = min(LONGEST_HORIZON, MOST_ERRORS // max(table.height * len(names), 1))
+    table = frame.select([*([group] if group else []), *names[:MAX_NUMBERS]]).collect(engine="streaming")
+    ahead = min(LONGEST_HORIZON, MAX_ERRORS // max(table.height * len(names), 1))
     if not names or not ahead or len(times) < table.height:
         return {}
     places = np.unique(times, return_inverse=True)[1]
     series = table[group].rank("dense").fill_null(0).to_numpy() if group else np.zeros(len(places))
     order = np.lexsort((places, series))
     rows = _Ordered(places[order], series[order], _codes(times, found, named)[order], ahead)
-    columns = {name: table[name].cast(pl.Float64).fill_null(np.nan).to_numpy()[order] for name in names[:MOST_NUMBERS]}
+    columns = {name: table[name].cast(pl.Float64).fill_null(np.nan).to_numpy()[order] for name in names[:MAX_NUMBERS]}
     return {name: rows.naive(values, found["step_seconds"]) for name, values in columns.items()}
 
 

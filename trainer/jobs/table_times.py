@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-MOST_TIMES, LEAST_TIMES, LEAST_OF_SEVERAL = 5_000, 20, 8
+MAX_TIMES, MIN_TIMES, MIN_OF_SEVERAL = 5_000, 20, 8
 """Rows whose dates are read, and different times of a series; of one of several."""
 EVEN_SHARE = 0.5
 """Of the steps between dates, which are the usual one: of months 7 in 12 have 31 days."""
-LEAST_ROWS, FULL_SHARE = 2, 0.5
+MIN_ROWS, FULL_SHARE = 2, 0.5
 """Rows of a group at the mean, and of all pairs of time and group, which are there where a group is certain."""
 COUNTED = {
     "years?|yr|jahre?": SECONDS["year"], "quarters?|qtr|quartale?": SECONDS["quarter"],
@@ -56,7 +56,7 @@ def times_of(
     for name, step in _steps(frame, time).items():
         whose = [one for one in columns if one["name"] != name and (_may_say_whose(one) or one["name"] == group)]
         steps, groups, possible = _groups(frame, name, rows, [one["name"] for one in whose])
-        if steps < (LEAST_OF_SEVERAL if groups else LEAST_TIMES) and name != time:
+        if steps < (MIN_OF_SEVERAL if groups else MIN_TIMES) and name != time:
             continue
         by = None if steps == rows else group or next(iter(groups), None)
         times = _times(frame, name)
@@ -79,7 +79,7 @@ def _steps(frame: pl.LazyFrame, time: str | None) -> dict[str, float | None]:
     """
     dates: dict[str, float | None] = {}
     numbers: dict[str, float | None] = {}
-    head = frame.head(MOST_TIMES).collect(engine="streaming")
+    head = frame.head(MAX_TIMES).collect(engine="streaming")
     for values in head:
         times = None if values.dtype.is_numeric() else seconds_of(values)
         if times is not None and len(times) == head.height:
@@ -144,7 +144,7 @@ def _groups(frame: pl.LazyFrame, time: str, rows: int, whose: list[str]) -> tupl
     if steps == rows:
         return steps, [], []
     groups = zip(whose, counts[: len(whose)], counts[len(whose) :], strict=True)
-    fitting = sorted(((one, count) for one, pair, count in groups if pair == rows and 2 <= count * LEAST_ROWS <= rows),
+    fitting = sorted(((one, count) for one, pair, count in groups if pair == rows and 2 <= count * MIN_ROWS <= rows),
                      key=lambda one: one[1])  # fmt: skip
     certain = [one for one, count in fitting if rows >= FULL_SHARE * count * steps]
     return steps, certain, [one for one, _ in fitting]

@@ -17,7 +17,7 @@ from trainwright.trainer.config import TrainingConfig, parse_config
 from trainwright.trainer.data import cache
 from trainwright.trainer.data.remote import connections
 from trainwright.trainer.data.validation.expectations import read_expectations
-from trainwright.trainer.data.validation.report import MOST_ROWS, Verdict
+from trainwright.trainer.data.validation.report import MAX_ROWS, Verdict
 from trainwright.trainer.data.validation.suggest import suggested
 from trainwright.trainer.data.validation.validate import validate
 from trainwright.trainer.evidence.validation import STREAMS, context_of, placed
@@ -68,7 +68,7 @@ def _samples(config: TrainingConfig, root: Path) -> tuple[dict[str, Any], Trainw
 
 
 def _not_loaded(problem: TrainwrightError) -> Verdict:
-    rows = [row for row in problem.details.get("rows", []) if isinstance(row, int)][:MOST_ROWS]
+    rows = [row for row in problem.details.get("rows", []) if isinstance(row, int)][:MAX_ROWS]
     return Verdict(
         family="loading",
         name="loads",

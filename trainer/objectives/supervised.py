@@ -195,7 +195,7 @@ def describe(value: Any) -> str:
     return "None" if value is None else f"a {type(value).__name__}"
 
 
-MOST_SAMPLES = 20_000
+MAX_SAMPLES = 20_000
 """Samples read of a train split that is not in memory, evenly spaced."""
 
 
@@ -279,7 +279,7 @@ def _targets(samples: Any, seed: int) -> Tensor | None:
         return known_targets(samples)
     if isinstance(samples, IterableDataset):
         return None
-    places = np.unique(np.linspace(0, len(samples) - 1, min(len(samples), MOST_SAMPLES)).round().astype(int))
+    places = np.unique(np.linspace(0, len(samples) - 1, min(len(samples), MAX_SAMPLES)).round().astype(int))
     found = []
     with seeding.preserved():
         for place in places.tolist():

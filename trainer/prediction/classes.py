@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from trainwright.trainer.prediction.frame import (
-    MOST_SCORES,
+    MAX_SCORES,
     Array,
     Batch,
     Option,
@@ -37,6 +37,6 @@ class ClassAnswers:
     def flat(self, answer: dict[str, Any]) -> list[dict[str, Any]]:
         """Return label and probability of each class; of many classes that of the label."""
         shares = {f"probability_of_{name}": answer["scores"].get(name) for name in self.classes}
-        if len(shares) > MOST_SCORES:
+        if len(shares) > MAX_SCORES:
             shares = {"probability": answer["probability"]}
         return [{f"predicted_{self.target}": answer["label"], **shares}]

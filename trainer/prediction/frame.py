@@ -25,7 +25,7 @@ TYPES = {
     "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(int16)": np.int16, "tensor(int8)": np.int8,
     "tensor(uint8)": np.uint8,
 }  # fmt: skip
-MOST_SCORES = 20
+MAX_SCORES = 20
 """Classes whose probabilities are answered, the likeliest first."""
 Option = tuple[str, type, Any, str]
 """Name, kind, default and meaning of an option of the command line."""
@@ -173,7 +173,7 @@ def shares_of(scores: Array) -> Array:
 
 def chosen(shares: Sequence[float], classes: Sequence[str]) -> dict[str, Any]:
     """Return the likeliest class with its probability, and those of the likeliest ones, of (classes,)."""
-    order = sorted(range(len(shares)), key=lambda place: -shares[place])[:MOST_SCORES]
+    order = sorted(range(len(shares)), key=lambda place: -shares[place])[:MAX_SCORES]
     scores = {classes[place]: shares[place] for place in order}
     return {"label": classes[order[0]], "probability": shares[order[0]], "scores": scores}
 

@@ -11,7 +11,7 @@ from trainwright.trainer.prediction.fields import Fields
 from trainwright.trainer.prediction.frame import Array, Batch, Option, Program, Sample, WrongInputError, shares_of
 from trainwright.trainer.prediction.texts import TextRows, text_in
 
-MOST_WORDS = 5
+MAX_WORDS = 5
 """That are answered for each hidden one, the likeliest first."""
 
 
@@ -66,7 +66,7 @@ class FilledAnswers:
 
     def _likeliest(self, scores: Array) -> list[dict[str, Any]]:
         shares = shares_of(scores)
-        order = (-shares).argsort(kind="stable")[:MOST_WORDS].tolist()
+        order = (-shares).argsort(kind="stable")[:MAX_WORDS].tolist()
         return [{"word": self.decode([token]), "probability": float(shares[token])} for token in order]
 
     def flat(self, answer: dict[str, Any]) -> list[dict[str, Any]]:

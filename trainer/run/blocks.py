@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 FINEST = 4096
 """Most blocks that are kept of a series; a picture has fewer columns."""
-MOST_SERIES = 128
+MAX_SERIES = 128
 """Series that one process keeps blocks of, of all runs together: about 0.5 MB each."""
 
 
@@ -117,7 +117,7 @@ def kept_blocks(
         if kept is None or kept.identity != identity:
             kept = _series[path, key] = _Kept(identity)
         _series.move_to_end((path, key))
-        while len(_series) > MOST_SERIES:
+        while len(_series) > MAX_SERIES:
             _series.popitem(last=False)
     with kept.lock:
         last = kept.blocks.last_step

@@ -17,7 +17,7 @@ from blake3 import blake3
 
 from trainwright.trainer.base.canonical import digest_bytes, digest_file, digest_json
 from trainwright.trainer.base.paths import files_among
-from trainwright.trainer.base.traces import note
+from trainwright.trainer.base.read_tracking import note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 LARGE_BYTES = 1 << 20
 """Smaller files are read each time: that costs less than a millisecond."""
 SETTLED_SECONDS = 2.0
-MOST_FILES = 4096
+MAX_FILES = 4096
 
 
 def remembered_digest(path: Path) -> str:
@@ -43,7 +43,7 @@ def remembered_digest(path: Path) -> str:
     return _read(path, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
 
 
-@lru_cache(MOST_FILES)
+@lru_cache(MAX_FILES)
 def _read(path: Path, identity: tuple[int, ...]) -> str:  # noqa: ARG001 - the cache's key
     return digest_file(path)
 

@@ -31,8 +31,8 @@ from pydantic import BaseModel, ValidationError
 
 from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.base.errors import ConflictError, IntegrityError, NotFoundError, StorageError
+from trainwright.trainer.base.read_tracking import note
 from trainwright.trainer.base.secret_scan import masked, require_no_secrets
-from trainwright.trainer.base.traces import note
 from trainwright.trainer.run.digests import METRICS
 from trainwright.trainer.run.key import END, SIGNED, end_record
 from trainwright.trainer.run.metrics import MetricStore

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from trainwright.trainer.base.canonical import digest_file, digest_json
 from trainwright.trainer.base.errors import ReproducibilityError
 from trainwright.trainer.base.overlay import overlay_folder
-from trainwright.trainer.base.traces import while_unchanged
+from trainwright.trainer.base.read_tracking import while_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

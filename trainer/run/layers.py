@@ -18,7 +18,7 @@ MEASURES = {
     "activation_max": "activation_max",
 }
 """Signal to what is recorded of each layer for it: `layers/<measure>/<name>`."""
-MOST_NAMED = 10
+MAX_NAMED = 10
 NEAR = 10.0
 """Layers within so many times of the furthest are named too."""
 
@@ -47,4 +47,4 @@ def layers_behind(store: MetricStore, condition: Condition, step: int) -> tuple[
         return ()
     furthest = order[names[0]]
     near = [n for n in names if (order[n] * NEAR >= furthest if rising else order[n] <= furthest * NEAR)]
-    return tuple(near[:MOST_NAMED])
+    return tuple(near[:MAX_NAMED])

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from trainwright.trainer.base.errors import IntegrityError
-from trainwright.trainer.base.traces import note
+from trainwright.trainer.base.read_tracking import note
 from trainwright.trainer.run.blocks import Block, kept_blocks
 from trainwright.trainer.run.digests import SeriesDigests
 

@@ -42,7 +42,7 @@ INDEX = "(index)"
 SAME_CELLS = 0.5
 """Share of different cells in a column that both must have, for it to be the same column."""
 PARTS = {"content": slice(0, CONTENT), "inputs": slice(CONTENT, INPUTS), "place": slice(INPUTS, RECORD)}
-MOST_ROWS = 1 << 17
+MAX_ROWS = 1 << 17
 """Of which about so many are recorded: all of smaller data."""
 FOUND_AGAIN = 0.9
 """Share of an earlier plan's drawn rows that must be there again, for rows of large data to be known by content."""

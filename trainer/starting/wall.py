@@ -15,7 +15,7 @@ TYPE_CHECKING = False  # as typing has it, which takes 10 ms to import
 if TYPE_CHECKING:
     from typing import Any
 
-LEAST_ABI = 2
+MIN_ABI = 2
 """Of Landlock; the first one (Linux 5.13 to 5.18) refuses every renaming from one folder into another."""
 _libc = ctypes.CDLL(None, use_errno=True)
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture

@@ -1,6 +1,6 @@
 """Warm process: one that has imported what every run imports, and forks a worker for each run that it is given.
 
-`python -P -m trainwright.trainer.starting.handover --warm SLOTS MOST IDLE_SECONDS MOST_BYTES [MODULE ...]`, with the
+`python -P -m trainwright.trainer.starting.handover --warm SLOTS MOST IDLE_SECONDS MAX_BYTES [MODULE ...]`, with the
 environment that the runs are to have, and a socket to the process that started it as standard input: it has no address
 that anyone else could connect to. It holds no user code, no data, no key and no thread; its memory is hidden from its
 birth (`handover`). It ends when that socket does, when nobody asked for long, and when a file that it loaded has
@@ -28,7 +28,7 @@ from pydantic import BaseModel
 from trainwright.trainer.base.exits import memory_kills, record_exit
 from trainwright.trainer.starting import wall
 
-MOST_BYTES = 1 << 16
+MAX_BYTES = 1 << 16
 """Of a request."""
 READY, BORN, GO = b"ready", b"!", b"+"
 """What is said: here of itself, by a fork on its run's channel, and by the launcher that has recorded that fork."""
@@ -78,7 +78,7 @@ def wait(slots: str, most: str, idle_seconds: str, most_bytes: str, *of_parts: s
         with greeting, theirs:
             socket.send_fds(greeting, [READY], [theirs.fileno()])  # of the first one somebody may have a copy
         while _is_asked(asking, float(idle_seconds), forks):
-            said, files, _, _ = socket.recv_fds(asking, MOST_BYTES, 2)
+            said, files, _, _ = socket.recv_fds(asking, MAX_BYTES, 2)
             if not said or len(files) != 2 or _changed(loaded) or threads() > 1:
                 break
             wanted, kills = json.loads(said), memory_kills()

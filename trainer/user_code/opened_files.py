@@ -22,15 +22,15 @@ from types import FrameType
 from typing import Any
 
 from trainwright import trainer
-from trainwright.trainer.base import beside
+from trainwright.trainer.base import sidecar_files
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.paths import own_name, workspace_of
 from trainwright.trainer.user_code import import_record
 
 NOTES = "opened.jsonl"
-MOST_NAMES = 5000
+MAX_NAMES = 5000
 """That one process notes."""
-MOST_BYTES = 8 << 20
+MAX_BYTES = 8 << 20
 """Of the notes of all processes."""
 DIGESTED_BYTES = 1 << 20
 """Larger files are digested at the end of the run, if they have not changed by then."""
@@ -41,10 +41,10 @@ _ANNOUNCED = (("torch", "save", "f", 1, _SAVES), ("safetensors", "serialize_file
               ("safetensors", "safe_open", "filename", 0, _LOADS))  # fmt: skip
 """(package, function, its argument that names the file, the argument's place, how the file is opened)."""
 _TRAINER = tuple({f"{each}{os.sep}" for own in trainer.__path__ for each in (own, os.path.realpath(own))})
-_ENGINES = frozenset({digest_file.__code__.co_filename, import_record.__file__, beside.__file__})
+_ENGINES = frozenset({digest_file.__code__.co_filename, import_record.__file__, sidecar_files.__file__})
 """Where the engine itself reads the user's files, to digest or to compile them, or to record their origin."""
 _USERS = "user's"
-_MOST_FRAMES = 12
+_MAX_FRAMES = 12
 """Between the hook and the function that opens a file, of Python's own library."""
 
 
@@ -96,7 +96,7 @@ class _Watch:
         return False
 
     def _is_full(self) -> bool:
-        return len(self.seen) > MOST_NAMES or os.fstat(self.notes).st_size > MOST_BYTES
+        return len(self.seen) > MAX_NAMES or os.fstat(self.notes).st_size > MAX_BYTES
 
 
 _watch: _Watch | None = None
@@ -179,7 +179,7 @@ def _whose(file: str, root: Path) -> str:
 
 def _is_engines() -> bool:
     frame = sys._getframe(3)
-    for _ in range(_MOST_FRAMES):
+    for _ in range(_MAX_FRAMES):
         if frame.f_code.co_filename in _ENGINES:
             return True
         if frame.f_back is None:

@@ -35,7 +35,7 @@ from trainwright.trainer.watch.signals import Series
 
 SHARE = 0.002
 """Of the time, that evaluating may take; a finding is evaluated at once."""
-MOST_EVENTS = 20
+MAX_EVENTS = 20
 """A warning that comes and goes is reported so often, and then no more."""
 REPEATING = frozenset({RunKind.REPLAY})
 """Kinds that go as far as their source did, whatever is found."""
@@ -141,7 +141,7 @@ class Alerts(Observer):
             return None
         severity = severity_of(watched, found)
         known, self.open[watched.id] = self.open.get(watched.id), severity
-        is_quiet = self.raised[watched.id] >= MOST_EVENTS and severity != "critical"
+        is_quiet = self.raised[watched.id] >= MAX_EVENTS and severity != "critical"
         return found if known not in {severity, "critical"} and not is_quiet else None
 
     def _report(self, watched: Watched, found: Raised) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from trainwright.trainer.watch.inspector import MOST_LAYERS, named_parameters
+from trainwright.trainer.watch.inspector import MAX_LAYERS, named_parameters
 from trainwright.trainer.watch.inspectors.layer_norms import GRADIENT, gradient_norms
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _note(session: Session, recorder: Recorder, error: DivergenceError) -> None:
         step=first.step,
         epoch=int(error.details["epoch"]) + 1,
         measured=first.value if math.isfinite(first.value) else None,
-        layers=list(dict.fromkeys(growth.layer for growth in grown))[:MOST_LAYERS],
+        layers=list(dict.fromkeys(growth.layer for growth in grown))[:MAX_LAYERS],
         rows=list(error.details.get("batch_indices", []))[:20],
         detail=f"{first.measure.replace('_', ' ')} of {first.layer} was {first.value:.3g} at step {first.step}, "
         f"{first.before:.3g} before; not finite at step {step}",

@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 from trainwright.trainer.engine.observers.observer import EpochResult, StepResult
 from trainwright.trainer.engine.session import Session
 
-MOST_LAYERS, MOST_ROWS = 10, 20
+MAX_LAYERS, MAX_ROWS = 10, 20
 """Names and rows that a finding carries."""
 
 
@@ -118,7 +118,7 @@ class Look:
     ) -> None:
         """Report a fact. It becomes an event once, however often it is found."""
         self.findings.append(
-            Finding(id, measured, tuple(layers)[:MOST_LAYERS], tuple(int(row) for row in rows)[:MOST_ROWS], detail)
+            Finding(id, measured, tuple(layers)[:MAX_LAYERS], tuple(int(row) for row in rows)[:MAX_ROWS], detail)
         )
 
     def rows(self, micro_batches: int = 1) -> list[int]:

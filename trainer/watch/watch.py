@@ -21,14 +21,14 @@ from trainwright.trainer.engine.observers.observer import EpochResult, Observer,
 from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.watch.alerts import Alerts
-from trainwright.trainer.watch.inspector import MOST_ROWS, Finding, Inspector, Look, read_scalars
+from trainwright.trainer.watch.inspector import MAX_ROWS, Finding, Inspector, Look, read_scalars
 from trainwright.trainer.watch.inspectors import INSPECTORS
 from trainwright.trainer.watch.schedule import Schedule
 from trainwright.trainer.watch.silent.steps_check import Rates
 
 FIRST_EPOCHS = 2
 """The first step after each of them is inspected: what validation left behind shows there, and what repeats."""
-MOST_FINDINGS = 20
+MAX_FINDINGS = 20
 """Events of one id: the first ones."""
 
 
@@ -160,7 +160,7 @@ class Watch(Observer):
         for finding in look.findings:
             known = self.found.setdefault(finding.id, [])
             key = (*finding.layers, *finding.rows)
-            if key not in known and len(known) < MOST_FINDINGS:
+            if key not in known and len(known) < MAX_FINDINGS:
                 known.append(key)
                 event = {**asdict(finding), "step": look.step, "epoch": look.epoch + 1}
                 session.run.append_event("finding", **event)
@@ -207,8 +207,8 @@ SPIKE = 8.0
 """Deviations (of the median absolute one) above the median, from which on a loss is a spike."""
 TIMES = 2.0
 """The median, that it exceeds too: where losses hardly vary, little is many deviations."""
-MOST_STEPS = 4096
-MOST_SPIKES = 10
+MAX_STEPS = 4096
+MAX_SPIKES = 10
 
 
 class EveryStep(Observer):
@@ -218,7 +218,7 @@ class EveryStep(Observer):
         self.report = report
         self.rates = Rates(session.total_steps)
         self.losses: deque[float] = deque(maxlen=WINDOW)
-        self.places: deque[tuple[int, int, int, int]] = deque(maxlen=MOST_STEPS)
+        self.places: deque[tuple[int, int, int, int]] = deque(maxlen=MAX_STEPS)
         """Of the newest steps: number, epoch, first batch, number of batches."""
         self.ordered: list[float] = []
         """The same losses by size, kept in order: to sort them at each step would cost more."""
@@ -234,7 +234,7 @@ class EveryStep(Observer):
         if found is not None:
             self.is_reported = True
             self._tell(session, (result.step, result.epoch, result.batch, 1), found)
-        if self.recorder.losses and self.reported < MOST_SPIKES:
+        if self.recorder.losses and self.reported < MAX_SPIKES:
             self._read(session)
 
     def epoch(self, session: Session, result: EpochResult) -> None:  # noqa: ARG002 - the moment's form
@@ -243,7 +243,7 @@ class EveryStep(Observer):
 
     def _read(self, session: Session) -> None:
         for step, loss, usual in self._spikes():
-            if self.reported == MOST_SPIKES:
+            if self.reported == MAX_SPIKES:
                 continue
             if (place := next((each for each in self.places if each[0] == step), None)) is not None:
                 self.reported += 1
@@ -274,7 +274,7 @@ class EveryStep(Observer):
         _, epoch, batch, count = place
         rows = [row for number in range(batch, batch + count) for row in session.train_loader.indices(epoch, number)]
         detail = f"the loss of one step was {loss:.4g}, where {usual:.4g} was usual; {len(rows)} rows were in it"
-        return Finding("loss_spike", loss / max(abs(usual), 1e-12), rows=tuple(rows[:MOST_ROWS]), detail=detail)
+        return Finding("loss_spike", loss / max(abs(usual), 1e-12), rows=tuple(rows[:MAX_ROWS]), detail=detail)
 
     def _tell(self, session: Session, place: tuple[int, int, int, int], finding: Finding) -> None:
         step, epoch, batch, _ = place

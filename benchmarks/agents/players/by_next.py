@@ -17,7 +17,7 @@ from task import Task
 
 from players.scripted import TRANSCRIPT, session_in
 
-MOST_CALLS = 60
+MAX_CALLS = 60
 FORM = re.compile("<[^<>]+>")
 """An argument that is to be filled in."""
 NUMBERS = re.compile(r"[\d.]+ ?s\b|\d{8}-\d{6}-[0-9a-f]{6}")
@@ -40,7 +40,7 @@ async def play(task: Task, folder: Path) -> Play:
         tools = {tool.name for tool in (await session.client.list_tools()).tools}
         plan = Call("plan_training", {"intent": task.sentence, "data": task.data})
         call: Call | None = plan if task.data else Call("project_status", {})
-        while call is not None and len(played.calls) < MOST_CALLS:
+        while call is not None and len(played.calls) < MAX_CALLS:
             result = await session.call(call.tool, call.arguments)
             content = result.structured_content or {}
             played.calls.append(str(call))

@@ -12,7 +12,7 @@ const LATER = [
   ["Memory (bytes)", /^system\/.*memory.*bytes/],
 ];
 const ORDER = ["train/loss", "validation/loss", "train/epoch_loss"];
-const MOST_LINES = 8;
+const MAX_LINES = 8;
 
 function chartGroups(keys) {
   const left = new Set(keys.filter((key) => key !== "epoch"));
@@ -42,7 +42,7 @@ function chartGroups(keys) {
 function linesOf(group) {
   const strip = group.keys.length > 1 ? group.keys[0].split("/")[0] : "";
   const isLayers = strip === "layers";
-  return group.keys.slice(0, MOST_LINES).map((key, i) => ({
+  return group.keys.slice(0, MAX_LINES).map((key, i) => ({
     key, label: isLayers ? key.split("/").slice(2).join("/") : key, 
     colour: key.startsWith("validation/") ? 1 : key === "train/epoch_loss" ? 2 : key.startsWith("train/") && i === 1 ? 2 : i,
   }));

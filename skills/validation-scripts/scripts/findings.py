@@ -14,7 +14,7 @@ from typing import Any
 
 GOOD, FOUND, UNCHECKED = 0, 1, 2
 VERDICTS = {GOOD: "good", FOUND: "found", UNCHECKED: "not_checked"}
-MOST_SHOWN = 100
+MAX_SHOWN = 100
 
 
 class UncheckableError(Exception):
@@ -49,12 +49,12 @@ class Outcome:
     def report(self) -> int:
         """Print the findings, then the JSON object as the last line, and return the exit code."""
         code = FOUND if self.findings else GOOD
-        for one in [*self.findings, *self.notes][:MOST_SHOWN]:
+        for one in [*self.findings, *self.notes][:MAX_SHOWN]:
             sys.stdout.write(f"{one['check']}: {one['found']}\n    {one['remedy']}\n")
         for left in self.not_checked:
             sys.stdout.write(f"not checked: {left}\n")
-        answer = {"findings": self.findings[:MOST_SHOWN], "notes": self.notes[:MOST_SHOWN]}
-        left_out = max(0, len(self.findings) - MOST_SHOWN)
+        answer = {"findings": self.findings[:MAX_SHOWN], "notes": self.notes[:MAX_SHOWN]}
+        left_out = max(0, len(self.findings) - MAX_SHOWN)
         return _printed(self.subject, code, **self.facts, **answer, left_out=left_out, not_checked=self.not_checked)
 
 

@@ -29,7 +29,7 @@ from findings import Outcome, UncheckableError, is_there, run
 
 SUFFIX, INDEX, SUMS, MANIFEST = ".safetensors", "*.safetensors.index.json", "SHA256SUMS", "manifest.json"
 PICKLES = (".pt", ".pth", ".bin", ".pkl", ".pickle", ".ckpt", ".joblib")
-MOST_HEADER_BYTES = 100 * 2**20
+MAX_HEADER_BYTES = 100 * 2**20
 CHUNK_BYTES = 2**22
 BYTES = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2,
          "I32": 4, "U32": 4, "F32": 4, "F64": 8, "I64": 8, "U64": 8, "C64": 8}  # fmt: skip
@@ -78,7 +78,7 @@ def _header(outcome: Outcome, path: Path) -> dict[str, Any] | None:
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
-        if size < 8 or length > min(MOST_HEADER_BYTES, size - 8):
+        if size < 8 or length > min(MAX_HEADER_BYTES, size - 8):
             outcome.found("truncated", f"{path.name} ends within its header ({size} bytes)", "Fetch the file again.")
             return None
         try:

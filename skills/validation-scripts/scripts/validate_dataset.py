@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from findings import Outcome, UncheckableError, run
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
-MOST_ROWS_NAMED = 10
+MAX_ROWS_NAMED = 10
 Rows = list[tuple[int, list[str]]]
 
 
@@ -145,8 +145,8 @@ def _named(
     outcome: Outcome, check: str, lines: list[int], text: str, remedy: str, *, counts: bool = True
 ) -> None:  # fmt: skip
     if lines:
-        shown = f"{len(lines)} rows {text} (lines {', '.join(map(str, lines[:MOST_ROWS_NAMED]))})"
-        outcome.found(check, shown, remedy, counts=counts, lines=lines[:MOST_ROWS_NAMED])
+        shown = f"{len(lines)} rows {text} (lines {', '.join(map(str, lines[:MAX_ROWS_NAMED]))})"
+        outcome.found(check, shown, remedy, counts=counts, lines=lines[:MAX_ROWS_NAMED])
 
 
 def _check_by_trainwright(outcome: Outcome, request: Request) -> None:

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from findings import Outcome, UncheckableError, is_there, run
 
 REMOTE = "://"
-MOST_CHARACTERS = 4_000_000
+MAX_CHARACTERS = 4_000_000
 """Of a document with its aliases written out: a few lines can stand for more than any memory holds."""
 LISTS = ("deps", "outs", "metrics", "plots", "params")
 DVC, DEFINITION, PARAMETERS = "dvc.yaml", "trainwright.yaml", "params.yaml"
@@ -78,7 +78,7 @@ def _yaml(file: Path) -> Any:
         what = " ".join(str(error).split())[:200]
         raise UncheckableError(f"{file.name} is no YAML: {what}.", "Correct that line.") from error
     if _is_beyond(document):
-        text = f"{file.name} has more than {MOST_CHARACTERS:,} characters, with its aliases written out."
+        text = f"{file.name} has more than {MAX_CHARACTERS:,} characters, with its aliases written out."
         raise UncheckableError(text, "Write it without aliases (`*name`) that hold others.")
     return document
 
@@ -86,11 +86,11 @@ def _yaml(file: Path) -> Any:
 def _is_beyond(document: Any) -> bool:
     """Whether a document is too large, or within itself, once its aliases are written out."""
     left, size = [document], 0
-    while left and size <= MOST_CHARACTERS:
+    while left and size <= MAX_CHARACTERS:
         one = left.pop()
         size += len(one) if isinstance(one, str) else 1
         left += [*one, *one.values()] if isinstance(one, dict) else one if isinstance(one, list) else []
-    return size > MOST_CHARACTERS
+    return size > MAX_CHARACTERS
 
 
 def _is_plain(outcome: Outcome, name: str, stage: Any) -> bool:

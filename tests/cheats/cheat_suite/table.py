@@ -13,7 +13,7 @@ NUMBERS, END_NUMBERS = "<!-- numbers: written by `make cheats` -->", "<!-- end o
 TRUTHS, END_TRUTHS = "<!-- heads: written by `make cheats` -->", "<!-- end of heads -->"
 HEADS = "heads"
 """The family whose cases end in a card."""
-MOST_TOLD = 200
+MAX_TOLD = 200
 ATTACKERS = {"tools": "an agent's tools", "files": "files", "code": "the user's code"}
 
 
@@ -58,7 +58,7 @@ def truths(played: list[tuple[Case, Verdict]]) -> str:
     for case, verdict in played:
         if case.family != HEADS:
             continue
-        truth, told = verdict.truth, verdict.told.removeprefix("- ").replace("|", "/")[:MOST_TOLD]
+        truth, told = verdict.truth, verdict.told.removeprefix("- ").replace("|", "/")[:MAX_TOLD]
         said = "{:.3f} ({:.3g} to {:.3g})".format(*truth[:3]) if truth else "no card"
         true = f"{truth.true:.3f}" if truth else "–"
         lines.append(f"| {case.title} | {said} | {true} | {'it holds' if truth and truth.holds else told} |")

@@ -8,7 +8,7 @@ import pytest
 
 from trainwright.server.dashboard.application import FOLDER, bundle
 
-MOST_BYTES = 100 * 1024
+MAX_BYTES = 100 * 1024
 MAKES_ELEMENTS = r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function"
 PATHS = ("/", "/api/overview", "/api/projects/flowers", "/api/projects/flowers/ledger", "/api/events")
 
@@ -77,7 +77,7 @@ def test_an_unknown_run_is_answered_with_a_remedy(served):
 def test_the_page_is_one_small_file_that_needs_no_network_and_no_other_script(served):
     answer = served.ask("/")
     body, policy = answer.body, answer.headers["Content-Security-Policy"]
-    assert len(body) <= MOST_BYTES
+    assert len(body) <= MAX_BYTES
     assert "unsafe" not in policy
     assert policy.count("'sha256-") == 2
     assert "default-src 'none'" in policy

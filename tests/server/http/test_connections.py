@@ -65,7 +65,7 @@ def without_files() -> None:
 @pytest.fixture
 def few(tmp_path, monkeypatch):
     """A server with few connections."""
-    monkeypatch.setattr(connections, "MOST_CONNECTIONS", MOST)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", MOST)
     with serving(tmp_path / "workspace") as found:
         yield found
 
@@ -179,7 +179,7 @@ def test_a_connection_that_was_used_lately_outlives_older_silence(few):
 
 
 def test_a_handshake_that_never_ends_makes_room_as_well(tls, tmp_path, monkeypatch):
-    monkeypatch.setattr(connections, "MOST_CONNECTIONS", MOST)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", MOST)
     reach = Reach("127.0.0.1", certificate=tls[0], key=tls[1])
     with serving(tmp_path / "workspace", reach) as served, ExitStack() as opened:
         port = urlsplit(served.address).port
@@ -198,7 +198,7 @@ def test_as_many_wait_to_be_taken_as_come_at_once_whatever_the_loop_takes_in_one
         assert httpx.post(server.address).status_code == 401, "it serves"
         told = server._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 32)
         most = int(Path("/proc/sys/net/core/somaxconn").read_text())
-        assert struct.unpack("8x6I", told)[5] == min(connections.MOST_WAITING, most)
+        assert struct.unpack("8x6I", told)[5] == min(connections.MAX_WAITING, most)
     finally:
         server.stop()
         thread.join(30)

@@ -238,8 +238,8 @@ def test_a_file_comes_from_another_file_system_too(tmp_path: Path) -> None:
 
 
 def test_a_folder_larger_than_the_limit_is_refused_while_it_comes(own: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pushes, "MOST_BYTES", 10_000)
-    monkeypatch.setattr(pushes, "MOST_FILES", 2)
+    monkeypatch.setattr(pushes, "MAX_BYTES", 10_000)
+    monkeypatch.setattr(pushes, "MAX_FILES", 2)
     assert sent(own, "mine", bytes(30_000)).status_code == 413
     many = archive(listed(b"x", "a.py", "b.py", "c.py"))
     assert (sent(own, "mine", many).status_code, "at most 2 files" in sent(own, "mine", many).text) == (413, True)

@@ -42,7 +42,7 @@ def test_a_request_that_is_too_large_is_refused_before_it_is_read(served):
 
 def test_a_token_has_its_requests_a_second_and_another_is_not_held_up(served, monkeypatch):
     monkeypatch.setattr(limits, "REQUESTS_PER_SECOND", 0.01)
-    monkeypatch.setattr(limits, "MOST_AT_ONCE", 3)
+    monkeypatch.setattr(limits, "MAX_AT_ONCE", 3)
     hasty, calm = served.token("hasty"), served.token("calm")
     statuses = [served.post(hasty).status_code for _ in range(5)]
     assert 429 not in statuses[:3]
@@ -54,7 +54,7 @@ def test_a_token_has_its_requests_a_second_and_another_is_not_held_up(served, mo
 
 
 def test_a_token_has_so_many_requests_open_at_once(served, monkeypatch):
-    monkeypatch.setattr(limits, "MOST_OPEN", 0)
+    monkeypatch.setattr(limits, "MAX_OPEN", 0)
     refused = served.post(served.token("wire"))
     assert refused.status_code == 429
     assert "are open" in refused.json()["error"]["message"]

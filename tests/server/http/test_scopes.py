@@ -10,7 +10,7 @@ from sqlalchemy import select
 from tests.server.conftest import GOAL, IRIS
 from tests.server.test_tasks import Asking, ask
 
-from trainwright.server.app import MOST_SUBSCRIBED
+from trainwright.server.app import MAX_SUBSCRIBED
 from trainwright.server.surface import TOOLS
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import RaisedAlert, Run
@@ -188,7 +188,7 @@ async def test_subscriptions_are_kept_of_what_changes_and_no_longer_than_their_c
         client = agent.client
         await subscribed(client, "legacy", "trainwright://runs/" + "x" * 10**5 + "/status")
         await subscribed(client, "legacy", "test://anything")
-        for number in range(MOST_SUBSCRIBED):
+        for number in range(MAX_SUBSCRIBED):
             await subscribed(client, "legacy", f"trainwright://runs/first/smoke-{number}/status")
         with pytest.raises(MCPError, match="At most 64 subscriptions"):
             await subscribed(client, "legacy", "trainwright://projects/first/status")

@@ -14,11 +14,11 @@ MOST = 3
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
-    monkeypatch.setattr(limit, "MOST_OF_A_TOKEN", MOST)
+    monkeypatch.setattr(limit, "MAX_OF_A_TOKEN", MOST)
 
 
 def test_no_token_takes_the_sessions_of_others(tmp_path, monkeypatch, sessions):
-    monkeypatch.setattr(server, "MOST_SESSIONS", 1 + MOST + 1)
+    monkeypatch.setattr(server, "MAX_SESSIONS", 1 + MOST + 1)
     with serving(tmp_path / "workspace") as served:
         kept = sessions(served, served.token("calm"))
         for _ in range(3 * MOST):

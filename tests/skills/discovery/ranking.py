@@ -18,7 +18,7 @@ SATURATION, LENGTH = 1.2, 0.75
 """BM25's k1 and b."""
 WORDS = 0.03
 """Weight of BM25, whose values reach about 10, beside a cosine."""
-MOST_TOKENS = 256
+MAX_TOKENS = 256
 Matrix = np.ndarray[Any, np.dtype[Any]]
 Ranker = Callable[[Sequence[str], Sequence[str]], Matrix]
 """Requests and texts of skills to their likeness (requests, skills)."""
@@ -81,7 +81,7 @@ def embedded(texts: Sequence[str]) -> Matrix:
 
     place = str(get_model_path())
     tokenizer, model = AutoTokenizer.from_pretrained(place), AutoModel.from_pretrained(place).eval()
-    batch = tokenizer(list(texts), padding=True, truncation=True, max_length=MOST_TOKENS, return_tensors="pt")
+    batch = tokenizer(list(texts), padding=True, truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
     with torch.no_grad():
         states = model(**batch).last_hidden_state
     mask = batch["attention_mask"].unsqueeze(-1)

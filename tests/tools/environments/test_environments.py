@@ -224,7 +224,7 @@ def test_what_is_no_usable_environment_is_refused_with_the_way_out(workspace, co
     assert "has pydantic 1.10.2, and a worker needs pydantic" in refused(python="aged")
 
 
-@pytest.mark.skipif(wall.landlock_abi() < wall.LEAST_ABI, reason="this kernel has no Landlock for workers")
+@pytest.mark.skipif(wall.landlock_abi() < wall.MIN_ABI, reason="this kernel has no Landlock for workers")
 def test_what_user_code_has_put_into_an_environment_writes_nothing_when_the_server_asks_it(tmp_path):
     folder, planted = tmp_path / ".venv", tmp_path / "planted"
     make_environment(folder)
@@ -233,7 +233,7 @@ def test_what_user_code_has_put_into_an_environment_writes_nothing_when_the_serv
     assert not planted.exists()
 
 
-@pytest.mark.skipif(wall.landlock_abi() < wall.LEAST_ABI, reason="this kernel has no Landlock for workers")
+@pytest.mark.skipif(wall.landlock_abi() < wall.MIN_ABI, reason="this kernel has no Landlock for workers")
 def test_what_user_code_has_put_into_an_environment_reads_no_workspace_and_no_secret_when_asked(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     folder, free = tmp_path / ".venv", tmp_path / "free.txt"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trainwright.tools.gates.memory import _is_let_through
+from trainwright.tools.gates.call_history import _is_let_through
 from trainwright.tools.workspace.settings import Settings
 from trainwright.trainer.run.status import Failure
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainwright.tools.hyperparameter_tuner.room_notes import MOST_BY_ITSELF, core_notes, per_gpu, require_memory
+from trainwright.tools.hyperparameter_tuner.room_notes import MAX_BY_ITSELF, core_notes, per_gpu, require_memory
 from trainwright.tools.launchers.environment import Gpu, worker_environment
 from trainwright.tools.limits.reservation import expected_gpus
 from trainwright.tools.workspace.settings import ListedGpu, Settings
@@ -33,7 +33,7 @@ def config(**changes: Any) -> TrainingConfig:
         ("auto", 10 * GIB, 0, 1),
         ("auto", 10 * GIB, 80 * GIB, 5),
         ("auto", 70 * GIB, 80 * GIB, 1),
-        ("auto", 1, 80 * GIB, MOST_BY_ITSELF),
+        ("auto", 1, 80 * GIB, MAX_BY_ITSELF),
     ],
 )
 def test_trials_share_a_gpu_as_asked_or_as_the_baselines_memory_lets(

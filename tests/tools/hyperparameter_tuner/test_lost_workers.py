@@ -17,7 +17,7 @@ from tests.worlds.scripted import Scripted
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner import follow_run, lost_workers, process, start_study, study_status
 from trainwright.tools.hyperparameter_tuner.conductor import conduct, next_wave
-from trainwright.tools.hyperparameter_tuner.lost_workers import CRASHED, MOST_FAULTS
+from trainwright.tools.hyperparameter_tuner.lost_workers import CRASHED, MAX_FAULTS
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, TrialRecord
 from trainwright.tools.launchers import Launch, read_launch
@@ -129,7 +129,7 @@ def test_a_trial_that_ends_its_own_process_has_failed_after_three_times_at_the_s
     assert (trial.state, cause["category"]) == (FAILED, CRASHED)
     assert "SIGSEGV" in cause["message"]
     died = deaths(workspace)
-    assert [death["by"] for death in died] == [ITSELF] * (MOST_FAULTS - 1)
+    assert [death["by"] for death in died] == [ITSELF] * (MAX_FAULTS - 1)
     assert len({death["saved_step"] for death in died}) == 1
 
 
@@ -138,7 +138,7 @@ def test_workers_killed_before_they_get_anywhere_halt_the_study_which_goes_on_la
     workspace: Workspace, make_project: Callable[..., str], by_hand: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by_hand.script = killed(0, 0, 0)
-    monkeypatch.setattr(lost_workers, "MOST_LOST", 3)
+    monkeypatch.setattr(lost_workers, "MAX_LOST", 3)
     study_id, _ = begun(workspace, make_project)
     conduct(workspace, study_id)
     view = study_status(workspace, study_id)

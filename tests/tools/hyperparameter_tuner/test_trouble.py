@@ -18,7 +18,7 @@ from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner import process, start_study, stop, stop_study, study_status
 from trainwright.tools.hyperparameter_tuner.conductor import conduct, next_wave
 from trainwright.tools.hyperparameter_tuner.confirmation import confirm
-from trainwright.tools.hyperparameter_tuner.process import MOST_LAUNCHES, ensure_conductor, study_folder
+from trainwright.tools.hyperparameter_tuner.process import MAX_LAUNCHES, ensure_conductor, study_folder
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, side_by_side
 from trainwright.tools.launchers import Launch, read_launch, write_launch
@@ -141,12 +141,12 @@ def test_a_study_that_keeps_losing_its_conductor_is_stopped_with_what_it_said(
     assert first.process is not None
     while first.process.is_alive():
         pass
-    write_launch(folder, Launch(attempt=MOST_LAUNCHES, launched_at=0.0))
+    write_launch(folder, Launch(attempt=MAX_LAUNCHES, launched_at=0.0))
     study_status(digits, study_id)
     view = study_status(digits, study_id)
     assert view.state == "stopped"
     assert view.failure is not None
-    assert f"lost {MOST_LAUNCHES} conductor processes, and got no further" in view.failure["message"]
+    assert f"lost {MAX_LAUNCHES} conductor processes, and got no further" in view.failure["message"]
     assert "Namespaces are one honking great idea" in view.failure["message"]
     assert [told for told in verify_workspace(digits.path).problems if study_id in told] == []
     with digits.session() as session:
@@ -246,7 +246,7 @@ def test_two_searches_at_once_in_one_project_know_nothing_of_each_other(digits: 
 def test_conductors_are_counted_from_the_last_that_got_any_further(digits: Workspace, by_hand: Scripted) -> None:
     study_id = start_study(digits, "digits", search=SHORT).study_id
     folder = study_folder(digits, "digits", study_id)
-    write_launch(folder, Launch(attempt=MOST_LAUNCHES, launched_at=0.0, reached=0))
+    write_launch(folder, Launch(attempt=MAX_LAUNCHES, launched_at=0.0, reached=0))
     with digits.session() as session:
         session.add(Trial(study=study_id, number=0, parameters={"optimizer.learning_rate": 1e-4}, state="completed",
                           value=0.5, intermediate={"1": 0.5}, attributes={}))  # fmt: skip

@@ -24,7 +24,7 @@ from trainwright.trainer.starting import wall
 
 pytestmark = [
     pytest.mark.requirement("GATE-5"),
-    pytest.mark.skipif(wall.landlock_abi() < wall.LEAST_ABI, reason="this kernel has no Landlock for workers"),
+    pytest.mark.skipif(wall.landlock_abi() < wall.MIN_ABI, reason="this kernel has no Landlock for workers"),
 ]
 
 

@@ -125,7 +125,7 @@ def test_a_warm_run_of_a_library_s_model_finds_its_modules_imported(own: Local, 
     for process in own.warm.processes():
         fields = dict(line.split(":", 1) for line in Path(f"/proc/{process.pid}/status").read_text().splitlines())
         held = sum(int(fields[name].split()[0]) for name in ("RssAnon", "RssShmem")) * 1024
-        assert (fields["Threads"].strip(), held <= warm_processes.MOST_BYTES) == ("1", True)
+        assert (fields["Threads"].strip(), held <= warm_processes.MAX_BYTES) == ("1", True)
     begin(own, warm, warm=True)
     ended(warm)
     assert bits(warm) == bits(cold)
@@ -272,14 +272,14 @@ def test_none_takes_more_memory_than_it_may_and_none_starts_where_memory_is_shor
     [process] = own.warm.processes()
     fields = dict(line.split(":", 1) for line in Path(f"/proc/{process.pid}/status").read_text().splitlines())
     held = sum(int(fields[name].split()[0]) for name in ("RssAnon", "RssShmem")) * 1024
-    assert 0 < held <= warm_processes.MOST_BYTES
+    assert 0 < held <= warm_processes.MAX_BYTES
     assert fields["Threads"].strip() == "1"
     own.warm.close()
     until(lambda: not process.is_alive(), "it was ended")
     started = list[warm_processes._Warm]()
     real = warm_processes._started
     monkeypatch.setattr(warm_processes, "_started", lambda *given: started.append(real(*given)) or started[-1])
-    monkeypatch.setattr(warm_processes, "MOST_BYTES", held // 2)
+    monkeypatch.setattr(warm_processes, "MAX_BYTES", held // 2)
     own.warm.prepare(kind_of_run(run), lambda: True)
     until(lambda: started and started[0].child.poll() is not None, "one that takes too much ends by itself")
     assert not own.warm.processes()

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 PIDFD_OPEN, PIDFD_GETFD = 434, 438
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 
 
 class Victim:
@@ -77,7 +77,7 @@ class Victim:
         maps.seek(0)
         for line in maps.read().decode().splitlines():
             first, last = (int(place, 16) for place in line.split()[0].split("-"))
-            if line.split()[1].startswith("rw") and last - first <= MOST_BYTES:
+            if line.split()[1].startswith("rw") and last - first <= MAX_BYTES:
                 with suppress(OSError, ValueError, OverflowError):
                     memory.seek(first)
                     yield memory.read(last - first)

@@ -22,7 +22,7 @@ from trainwright.tools.limits.reservation import expected_gpus
 from trainwright.tools.projects import project_status
 from trainwright.tools.training_orchestrator import refresh_run, resume_run, start_run, stop_run
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.base import traces
+from trainwright.trainer.base import read_tracking
 from trainwright.trainer.base.errors import LimitReachedError
 from trainwright.trainer.config import apply_changes, parse_config
 from trainwright.trainer.run import Limits, RunDirectory, RunKind, RunState, RunStatus
@@ -219,7 +219,7 @@ def test_an_ended_runs_bytes_are_counted_again_only_once_a_file_came_or_went(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A search has many ended runs, and each of its trials reserves its share anew."""
-    monkeypatch.setattr(traces, "SETTLED_NS", 0)
+    monkeypatch.setattr(read_tracking, "SETTLED_NS", 0)
     counted: list[Path] = []
     count = of_usage.folder_bytes
     monkeypatch.setattr(of_usage, "folder_bytes", lambda folder: counted.append(folder) or count(folder))

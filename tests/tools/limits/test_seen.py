@@ -9,7 +9,7 @@ import pytest
 from trainwright.tools.limits import usage
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.base import traces
+from trainwright.trainer.base import read_tracking
 from trainwright.trainer.run import RunKind, RunState, RunStatus
 
 
@@ -17,7 +17,7 @@ from trainwright.trainer.run import RunKind, RunState, RunStatus
 def test_an_ended_run_is_measured_once_until_its_files_change(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(traces, "SETTLED_NS", 0)  # else what was written in the last two seconds is read anew
+    monkeypatch.setattr(read_tracking, "SETTLED_NS", 0)  # else what was written in the last two seconds is read anew
     directory = workspace.run_directory("big", start_run(workspace, "big", RunKind.SMOKE).run_id)
     measured: list[Path] = []
     whole = usage.folder_bytes

@@ -75,7 +75,7 @@ def test_more_keys_than_fit_are_counted(at, repeated, monkeypatch):
         "loader.batch_size": 7, "loader.shuffle": "blocks",
     }).run_id  # fmt: skip
     finish(workspace, other)
-    monkeypatch.setattr(comparing, "MOST_CELLS", 1)
+    monkeypatch.setattr(comparing, "MAX_CELLS", 1)
     with workspace.session() as session:
         first = next(row for row in comparing.runs_of(session, NAME) if row.label == "twice").id
     found = projects.compare_runs(workspace, [first, other])

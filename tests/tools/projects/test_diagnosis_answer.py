@@ -10,8 +10,8 @@ import pytest
 from trainwright.server.agent_tool import reply
 from trainwright.tools.answers import NextCall
 from trainwright.tools.projects.diagnosis_answer import (
-    MOST_ALERTS,
-    MOST_FURTHER,
+    MAX_ALERTS,
+    MAX_FURTHER,
     AlertView,
     DiagnosisAnswer,
     FixResult,
@@ -68,11 +68,11 @@ def test_an_answer_with_every_alert_at_once_is_below_1200_tokens_and_names_them(
     facts = found.structured_content or {}
     assert len(text) / 4 < 1200
     assert len(json.dumps(facts, ensure_ascii=False, separators=(",", ":"))) / 4 < 1200
-    shown = MOST_ALERTS - (tried is not None)
+    shown = MAX_ALERTS - (tried is not None)
     assert len(facts["alerts"]) == shown
-    assert len(facts["further_alerts"]) == MOST_FURTHER + 1
+    assert len(facts["further_alerts"]) == MAX_FURTHER + 1
     assert all(one in text for one in facts["further_alerts"]), "those without room are named"
-    assert facts["further_alerts"][-1] == f"{len(load_diagnostics()) - shown - MOST_FURTHER} more"
+    assert facts["further_alerts"][-1] == f"{len(load_diagnostics()) - shown - MAX_FURTHER} more"
     assert ("fixes" in facts["alerts"][0]) is (tried is None), "the cause's fixes are calls"
     assert "15 more" in text, "rows"
 

@@ -13,10 +13,10 @@ from tests.worlds.flowers import CONFIG, GOAL, NAME, finish
 
 from trainwright.tools import projects
 from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.call_history import in_vain, is_unchanged
 from trainwright.tools.gates.checks.optimization import _study_next
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.memory import in_vain, is_unchanged
-from trainwright.tools.gates.onward import LEAST_FREE_BYTES
+from trainwright.tools.gates.next_after_run import MIN_FREE_BYTES
 from trainwright.tools.gates.searches import unused_keys
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.workspace import Workspace
@@ -30,7 +30,7 @@ from trainwright.trainer.run.evidence import Resolved
 pytestmark = pytest.mark.slow
 
 At = Callable[[str], Workspace]
-MOST_CALLS = 8
+MAX_CALLS = 8
 
 
 def break_the_code(folder: Path) -> None:
@@ -91,7 +91,7 @@ def test_following_next_never_makes_a_call_twice_on_the_same_digests(at: At, har
     while call is not None and call.tool != "read_document":
         with workspace.session() as session:
             made.append((str(call), latest_config(session, NAME).digest))
-        assert len(made) <= MOST_CALLS, made
+        assert len(made) <= MAX_CALLS, made
         call = call_it(workspace, call)
     assert len(set(made)) == len(made), made
     assert call is not None, "it says what is to be mended"
@@ -269,7 +269,7 @@ def test_a_study_that_met_a_full_disk_gets_room_first_and_goes_on_while_trials_e
     assert found.tool == wanted
     free = shutil.disk_usage(workspace.path)
     largest = max(record.bytes for record in list_checkpoints(workspace.run_directory(NAME, run)))
-    monkeypatch.setattr(shutil, "disk_usage", lambda _path: free._replace(free=LEAST_FREE_BYTES + 4 * largest - 1))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: free._replace(free=MIN_FREE_BYTES + 4 * largest - 1))
     found = _study_next(evidence)
     assert found.tool == ("prune_checkpoints" if wanted == "start_tuning" else wanted)
     if wanted == "start_tuning":

@@ -18,7 +18,7 @@ from trainwright.tools.launchers.local import Local
 from trainwright.tools.ledger import ProjectFacts
 from trainwright.tools.training_orchestrator import launch
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.base import traces
+from trainwright.trainer.base import read_tracking
 from trainwright.trainer.run import RunKind
 
 At = Callable[[str], Workspace]
@@ -80,7 +80,7 @@ def test_a_start_reads_the_ledger_once_to_decide(at: At, built: Counter[str], mo
 
 
 def test_a_second_look_opens_no_file_of_the_project(at: At, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(traces, "SETTLED_NS", -(10**10))
+    monkeypatch.setattr(read_tracking, "SETTLED_NS", -(10**10))
     workspace = at("based")
     first = projects.project_status(workspace, NAME)
     with opened() as files:
@@ -89,7 +89,7 @@ def test_a_second_look_opens_no_file_of_the_project(at: At, monkeypatch: pytest.
 
 
 def test_a_kept_look_sees_code_and_records_that_change(at: At, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(traces, "SETTLED_NS", -(10**10))
+    monkeypatch.setattr(read_tracking, "SETTLED_NS", -(10**10))
     workspace = at("based")
     assert _stale(workspace) == ""
     status = next((workspace.path / "projects" / NAME / "runs").glob("baseline-*/status.json"))

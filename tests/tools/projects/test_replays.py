@@ -11,9 +11,9 @@ import pytest
 from tests.worlds.flowers import GOAL, finish
 
 from trainwright.tools import projects
+from trainwright.tools.gates.call_history import after_a_difference
 from trainwright.tools.gates.decide import GateReport, evaluate
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.memory import after_a_difference
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.owner import Grant
 from trainwright.tools.reports.model_card import replayed

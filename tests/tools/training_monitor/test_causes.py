@@ -12,7 +12,7 @@ from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.tools.training_monitor.signals.layers import first_gradient_norm
 from trainwright.tools.training_monitor.signals.losses import train_loss_remaining
-from trainwright.tools.training_monitor.signals.suddenness import sudden_jump
+from trainwright.tools.training_monitor.signals.spikes import sudden_jump
 from trainwright.trainer.run.evidence import Data, Resolved, Split
 from trainwright.trainer.watch.signals import SIGNALS, Series
 

@@ -9,7 +9,7 @@ import pytest
 
 from trainwright.trainer.clean_room import metrics
 from trainwright.trainer.clean_room.comparison import report_interval
-from trainwright.trainer.clean_room.intervals import FEWEST_ALIKE, FEWEST_UNITS, QUICK_VALUES, Resampling, bootstrap
+from trainwright.trainer.clean_room.intervals import MIN_ALIKE, MIN_UNITS, QUICK_VALUES, Resampling, bootstrap
 
 pytestmark = pytest.mark.requirement("GATE-6")
 
@@ -20,16 +20,16 @@ def interval(name: str, outputs: Any, targets: Any) -> tuple[float, float] | Non
 
 def test_two_rows_on_which_a_model_is_better_do_not_tell_it_from_a_rival() -> None:
     nearer = np.array([0.1, 0.2, 0.1, 0.3, 0.2])
-    for rows in (2, FEWEST_UNITS - 1):  # of two rows that chance orders, half are on one side
+    for rows in (2, MIN_UNITS - 1):  # of two rows that chance orders, half are on one side
         assert bootstrap(lambda at: float(-nearer[at].mean()), rows, Resampling(rows)) is None
-    assert bootstrap(lambda at: float(-nearer[at].mean()), FEWEST_UNITS, Resampling(FEWEST_UNITS)) is not None
+    assert bootstrap(lambda at: float(-nearer[at].mean()), MIN_UNITS, Resampling(MIN_UNITS)) is not None
 
 
 @pytest.mark.parametrize("name", ["auc", "f1", "balanced_accuracy"])
 def test_all_right_on_few_rows_is_no_certainty(name: str) -> None:
     targets = np.arange(60) % 2
     outputs = np.stack([1.0 - targets, 1.0 * targets], 1)
-    assert interval(name, outputs[: FEWEST_ALIKE - 1], targets[: FEWEST_ALIKE - 1]) is None
+    assert interval(name, outputs[: MIN_ALIKE - 1], targets[: MIN_ALIKE - 1]) is None
     assert interval(name, outputs, targets) == (1.0, 1.0)
 
 

@@ -296,7 +296,7 @@ def test_rows_of_a_large_file_are_scanned_from_the_cache_as_they_are(
     args = {"path": ["a.csv", "b.csv"], "target": "left"}
     frames = []
     for most in (1 << 28, 10):
-        monkeypatch.setattr(typed_frame, "MOST_IN_MEMORY_BYTES", most)
+        monkeypatch.setattr(typed_frame, "MAX_IN_MEMORY_BYTES", most)
         frame = scan_source("csv", args, tmp_path)
         assert frame is not None
         frames.append(frame.collect())

@@ -11,7 +11,7 @@ import pytest
 
 from trainwright.trainer.assembly.raw_splits import raw_splits_of
 from trainwright.trainer.clean_room.counts import Array
-from trainwright.trainer.clean_room.intervals import FEWEST_UNITS, Resampling, bootstrap
+from trainwright.trainer.clean_room.intervals import MIN_UNITS, Resampling, bootstrap
 from trainwright.trainer.config import TrainingConfig
 
 pytestmark = pytest.mark.requirement("GATE-5", "GATE-6")
@@ -51,7 +51,7 @@ def test_rows_of_few_times_stay_together_in_every_split(tmp_path: Path) -> None:
     values = {"model": {"use": "mlp"}, "data": data, "loss": "mse", "metrics": ["mae"]}
     raw = raw_splits_of(TrainingConfig.model_validate(values), tmp_path)
     assert sorted(raw.groups) == ["test", "train", "validation"]
-    assert max(len(np.unique(times)) for times in raw.groups.values()) < FEWEST_UNITS
+    assert max(len(np.unique(times)) for times in raw.groups.values()) < MIN_UNITS
 
 
 @pytest.mark.parametrize(("rows", "horizon", "length"), [(2000, 6, 18), (700, 6, 13), (400, 12, 12)])

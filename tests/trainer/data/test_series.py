@@ -207,7 +207,7 @@ def test_rows_are_known_again_whatever_series_there_are_beside_them(
 def test_rows_that_are_forecast_decide_how_many_of_them_are_recorded(
     write: WriteTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recording, "MOST_ROWS", 60)
+    monkeypatch.setattr(recording, "MAX_ROWS", 60)
     write(hourly())
     assert rows_of(build_data(config_of({"horizon": 20, "step": 20}), tmp_path))[1] > 0
 

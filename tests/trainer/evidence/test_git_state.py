@@ -70,7 +70,7 @@ def test_a_link_counts_by_where_it_leads(root: Path) -> None:
     assert first.untracked_by_name_only == 0
 
 
-@pytest.mark.parametrize(("bound", "value", "by_name"), [("MOST_UNTRACKED", 2, 1), ("MOST_UNTRACKED_BYTES", 10, 2)])
+@pytest.mark.parametrize(("bound", "value", "by_name"), [("MAX_UNTRACKED", 2, 1), ("MAX_UNTRACKED_BYTES", 10, 2)])
 def test_what_is_beyond_the_bounds_counts_by_its_name_and_that_is_told(
     root: Path, monkeypatch: pytest.MonkeyPatch, bound: str, value: int, by_name: int
 ) -> None:

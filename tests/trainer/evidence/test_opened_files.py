@@ -139,7 +139,7 @@ def test_a_smoke_run_lists_what_is_there_but_for_tools_and_links(tmp_path: Path,
 def test_a_listing_beyond_its_bound_says_which_folders_it_leaves_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opened_files, "MOST_LISTED", 2)
+    monkeypatch.setattr(opened_files, "MAX_LISTED", 2)
     for name in ("a.txt", "b.txt", "c.txt", "first/d.txt", "second/e.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")

@@ -132,7 +132,7 @@ def test_rows_of_few_different_inputs_are_known_by_all_they_hold(tmp_path: Path,
 def test_of_many_rows_the_same_ones_are_drawn_at_every_level(
     tmp_path: Path, make_run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recording, "MOST_ROWS", 1000)
+    monkeypatch.setattr(recording, "MAX_ROWS", 1000)
     moved = compare(table(0, 3900), table(0, 8200), tmp_path, make_run)
     assert moved.estimated
     assert moved.gone == moved.test_in_train == 0
@@ -190,7 +190,7 @@ def test_a_test_row_with_another_target_is_no_test_row_still(tmp_path: Path, mak
 def test_of_many_rows_those_that_are_recorded_are_compared_on_and_none_where_no_row_is_found_again(
     tmp_path: Path, make_run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recording, "MOST_ROWS", 1000)
+    monkeypatch.setattr(recording, "MAX_ROWS", 1000)
     before, after = table(0, 3900, "random"), table(0, 4300, "random")
     left, trained, unseen = unseen_values(before, after, tmp_path, make_run)
     assert 30 < len(left) < 200

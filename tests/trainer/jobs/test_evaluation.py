@@ -175,7 +175,7 @@ def test_evaluating_draws_nothing_and_leaves_the_weights(open_session: Any) -> N
 
 
 def test_rows_are_bounded_and_spread_over_the_split(open_session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outputs, "MOST_ROWS", 20)
+    monkeypatch.setattr(outputs, "MAX_ROWS", 20)
     session = open_session(TABLE)
     found = evaluation(session)
     rows = arrays_of(session.run, found)["row"]

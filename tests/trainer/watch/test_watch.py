@@ -15,7 +15,7 @@ from trainwright.trainer.engine.trackers import Trackers
 from trainwright.trainer.run import RunDirectory, RunKind, RunState
 from trainwright.trainer.run.conditions import FINDINGS, WORKER_SIGNALS, Trigger, Watched
 from trainwright.trainer.supervision.sampling import SystemSampler
-from trainwright.trainer.watch.alerts import MOST_EVENTS, REPEATING, Alerts
+from trainwright.trainer.watch.alerts import MAX_EVENTS, REPEATING, Alerts
 from trainwright.trainer.watch.signals import SIGNALS
 from trainwright.trainer.watch.watch import Watch, watching
 
@@ -135,18 +135,18 @@ def test_a_critical_alert_is_cleared_after_a_resume_and_acts_however_often_it_ca
         signal=FINDINGS, comparison="at_least", threshold=1, unit="steps", message="{measured}, {threshold}"
     )
     alerts.watched = [always("critical").model_copy(update={"triggers": [trigger]})]
-    for _ in range(MOST_EVENTS - 1):
+    for _ in range(MAX_EVENTS - 1):
         run.append_event("alert", id="moving", severity="critical")
         run.append_event("alert_cleared", id="moving")
     run.append_event("alert", id="moving", severity="critical")
     alerts.start(session)
     alerts.evaluate()
     alerts.evaluate()
-    assert len(run.events("alert_cleared")) == MOST_EVENTS
+    assert len(run.events("alert_cleared")) == MAX_EVENTS
     alerts.found({"id": "moving", "measured": 2.0, "step": 1})
     with pytest.raises(AlertError):
         alerts.evaluate()
-    assert len(run.events("alert")) == MOST_EVENTS + 1
+    assert len(run.events("alert")) == MAX_EVENTS + 1
 
 
 @pytest.mark.requirement("DIAG-11")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.run_evidence import RunEvidence
 
-MOST_NAMED = 6
+MAX_NAMED = 6
 
 
 @check("planning.bounds_measured")
@@ -112,8 +112,8 @@ def bounds_kept(evidence: Evidence, line: CheckLine) -> Outcome:
 def _named(bounds: list[Bound], form: str) -> str:
     """Return the bounds in words, the broken ones first."""
     listed = sorted(bounds, key=lambda bound: bound.holds)
-    more = f" and {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else ""
-    return ", ".join(form.format(bound) for bound in listed[:MOST_NAMED]) + more
+    more = f" and {len(listed) - MAX_NAMED} more" if len(listed) > MAX_NAMED else ""
+    return ", ".join(form.format(bound) for bound in listed[:MAX_NAMED]) + more
 
 
 def _ask(evidence: Evidence, reached: float | None, broken: list[str]) -> NextCall:

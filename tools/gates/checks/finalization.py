@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.bounds import baseline_value, beside_of, without_baseline
+from trainwright.tools.gates.call_history import after_a_difference, compared, others_that_differed
 from trainwright.tools.gates.finals import accepted_result, is_reused, overlay_of_run
-from trainwright.tools.gates.memory import after_a_difference, compared, others_that_differed
 from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed_if, passed_with_exemption
-from trainwright.tools.gates.shown import FEWEST_EPISODES, certified_figure, is_beyond
+from trainwright.tools.gates.shown import MIN_EPISODES, certified_figure, is_beyond
 from trainwright.tools.gates.since_release import no_better
 from trainwright.tools.owner.grants import operations
 from trainwright.trainer.checkpoints.index import list_checkpoints
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.trainer.run.results import AdapterExport
 
-MOST_NAMED = 3
+MAX_NAMED = 3
 WIDEST_CHANCE = 5.0
 """Times the share that a run may be worse by: half of a wider interval would excuse any difference."""
 LONGER = "start_training(project={!r}, kind='final', template='production')"
@@ -45,7 +45,7 @@ def replay_identical(evidence: Evidence, line: CheckLine) -> Outcome:
     measured = found.measured
     if differed := others_that_differed(evidence):
         replays = "replay" if len(differed) == 1 else "replays"
-        measured += f"; {len(differed)} other {replays} of it DIFFERED: {', '.join(differed[:MOST_NAMED])}"
+        measured += f"; {len(differed)} other {replays} of it DIFFERED: {', '.join(differed[:MAX_NAMED])}"
     exempted = operations(evidence.grants)
     share = found.relative_difference
     is_near = share is not None and share <= (line.threshold or 0.0)
@@ -151,14 +151,14 @@ def _other_episodes(evidence: Evidence, reference: float) -> dict[str, Any]:
     figure = next((one for run in runs if (one := certified_figure(run, "validation", evidence.goal_metric))), {})
     if figure.get("unit") != "episodes" or is_beyond(evidence.goal, {"value": reference}, figure):
         return {}
-    return figure if figure["rows"] < FEWEST_EPISODES or "interval" in figure else {}
+    return figure if figure["rows"] < MIN_EPISODES or "interval" in figure else {}
 
 
 def _episodes_needed(figure: dict[str, Any], allowed: float) -> int:
     """Return how many episodes narrow an interval until it cannot excuse any difference; it shrinks as their root."""
     low, high = figure.get("interval", (0.0, 0.0))
     times = (high - low) / 2 / (WIDEST_CHANCE * allowed) if allowed else 0.0
-    return max(math.ceil(times**2 * int(figure["rows"])), FEWEST_EPISODES)
+    return max(math.ceil(times**2 * int(figure["rows"])), MIN_EPISODES)
 
 
 def _with_episodes(evidence: Evidence, count: int) -> NextCall:

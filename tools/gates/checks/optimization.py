@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.checklist import CheckLine
     from trainwright.tools.gates.evidence import Evidence
 
-MOST_NAMED = 3
+MAX_NAMED = 3
 ENDS_WITHOUT = {
     "skipped": "skipped: the baseline meets the goal",
     "accepted": "accepted: the owner accepts the baseline's result",
@@ -66,7 +66,7 @@ def best_configuration(evidence: Evidence, line: CheckLine) -> Outcome:
         return not_applicable(without, line.text)
     if differences := study_differences(evidence):
         why = "the record of that one does not hold"
-        return failed("; ".join(differences[:MOST_NAMED]), line.text, search_anew(evidence, why))
+        return failed("; ".join(differences[:MAX_NAMED]), line.text, search_anew(evidence, why))
     if without:
         return not_applicable(without, line.text)
     best = evidence.confirmation.get("best_parameters")
@@ -82,7 +82,7 @@ def improvement_above_spread(evidence: Evidence, line: CheckLine) -> Outcome:
         return not_applicable(without, required)
     found, problems = evidence.improvement
     if problems:
-        return failed("; ".join(problems[:MOST_NAMED]), required, _study_next(evidence, problems[0]))
+        return failed("; ".join(problems[:MAX_NAMED]), required, _study_next(evidence, problems[0]))
     interval = f"{100 * found['confidence']:.4g} % [{found['improvement_low']:+.4g}, {found['improvement_high']:+.4g}]"
     seeds = f"over {len(found['seeds'])} seeds, spread {found['baseline_spread']:.4g}"
     measured = f"{found['improvement_mean']:+.4g}, {interval} {seeds}, look {found['look']}"

@@ -6,9 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
-from trainwright.tools.gates.carrying import carry_over_call
+from trainwright.tools.gates.carry_over import carry_over_call
 from trainwright.tools.gates.leakage import beyond_chance
-from trainwright.tools.gates.moved import point_to_moved_root
 from trainwright.tools.gates.outcomes import (
     Outcome,
     check,
@@ -18,6 +17,7 @@ from trainwright.tools.gates.outcomes import (
     passed_if,
     passed_with_exemption,
 )
+from trainwright.tools.gates.relocated_root import point_to_moved_root
 from trainwright.tools.gates.rows_moved import Grown, keeps_test, rows_since
 from trainwright.tools.gates.staleness import opened_since
 from trainwright.tools.limits import limits_under
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 HELD_OUT = ("validation", "test")
-MOST_HELD_OUT = 0.6
+MAX_HELD_OUT = 0.6
 """Of the samples, for validation and test together, that a remedy proposes: some must be left to train on."""
 
 
@@ -303,7 +303,7 @@ def _larger_shares(evidence: Evidence, sizes: dict[str, int], least: float) -> d
     share = math.ceil(120 * least / max(sum(sizes.values()), 1)) / 100  # a fifth more, for rounding within classes
     held = {name: share if sizes.get(name, 0) < least else getattr(split, name, share) for name in HELD_OUT}
     same = split is not None and all(getattr(split, name) == value for name, value in held.items())
-    if split is None or same or sum(held.values()) > MOST_HELD_OUT:
+    if split is None or same or sum(held.values()) > MAX_HELD_OUT:
         return None
     return {f"data.split.{name}": value for name, value in held.items()}
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.run_evidence import RunEvidence
 
-MOST_NAMED = 3
+MAX_NAMED = 3
 
 
 @check("planning.data_validated")
@@ -39,7 +39,7 @@ def _verdicts(evidence: Evidence, line: CheckLine, run: RunEvidence, found: Vali
             "the verdicts are not those of the process that fixed the rows", line.text, evidence.start(RunKind.SMOKE)
         )
     if stopping := report.stopping:
-        named = "; ".join(f"{one.place}: {one.text}" for one in stopping[:MOST_NAMED])
+        named = "; ".join(f"{one.place}: {one.text}" for one in stopping[:MAX_NAMED])
         why = f"{stopping[0].remedy} Then start the smoke run again"
         return failed(f"{len(stopping)} failed. {named}", line.text, evidence.call("validate_data", why))
     is_exempt = found.is_exempt or (evidence.config.data is None and found.family is not None)  # a task leaves none out
@@ -50,6 +50,6 @@ def _verdicts(evidence: Evidence, line: CheckLine, run: RunEvidence, found: Vali
         return not_applicable(f"not validated: {found.problem}", line.text)
     warned = [one.place for one in report.worst_first() if one.severity == "warning"]
     measured = f"{len(report.checks)} checks of {report.rows_read} rows"
-    measured += f"; warnings: {', '.join(warned[:MOST_NAMED])}{' …' * (len(warned) > MOST_NAMED)}" if warned else ""
-    measured += "".join(f"; {sentence}" for sentence in loosened_before(evidence, run)[:MOST_NAMED])
+    measured += f"; warnings: {', '.join(warned[:MAX_NAMED])}{' …' * (len(warned) > MAX_NAMED)}" if warned else ""
+    measured += "".join(f"; {sentence}" for sentence in loosened_before(evidence, run)[:MAX_NAMED])
     return passed(measured, line.text)

@@ -120,14 +120,14 @@ def recorded_results(evidence: Evidence, study_id: str) -> dict[str, Any] | None
 #
 # Source: Lewis and Clarke, "Forest Plots: Trying to See the Wood and the Trees", BMJ 322, 2001.
 
-MOST_ROWS = 40
+MAX_ROWS = 40
 ROW_INCHES, FRAME_INCHES = 0.36, 1.6
 LONGEST_NAME = 44
 
 
 def forest_plot(results: dict[str, Any], path: Path) -> Path:
     """Draw the effects in their order, at most forty; wide whiskers hold for all comparisons together (Bonferroni)."""
-    effects = results["effects"][:MOST_ROWS]
+    effects = results["effects"][:MAX_ROWS]
     figure, panels = new_figure(1, 1, FRAME_INCHES + ROW_INCHES * len(effects))
     axes = panels[0, 0]
     for row, effect in enumerate(effects):
@@ -162,7 +162,7 @@ def _row(axes: Axes, place: int, effect: dict[str, Any], direction: str) -> None
 
 # Answers about an ablation study: its design, and at its end what was found.
 
-MOST_EFFECTS = 12
+MAX_EFFECTS = 12
 SHOWN = ("effect", "mean", "low", "high", "p_holm", "verdict")
 
 
@@ -184,11 +184,11 @@ def ablation_view(session: Session, workspace: Workspace, study: Study) -> dict[
     folder = workspace.project_folder(study.project)
     found |= {
         "conclusion": results["conclusion"],
-        "effects": [_shown(one) for one in ranked[:MOST_EFFECTS]],
+        "effects": [_shown(one) for one in ranked[:MAX_EFFECTS]],
         "report": str(folder / REPORT),
     }
-    if len(ranked) > MOST_EFFECTS:
-        found["more_effects"] = len(ranked) - MOST_EFFECTS
+    if len(ranked) > MAX_EFFECTS:
+        found["more_effects"] = len(ranked) - MAX_EFFECTS
     if ranked:
         found["plot"] = str(folder / PLOT)
     return found

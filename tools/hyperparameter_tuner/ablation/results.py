@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BETTER, WORSE, INTERACTS = "better", "worse", "interacts"
 UNSEEN = "not told apart from the seeds' noise"
 NOTHING = "changes nothing: the same weights on every seed"
-MOST_NAMED = 3
+MAX_NAMED = 3
 
 
 def results_of(
@@ -70,9 +70,9 @@ def conclusion(
         return problem
     failed = [f"{arm['name']} failed on {arm['failed']} of {repeats} seeds" for arm in arms if arm.get("failed")]
     found = [effect for effect in effects if effect["differs"]]
-    parts = failed[:MOST_NAMED]
+    parts = failed[:MAX_NAMED]
     if found:
-        named = sorted(found, key=lambda one: one["p_holm"])[:MOST_NAMED]
+        named = sorted(found, key=lambda one: one["p_holm"])[:MAX_NAMED]
         listed = "; ".join(
             f"{one['effect']} {one['verdict']} ({one['mean']:+.4g}, p {one['p_holm']:.2g})" for one in named
         )

@@ -16,8 +16,8 @@ from trainwright.trainer.config import apply_changes, config_digest, merge_chang
 DOCUMENT = "phases/04_optimization/ablation.md"
 KEY = "ablation"
 """Of the search that asks for one."""
-MOST_FACTORS = 10
-MOST_RUNS = 1000
+MAX_FACTORS = 10
+MAX_RUNS = 1000
 BESIDE = {"width", "stalled_seconds"}
 """Keys of the search that hold for an ablation study too."""
 
@@ -84,8 +84,8 @@ def checked_ablation(search: dict[str, Any], base: dict[str, Any], project: str)
     right = asked.model_copy(update={KEY: section})
     if problems:
         raise refusal("; ".join(problems), right if factors else None, base, project)
-    if right.runs > MOST_RUNS:
-        raise refusal(f"The design takes {right.runs} runs; at most {MOST_RUNS}.", _smaller(right), base, project)
+    if right.runs > MAX_RUNS:
+        raise refusal(f"The design takes {right.runs} runs; at most {MAX_RUNS}.", _smaller(right), base, project)
     for arm in right.design.arms:
         try:
             parse_config(apply_changes(base, arm.changes))
@@ -212,8 +212,8 @@ def _misfit(section: AblationSection) -> tuple[str, dict[str, Any]] | None:
         return text, {"design": ONE}
     if count < 2:
         return f"A {section.design} design needs two factors or more; there is one.", {"design": ONE}
-    if count > MOST_FACTORS:
-        return f"A {section.design} design takes at most {MOST_FACTORS} factors, not {count}.", {"design": ONE}
+    if count > MAX_FACTORS:
+        return f"A {section.design} design takes at most {MAX_FACTORS} factors, not {count}.", {"design": ONE}
     return None
 
 
@@ -221,9 +221,9 @@ def _smaller(right: AblationSearch) -> AblationSearch:
     """Return the same factors in a design of fewer runs."""
     section = right.ablation.model_copy(update={"repeats": 3})
     smaller = right.model_copy(update={KEY: section})
-    if smaller.runs > MOST_RUNS and section.design == FULL:
+    if smaller.runs > MAX_RUNS and section.design == FULL:
         smaller = right.model_copy(update={KEY: section.model_copy(update={"design": ONE})})
-    return smaller if smaller.runs <= MOST_RUNS else right.model_copy(update={KEY: _first_factor(section)})
+    return smaller if smaller.runs <= MAX_RUNS else right.model_copy(update={KEY: _first_factor(section)})
 
 
 def _first_factor(section: AblationSection) -> AblationSection:

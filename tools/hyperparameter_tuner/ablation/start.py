@@ -8,8 +8,8 @@ from sqlalchemy import select
 
 from trainwright.tools import ledger, limits
 from trainwright.tools.gates import permits
+from trainwright.tools.gates.call_history import ignored
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.memory import ignored
 from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.hyperparameter_tuner.ablation.section import (

@@ -29,7 +29,7 @@ ENOUGH_TRIALS = 10
 TOP_SHARE, TOP_TRIALS = 0.1, 5
 """The trials that PED-ANOVA calls the best: a tenth, and five at least, as its documentation advises."""
 FOREST_SEED = 0
-MOST_BARS = 12
+MAX_BARS = 12
 BAR = 0.36
 """Height of a bar, of the place of 1 that each parameter has."""
 
@@ -113,7 +113,7 @@ def _shares(evaluator: Any, study: optuna.Study, keys: list[str] | None) -> dict
 def shares(subject: Subject) -> tuple[Figure, str, str]:
     """Draw each parameter's share by PED-ANOVA and fANOVA, the most important above."""
     found = subject.importance
-    keys = found.ranked[:MOST_BARS]
+    keys = found.ranked[:MAX_BARS]
     figure, [[axes]] = new_figure(1, 1, 1.6 + 0.5 * max(len(keys), 2))
     ways = {
         "PED-ANOVA": ("what tells the best trials from the others", found.ped_anova, BLUE, -BAR / 2),

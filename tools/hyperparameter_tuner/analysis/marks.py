@@ -123,8 +123,8 @@ def by_value(axes: Axes, subject: Subject) -> tuple[Any, tuple[float, float]]:
 MISSING = -0.16
 """Place below an axis of those trials that do not have the parameter."""
 LONGEST_CHOICE = 14
-MOST_TICKS = 5
-MOST_CHOICES_LABELLED = 12
+MAX_TICKS = 5
+MAX_CHOICES_LABELLED = 12
 LONGEST_TICKS = 24
 """Characters of a panel's choices together, above which they are turned."""
 FEW_DECADES = 2.0
@@ -167,12 +167,12 @@ class Scale:
             return place
         return place + SPREAD / len(self.range.choices) * ((trial.number * step) % 1.0 - 0.5)
 
-    def ticks(self, most: int = MOST_TICKS) -> list[tuple[float, str]]:
+    def ticks(self, most: int = MAX_TICKS) -> list[tuple[float, str]]:
         """Return places with their labels, within the axis."""
         from matplotlib.ticker import LogLocator, MaxNLocator
 
         if isinstance(self.range, Choices):
-            choices = self.range.choices[:: math.ceil(len(self.range.choices) / MOST_CHOICES_LABELLED)]
+            choices = self.range.choices[:: math.ceil(len(self.range.choices) / MAX_CHOICES_LABELLED)]
             return [(share_of(self.range, one), plain(cut(_shown(one), LONGEST_CHOICE))) for one in choices]
         low, high = self.range.low, self.range.high
         if self.range.log:
@@ -184,7 +184,7 @@ class Scale:
         inside = [value for value in map(float, found) if -1e-9 <= self.place(value) <= 1 + 1e-9]
         return [(self.place(one), f"{one:.4g}") for one in (inside if len(inside) > 1 else (low, high))]
 
-    def draw_ticks(self, axes: Axes, most: int = MOST_TICKS, *, vertical: bool = False) -> None:
+    def draw_ticks(self, axes: Axes, most: int = MAX_TICKS, *, vertical: bool = False) -> None:
         """Give an axis of a panel these ticks and this extent."""
         places, texts = zip(*self.ticks(most), strict=True)
         axis, limits = (axes.yaxis, axes.set_ylim) if vertical else (axes.xaxis, axes.set_xlim)

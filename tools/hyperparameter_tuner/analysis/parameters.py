@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from trainwright.tools.hyperparameter_tuner.analysis.subject import Subject
     from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
 
-MOST_SHOWN = 6
+MAX_SHOWN = 6
 """Parameters of a picture of all of them."""
 COLUMNS = 3
 LONGEST_NAME = 16
@@ -42,7 +42,7 @@ FLATTEST = 0.02
 def slices(subject: Subject) -> tuple[Figure, str, str]:
     """Draw each trial's value over each parameter, at most six, one panel each."""
     shown = [one for one in subject.trials if subject.value(one) is not None]
-    scales = scales_of(subject, MOST_SHOWN)
+    scales = scales_of(subject, MAX_SHOWN)
     columns = min(COLUMNS, len(scales))
     rows = math.ceil(len(scales) / columns)
     figure, panels = new_figure(rows, columns, 1.0 + 2.6 * rows, sharey=True)
@@ -113,7 +113,7 @@ def _surface(axes: Axes, values: dict[tuple[float, float], float], colours: Any)
 def parallel(subject: Subject) -> tuple[Figure, str, str]:
     """Draw the completed trials as lines through their parameters, coloured by value, the best one on top."""
     figure, [[axes]] = new_figure(1, 1, 4.8)
-    scales = scales_of(subject, MOST_SHOWN)
+    scales = scales_of(subject, MAX_SHOWN)
     colours, (low, high) = by_value(axes, subject)
     better = 1 if subject.direction == "maximize" else -1
     for trial in sorted(subject.completed, key=lambda one: better * (one.value or 0.0)):  # the better ones on top
@@ -159,7 +159,7 @@ def _wrapped(scale: Scale) -> str:
 
 def _of_all(subject: Subject) -> str:
     """Return how many of the parameters a picture shows, where it is not all."""
-    return f" ({MOST_SHOWN} of {len(subject.space)} parameters)" if len(subject.space) > MOST_SHOWN else ""
+    return f" ({MAX_SHOWN} of {len(subject.space)} parameters)" if len(subject.space) > MAX_SHOWN else ""
 
 
 def _said(subject: Subject, scales: list[Scale]) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 BLOCK_BITS = 10
 """Points that are drawn at once, as a power of 2."""
-MOST_BITS = 17
+MAX_BITS = 17
 """Points of the sequence that are looked at, as a power of 2."""
 
 
@@ -33,10 +33,10 @@ def draw(question: Question) -> tuple[dict[str, Any], dict[str, Any]]:
             if not question.domain.constraints or met == place:
                 return point, {}
             met += 1
-    raise LookupError(f"of {2**MOST_BITS} points {met} meet the constraints")
+    raise LookupError(f"of {2**MAX_BITS} points {met} meet the constraints")
 
 
-def sequence(domain: Domain, seed: int, *, start: int = 0, bits: int = MOST_BITS) -> Iterator[dict[str, Any]]:
+def sequence(domain: Domain, seed: int, *, start: int = 0, bits: int = MAX_BITS) -> Iterator[dict[str, Any]]:
     """Give the points of a seed's sequence as parameters that are searched together, 2**bits of them."""
     from scipy.stats import qmc
 

@@ -10,7 +10,7 @@ from functools import partial
 from inspect import isfunction
 from typing import TYPE_CHECKING
 
-from trainwright.tools.training_monitor import data_findings, guessing, no_effect
+from trainwright.tools.training_monitor import chance_baseline, data_findings, no_effect
 from trainwright.tools.training_monitor.signals import (
     adversaries,
     costs,
@@ -18,7 +18,7 @@ from trainwright.tools.training_monitor.signals import (
     losses,
     ranges,
     scores,
-    suddenness,
+    spikes,
     turns,
     updates,
 )
@@ -35,7 +35,7 @@ def _newest(record: RunRecord, key: str) -> list[Sample]:
 
 
 _MODULES = (
-    losses, suddenness, turns, scores, ranges, layers, updates, adversaries, costs, no_effect, guessing, data_findings
+    losses, spikes, turns, scores, ranges, layers, updates, adversaries, costs, no_effect, chance_baseline, data_findings
 )  # fmt: skip
 SIGNALS: dict[str, Callable[[RunRecord], list[Sample]]] = {
     name: partial(_newest, key=key) for name, key in READINGS.items()

@@ -36,7 +36,7 @@ def wait_per_step(record: RunRecord) -> list[Sample]:
 
 MEMORY = ("system/process_memory_bytes", "system/gpu_memory_allocated_bytes")
 QUARTERS = 4
-LEAST_READINGS = 6
+MIN_READINGS = 6
 STEADY = 0.5
 """A quarter's growth counts as steady from this share of an even one on: caches that fill slow down instead."""
 
@@ -52,7 +52,7 @@ def memory_growth(record: RunRecord) -> list[Sample]:
 
 
 def _steady_growth(readings: list[float]) -> float | None:
-    if len(readings) < LEAST_READINGS:
+    if len(readings) < MIN_READINGS:
         return None
     ends = [len(readings) * part // QUARTERS for part in range(QUARTERS + 1)]
     levels = [statistics.median(readings[low:high]) for low, high in pairwise(ends)]

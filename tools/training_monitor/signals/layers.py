@@ -16,7 +16,7 @@ GRADIENTS = "layers/gradient_norm/"
 SPREAD, INPUT_SCALE = "watch/gradient_spread", "watch/input_scale"
 RECENT = 10
 """Inspected steps of which a layer's median is taken."""
-MOST_NAMED = 10
+MAX_NAMED = 10
 
 
 def applied_gradient_norm(record: RunRecord) -> list[Sample]:
@@ -47,7 +47,7 @@ def layer_gradient_spread(record: RunRecord) -> list[Sample]:
         return []
     medians = {name: value for name, value in _by_layer(record, GRADIENTS).items() if value > 0}
     largest = max(medians.values(), default=0.0)
-    smallest = sorted(medians, key=lambda name: medians[name])[:MOST_NAMED]
+    smallest = sorted(medians, key=lambda name: medians[name])[:MAX_NAMED]
     named = tuple(name for name in smallest if medians[name] < largest / 1e3)
     return [Sample(record.status.step, statistics.median(spreads), detail=_named(named), layers=named)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.training_monitor.guessing import beside_guessing
+from trainwright.tools.training_monitor.chance_baseline import beside_guessing
 from trainwright.tools.training_monitor.record import GRADIENT_NORM, STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.conditions import NEWEST_STEPS, Sample, loss_remaining
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from trainwright.tools.training_monitor.record import RunRecord
 
 LOSSES_OF_NUMBERS = frozenset({"mse", "mae", "huber", "log_cosh"})
-LEAST_LEARNED = 0.25
+MIN_LEARNED = 0.25
 """Share of the starting loss that counts as learned at least, so that noise about a flat loss loses nothing."""
 EARLY_STOPPING, HALF = "early_stopping", 0.5
 MOSTLY_LEFT = 0.75
 """Of the variance of a task's target, or of its first loss."""
 RAN_AWAY = 10.0
 """Times the starting loss, from which on a loss of the user's own updates has run away too."""
-LEAST_GAP = 0.02
+MIN_GAP = 0.02
 """Share of the starting loss that has to be learned before what of it validation misses is a number worth reading."""
 NOISE_OF_A_MEAN = 0.3
 """Share of the range of ten values that three standard errors of their mean are."""
@@ -53,7 +53,7 @@ def loss_gap(record: RunRecord) -> list[Sample]:
     for sample in record.by_epoch(VALIDATION_LOSS):
         train = trained.get(sample.step, math.nan)
         learned = start - train if start is not None else math.nan
-        if start is not None and learned > LEAST_GAP * abs(start) and math.isfinite(sample.value):
+        if start is not None and learned > MIN_GAP * abs(start) and math.isfinite(sample.value):
             gaps.append(sample._replace(value=(sample.value - train) / learned))
     return gaps
 
@@ -188,7 +188,7 @@ def loss_rebound(record: RunRecord) -> list[Sample]:
         return []
     for step, mean, low, high in buckets:
         if lowest < start and mean > lowest:
-            learned = max(start - lowest, LEAST_LEARNED * abs(start))
+            learned = max(start - lowest, MIN_LEARNED * abs(start))
             lost = mean - lowest - NOISE_OF_A_MEAN * (high - low)
             worst = max(worst, Sample(step, lost / learned), key=lambda sample: sample.value)
         lowest = min(lowest, mean)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from trainwright.tools.training_monitor.record import RunRecord
 
 BUCKETS = 200
-LEAST_AFTER = 5
+MIN_AFTER = 5
 """Epochs after a warm-up, before which nothing says that they are all worse."""
-LEAST_CURVE, MOST_CURVE = 8, 20
+MIN_CURVE, MAX_CURVE = 8, 20
 """Epochs at the end of a curve that show how jagged it is."""
 
 
@@ -29,7 +29,7 @@ def worse_since_warmup(record: RunRecord) -> list[Sample]:
         return []
     values = [one for one in record.by_epoch(record.selection_key or "") if math.isfinite(one.value)]
     after = [one.value for one in values if one.step > peak_step]
-    if best.step >= peak_step or len(after) < LEAST_AFTER or best.value <= 0:
+    if best.step >= peak_step or len(after) < MIN_AFTER or best.value <= 0:
         return []
     return [best._replace(value=min(after) / best.value - 1)]
 
@@ -59,9 +59,9 @@ def validation_jaggedness(record: RunRecord) -> list[Sample]:
 
     The median over the last epochs, eight at least. The rows are the same each time: it is the weights that jump.
     """
-    losses = [one for one in record.by_epoch(VALIDATION_LOSS) if math.isfinite(one.value)][-MOST_CURVE:]
+    losses = [one for one in record.by_epoch(VALIDATION_LOSS) if math.isfinite(one.value)][-MAX_CURVE:]
     level = statistics.median(one.value for one in losses) if losses else 0.0
-    if len(losses) < LEAST_CURVE or level <= 0 or not record.judges_losses:
+    if len(losses) < MIN_CURVE or level <= 0 or not record.judges_losses:
         return []
     threes = zip(losses, losses[1:], losses[2:], strict=False)
     apart = [abs(here.value - (before.value + then.value) / 2) for before, here, then in threes]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.training_monitor.record import APPLIED_NORM, GRADIENT_NORM, LEARNING_RATE, STEP_LOSS
 from trainwright.tools.training_monitor.signals.losses import train_loss_remaining
-from trainwright.tools.training_monitor.signals.suddenness import sudden_gradient, sudden_jump
+from trainwright.tools.training_monitor.signals.spikes import sudden_gradient, sudden_jump
 from trainwright.trainer.run.conditions import FALLEN, LONGEST_WINDOW, NOT_ADAPTIVE, READINGS, Sample
 from trainwright.trainer.run.results import Probe
 

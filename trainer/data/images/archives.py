@@ -19,10 +19,10 @@ from trainwright.trainer.base.paths import is_left_by_system
 from trainwright.trainer.data.file_digests import file_digests
 
 ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
-MOST_BYTES = 64 << 30
+MAX_BYTES = 64 << 30
 """Of an archive's files, unpacked."""
-MOST_FILES = 5_000_000
-MOST_TIMES = 200
+MAX_FILES = 5_000_000
+MAX_TIMES = 200
 """Times its size that an archive, or a file in it, may unpack to. Pictures are packed already: a few times at most."""
 SMALL_BYTES = 64 << 20
 """Up to which that proportion does not count: a few blank pictures pack well."""
@@ -59,7 +59,7 @@ def unpack(path: Path, folder: Path) -> None:
     Raises:
         DataError: unreadable, a member that would leave the folder, a link, or far more bytes than the archive has.
     """
-    most = min(MOST_BYTES, max(MOST_TIMES * path.stat().st_size, SMALL_BYTES))
+    most = min(MAX_BYTES, max(MAX_TIMES * path.stat().st_size, SMALL_BYTES))
     try:
         with _opened(path) as (members, end):
             chosen = _checked(path, members, most)
@@ -77,8 +77,8 @@ def _checked(path: Path, members: Iterator[_Member], most: int) -> dict[str, _Me
     found: dict[str, _Member] = {}
     promised = 0
     for number, member in enumerate(members):
-        if number == MOST_FILES:
-            raise _refused(path, f"has more than {MOST_FILES:,} members")
+        if number == MAX_FILES:
+            raise _refused(path, f"has more than {MAX_FILES:,} members")
         place = _place(path, member.name)
         if member.kind == "folder" or is_left_by_system(Path(place)) or place.startswith("__MACOSX/"):
             continue

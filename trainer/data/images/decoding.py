@@ -13,14 +13,14 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.data.images.walking import MOST_NAMED
+from trainwright.trainer.data.images.walking import MAX_NAMED
 
 if TYPE_CHECKING:
-    from trainwright.trainer.data.images.first_look import Look
+    from trainwright.trainer.data.images.header_scan import Look
     from trainwright.trainer.data.images.listing import Listing
     from trainwright.trainer.data.images.masks import Coding
 
-MOST_PIXELS = 64_000_000
+MAX_PIXELS = 64_000_000
 """Pixels of one picture; a small file may promise more than memory holds."""
 TURNED = frozenset({5, 6, 7, 8})
 """Orientations, as a camera notes them, that exchange height and width."""
@@ -98,12 +98,12 @@ def opened(file: str | Path | IO[bytes]) -> Image.Image:
     try:
         image = Image.open(file)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise PictureError(f"it promises more than {MOST_PIXELS:,} pixels") from error
+        raise PictureError(f"it promises more than {MAX_PIXELS:,} pixels") from error
     except BROKEN as error:
         raise in_words(error) from error
-    if image.width * image.height > MOST_PIXELS:
+    if image.width * image.height > MAX_PIXELS:
         image.close()
-        raise PictureError(f"it promises {image.width} x {image.height} pixels, more than {MOST_PIXELS:,}")
+        raise PictureError(f"it promises {image.width} x {image.height} pixels, more than {MAX_PIXELS:,}")
     return image
 
 
@@ -131,7 +131,7 @@ def in_words(error: Exception) -> PictureError:
 
 # Evidence of what pictures were taken for: sizes, kinds of pixels, and what of the files is not used.
 
-MOST_OPENED = 64
+MAX_OPENED = 64
 """Pictures of 16 bits whose values are read."""
 
 
@@ -176,7 +176,7 @@ def _upper_bits(listing: Listing, looks: Sequence[Look]) -> str | None:
     wide = [file for file, look in zip(listing.files, looks, strict=True) if look.mode in GREYS]
     if not wide:
         return None
-    some = wide[:: max(len(wide) // MOST_OPENED, 1)]
+    some = wide[:: max(len(wide) // MAX_OPENED, 1)]
     highest = 0
     for file in some:
         with suppress(*BROKEN), opened(file) as image:  # a torn one is named when it is decoded
@@ -194,7 +194,7 @@ def _classes(listing: Listing, names: list[str] | None) -> dict[str, Any]:
     """Return the pictures of each class, or of each of several labels; of very many classes their number."""
     if names is None:
         return {"target": "numbers"}
-    if len(names) > MOST_NAMED:
+    if len(names) > MAX_NAMED:
         return {"classes": len(names)}
     if isinstance(listing.labels[0], list):
         counts = [int(sum(column)) for column in zip(*listing.labels, strict=True)]

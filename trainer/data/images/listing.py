@@ -11,7 +11,7 @@ from typing import Any
 
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.data.images.pairing import paired
-from trainwright.trainer.data.images.walking import MOST_NAMED, SUFFIXES, Folders, listed, require_inside
+from trainwright.trainer.data.images.walking import MAX_NAMED, SUFFIXES, Folders, listed, require_inside
 from trainwright.trainer.data.sections import BY_NAMES
 from trainwright.trainer.data.split_methods.given import split_named
 
@@ -91,7 +91,7 @@ def of_class_folders(folder: Path, folders: Folders) -> Listing:
             f"{len(masks)} of {len(names)} pictures are named as masks of others beside them: {listed(masks)}.",
             remedy="As pictures of a class they would be learned. Move them to a folder of their own (data.args.masks "
             "takes them, with a class for each pixel), or name the pictures in a table.",
-            details={"files": masks[:MOST_NAMED], "count": len(masks)},
+            details={"files": masks[:MAX_NAMED], "count": len(masks)},
         )
     understood = {"in_no_class_folder": len(beside)} if beside else {}
     return Listing(
@@ -127,7 +127,7 @@ def _no_classes(folder: Path, classes: list[str], empty: list[str], deeper: dict
         if is_higher
         else "Put the images of each class into a folder of its own, not below it, delete empty ones, and point "
         "data.args.path above them; or give a table: data.args {path: labels.csv, picture: file, target: label}.",
-        details={"classes": classes[:MOST_NAMED], "empty": empty[:MOST_NAMED], "deeper": below[:MOST_NAMED]}
+        details={"classes": classes[:MAX_NAMED], "empty": empty[:MAX_NAMED], "deeper": below[:MAX_NAMED]}
         | ({"inner": only} if is_higher else {}),
     )
 
@@ -208,10 +208,10 @@ def require_files(root: Path, names: list[str], table: str, code_root: Path, wha
         if not os.path.isfile(path):  # noqa: PTH113 - of many
             missing.append(row)
     if missing:
-        named = ", ".join(f"row {row + 1} {names[row]!r}" for row in missing[:MOST_NAMED])
+        named = ", ".join(f"row {row + 1} {names[row]!r}" for row in missing[:MAX_NAMED])
         raise DataError(
             f"{table}: {len(missing)} of {len(names)} rows name a {what} that is not there: {named}"
-            f"{' …' if len(missing) > MOST_NAMED else ''}.",
+            f"{' …' if len(missing) > MAX_NAMED else ''}.",
             remedy="Add the files, or take the rows out; data.args.pictures is the folder that paths are relative to.",
-            details={"rows": [row + 1 for row in missing[:MOST_NAMED]], "count": len(missing)},
+            details={"rows": [row + 1 for row in missing[:MAX_NAMED]], "count": len(missing)},
         )

@@ -18,7 +18,7 @@ from trainwright.trainer.base.paths import confine, confine_folder
 from trainwright.trainer.data import cache
 from trainwright.trainer.data.images import archives
 from trainwright.trainer.data.images.decoding import understood_of
-from trainwright.trainer.data.images.first_look import Look, decoded, look_at, seen_masks
+from trainwright.trainer.data.images.header_scan import Look, decoded, look_at, seen_masks
 from trainwright.trainer.data.images.listing import (
     Listing,
     OneClassError,
@@ -31,7 +31,7 @@ from trainwright.trainer.data.images.masks import Coding, coding_of, require_los
 from trainwright.trainer.data.images.pairing import drawn_as_stored
 from trainwright.trainer.data.images.samples import Pictures, made
 from trainwright.trainer.data.images.table import ENDINGS, of_table
-from trainwright.trainer.data.images.walking import MOST_NAMED, Folders
+from trainwright.trainer.data.images.walking import MAX_NAMED, Folders
 from trainwright.trainer.data.preprocessing import ToPixels
 from trainwright.trainer.data.sections import BY_NAMES, SplitSection
 from trainwright.trainer.data.sources.source import PATH, Loaded
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
 DECODED_BYTES = 256 << 20
 """Up to which all pictures are decoded once, as uint8."""
-MOST_LISTED = 50
+MAX_LISTED = 50
 """Files beside a table that the evidence lists one by one."""
-MOST_CLASSES = 1000
+MAX_CLASSES = 1000
 """More than these, and than half as many as pictures, are no classes."""
 
 
@@ -182,7 +182,7 @@ def _tops(listing: Listing, code_root: Path) -> list[Path]:
     In the code root itself all are listed: as a whole it would be stale with every change of the code.
     """
     tops = sorted({name.split("/")[0] for name in (*listing.names, *listing.masks)})
-    is_whole = len(tops) > MOST_LISTED and listing.root.resolve() != code_root.resolve()
+    is_whole = len(tops) > MAX_LISTED and listing.root.resolve() != code_root.resolve()
     return [listing.root] if is_whole else [listing.root / name for name in tops]
 
 
@@ -241,9 +241,9 @@ def _unreadable(listing: Listing, bad: dict[int, str]) -> DataError:
         file, _, problem = told[0].partition(": ")
         message = f"The image {file} cannot be read: {problem}."
     else:
-        more = " …" if len(bad) > MOST_NAMED else ""
-        message = f"{len(bad)} of {len(listing.names)} images cannot be read: {'; '.join(told[:MOST_NAMED])}{more}."
-    remedy, details = "Replace the files or take them out", {"files": files[:MOST_NAMED], "count": len(bad)}
+        more = " …" if len(bad) > MAX_NAMED else ""
+        message = f"{len(bad)} of {len(listing.names)} images cannot be read: {'; '.join(told[:MAX_NAMED])}{more}."
+    remedy, details = "Replace the files or take them out", {"files": files[:MAX_NAMED], "count": len(bad)}
     if len(bad) == len(listing.names):
         return DataError(message, remedy=f"{remedy}.", details=details)
     changes = {"changes": {"data.args.skip_unreadable": True}}
@@ -273,7 +273,7 @@ def _size(options: Images, listing: Listing, looks: list[Look]) -> tuple[int, in
             f"image {first[0]} x {first[1]}; {len(others)} of {len(looks)} differ from it.",
             remedy=f"Set data.args.size, for example {size} (height, width), to scale all.",
             details={
-                "files": [listing.names[place] for place in others[:MOST_NAMED]],
+                "files": [listing.names[place] for place in others[:MAX_NAMED]],
                 "count": len(others),
                 "changes": {"data.args.size": size},
             },
@@ -313,7 +313,7 @@ def _require_classes(classes: list[Any], pictures: int, options: Images) -> None
             f"All {pictures} pictures have one label, {str(classes[0])[:60]!r}: there is nothing to tell apart.",
             remedy="Name another column with data.args.target, or add pictures of other classes.",
         )
-    if len(classes) > max(MOST_CLASSES, pictures // 2):
+    if len(classes) > max(MAX_CLASSES, pictures // 2):
         raise DataError(
             f"The target {options.target!r} has {len(classes)} different values for {pictures} pictures: no classes.",
             remedy="Name another column with data.args.target, or set data.args.task: regression for numbers.",

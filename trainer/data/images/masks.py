@@ -14,11 +14,11 @@ from PIL import Image, ImageOps
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.images.decoding import BROKEN, GREYS, ORIENTATION, PictureError, in_words, opened
-from trainwright.trainer.data.images.walking import MOST_NAMED, listed
+from trainwright.trainer.data.images.walking import MAX_NAMED, listed
 from trainwright.trainer.data.tensors import IGNORED
 
 if TYPE_CHECKING:
-    from trainwright.trainer.data.images.first_look import Look
+    from trainwright.trainer.data.images.header_scan import Look
     from trainwright.trainer.data.images.listing import Listing
     from trainwright.trainer.data.sources.images import Images
 
@@ -203,7 +203,7 @@ def _understood(coding: Coding, total: Counter[int], reading: str | None) -> dic
     names = dict.fromkeys(coding.ignored, "ignored")
     names |= {value: coding.names[place] for value, place in coding.classes.items()}
     values = {said(value, coding.of_colors): f"{names[value]}, {share(total, value)}" for value in sorted(total)}
-    found: dict[str, Any] = {"masks": dict([*values.items()][:MOST_NAMED])}
+    found: dict[str, Any] = {"masks": dict([*values.items()][:MAX_NAMED])}
     return found | ({"read_as": reading} if reading else {})
 
 
@@ -213,8 +213,8 @@ def share(total: Counter[int], *values: int) -> str:
 
 
 def _shares(total: Counter[int], of_colors: bool) -> str:
-    most = total.most_common(MOST_NAMED)
-    more = " …" if len(total) > MOST_NAMED else ""
+    most = total.most_common(MAX_NAMED)
+    more = " …" if len(total) > MAX_NAMED else ""
     return ", ".join(f"{said(value, of_colors)} ({share(total, value)})" for value, _ in most) + more
 
 
@@ -234,7 +234,7 @@ def _colors(options: Images, listing: Listing, found: Sequence[Seen | None], col
         "into data.args.ignore."
         + (" As many colours as these come from smoothing or JPEG: write the masks anew." if len(total) > 99 else ""),
         details={
-            "colors": [said(value, True) for value, _ in total.most_common(MOST_NAMED)],
+            "colors": [said(value, True) for value, _ in total.most_common(MAX_NAMED)],
             **({"changes": changes} if fits else {}),
         },
     )
@@ -264,8 +264,8 @@ def _require_known(
         if is_smoothed
         else f"Correct the masks, {f'or configure(project, changes={changes}).' if changes else out}",
         details={
-            "numbers": told[:MOST_NAMED] if coding.of_colors else unknown[:MOST_NAMED],
-            "files": files[:MOST_NAMED],
+            "numbers": told[:MAX_NAMED] if coding.of_colors else unknown[:MAX_NAMED],
+            "files": files[:MAX_NAMED],
             "count": len(places),
             **({"changes": changes} if changes else {}),
         },
@@ -309,10 +309,10 @@ def _require_classes(options: Images, coding: Coding, total: Counter[int]) -> No
         f"to do without {listed(absent)}: configure(project, changes={without})" if without else "",
     ]
     raise DataError(
-        f"No mask has a pixel of class {', '.join(f'{name!r} ({values[name]})' for name in absent[:MOST_NAMED])}"
+        f"No mask has a pixel of class {', '.join(f'{name!r} ({values[name]})' for name in absent[:MAX_NAMED])}"
         f"{ignored}. In all masks: {_shares(total, coding.of_colors)}.",
         remedy="; ".join(["Correct the masks or data.args.classes", *filter(None, ways)]) + ".",
-        details={"absent": absent[:MOST_NAMED], **({"changes": without} if without and not out else {})},
+        details={"absent": absent[:MAX_NAMED], **({"changes": without} if without and not out else {})},
     )
 
 
@@ -332,5 +332,5 @@ def require_lossless(listing: Listing, looks: Sequence[Look]) -> None:
             f"{len(lossy)} of {len(looks)} masks are JPEG or another lossy format, which changes the pixels' numbers: "
             f"{listed(lossy)}.",
             remedy=ANEW,
-            details={"files": lossy[:MOST_NAMED], "count": len(lossy)},
+            details={"files": lossy[:MAX_NAMED], "count": len(lossy)},
         )

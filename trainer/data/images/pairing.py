@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.images.decoding import TURNED
-from trainwright.trainer.data.images.walking import MOST_NAMED, listed
+from trainwright.trainer.data.images.walking import MAX_NAMED, listed
 
 if TYPE_CHECKING:
-    from trainwright.trainer.data.images.first_look import Look
+    from trainwright.trainer.data.images.header_scan import Look
     from trainwright.trainer.data.images.listing import Listing
     from trainwright.trainer.data.sources.images import Images
 
@@ -46,7 +46,7 @@ def paired(names: list[str], masks: list[str], folder: str) -> list[str]:
             f"{f'; masks of no image: {listed(spare[:5])}' if spare else ''}.",
             remedy="A mask has its picture's name, with any ending, or one addition for all: photos/a/1.jpg, "
             "masks/a/1.png or masks/a/1_mask.png. Add them, or take the pictures out.",
-            details={"files": without[:MOST_NAMED]},
+            details={"files": without[:MAX_NAMED]},
         )
     of_pictures = _by_key(names, _stem)
     if several := [of for of in (*of_pictures.values(), *map(plain.get, of_pictures)) if of and len(of) > 1]:
@@ -54,7 +54,7 @@ def paired(names: list[str], masks: list[str], folder: str) -> list[str]:
             f"{len(several)} names stand for several files each, so that a picture and its mask are no pair: "
             f"{'; '.join(' and '.join(of) for of in several[:5])}.",
             remedy="Keep one of each.",
-            details={"files": [name for of in several for name in of][:MOST_NAMED]},
+            details={"files": [name for of in several for name in of][:MAX_NAMED]},
         )
     return [plain[_stem(name)][0] for name in names]
 
@@ -103,7 +103,7 @@ def drawn_as_stored(options: Images, listing: Listing, looks: Sequence[Look], ma
             f"{listed(named)}.",
             remedy="Look at one with its mask: configure(project, changes={'data.args.masks_drawn': 'upright'}) where "
             "the mask fits the picture as viewers show it, 'stored' where it fits the pixels as the file has them.",
-            details={"files": named[:MOST_NAMED], "changes": {"data.args.masks_drawn": "upright"}},
+            details={"files": named[:MAX_NAMED], "changes": {"data.args.masks_drawn": "upright"}},
         )
     return as_stored
 

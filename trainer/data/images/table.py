@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.base.errors import DataError, near_matches
 from trainwright.trainer.data.images.listing import Listing, require_files
-from trainwright.trainer.data.images.walking import MOST_NAMED
+from trainwright.trainer.data.images.walking import MAX_NAMED
 from trainwright.trainer.data.sources.csv_file import EMPTY, CsvTexts
 from trainwright.trainer.data.sources.json_lines import JsonLinesTexts
 from trainwright.trainer.data.sources.parquet_file import ParquetTexts
@@ -111,9 +111,9 @@ def _filled(rows: Cells, name: str, cells: list[Any]) -> list[Any]:
     if empty := [row for row, cell in enumerate(cells) if cell is None or cell == "" or cell != cell]:  # noqa: PLR0124 - NaN
         raise DataError(
             f"{rows.path.name}, column {name!r}: {len(empty)} cells are empty, first in rows "
-            f"{', '.join(str(row + 1) for row in empty[:MOST_NAMED])}.",
+            f"{', '.join(str(row + 1) for row in empty[:MAX_NAMED])}.",
             remedy="Fill them in or drop the rows.",
-            details={"rows": [row + 1 for row in empty[:MOST_NAMED]], "count": len(empty)},
+            details={"rows": [row + 1 for row in empty[:MAX_NAMED]], "count": len(empty)},
         )
     return cells
 

@@ -20,9 +20,9 @@ OTHERS = (".heic", ".heif", ".jxl", ".dng", ".cr2", ".nef", ".arw", ".psd", ".sv
 BEGINS = (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\x00", b"MM\x00*", b"RIFF")
 """Of pictures under any other ending, or none."""
 LEFT_BY_SYSTEM = "__MACOSX"
-MOST_PICTURES = 20_000_000
-MOST_NAMED = 20
-MOST_SHOWN = 5
+MAX_PICTURES = 20_000_000
+MAX_NAMED = 20
+MAX_SHOWN = 5
 
 
 @dataclass
@@ -60,8 +60,8 @@ class Folders:
                     continue
                 self._follow(Path(entry), is_link=entry.is_symlink())
                 found.append(entry.name)
-        if len(found) > MOST_PICTURES:
-            raise DataError(f"{folder.name} has more than {MOST_PICTURES:,} files.", remedy="Use fewer of them.")
+        if len(found) > MAX_PICTURES:
+            raise DataError(f"{folder.name} has more than {MAX_PICTURES:,} files.", remedy="Use fewer of them.")
         return sorted(found)
 
     def below(self, folder: Path) -> list[str]:
@@ -80,8 +80,8 @@ class Folders:
         found: dict[str, Any] = {"links_followed": len(self.links)} if self.links else {}
         if self.passed:
             endings = Counter(Path(name).suffix.lower() or "no ending" for name in self.passed)
-            found["no_pictures"] = dict(endings.most_common(MOST_SHOWN))
-            found["no_pictures_first"] = sorted(self.passed)[:MOST_SHOWN]
+            found["no_pictures"] = dict(endings.most_common(MAX_SHOWN))
+            found["no_pictures_first"] = sorted(self.passed)[:MAX_SHOWN]
         return found
 
     def _follow(self, place: Path, *, is_link: bool) -> None:
@@ -115,4 +115,4 @@ def _is_picture(entry: os.DirEntry[str]) -> bool:
 
 def listed(names: list[str]) -> str:
     """Return the first names in a row."""
-    return ", ".join(names[:MOST_NAMED]) + (" …" if len(names) > MOST_NAMED else "")
+    return ", ".join(names[:MAX_NAMED]) + (" …" if len(names) > MAX_NAMED else "")

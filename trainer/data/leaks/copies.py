@@ -12,9 +12,9 @@ import numpy as np
 from trainwright.trainer.base.errors import DataError
 
 NEAR = 0.1
-MOST_COMPARED = 50_000
+MAX_COMPARED = 50_000
 """Rows up to which near ones are searched for; of more, equal ones alone."""
-MOST_NUMBERS = 64
+MAX_NUMBERS = 64
 DIGITS = 5
 SPREAD_OF_TRAIN = 10_000
 
@@ -34,7 +34,7 @@ def without_copies(train: Array, held_out: Array, name: str = "train") -> Array:
     """
     known = {row.tobytes() for row in _rounded(held_out)}
     kept = np.array([row.tobytes() not in known for row in _rounded(train)], dtype=bool)
-    if len(train) + len(held_out) <= MOST_COMPARED and train.shape[1] <= MOST_NUMBERS:
+    if len(train) + len(held_out) <= MAX_COMPARED and train.shape[1] <= MAX_NUMBERS:
         kept &= ~_near(train, held_out)
     if not kept.any():
         raise DataError(

@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from trainwright.trainer.data.leaks.finding import MOST_ROWS_NAMED, Finding, probability
+from trainwright.trainer.data.leaks.finding import MAX_ROWS_NAMED, Finding, probability
 from trainwright.trainer.data.leaks.table import Column, LeakTable
 
 DIGITS = 6
 """Significant ones that two numbers must share to be equal."""
-LEAST_ROWS = 3
-LEAST_SHARE = 0.005
+MIN_ROWS = 3
+MIN_SHARE = 0.005
 """Of the held-out rows."""
 ONCE_IN = 1e4
 BEYOND_COINCIDENCE = 20.0
 """Times the pairs that independent columns would give by coincidence."""
-MOST_PAIRS = 3
+MAX_PAIRS = 3
 DROP = "data.split.drop_copies"
 
 Array = np.ndarray[Any, Any]
@@ -36,7 +36,7 @@ def find(table: LeakTable) -> list[Finding]:
     trained = Counter(keys[table.train].tolist())
     copies = np.flatnonzero(table.held_out)[[key in trained for key in keys[table.held_out].tolist()]]
     held_out = int(table.held_out.sum())
-    if len(copies) < max(LEAST_ROWS, LEAST_SHARE * held_out):
+    if len(copies) < max(MIN_ROWS, MIN_SHARE * held_out):
         return []
     if len(copies) <= BEYOND_COINCIDENCE * coincidences(columns, table):
         return []
@@ -53,16 +53,16 @@ def find(table: LeakTable) -> list[Finding]:
         severity="warning",
         message=f"{message}{' (the splits were given)' if table.given else ''}.",
         measured=round(share, 6),
-        bound=LEAST_SHARE,
-        rows=table.places(copies[:MOST_ROWS_NAMED]),
-        pairs=_pairs(table, keys, copies[:MOST_PAIRS]),
+        bound=MIN_SHARE,
+        rows=table.places(copies[:MAX_ROWS_NAMED]),
+        pairs=_pairs(table, keys, copies[:MAX_PAIRS]),
         count=len(copies),
         remedy=f"Leave the copies out of the train split, {taken} of its {int(table.train.sum())} rows: changes "
         f"{{'{DROP}': true}}. Ask first whether they are copies: the same may have been observed twice.",
         changes={DROP: True},
     )
     alike = _with_one_target(table, keys, copies)
-    if alike >= LEAST_ROWS:
+    if alike >= MIN_ROWS:
         return [found]
     message += f", {len(copies) - alike} of them of another class alone: no score gains by these."
     remedy = "Nothing has to be done. They show what these inputs cannot tell apart; another column might."

@@ -12,12 +12,12 @@ import numpy as np
 from trainwright.trainer.data.leaks.finding import Finding
 from trainwright.trainer.data.leaks.table import Column, LeakTable, Target
 
-FEWEST_GROUPS = 4
+MIN_GROUPS = 4
 ROWS_OF_GROUP = 2.0
 EXACT = 1e-3
 """Largest difference, in deviations of the values, between a group's value and the formula's: rounding."""
 LARGEST_WEIGHT = 1000.0
-MOST_ALIKE = 12
+MAX_ALIKE = 12
 """Categories that may share a value."""
 WEIGHTS = 3
 FITS = 0.98
@@ -36,7 +36,7 @@ def find(table: LeakTable) -> list[Finding]:
     for_rows = np.ones(len(table.rows), dtype=bool)
     found = []
     for column in table.numeric():
-        if column.distinct < FEWEST_GROUPS or (~column.missing).sum() < ROWS_OF_GROUP * column.distinct:
+        if column.distinct < MIN_GROUPS or (~column.missing).sum() < ROWS_OF_GROUP * column.distinct:
             continue
         answers = [*(wanted[:, one] for one in classes), target.values.astype(np.float64)]
         if any(_is_encoded(column, one, for_rows) and not _is_encoded(column, one, table.train) for one in answers):
@@ -52,7 +52,7 @@ def _is_encoded(column: Column, answers: Array, rows: Array) -> bool:
     counts = np.bincount(codes, minlength=size)
     sums = np.bincount(codes, weights=answers, minlength=size)
     held = np.flatnonzero(counts)
-    if len(held) < FEWEST_GROUPS:
+    if len(held) < MIN_GROUPS:
         return False
     values = np.zeros(size)
     values[codes] = column.values[there]
@@ -68,7 +68,7 @@ def _is_encoded(column: Column, answers: Array, rows: Array) -> bool:
 
 def _fits(weight: float, values: Array, counts: Array, sums: Array, mean: float) -> Array:
     """Return how far each value is from the formula; several categories of as many rows and targets share a value."""
-    alike = np.arange(1, MOST_ALIKE + 1)[:, None]
+    alike = np.arange(1, MAX_ALIKE + 1)[:, None]
     told = (sums / alike + weight * mean) / (counts / alike + weight)
     divides = (counts % alike) == 0
     found: Array = np.where(divides, np.abs(told - values), np.inf).min(axis=0)

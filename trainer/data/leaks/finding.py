@@ -8,7 +8,7 @@ from pydantic import Field
 
 from trainwright.trainer.base.records import Closed
 
-MOST_ROWS_NAMED = 20
+MAX_ROWS_NAMED = 20
 
 Severity = Literal["error", "warning", "info"]
 

@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from trainwright.trainer.data.leaks.finding import MOST_ROWS_NAMED, Finding, removed_by_split
+from trainwright.trainer.data.leaks.finding import MAX_ROWS_NAMED, Finding, removed_by_split
 from trainwright.trainer.data.leaks.power import chance_bound, power_of, told_by
 from trainwright.trainer.data.leaks.table import Column, LeakTable, Target
 
-FEWEST_GROUPS = 12
+MIN_GROUPS = 12
 ROWS_OF_GROUP = (1.5, 40.0)
 """Mean rows of a group, least and most; of columns that are not named as ids at most FEW_ROWS."""
 FEW_ROWS = 12.0
 PARTED = 0.3
 """Share of the held-out rows whose group is trained on too."""
-LEAST_POWER = 0.08
+MIN_POWER = 0.08
 """Of the group alone, beyond that of neighbouring ids."""
 SHUFFLES = 40
 MOSTLY = 0.8
@@ -58,7 +58,7 @@ def _finding(table: LeakTable, target: Target, column: Column) -> Finding | None
     own = power_of(_by_group(column.codes, target, table.train, parted), target, parted)
     beside = 0.0 if is_named else _beside(column, target, table.train, parted)
     by_chance = _by_chance(column.codes, target, table.train, parted)
-    if own - max(beside, 0.0) < LEAST_POWER or own <= by_chance:
+    if own - max(beside, 0.0) < MIN_POWER or own <= by_chance:
         return None
     if not (is_named or column.kind == "category" or _numbers_something(table, target, column)):
         return None
@@ -70,14 +70,14 @@ def _finding(table: LeakTable, target: Target, column: Column) -> Finding | None
         f"Keep each {column.name!r} in one split",
         power=own,
         by_chance=by_chance,
-        least=LEAST_POWER,
-        rows=table.places(parted[:MOST_ROWS_NAMED]),
+        least=MIN_POWER,
+        rows=table.places(parted[:MAX_ROWS_NAMED]),
         count=len(parted),
     )
 
 
 def _may_be_groups(column: Column) -> bool:
-    if column.kind not in {"number", "category"} or column.distinct < FEWEST_GROUPS:
+    if column.kind not in {"number", "category"} or column.distinct < MIN_GROUPS:
         return False
     there = column.values[~column.missing]
     if column.kind == "number" and (there != np.floor(there)).any():

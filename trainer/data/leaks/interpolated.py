@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 
 from trainwright.trainer.data.leaks.duplicates import is_key, normalised
-from trainwright.trainer.data.leaks.finding import MOST_ROWS_NAMED, Finding
+from trainwright.trainer.data.leaks.finding import MAX_ROWS_NAMED, Finding
 from trainwright.trainer.data.leaks.table import LeakTable, Target
 
-FEWEST_NUMBERS = 3
+MIN_NUMBERS = 3
 NEIGHBOURS = 12
 ON_LINE = 1e-4
 """Distance from the line, in lengths of the segment."""
 FRACTIONS = np.unique([a / b for b in range(1, 25) for a in range(b + 1)])
 FRACTION_NEAR = 1e-5
-LEAST_SHARE = 0.02
-LEAST_ROWS = 6
-MOST_ROWS = 2500
+MIN_SHARE = 0.02
+MIN_ROWS = 6
+MAX_ROWS = 2500
 COPIED = 0.06
 """Share of the train rows that are copies of another one."""
 TIMES_AS_OFTEN = 8.0
@@ -42,18 +42,18 @@ def find(table: LeakTable) -> list[Finding]:
 
 def _interpolated(table: LeakTable, target: Target) -> list[Finding]:
     columns = [column for column in table.numeric() if column.is_continuous and not is_key(column)]
-    if len(columns) < FEWEST_NUMBERS or not target.is_classes:
+    if len(columns) < MIN_NUMBERS or not target.is_classes:
         return []
     values = np.column_stack([np.where(column.missing, 0.0, column.values) for column in columns])
     spread = values.std(axis=0)
     points = (values - values.mean(axis=0)) / np.where(spread > 0, spread, 1)
     on_line = np.zeros(len(points), dtype=bool)
     for one in range(len(target.classes or [])):
-        members = np.flatnonzero(target.values == one)[:MOST_ROWS]
+        members = np.flatnonzero(target.values == one)[:MAX_ROWS]
         if len(members) > NEIGHBOURS:
             on_line[members] = _on_lines(points[members])
     rows = np.flatnonzero(on_line)
-    if len(rows) < max(LEAST_ROWS, LEAST_SHARE * len(points)):
+    if len(rows) < max(MIN_ROWS, MIN_SHARE * len(points)):
         return []
     return [
         Finding(
@@ -62,8 +62,8 @@ def _interpolated(table: LeakTable, target: Target) -> list[Finding]:
             message=f"{len(rows)} of {len(points)} rows lie exactly between two others of their class. SMOTE makes "
             "such rows; made before the split, they are mixed of rows on both of its sides.",
             measured=round(len(rows) / len(points), 6),
-            bound=LEAST_SHARE,
-            rows=table.places(rows[:MOST_ROWS_NAMED]),
+            bound=MIN_SHARE,
+            rows=table.places(rows[:MAX_ROWS_NAMED]),
             count=len(rows),
             remedy="Where they were made, give the file without them: rare classes can weigh more in the loss instead "
             "(configs/losses.md). Measured rows on a grid may lie so by nature: they stay.",
@@ -87,7 +87,7 @@ def _on_lines(points: Array) -> Array:
         off = np.sqrt((((start + place[:, None] * line) - points) ** 2).sum(axis=1) / safe)
         grid = np.abs(place[:, None] - FRACTIONS).min(axis=1) < FRACTION_NEAR
         moved = (np.abs(points - start) > 1e-9).sum(axis=1)
-        found |= (length > 0) & (off < ON_LINE) & (place > 0) & (place < 1) & ~grid & (moved >= FEWEST_NUMBERS)
+        found |= (length > 0) & (off < ON_LINE) & (place > 0) & (place < 1) & ~grid & (moved >= MIN_NUMBERS)
     return found
 
 
@@ -103,7 +103,7 @@ def _copied(table: LeakTable, target: Target) -> list[Finding]:
     first = np.unique(keys, return_index=True)[1]
     more = places[np.setdiff1d(np.arange(len(keys)), first)]
     first = places[first]
-    if len(more) < max(LEAST_ROWS, COPIED * len(keys)) or not target.is_classes:
+    if len(more) < max(MIN_ROWS, COPIED * len(keys)) or not target.is_classes:
         return []
     shares = np.bincount(target.values[more], minlength=len(target.classes or []))
     kept = np.bincount(target.values[first], minlength=len(shares))
@@ -122,7 +122,7 @@ def _copied(table: LeakTable, target: Target) -> list[Finding]:
             f"{(target.classes or [])[rare]!r}, as when a rare class is oversampled before the split.",
             measured=round(len(more) / len(keys), 6),
             bound=COPIED,
-            rows=table.places(more[:MOST_ROWS_NAMED]),
+            rows=table.places(more[:MAX_ROWS_NAMED]),
             count=len(more),
             remedy="Where they are copies, give the file without them: rare classes can weigh more in the loss instead "
             "(configs/losses.md). Different rows that are equal by nature stay.",

@@ -16,13 +16,13 @@ from trainwright.trainer.data.leaks.finding import Finding
 from trainwright.trainer.data.leaks.power import by_value, chance_bound, out_of_fold, power_of
 from trainwright.trainer.data.leaks.table import Column, LeakTable, Target
 
-LEAST_POWER = 0.3
+MIN_POWER = 0.3
 BY_CHANCE = 20
 """Shuffles whose best power must be below."""
 ORDERED = 0.5
 """Power of the order of rows: sorted by the target."""
 PARTS = re.compile(r"[/\\_\-. ]+|(?<=\D)(?=\d)|(?<=\d)(?=\D)")
-MOST_PARTS = 6
+MAX_PARTS = 6
 
 Array = np.ndarray[Any, Any]
 
@@ -41,9 +41,9 @@ def _named(target: Target, column: Column) -> Finding | None:
     for codes, is_number in _parts(column):
         told = out_of_fold(codes[:, None].astype(float), target, shallow=True) if is_number else by_value(codes, target)
         power = power_of(told, target)
-        if power > max(best, LEAST_POWER) and power > _by_chance(codes, target, is_number=is_number):
+        if power > max(best, MIN_POWER) and power > _by_chance(codes, target, is_number=is_number):
             best = power
-    if best < LEAST_POWER:
+    if best < MIN_POWER:
         return None
     changes = {f"data.args.columns.{column.name}": "ignore"}
     return Finding(
@@ -52,7 +52,7 @@ def _named(target: Target, column: Column) -> Finding | None:
         severity="warning",
         message=f"{column.name!r} names the rows and tells their target (power {best:.2f} of 1).",
         measured=round(best, 6),
-        bound=LEAST_POWER,
+        bound=MIN_POWER,
         remedy=f"Ignore it: changes {changes}.",
         changes=changes,
     )
@@ -64,7 +64,7 @@ def _parts(column: Column) -> Iterator[tuple[Array, bool]]:
         yield np.nan_to_num(column.values), True
         return
     split = [PARTS.split(str(cell)) for cell in column.cells]
-    for place in range(min(MOST_PARTS, max(len(parts) for parts in split))):
+    for place in range(min(MAX_PARTS, max(len(parts) for parts in split))):
         cells = [parts[place] if place < len(parts) else "" for parts in split]
         digits = [cell.isdigit() for cell in cells]
         if np.mean(digits) > 0.9:

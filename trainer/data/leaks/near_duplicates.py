@@ -11,24 +11,24 @@ from typing import Any
 import numpy as np
 
 from trainwright.trainer.data.leaks.duplicates import DROP, is_key
-from trainwright.trainer.data.leaks.finding import MOST_ROWS_NAMED, Finding, probability
+from trainwright.trainer.data.leaks.finding import MAX_ROWS_NAMED, Finding, probability
 from trainwright.trainer.data.leaks.table import Column, LeakTable
 
-LEAST_ROWS = 3
-LEAST_SHARE = 0.01
+MIN_ROWS = 3
+MIN_SHARE = 0.01
 """Of the held-out rows."""
 ONCE_IN = 200.0
 TOLERANCES = (0.2, 0.1, 0.03)
 """Shares of the median distance between neighbours up to which two rows are near."""
-FEWEST_NUMBERS = 3
+MIN_NUMBERS = 3
 """Continuous columns from which on rows have a place of their own."""
 SIMILAR = 0.6
 """Share of common shingles from which on two texts are near."""
 SHINGLE = 3
 PERMUTATIONS = 64
-FEWEST_WORDS = 6
-MOST_NUMERIC = 6000
-MOST_TEXTS = 5000
+MIN_WORDS = 6
+MAX_NUMERIC = 6000
+MAX_TEXTS = 5000
 
 Array = np.ndarray[Any, Any]
 
@@ -42,10 +42,10 @@ def find(table: LeakTable) -> list[Finding]:
 
 def _near_numbers(table: LeakTable) -> list[Finding]:
     columns = [column for column in table.numeric() if column.is_continuous and not is_key(column)]
-    if len(columns) < FEWEST_NUMBERS:
+    if len(columns) < MIN_NUMBERS:
         return []
     points = points_of(columns)
-    train, others = (np.flatnonzero(which)[:MOST_NUMERIC] for which in (table.train, table.held_out))
+    train, others = (np.flatnonzero(which)[:MAX_NUMERIC] for which in (table.train, table.held_out))
     apart, within = _nearest(points, train, others)
     apart = np.where(apart > 0, apart, np.inf)  # equal rows are duplicates
     within = np.where(within > 0, within, np.inf)
@@ -80,7 +80,7 @@ def _nearest(points: Array, train: Array, others: Array) -> tuple[Array, Array]:
 
 
 def _beyond_chance(alike: int, near: int, first: int, second: int) -> bool:
-    if alike < max(LEAST_ROWS, LEAST_SHARE * second):
+    if alike < max(MIN_ROWS, MIN_SHARE * second):
         return False
     return alike * first > 3 * near * second and probability(alike, near, first, second) * ONCE_IN < 1
 
@@ -88,7 +88,7 @@ def _beyond_chance(alike: int, near: int, first: int, second: int) -> bool:
 def _near_texts(table: LeakTable, column: Column) -> list[Finding]:
     from datasketch import MinHash, MinHashLSH
 
-    train, others = (np.flatnonzero(which)[:MOST_TEXTS] for which in (table.train, table.held_out))
+    train, others = (np.flatnonzero(which)[:MAX_TEXTS] for which in (table.train, table.held_out))
     empty = MinHash(num_perm=PERMUTATIONS, seed=1)  # one for all: to draw the permutations takes longer than a text
     marks = {int(row): _mark(str(column.cells[row]), empty) for row in [*train.tolist(), *others.tolist()]}
     index = MinHashLSH(threshold=SIMILAR, num_perm=PERMUTATIONS)
@@ -105,7 +105,7 @@ def _near_texts(table: LeakTable, column: Column) -> list[Finding]:
 
 def _mark(text: str, empty: Any) -> Any:
     words = text.casefold().split()
-    if len(words) < FEWEST_WORDS:
+    if len(words) < MIN_WORDS:
         return None
     found = empty.copy()
     found.update_batch([" ".join(words[n : n + SHINGLE]).encode() for n in range(len(words) - SHINGLE + 1)])
@@ -133,8 +133,8 @@ def _finding(table: LeakTable, near: Array, held_out: int, how: str, column: str
         message=f"{len(near)} of {held_out} held-out rows ({share:.1%}) are almost train rows {how}: more than chance "
         "explains.",
         measured=round(share, 6),
-        bound=LEAST_SHARE,
-        rows=table.places(near[:MOST_ROWS_NAMED]),
+        bound=MIN_SHARE,
+        rows=table.places(near[:MAX_ROWS_NAMED]),
         count=len(near),
         remedy=f"Leave the copies out of the train split: changes {{'{DROP}': true}}."
         if in_numbers

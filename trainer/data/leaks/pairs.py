@@ -14,11 +14,11 @@ from trainwright.trainer.data.leaks.duplicates import is_key
 from trainwright.trainer.data.leaks.finding import Finding
 from trainwright.trainer.data.leaks.power import by_value, power_of
 from trainwright.trainer.data.leaks.table import Column, LeakTable, Target
-from trainwright.trainer.data.leaks.target import FEWEST_ROWS, PERFECT
+from trainwright.trainer.data.leaks.target import MIN_ROWS, PERFECT
 
-FEWEST_COLUMNS, MOST_COLUMNS = 3, 40
+MIN_COLUMNS, MAX_COLUMNS = 3, 40
 """Two columns alone are the whole problem."""
-MOST_ROWS = 4000
+MAX_ROWS = 4000
 FEW_VALUES = 12
 """Different values up to which a column is taken by its values."""
 INTERVALS = 4
@@ -31,15 +31,15 @@ Array = np.ndarray[Any, Any]
 def find(table: LeakTable) -> list[Finding]:
     """Return the finding of the pair of columns with the most power, where there is one, of classes alone."""
     target = table.target
-    if target is None or not target.is_classes or len(table.rows) < FEWEST_ROWS:
+    if target is None or not target.is_classes or len(table.rows) < MIN_ROWS:
         return []
     rows = np.arange(len(table.rows))
-    rows = rows if len(rows) <= MOST_ROWS else np.sort(np.random.default_rng(0).choice(rows, MOST_ROWS, replace=False))
+    rows = rows if len(rows) <= MAX_ROWS else np.sort(np.random.default_rng(0).choice(rows, MAX_ROWS, replace=False))
     drawn = Target(target.name, target.values[rows], target.classes)
     usable = [one for one in table.columns if one.kind != "text" and not is_key(one) and one.distinct > 1]
-    coded = [(one.name, _codes(one)[rows]) for one in usable[:MOST_COLUMNS]]
+    coded = [(one.name, _codes(one)[rows]) for one in usable[:MAX_COLUMNS]]
     weak = [(name, codes) for name, codes in coded if power_of(by_value(codes, drawn), drawn) <= ALONE]
-    if len(usable) < FEWEST_COLUMNS:
+    if len(usable) < MIN_COLUMNS:
         return []
     pairs = ((_power(one[1], other[1], drawn), one[0], other[0]) for one, other in combinations(weak, 2))
     power, first, second = max(pairs, default=(0.0, "", ""))

@@ -19,7 +19,7 @@ LEAVES = 16
 TREES = 40
 DEVIATIONS = 5.0
 """Of the powers of shuffled values, above their mean."""
-MOST_FITTED = 4000
+MAX_FITTED = 4000
 
 Array = np.ndarray[Any, Any]
 
@@ -111,7 +111,7 @@ def out_of_fold(inputs: Array, target: Target, *, shallow: bool = False) -> Arra
     folds = folds_of(target, len(inputs))
     found = np.zeros(len(inputs))
     for fold in range(FOLDS):
-        fitted = np.flatnonzero(folds != fold)[:MOST_FITTED]
+        fitted = np.flatnonzero(folds != fold)[:MAX_FITTED]
         asked = folds == fold
         if len(np.unique(target.values[fitted])) < 2:
             found[asked] = target.values[fitted][0] if len(fitted) else 0

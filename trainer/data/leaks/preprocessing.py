@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from trainwright.trainer.data.leaks.finding import MOST_ROWS_NAMED, Finding
+from trainwright.trainer.data.leaks.finding import MAX_ROWS_NAMED, Finding
 from trainwright.trainer.data.leaks.table import Column, LeakTable
 
 EXACT = 2e-4
@@ -18,20 +18,20 @@ CENTRED = 1e-7
 """The same of a mean alone."""
 SYMMETRIC = 0.02
 """Distance of each value from another one's negative, in deviations: then the mean is 0 by nature, as a sine's is."""
-LEAST_COLUMNS = 2
+MIN_COLUMNS = 2
 """Of scaled ones: a single column from 0 to 1 is a share."""
 FILLED_SHARE = 0.02
 FILLED_TIMES = {"mean": 1.0, "median": 4.0}
 """How many times as often as the next value the filled one appears: a median may be any row's value."""
 FILL_DIGITS = 1e-5
-FEWEST_ROWS = 30
+MIN_ROWS = 30
 
 Array = np.ndarray[Any, Any]
 
 
 def find(table: LeakTable) -> list[Finding]:
     """Return the findings of standardised or scaled columns, and of filled ones."""
-    if len(table.rows) < FEWEST_ROWS or len(table.rows) < table.total or not table.held_out.any():
+    if len(table.rows) < MIN_ROWS or len(table.rows) < table.total or not table.held_out.any():
         return []
     continuous = [column for column in table.numeric() if column.is_continuous]
     standardised = [column for column in continuous if _is_standardised(column, table.train)]
@@ -39,7 +39,7 @@ def find(table: LeakTable) -> list[Finding]:
     found = []
     if standardised:
         found.append(_of_scaling(standardised, "standardised (mean 0, deviation 1)"))
-    if len(scaled) >= max(LEAST_COLUMNS, len(continuous) / 2) and any(not _reaches(one, table.train) for one in scaled):
+    if len(scaled) >= max(MIN_COLUMNS, len(continuous) / 2) and any(not _reaches(one, table.train) for one in scaled):
         found.append(_of_scaling(scaled, "scaled to 0…1"))
     return found + [one for column in table.numeric() if (one := _filled(column, table)) is not None]
 
@@ -91,7 +91,7 @@ def _filled(column: Column, table: LeakTable) -> Finding | None:
     """Return the finding of a value that fills holes and is the mean or median of all other rows."""
     there = ~column.missing
     values, counts = np.unique(column.values[there], return_counts=True)
-    if len(values) < FEWEST_ROWS:
+    if len(values) < MIN_ROWS:
         return None
     order = np.argsort(counts)
     value, often = float(values[order[-1]]), int(counts[order[-1]])
@@ -119,7 +119,7 @@ def _of_filling(column: Column, statistic: str, value: float, rows: Array, table
         "rows, held-out ones included: holes were filled before the split.",
         measured=float(len(rows)),
         bound=0.0,
-        rows=table.places(rows[:MOST_ROWS_NAMED]),
+        rows=table.places(rows[:MAX_ROWS_NAMED]),
         count=len(rows),
         remedy="Give the column with its holes: the engine fills them by the train rows alone.",
     )

@@ -21,8 +21,8 @@ from trainwright.trainer.data.leaks.table import Column, LeakTable, Target
 
 TOGETHER = 0.3
 """Correlation of the ranks of two columns, of both what the target explains taken off."""
-LEAST_POWER = 0.1
-MOST_NAMED = 5
+MIN_POWER = 0.1
+MAX_NAMED = 5
 WORD = re.compile(r"[^\W\d_]{3,}")
 CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 ANY = frozenset({"the", "number", "count", "total", "sum", "mean", "avg", "min", "max", "value", "code", "feature"})
@@ -41,7 +41,7 @@ def find(every: LeakTable, inputs: LeakTable, found: list[Finding]) -> list[Find
         found: in the inputs.
     """
     target, seen = inputs.target, {column.name: column for column in inputs.columns}
-    if target is None or len(inputs.rows) < targets.FEWEST_ROWS:
+    if target is None or len(inputs.rows) < targets.MIN_ROWS:
         return found
     left = [column.name for column in every.columns if column.name not in seen]
     leaks = {one.column for one in found if one.kind == "target"}
@@ -53,7 +53,7 @@ def find(every: LeakTable, inputs: LeakTable, found: list[Finding]) -> list[Find
         if (leak := columns.get(str(one.column))) is None:  # of a column that neither table holds: a distance of two
             continue
         likely = [each for each in _alike(leak, rest, target, every) if each[0].name not in named]
-        known[leak.name] = likely[:MOST_NAMED]
+        known[leak.name] = likely[:MAX_NAMED]
         named |= {column.name for column, _ in known[leak.name]}
     told = [_with(one, known.get(str(one.column), [])) if one.kind == "target" else one for one in found]
     return told + [_left_out(name, likely) for name, likely in known.items() if name in left]
@@ -69,7 +69,7 @@ def _alike(leak: Column, rest: list[Column], target: Target, every: LeakTable) -
         why = [f"goes with it among equal targets, {together:.2f}"] * (together >= TOGETHER)
         why += [f"named like it ({', '.join(sorted(shared))})"] * bool(shared)
         why += ["a date as it is"] * (leak.kind == column.kind == "date")
-        if why and (power := power_of(predicted_alone(column, target), target)) >= LEAST_POWER:
+        if why and (power := power_of(predicted_alone(column, target), target)) >= MIN_POWER:
             found.append((together + power, column, f"{', '.join(why)}; power {power:.2f}"))
     return [(column, why) for _, column, why in sorted(found, key=lambda one: -one[0])]
 

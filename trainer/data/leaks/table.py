@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 SPLITS = ("train", "validation", "test")
-MOST_ROWS = 20_000
+MAX_ROWS = 20_000
 """Rows that are read, drawn at random of more."""
 PARSED = 0.98
 """Share of a text column's cells that must be numbers or dates for the column to be of numbers or dates."""
@@ -101,7 +101,7 @@ class LeakTable:
     rows: Array
     """Place of each row in the source, (rows,)."""
     total: int
-    """Rows of the source, of which at most MOST_ROWS are here."""
+    """Rows of the source, of which at most MAX_ROWS are here."""
     given: bool
     """Whether the splits were given by files or a column, rather than drawn by the engine."""
 
@@ -125,8 +125,8 @@ class LeakTable:
         if target is not None:
             rows = rows.filter(pl.col(target).is_not_null())
         total = rows.height
-        if total > MOST_ROWS:
-            rows = rows.sample(MOST_ROWS, seed=0).sort(PLACE)
+        if total > MAX_ROWS:
+            rows = rows.sample(MAX_ROWS, seed=0).sort(PLACE)
         columns = [column for name in rows.columns if (column := _column(rows[name])) is not None and name != target]
         return cls(
             [column for column in columns if column.name not in {PLACE, "__split"}],

@@ -22,7 +22,7 @@ from trainwright.trainer.data.leaks.time import times
 PERFECT = 0.985
 """Power of one column that no honest measurement has."""
 SUSPECT = 0.85
-FEWEST_ROWS = 40
+MIN_ROWS = 40
 LESS_WRONG = 0.5
 """Times the error of all other columns together, at most."""
 ONCE_IN = 1000.0
@@ -31,9 +31,9 @@ MISSING_PHI = 0.75
 """Correlation of what is missing with a class."""
 LAGS = 12
 EQUAL_SHARE = 0.9
-MOST_DATES = 6
-MOST_CLASSES = 10
-FEWEST_OF_CLASS = 8
+MAX_DATES = 6
+MAX_CLASSES = 10
+MIN_OF_CLASS = 8
 
 Array = np.ndarray[Any, Any]
 
@@ -41,7 +41,7 @@ Array = np.ndarray[Any, Any]
 def find(table: LeakTable, asked: Collection[str] | None = None) -> list[Finding]:
     """Return a finding for each column that gives the target away; of those asked for alone, beside all others."""
     target = table.target
-    if target is None or len(table.rows) < FEWEST_ROWS:
+    if target is None or len(table.rows) < MIN_ROWS:
         return []
     if asked is not None and not asked:
         return []
@@ -104,7 +104,7 @@ def _missing(table: LeakTable, target: Target) -> Iterator[Finding]:
 
 def _distances(table: LeakTable, target: Target) -> Iterator[Finding]:
     """Yield columns of dates whose distance to another date gives the target away: dates after the fact."""
-    for first, second in combinations(table.of_kind("date")[:MOST_DATES], 2):
+    for first, second in combinations(table.of_kind("date")[:MAX_DATES], 2):
         apart = Column(f"{second.name} - {first.name}", "number", second.values - first.values, np.array([]))
         if apart.distinct < 2:
             continue
@@ -122,8 +122,8 @@ def _each_class(target: Target) -> list[Target]:
         return [target]
     return [
         Target(target.name, (target.values == one).astype(np.int64), ["other", name])
-        for one, name in enumerate(target.classes[:MOST_CLASSES])
-        if (target.values == one).sum() >= FEWEST_OF_CLASS
+        for one, name in enumerate(target.classes[:MAX_CLASSES])
+        if (target.values == one).sum() >= MIN_OF_CLASS
     ]
 
 

@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from trainwright.trainer.data.leaks.finding import MOST_ROWS_NAMED, Finding, removed_by_split
+from trainwright.trainer.data.leaks.finding import MAX_ROWS_NAMED, Finding, removed_by_split
 from trainwright.trainer.data.leaks.power import chance_bound, power_of, told_by
 from trainwright.trainer.data.leaks.table import Column, LeakTable, Target
 
 NEIGHBOURS = 2
 """Train rows on either side of a held-out row that are read."""
-LEAST_POWER = 0.12
+MIN_POWER = 0.12
 EARLIER = 0.5
 """Share of the held-out rows that are earlier than the last tenth of the train rows."""
 SHUFFLES = 40
-FEWEST_TIMES = 0.3
+MIN_TIMES = 0.3
 """Different times, as a share of the rows: of fewer, neighbours are not defined."""
 NAMED = re.compile(r"(^|_)(time|timestamp|date|datetime|ts|epoch|unix)(_|$)", re.IGNORECASE)
 
@@ -38,7 +38,7 @@ def find(table: LeakTable) -> list[Finding]:
 
 def times(table: LeakTable) -> list[Column]:
     """Return the columns that tell when a row was made."""
-    wide = [column for column in table.columns if column.distinct >= FEWEST_TIMES * len(table.rows)]
+    wide = [column for column in table.columns if column.distinct >= MIN_TIMES * len(table.rows)]
     return [
         column for column in wide if column.kind == "date" or (column.kind == "number" and NAMED.search(column.name))
     ]
@@ -55,7 +55,7 @@ def _finding(table: LeakTable, target: Target, column: Column) -> Finding | None
         return None
     own = _around(column.values, target, np.flatnonzero(train), asked)
     by_chance = _by_chance(column.values, target, np.flatnonzero(train), asked)
-    if own < LEAST_POWER or own <= by_chance:
+    if own < MIN_POWER or own <= by_chance:
         return None
     return removed_by_split(
         "time",
@@ -65,8 +65,8 @@ def _finding(table: LeakTable, target: Target, column: Column) -> Finding | None
         "Train on what came before",
         power=own,
         by_chance=by_chance,
-        least=LEAST_POWER,
-        rows=table.places(earlier[:MOST_ROWS_NAMED]),
+        least=MIN_POWER,
+        rows=table.places(earlier[:MAX_ROWS_NAMED]),
         count=len(earlier),
     )
 

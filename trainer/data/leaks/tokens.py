@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from trainwright.trainer.data.leaks.finding import MOST_ROWS_NAMED, Finding
+from trainwright.trainer.data.leaks.finding import MAX_ROWS_NAMED, Finding
 from trainwright.trainer.data.leaks.table import Column, LeakTable, Target
 
 WORD = re.compile(r"\w+(?:[-:#=]\w+)*", re.UNICODE)
 PRECISION = 0.97
 RECALL = 0.5
 """Share of a class's texts that must have the word: ordinary words of a topic have less."""
-FEWEST_TEXTS = 10
-MOST_WORDS = 3000
+MIN_TEXTS = 10
+MAX_WORDS = 3000
 
 Array = np.ndarray[Any, Any]
 
@@ -32,9 +32,9 @@ def find(table: LeakTable) -> list[Finding]:
 
 def _finding(table: LeakTable, target: Target, column: Column) -> Finding | None:
     words = [_words(str(cell)) for cell in column.cells]
-    common = Counter(word for of_row in words for word in of_row).most_common(MOST_WORDS)
+    common = Counter(word for of_row in words for word in of_row).most_common(MAX_WORDS)
     for word, count in common:
-        if count < FEWEST_TEXTS:
+        if count < MIN_TEXTS:
             break
         has = np.array([word in of_row for of_row in words])
         for label, name in enumerate(target.classes or []):
@@ -69,8 +69,8 @@ def _of_word(table: LeakTable, column: Column, word: str, label: str, has: Array
         message=f"{word!r} in {column.name!r} gives the class {label!r} away: {len(rows)} texts have it, and nearly "
         "none of another class.",
         measured=float(len(rows)),
-        bound=float(FEWEST_TEXTS),
-        rows=table.places(rows[:MOST_ROWS_NAMED]),
+        bound=float(MIN_TEXTS),
+        rows=table.places(rows[:MAX_ROWS_NAMED]),
         count=len(rows),
         remedy=f"If it was written after the fact, remove {word!r} from the texts.",
     )

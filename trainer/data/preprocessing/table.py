@@ -19,11 +19,11 @@ from trainwright.trainer.data.preprocessing.preprocessing import Preprocessing, 
 from trainwright.trainer.data.table.schema import Column, TableSchema
 from trainwright.trainer.data.tensors import TensorSamples
 
-MOST_CATEGORIES = 100
+MAX_CATEGORIES = 100
 """Of a column, the most frequent ones; the others share an input."""
-LEAST_SHARE = 500
+MIN_SHARE = 500
 """A category that is rarer than one row in so many, or than 2 rows, shares an input with the other rare ones."""
-LEAST_MOST = 10
+MIN_MOST = 10
 DAYS_SHIFT, ERA = 719_468, 146_097
 """Days from 0000-03-01 to 1970-01-01, and those of 400 years."""
 NONE = -1
@@ -263,9 +263,9 @@ def _fitted_category(counts: Any, has_holes: bool) -> dict[str, Any]:
         counts: train rows of each code, (codes,).
         has_holes: whether train rows lack the category.
     """
-    least = max(2, min(LEAST_MOST, int(counts.sum()) // LEAST_SHARE))
+    least = max(2, min(MIN_MOST, int(counts.sum()) // MIN_SHARE))
     frequent = [code for code in np.argsort(-counts, kind="stable").tolist() if counts[code] >= least]
-    own = {code: slot for slot, code in enumerate(sorted(frequent[:MOST_CATEGORIES]))}
+    own = {code: slot for slot, code in enumerate(sorted(frequent[:MAX_CATEGORIES]))}
     is_rare = (counts > 0).tolist()
     others = len(own) if any(met and code not in own for code, met in enumerate(is_rare)) else NONE
     slots = [own.get(code, others if met else NONE) for code, met in enumerate(is_rare)]

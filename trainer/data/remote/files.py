@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from uuid import uuid4
 
-from trainwright.trainer.base import fetched
+from trainwright.trainer.base import download_log
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import DataError, StorageError, TrainwrightError, near_matches
 from trainwright.trainer.base.secrets import plain
@@ -18,7 +18,7 @@ from trainwright.trainer.data.remote.connections import DOCUMENT
 from trainwright.trainer.data.remote.storage import Opened, Storage, opened
 
 PATTERN = "*?["
-MOST_FILES = 200_000
+MAX_FILES = 200_000
 VERSIONS = (
     "ETag", "etag", "e_tag", "VersionId", "version_id", "blob_id", "oid", "md5Hash", "LastModified", "last_modified",
     "mtime", "updated", "created",
@@ -80,8 +80,8 @@ def _listed(url: str, store: Opened) -> list[Found]:
             remedy="Correct `data.args.path`; a pattern is `s3://bucket/rows/*.parquet`; `**/` stands for any folders.",
             document=DOCUMENT,
         )
-    if len(files) > MOST_FILES:
-        raise DataError(f"{url} names {len(files)} files; at most {MOST_FILES} are fetched.",
+    if len(files) > MAX_FILES:
+        raise DataError(f"{url} names {len(files)} files; at most {MAX_FILES} are fetched.",
                         remedy="Name a narrower pattern, or put the files into archives.")  # fmt: skip
     return files
 
@@ -128,10 +128,10 @@ def _recorded(url: str, files: list[Found], folder: Path) -> list[str]:
     bare = url.split("?", maxsplit=1)[0]
     if any(sign in bare for sign in PATTERN):
         base = bare[: min(bare.find(sign) for sign in PATTERN if sign in bare)].rpartition("/")[0]
-        fetched.note(folder, base)
+        download_log.note(folder, base)
         return [str(folder / file.inside) for file in files]
     name = PurePosixPath(files[0].inside).parts[0]
-    fetched.note(folder / name, bare)
+    download_log.note(folder / name, bare)
     return [str(folder / name)]
 
 

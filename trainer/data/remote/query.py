@@ -25,7 +25,7 @@ ROWS_AT_ONCE = 20_000
 SECONDS = 15
 """Until a database that does not answer counts as gone."""
 ROWS = "rows.parquet"
-MOST_NAMED = 10
+MAX_NAMED = 10
 
 
 def sqlite_url(path: Path) -> URL:
@@ -133,8 +133,8 @@ def _example(question: Question) -> str:
         columns = [column["name"] for column in known.get_columns(table)]
         order = known.get_pk_constraint(table)["constrained_columns"] or columns[:1]
         example = f"SELECT * FROM {quoted(table)} ORDER BY {', '.join(map(quoted, order))}"  # noqa: S608 - is shown
-        others = f"; tables: {', '.join(tables[:MOST_NAMED])}" if len(tables) > 1 else ""
-        return f" For example: {example} (columns: {', '.join(columns[:MOST_NAMED])}{others})."
+        others = f"; tables: {', '.join(tables[:MAX_NAMED])}" if len(tables) > 1 else ""
+        return f" For example: {example} (columns: {', '.join(columns[:MAX_NAMED])}{others})."
     return ""
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
+from trainwright.trainer.base.download_log import is_remote
 from trainwright.trainer.base.errors import ConfigurationError, near_matches
-from trainwright.trainer.base.fetched import is_remote
 from trainwright.trainer.base.secrets import plain, without_secrets
 from trainwright.trainer.base.section import Section
 from trainwright.trainer.data.remote import connections

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainwright.trainer.base.fetched import is_remote
+from trainwright.trainer.base.download_log import is_remote
 from trainwright.trainer.data.dvc import pull_tracked, tracked_places
 from trainwright.trainer.data.remote.storage import Storage
 from trainwright.trainer.data.sections import SplitSection

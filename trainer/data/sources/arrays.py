@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 READ_BYTES = 1 << 20
 NAMED = 20
 """Samples that an error names."""
-MOST_CLASSES = 100_000
+MAX_CLASSES = 100_000
 """Whole numbers as targets that go further are not named as classes."""
 
 
@@ -70,7 +70,7 @@ class Npz(Files):
         if y.ndim == 1:
             _require_learnable(path, y)
         classification = y.dtype.kind in "iub"
-        named = classification and y.ndim == 1 and y.max() < MOST_CLASSES
+        named = classification and y.ndim == 1 and y.max() < MAX_CLASSES
         names = [str(label) for label in range(int(y.max()) + 1)] if named else None
         samples = TensorSamples(torch.from_numpy(x), torch.from_numpy(y))
         return Loaded(samples, names, preprocessing=ToStandardize() if self.standardize else None, files=[path])

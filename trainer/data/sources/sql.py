@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from pydantic import Field, field_validator, model_validator
 
-from trainwright.trainer.base import fetched
+from trainwright.trainer.base import download_log
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.paths import confine
@@ -93,7 +93,7 @@ def fetch_rows(asked: Query, code_root: Path) -> Path:
     key = digest_json(["sql", question.identity, once])
     folder = cache.current().made(key, lambda place: write_rows(question, place))
     rows: list[Any] = [asked.query, asked.table, asked.order_by]
-    fetched.note(folder / ROWS, f"sql://{name}/{digest_json(rows).partition(':')[2][:12]}")
+    download_log.note(folder / ROWS, f"sql://{name}/{digest_json(rows).partition(':')[2][:12]}")
     return folder / ROWS
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from trainwright.trainer.base.errors import ConfigurationError, DataError
-from trainwright.trainer.base.paths import MOST_NAMED, confine, matching
+from trainwright.trainer.base.paths import MAX_NAMED, confine, matching
 from trainwright.trainer.data.sections import SeriesSection, SplitSection, targets_of
 from trainwright.trainer.data.sources.cells import Wanted, files_of, no_rows
 from trainwright.trainer.data.sources.file_kinds import kind_of_file
@@ -89,7 +89,7 @@ class Table(Files):
             better = f"{path}.{Path(own[0]).suffix[1:]}" if path.endswith("*") else None
             raise ConfigurationError(
                 f"`{PATH}` = {path!r} matches {len(own)} {self.name} and {len(others)} other files: "
-                f"{', '.join(others[:MOST_NAMED])}{', …' if len(others) > MOST_NAMED else ''}.",
+                f"{', '.join(others[:MAX_NAMED])}{', …' if len(others) > MAX_NAMED else ''}.",
                 remedy=f"Match {self.name} alone{f': {better!r}' if better else ''}; or name the files as a list.",
                 details={"changes": {PATH: better}} if better else {},
             )

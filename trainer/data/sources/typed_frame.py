@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from trainwright.trainer.data.sources.reading import Reading
 
-MOST_IN_MEMORY_BYTES = 1 << 28
+MAX_IN_MEMORY_BYTES = 1 << 28
 """Of files whose rows are held in memory."""
-MOST_PASSES = 4
+MAX_PASSES = 4
 """Through a file whose columns turn out to hold other cells than in the first rows; then all is read as text."""
 VERSION = 2
 ROWS = "rows.parquet"
@@ -46,7 +46,7 @@ def frame_of(reading: Reading) -> pl.LazyFrame:
         if name in kinds:
             kinds[name] = pa.string()  # labels are of cells as they are
             written.pop(name, None)
-    if sum(path.stat().st_size for path in reading.sources) > MOST_IN_MEMORY_BYTES:
+    if sum(path.stat().st_size for path in reading.sources) > MAX_IN_MEMORY_BYTES:
         return pl.scan_parquet(_cached(reading, kinds, written), glob=False)
     schema, batches = _read(reading, kinds, written, list)
     found = pl.from_arrow(pa.Table.from_batches(batches, schema))
@@ -122,7 +122,7 @@ def _read(
             return schema, use(_batches(reading, schema, written))
         except OddNumbersError as error:
             name = str(error)
-            if reading.table.is_text and passes >= MOST_PASSES:
+            if reading.table.is_text and passes >= MAX_PASSES:
                 kinds |= dict.fromkeys(kinds, pa.string())
                 written.clear()
             is_whole = pa.types.is_integer(kinds[name])

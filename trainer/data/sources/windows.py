@@ -25,7 +25,7 @@ ROUNDED = 1e-6
 """Share of a step by which steps may differ."""
 GRAINS = (1.0, 0.1, 0.01, 0.001)
 """What times may be rounded to: of 30 a second in milliseconds, some are 33 apart and some 34."""
-MOST_ROUNDED = 1 / 8
+MAX_ROUNDED = 1 / 8
 """Share of a step that they may be rounded to."""
 SHORTEST_MONTH = 28 * DAY
 SECTION = "data.args.series"
@@ -148,7 +148,7 @@ class _Ordered:
         values, counts = np.unique(alike, return_counts=True)
         usual = float(apart[same][np.flatnonzero(alike == values[counts.argmax()])[0]])
         grain = next((one for one in GRAINS if (np.abs(np.mod(apart[same] / one + 0.5, 1) - 0.5) < 0.01).all()), 0.0)
-        rounded = 1.01 * grain * (grain <= MOST_ROUNDED * usual) + 8 * float(np.spacing(np.abs(self.times).max()))
+        rounded = 1.01 * grain * (grain <= MAX_ROUNDED * usual) + 8 * float(np.spacing(np.abs(self.times).max()))
         near = same & (np.abs(apart - usual) <= rounded)  # itself at least
         step = float(apart[near].mean())
         whole = np.round(apart / step)

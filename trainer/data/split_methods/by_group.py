@@ -7,7 +7,7 @@ import numpy as np
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.split_methods.rows import (
-    MOST_NAMED,
+    MAX_NAMED,
     TEST,
     Array,
     Codes,
@@ -22,7 +22,7 @@ from trainwright.trainer.data.split_methods.rows import (
 WEIGHED_ONE_BY_ONE = 20_000
 """Groups, the largest ones, that are put where they are missing most; the rest, all small, is dealt out by number."""
 CLASSES_BALANCED = 50
-MOST_CHAINED = 0.5
+MAX_CHAINED = 0.5
 """Share of the rows that equal rows may chain into one group out of several."""
 
 
@@ -88,9 +88,9 @@ def _require_loose(chained: Indices, groups: Indices, units: Indices) -> None:
     sizes = np.bincount(chained)
     inside = chained == sizes.argmax()
     merged = len(np.unique(groups[inside]))
-    if merged > 1 and sizes.max() > MOST_CHAINED * len(groups):
+    if merged > 1 and sizes.max() > MAX_CHAINED * len(groups):
         copies = np.flatnonzero(inside & (np.bincount(units)[units] > 1))
-        named = ", ".join(map(str, copies[:MOST_NAMED].tolist()))
+        named = ", ".join(map(str, copies[:MAX_NAMED].tolist()))
         raise DataError(
             f"Equal rows chain {merged} of {groups.max() + 1} groups together, with {sizes.max()} of {len(groups)} "
             f"rows: equal rows stay in one split, and so do groups (counted from 0: rows {named}).",

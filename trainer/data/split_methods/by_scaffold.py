@@ -13,7 +13,7 @@ import numpy as np
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.split_methods.by_group import counts_of, in_folds, together
-from trainwright.trainer.data.split_methods.rows import MOST_NAMED, Array, Codes, Rows, key_of, shares_of
+from trainwright.trainer.data.split_methods.rows import MAX_NAMED, Array, Codes, Rows, key_of, shares_of
 
 
 def by_scaffold(rows: Rows, section: SplitSection) -> Codes:
@@ -56,7 +56,7 @@ def scaffolds(smiles: Array, column: str) -> Array:
         found.append(ring or Chem.MolToSmiles(molecule))
     if wrong:
         where = np.flatnonzero(np.isin(places.reshape(-1), wrong))
-        named = ", ".join(f"row {row} {str(smiles[row])[:30]!r}" for row in where[:MOST_NAMED])
+        named = ", ".join(f"row {row} {str(smiles[row])[:30]!r}" for row in where[:MAX_NAMED])
         raise DataError(
             f"Column {column!r} has {len(where)} values that are no molecules: {named} (rows counted from 0).",
             remedy="Correct these SMILES or drop the rows.",

@@ -17,7 +17,7 @@ from trainwright.trainer.base.iso_dates import date_from_iso
 from trainwright.trainer.base.time_units import DAY
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.split_methods.rows import (
-    MOST_NAMED,
+    MAX_NAMED,
     NOWHERE,
     TEST,
     VALIDATION,
@@ -30,7 +30,7 @@ from trainwright.trainer.data.split_methods.rows import (
 from trainwright.trainer.data.table import transform
 from trainwright.trainer.data.table.infer import infer
 
-MOST_READ = 10_000
+MAX_READ = 10_000
 """Rows that say how dates are written."""
 
 
@@ -176,7 +176,7 @@ def instants(values: Array, column: str) -> Array:
     found: Array = numbers[places.reshape(-1)]
     wrong = np.flatnonzero(np.isnan(found)).tolist()
     if wrong:
-        named = ", ".join(f"row {row} {str(values[row])[:30]!r}" for row in wrong[:MOST_NAMED])
+        named = ", ".join(f"row {row} {str(values[row])[:30]!r}" for row in wrong[:MAX_NAMED])
         raise DataError(
             f"Column {column!r}, by which the data are split, has values that are neither dates nor numbers: {named} "
             "(rows counted from 0).",
@@ -209,7 +209,7 @@ def written_as(values: Array, column: str) -> dict[str, Any] | None:
     """
     if values.dtype.kind in "iufbM":
         return None
-    places = np.linspace(0, len(values) - 1, min(len(values), MOST_READ)).astype(int)
+    places = np.linspace(0, len(values) - 1, min(len(values), MAX_READ)).astype(int)
     texts = np.unique(values[places].astype(str)).tolist()
     if not np.isnan([_instant(text.strip()) for text in texts]).any():
         return None

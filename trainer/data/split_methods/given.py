@@ -9,11 +9,11 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from trainwright.trainer.base import fetched
+from trainwright.trainer.base import download_log
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.split_methods.at_random import at_random
-from trainwright.trainer.data.split_methods.rows import MOST_NAMED, NAMES, TRAIN, VALIDATION, Array, Codes, Rows, key_of
+from trainwright.trainer.data.split_methods.rows import MAX_NAMED, NAMES, TRAIN, VALIDATION, Array, Codes, Rows, key_of
 
 MEANT = {
     **{name: code for code, name in enumerate(NAMES)},
@@ -26,7 +26,7 @@ MEANT = {
 
 def split_named(name: str) -> str | None:
     """Return the split that a path names, its last part first: `data/churn_train.csv`, `test/0.parquet`; None: none."""
-    name = fetched.name_of(Path(name)) or name
+    name = download_log.name_of(Path(name)) or name
     for part in reversed(PurePosixPath(name).parts):
         meant = {MEANT[word] for word in re.split(r"[^a-z]+", part.lower()) if word in MEANT}
         if meant:
@@ -48,7 +48,7 @@ def by_names(names: Sequence[str], counts: Sequence[int]) -> Array:
     unnamed = [name for name, split in zip(names, splits, strict=True) if split is None]
     if unnamed:
         raise DataError(
-            f"data.split.by given without a column divides by the files' names, and {', '.join(unnamed[:MOST_NAMED])} "
+            f"data.split.by given without a column divides by the files' names, and {', '.join(unnamed[:MAX_NAMED])} "
             "names not one of train, validation and test.",
             remedy="Name files, or their folders, so: data.args.path [train.csv, validation.csv, test.csv]; or name a "
             "column: configure(changes={'data.split.column': COLUMN}); or let rows be divided: "
@@ -71,7 +71,7 @@ def given(rows: Rows, section: SplitSection) -> Codes:
     found = codes[places.reshape(-1)]
     wrong = np.flatnonzero(found < 0)
     if len(wrong):
-        named = ", ".join(f"row {row} {str(texts[places.reshape(-1)[row]])[:30]!r}" for row in wrong[:MOST_NAMED])
+        named = ", ".join(f"row {row} {str(texts[places.reshape(-1)[row]])[:30]!r}" for row in wrong[:MAX_NAMED])
         raise DataError(
             f"Column {section.key!r} has {len(wrong)} values that name no split: {named} (rows counted from 0).",
             remedy="Write train, validation or test in it.",

@@ -23,7 +23,7 @@ NAMES = ("train", "validation", "test")
 TRAIN, VALIDATION, TEST = 0, 1, 2
 NOWHERE = -1
 """Of a row that is in no split: later than what an earlier fold validates on, or than the end of the test."""
-MOST_NAMED = 5
+MAX_NAMED = 5
 WHOLE = re.compile(r"^([+-]?\d+)\.0+$")
 """A whole number that is written with decimals, as some writers do where a cell of the column is empty."""
 
@@ -83,7 +83,7 @@ def key_of(rows: Rows, section: SplitSection) -> Array:
         raise without_keys(section)
     empty = np.flatnonzero(_is_empty(rows.key))
     if len(empty):
-        named = ", ".join(map(str, empty[:MOST_NAMED].tolist()))
+        named = ", ".join(map(str, empty[:MAX_NAMED].tolist()))
         raise DataError(
             f"Column {section.key!r}, by which the data are split, is empty in {len(empty)} of {len(rows.key)} rows "
             f"(counted from 0: {named}).",

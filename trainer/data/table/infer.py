@@ -18,7 +18,7 @@ MOSTLY = 0.7
 """Share of numbers from which a column is one of numbers, whose other cells are errors."""
 SOME = 200
 """First cells of a column that other columns' marks are told by."""
-MOST_ODD = 50
+MAX_ODD = 50
 """Different cells that look like numbers of several units, up to which they are categories."""
 EXACT, BEYOND = 2.0**24, 1e19
 """Whole numbers up to which float32 has each, and beyond which they are amounts rather than names."""
@@ -291,7 +291,7 @@ def _words(name: str, texts: list[str], *, named: bool) -> Column:
     distinct, count = len(set(texts)), len(texts)
     words = sum(len(text.split()) for text in texts) / count
     looks = _like_dates(texts) or _like_numbers(texts)
-    if looks and distinct > MOST_ODD and not named:
+    if looks and distinct > MAX_ODD and not named:
         return Column(name, "ignore", f"{distinct} different texts{looks}")
     if distinct > 0.95 * count and count >= FEW_ROWS and words < 2 and not named:
         return Column(name, "ignore", f"an identifier: {distinct} of {count} texts differ")

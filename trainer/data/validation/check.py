@@ -138,7 +138,7 @@ class Family:
 
 # Repeated rows of a table of any size: a hash of each row, 8 bytes, sorted in place. A set takes five times that.
 
-MOST_IN_A_SET = 1 << 22
+MAX_IN_A_SET = 1 << 22
 """Rows whose different values polars counts in its one pass over the rows; of more, they are counted here."""
 ROWS_AT_ONCE = 1 << 16
 HASH = "row"

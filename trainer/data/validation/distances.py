@@ -10,7 +10,7 @@ import numpy as np
 BINS = 10
 FLOOR = 1e-4
 """Share that an empty bin counts as, so that the index stays finite."""
-MOST_MMD = 1000
+MAX_MMD = 1000
 """Rows of each sample for the maximum mean discrepancy, which takes their square."""
 SEED = 12
 
@@ -93,9 +93,9 @@ def mmd(reference: Values, found: Values) -> float:
 
 
 def _some(rows: Values, generator: np.random.Generator) -> Values:
-    if len(rows) <= MOST_MMD:
+    if len(rows) <= MAX_MMD:
         return rows
-    return np.asarray(rows[np.sort(generator.choice(len(rows), MOST_MMD, replace=False))])
+    return np.asarray(rows[np.sort(generator.choice(len(rows), MAX_MMD, replace=False))])
 
 
 def _squared(one: Values, other: Values) -> Values:

@@ -17,7 +17,7 @@ from trainwright.trainer.base.iso_dates import date_from_iso
 from trainwright.trainer.base.paths import files_under
 from trainwright.trainer.base.section import Fraction, NonNegativeFloat, NonNegativeInt, PositiveFloat, Section
 from trainwright.trainer.data.validation import yaml_file
-from trainwright.trainer.data.validation.taken_over import taken_over
+from trainwright.trainer.data.validation.importers import taken_over
 
 DOCUMENT = "configs/data_validation.md"
 LARGEST_FILE = 1 << 20

@@ -20,11 +20,11 @@ from trainwright.trainer.data.validation.values import kind_of
 if TYPE_CHECKING:
     import polars as pl
 
-MOST_IN_MEMORY = 100_000
+MAX_IN_MEMORY = 100_000
 """Rows of each split that are read of tensors."""
-MOST_READ = 2_000
+MAX_READ = 2_000
 """Samples of each split that are read one by one, of any other data set."""
-MOST_COLUMNS = 256
+MAX_COLUMNS = 256
 """Values of a sample that become a column each; of more, their mean, deviation, least and greatest."""
 TARGET = "target"
 SUMMARY = ("mean", "std", "min", "max")
@@ -160,7 +160,7 @@ def _chosen(samples: Any) -> Rows | None:
     if isinstance(samples, IterableDataset) or not hasattr(samples, "__len__"):  # torch's streams inherit __getitem__
         return None
     size = len(samples)
-    most = MOST_IN_MEMORY if _is_tensors(samples) else MOST_READ
+    most = MAX_IN_MEMORY if _is_tensors(samples) else MAX_READ
     return np.arange(0, size, max(-(-size // most), 1), dtype=np.int64)
 
 
@@ -201,7 +201,7 @@ def _columns(name: str, values: np.ndarray[Any, Any], *, is_summary: bool) -> tu
     flat = values.reshape(len(values), -1)
     if not is_summary and flat.shape[1] == 1:
         return {name: flat[:, 0]}, False
-    if not is_summary and flat.shape[1] <= MOST_COLUMNS and values.ndim == 2:
+    if not is_summary and flat.shape[1] <= MAX_COLUMNS and values.ndim == 2:
         return {f"{name}{place}": np.ascontiguousarray(flat[:, place]) for place in range(flat.shape[1])}, False
     if not is_summary:
         with np.errstate(all="ignore"):
@@ -241,7 +241,7 @@ def _read(
 
 
 def _is_wide(value: np.ndarray[Any, Any]) -> bool:
-    return value.size > MOST_COLUMNS or value.ndim > 1
+    return value.size > MAX_COLUMNS or value.ndim > 1
 
 
 def _summary(value: Any) -> np.ndarray[Any, Any]:

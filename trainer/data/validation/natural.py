@@ -16,11 +16,11 @@ from trainwright.trainer.data.validation.check import CONTENT, ROW, Context
 if TYPE_CHECKING:
     import numpy as np
 
-MOST_SAMPLED, MOST_CELLS = 200_000, 10_000_000
+MAX_SAMPLED, MAX_CELLS = 200_000, 10_000_000
 """Rows that are read, drawn at random of more: each pair of rows is as likely to be among them as any other."""
-LEAST_BY_CHANCE = 0.4
+MIN_BY_CHANCE = 0.4
 """Share of the equal pairs that are chance in natural repeats, by the column that says the second most of it."""
-LEAST_COMMON = 0.7
+MIN_COMMON = 0.7
 """How often a repeated row has commoner values than one that occurs once: 0.5 of copies, 0.78 of the Titanic's rows."""
 PASTED, PASTED_SHARE = (2, 3, 5, 7, 11, 13), 0.9
 """Of a file pasted so many times this share of the different rows occurs a multiple of that."""
@@ -48,7 +48,7 @@ def are_natural(context: Context, columns: list[str]) -> bool:
     if varying.sum() < 2:
         return all(context.kinds[columns[place]] != "text" for place in np.flatnonzero(varying))
     shares = np.sort(_by_chance(hashes[varying]))
-    return bool(shares[-2] >= LEAST_BY_CHANCE or _how_common(hashes[varying]) >= LEAST_COMMON)
+    return bool(shares[-2] >= MIN_BY_CHANCE or _how_common(hashes[varying]) >= MIN_COMMON)
 
 
 def _sampled(context: Context, columns: list[str]) -> np.ndarray[Any, np.dtype[np.uint64]]:
@@ -56,7 +56,7 @@ def _sampled(context: Context, columns: list[str]) -> np.ndarray[Any, np.dtype[n
     import polars as pl
 
     size = int(context.frame.select(pl.len()).collect(engine="streaming").item())
-    most = min(MOST_SAMPLED, MOST_CELLS // len(columns))
+    most = min(MAX_SAMPLED, MAX_CELLS // len(columns))
     rows = context.numbered
     if size > most:
         rows = rows.filter(pl.col(ROW).hash() % size < most)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Severity = Literal["error", "warning", "info"]
 ORDER: dict[str, int] = {"error": 0, "warning": 1, "info": 2}
-MOST_ROWS = 20
+MAX_ROWS = 20
 """Row numbers that a verdict names."""
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 MOST = 100_000
-MOST_CATEGORIES = 200
+MAX_CATEGORIES = 200
 
 
 def evenly(frame: pl.LazyFrame, columns: list[str], most: int = MOST) -> tuple[pl.DataFrame, int]:
@@ -49,6 +49,6 @@ def counts(values: pl.Series) -> dict[str, int]:
 
     table = values.drop_nulls().cast(pl.String).value_counts(sort=True)
     found = {str(name): int(count) for name, count in table.iter_rows()}
-    kept = dict(list(found.items())[:MOST_CATEGORIES])
+    kept = dict(list(found.items())[:MAX_CATEGORIES])
     rest = sum(found.values()) - sum(kept.values())
     return {**kept, "(other)": rest} if rest else kept

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 MARGIN = 0.1
 """Share of a column's range by which its bounds are wider than the values seen."""
-MOST_CATEGORIES = 20
-LEAST_ROWS = 30
+MAX_CATEGORIES = 20
+MIN_ROWS = 30
 """Rows from which different values in every row are taken for meant."""
 HEADER = """\
 # Suggested from {rows} rows of {source}. Bounds are {margin:.0%} of the range wider than the values seen, twice as many
@@ -74,11 +74,11 @@ def _column(context: Context, column: str, kind: str, seen: dict[str, Any], rows
     is_date = kind == "text" and filled > 0 and seen["dates"] == filled
     if is_date:
         found |= {"kind": "date", "not_before": seen["min"].isoformat()[:10], "not_after": "now"}
-    elif kind == "text" and 0 < different <= MOST_CATEGORIES and different * 2 <= filled:
+    elif kind == "text" and 0 < different <= MAX_CATEGORIES and different * 2 <= filled:
         found["kind"], found["one_of"] = "category", _values(context, column)
-    if is_target and kind == "integer" and different <= MOST_CATEGORIES:
+    if is_target and kind == "integer" and different <= MAX_CATEGORIES:
         found["one_of"] = _values(context, column)
-    if kind in {"text", "integer"} and different == filled >= LEAST_ROWS and not is_target and not is_date:
+    if kind in {"text", "integer"} and different == filled >= MIN_ROWS and not is_target and not is_date:
         found["unique"] = True
         found = {name: value for name, value in found.items() if name not in {"min", "max"}}
     return found

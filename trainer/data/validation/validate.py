@@ -22,7 +22,7 @@ from trainwright.trainer.data.validation.check import Check, Context, Finding, r
 from trainwright.trainer.data.validation.expectations import DOCUMENT, Expectations, read_expectations
 from trainwright.trainer.data.validation.families.classes import rows_of
 from trainwright.trainer.data.validation.families.uniqueness import hashable
-from trainwright.trainer.data.validation.report import MOST_ROWS, NotChecked, Report, Verdict
+from trainwright.trainer.data.validation.report import MAX_ROWS, NotChecked, Report, Verdict
 from trainwright.trainer.data.validation.values import kind_of
 
 if TYPE_CHECKING:
@@ -159,11 +159,11 @@ def _rows(context: Context, check: Check) -> list[int]:
     if check.offending is not None:
         return rows_of(context, check.offending)
     if check.name == "duplicates":
-        return repeated_rows(context, hashable(context), MOST_ROWS)
+        return repeated_rows(context, hashable(context), MAX_ROWS)
     if check.name in {"unique", "unique_together"} and check.column is not None:
         if check.name == "unique":
-            return repeated_rows(context, [check.column], MOST_ROWS, filled=True)
-        return repeated_rows(context, check.column.split("+"), MOST_ROWS)
+            return repeated_rows(context, [check.column], MAX_ROWS, filled=True)
+        return repeated_rows(context, check.column.split("+"), MAX_ROWS)
     return []
 
 

@@ -17,8 +17,8 @@ from trainwright.trainer.run.results import Trace
 FOLDER = "trace"
 PASSED_STEPS = 2
 """First steps that are left out: they allocate, and choose kernels. One more is traced and thrown away."""
-MOST_BYTES = 100 * 2**20
-MOST_OPERATIONS = 20
+MAX_BYTES = 100 * 2**20
+MAX_OPERATIONS = 20
 
 
 class Tracing(Observer):
@@ -91,12 +91,12 @@ class Tracing(Observer):
 def _trace(profiler: Any, path: Path, run: Path, steps: int) -> Trace:
     """Describe a trace; one that is too large is not kept."""
     size = path.stat().st_size
-    if size > MOST_BYTES:
+    if size > MAX_BYTES:
         path.unlink()
-    events = sorted(profiler.key_averages(), key=_self_time, reverse=True)[:MOST_OPERATIONS]
+    events = sorted(profiler.key_averages(), key=_self_time, reverse=True)[:MAX_OPERATIONS]
     return Trace(
         steps=steps,
-        path=path.relative_to(run).as_posix() if size <= MOST_BYTES else None,
+        path=path.relative_to(run).as_posix() if size <= MAX_BYTES else None,
         bytes=size,
         operations=[
             {"name": event.key, "calls": event.count, "self_ms": round(_self_time(event) / 1e3, 3)} for event in events

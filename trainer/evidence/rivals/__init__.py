@@ -32,7 +32,7 @@ RIVALS = (naive_forecasts.fit, _of_tables, counted_words.fit, class_means.fit)
 """The first whose kind the data are fits one or more."""
 FOLDER = "rivals"
 """Of the kept outputs, below `artifacts/`."""
-MOST_BYTES = 1 << 27
+MAX_BYTES = 1 << 27
 """Of one rival's outputs for one split that are kept."""
 
 
@@ -65,7 +65,7 @@ def rivals_evidence(
 def _kept_train(splits: Splits, keep_in: Path) -> TrainRows | None:
     """Return the train rows that the user's reference is fitted on, where they are arrays, and no more than so many."""
     train = splits.samples["train"]
-    if type(train) is not TensorSamples or splits.series is not None or train.sample_bytes * len(train) > MOST_BYTES:
+    if type(train) is not TensorSamples or splits.series is not None or train.sample_bytes * len(train) > MAX_BYTES:
         return None
     *inputs, targets = (train.column(number).numpy(force=True) for number in range(len(train.base)))
     folder = keep_in / FOLDER / "train"
@@ -85,7 +85,7 @@ def _record(fitted: Fitted, splits: Splits, config: TrainingConfig, keep_in: Pat
         if name == "validation":
             groups = splits.groups.get(name)
             metrics = scores(config, fitted.usual, outputs, targets, groups=groups, naive_errors=splits.naive_errors)
-        if keep_in is not None and outputs.nbytes <= MOST_BYTES:
+        if keep_in is not None and outputs.nbytes <= MAX_BYTES:
             folder = keep_in / FOLDER / fitted.name / name
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)

@@ -24,11 +24,11 @@ from trainwright.trainer.evidence.rivals.logarithms import OfLogarithms, metric_
 from trainwright.trainer.evidence.rivals.tables import category_codes, inputs_of, is_table, seed_of
 from trainwright.trainer.metrics.built_in import quantile_of
 
-MOST_ROWS = 200_000
-MOST_NUMBERS = 20_000_000
+MAX_ROWS = 200_000
+MAX_NUMBERS = 20_000_000
 """Of the train split."""
-MOST_CLASSES = 50
-MOST_TARGETS = 16
+MAX_CLASSES = 50
+MAX_TARGETS = 16
 """Predicted at once: each by trees of its own."""
 WORK = 1_000_000_000
 """Numbers that all trees read, about 13 s of one processor; counted rather than timed, so that figures come again."""
@@ -36,7 +36,7 @@ NUMBERS_OF_A_TREE = 100_000
 """What one costs beside those it reads."""
 LEAVES = (31, 8)
 """Of a tree: scikit-learn's, and fewer, which are better where inputs add up. The better on the rows is taken."""
-MOST_ITERATIONS = 1000
+MAX_ITERATIONS = 1000
 USUAL_ITERATIONS = 100
 """scikit-learn's: where the rows are too few, or the work too large, to see where to stop. And the fewest for a metric
 of the class alone, which goes on improving where the loss, by which they are stopped, does not."""
@@ -46,8 +46,8 @@ TRIED_SHARE = 0.2
 DRAWS = 3
 FEW_ROWS = 5000
 """Below which so many draws of these rows are averaged over, for one would choose by chance."""
-LEAST_ROWS = 50
-LEAST_OF_A_CLASS = 5
+MIN_ROWS = 50
+MIN_OF_A_CLASS = 5
 """Train rows from which it is seen where to stop."""
 
 
@@ -59,15 +59,15 @@ def fit(splits: Splits, config: TrainingConfig) -> list[Fitted]:
     train = splits.samples["train"]
     if splits.series is not None or type(train) is not TensorSamples or not is_table(train):
         return []
-    if len(train) > MOST_ROWS or len(train) * train.base[0][0].numel() > MOST_NUMBERS:
-        raise UnfitError(f"more than {MOST_ROWS} rows, or {MOST_NUMBERS} numbers")
+    if len(train) > MAX_ROWS or len(train) * train.base[0][0].numel() > MAX_NUMBERS:
+        raise UnfitError(f"more than {MAX_ROWS} rows, or {MAX_NUMBERS} numbers")
     targets = targets_of(train)
     is_classes = targets.dtype.kind in "iub" or splits.class_names is not None
     several = targets.size // len(targets)
-    if several > MOST_TARGETS:
-        raise UnfitError(f"more than {MOST_TARGETS} targets")
-    if is_classes and several == 1 and len(np.unique(targets)) > MOST_CLASSES:
-        raise UnfitError(f"more than {MOST_CLASSES} classes")
+    if several > MAX_TARGETS:
+        raise UnfitError(f"more than {MAX_TARGETS} targets")
+    if is_classes and several == 1 and len(np.unique(targets)) > MAX_CLASSES:
+        raise UnfitError(f"more than {MAX_CLASSES} classes")
     trees = _Trees(splits, config, targets.shape[1:], is_classes, is_one_class(targets))
     trees.grow(inputs_of(train), targets.reshape(len(targets), several))
     usual = ("accuracy",) if is_classes else ("r2", "mae")
@@ -118,13 +118,13 @@ class _Trees:
         sizes = np.unique(target, return_counts=True)[1] if self.is_classes else np.array([len(target)])
         trees = len(sizes) if len(sizes) > 2 else 1  # of two classes one tells both
         left = WORK // targets // (trees * (rows.size + NUMBERS_OF_A_TREE))
-        if left < 2 * USUAL_ITERATIONS or len(target) < LEAST_ROWS or sizes.min() < LEAST_OF_A_CLASS:
+        if left < 2 * USUAL_ITERATIONS or len(target) < MIN_ROWS or sizes.min() < MIN_OF_A_CLASS:
             self.is_stopped = False
             return self._untrained(max(1, min(USUAL_ITERATIONS, left)))
         draws = DRAWS if len(target) < FEW_ROWS else 1
         best, iterations, leaves = -np.inf, 0, 0
         for tried in LEAVES:
-            most = min(MOST_ITERATIONS, left // (draws + 1))  # those of all rows are counted too
+            most = min(MAX_ITERATIONS, left // (draws + 1))  # those of all rows are counted too
             if most < iterations:
                 break
             trials = [self._untrained(most, tried, stopped_by=draw).fit(rows, target) for draw in range(draws)]

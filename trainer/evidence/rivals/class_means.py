@@ -15,9 +15,9 @@ from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.evidence.rivals.fitted import Array, Fitted, UnfitError, is_one_class, targets_of
 
-MOST_PICTURES = 20_000
+MAX_PICTURES = 20_000
 """Of the train split, evenly spaced."""
-MOST_SECONDS = 10.0
+MAX_SECONDS = 10.0
 """Of reading the train split, and of each other."""
 AT_ONCE = 256
 
@@ -27,7 +27,7 @@ def fit(splits: Splits, config: TrainingConfig) -> list[Fitted]:  # noqa: ARG001
     train = splits.samples["train"]
     if splits.series is not None or not _are_pictures(train) or not is_one_class(targets := targets_of(train)):
         return []
-    chosen = np.unique(np.linspace(0, len(train) - 1, min(len(train), MOST_PICTURES)).astype(np.int64))
+    chosen = np.unique(np.linspace(0, len(train) - 1, min(len(train), MAX_PICTURES)).astype(np.int64))
     targets = targets.reshape(-1).astype(np.int64)
     count = max(len(splits.class_names or ()), int(targets.max()) + 1)
     sums, sizes = 0.0, np.bincount(targets[chosen], minlength=count)
@@ -60,10 +60,10 @@ def _distances(pictures: Array, means: Array) -> Array:
 
 def _read(samples: Any, chosen: Array) -> Iterator[tuple[Array, Array]]:
     """Yield places, (rows,), and pixels, (rows, numbers), as they are in the source. Raises UnfitError."""
-    raw, until = samples.raw, time.monotonic() + MOST_SECONDS
+    raw, until = samples.raw, time.monotonic() + MAX_SECONDS
     for start in range(0, len(chosen), AT_ONCE):
         if time.monotonic() > until:
-            raise UnfitError(f"reading the pictures takes more than {MOST_SECONDS:g} s")
+            raise UnfitError(f"reading the pictures takes more than {MAX_SECONDS:g} s")
         rows = chosen[start : start + AT_ONCE]
         taken = raw.gather(torch.from_numpy(rows))[0] if isinstance(raw, TensorSamples) else _stacked(raw, rows)
         yield rows, taken.numpy(force=True).reshape(len(rows), -1).astype(np.float64)

@@ -17,11 +17,11 @@ from trainwright.trainer.data.text.blocks import TokenRows
 from trainwright.trainer.evidence.rivals.fitted import Array, Fitted, UnfitError, is_one_class, logits_of, targets_of
 from trainwright.trainer.evidence.rivals.tables import seed_of
 
-MOST_TOKENS = 10_000_000
+MAX_TOKENS = 10_000_000
 """Of the train split."""
-MOST_CLASSES = 50
-MOST_WORDS = 50_000
-MOST_ITERATIONS = 200
+MAX_CLASSES = 50
+MAX_WORDS = 50_000
+MAX_ITERATIONS = 200
 SPELLED = frozenset({"bytes", "characters"})
 """Tokenizers whose tokens are no words."""
 
@@ -31,17 +31,17 @@ def fit(splits: Splits, config: TrainingConfig) -> list[Fitted]:
     train = splits.samples["train"]
     if type(train) is not TokenRows or splits.text is None or not is_one_class(targets := targets_of(train)):
         return []
-    if len(train.tokens) > MOST_TOKENS or len(np.unique(targets)) > MOST_CLASSES:
-        raise UnfitError(f"more than {MOST_TOKENS} tokens, or {MOST_CLASSES} classes")
+    if len(train.tokens) > MAX_TOKENS or len(np.unique(targets)) > MAX_CLASSES:
+        raise UnfitError(f"more than {MAX_TOKENS} tokens, or {MAX_CLASSES} classes")
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 
     is_spelled = splits.text.tokenizer["name"] in SPELLED
     pattern = {} if is_spelled else {"token_pattern": r"\S+"}
-    counts = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, max_features=MOST_WORDS, **pattern)
+    counts = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, max_features=MAX_WORDS, **pattern)
     words: Any = make_pipeline(
-        counts, LogisticRegression(C=10.0, max_iter=MOST_ITERATIONS, random_state=seed_of(config))
+        counts, LogisticRegression(C=10.0, max_iter=MAX_ITERATIONS, random_state=seed_of(config))
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of so many iterations some do not converge

@@ -19,8 +19,8 @@ from trainwright.trainer.evidence.rivals.fitted import Array, Fitted, is_one_cla
 from trainwright.trainer.evidence.rivals.logarithms import OfLogarithms
 from trainwright.trainer.evidence.rivals.tables import category_codes, inputs_of, seed_of
 
-MOST_ITERATIONS = 200
-MOST_ROWS = 50_000
+MAX_ITERATIONS = 200
+MAX_ROWS = 50_000
 """Of the train split, the first of a shuffle: more change few digits of so few weights."""
 
 
@@ -28,7 +28,7 @@ def fit(splits: Splits, config: TrainingConfig) -> list[Fitted]:
     """Return a linear model of a table that trees were fitted on."""
     train = splits.samples["train"]
     inputs, targets = inputs_of(train), targets_of(train)
-    chosen = np.random.default_rng(seed_of(config)).permutation(len(inputs))[:MOST_ROWS]
+    chosen = np.random.default_rng(seed_of(config)).permutation(len(inputs))[:MAX_ROWS]
     is_classes = targets.dtype.kind in "iub" or splits.class_names is not None
     columns = targets.reshape(len(targets), -1)[chosen]
     with warnings.catch_warnings():
@@ -65,5 +65,5 @@ def _pipeline(splits: Splits, inputs: Array, *, is_classes: bool) -> Any:
     numbers = [place for place in range(inputs.shape[1]) if place not in categories]
     filled = make_pipeline(SimpleImputer(add_indicator=True, keep_empty_features=True), StandardScaler())
     read = [("numbers", filled, numbers), ("categories", OneHotEncoder(handle_unknown="ignore"), categories)]
-    model = LogisticRegression(max_iter=MOST_ITERATIONS) if is_classes else Ridge()
+    model = LogisticRegression(max_iter=MAX_ITERATIONS) if is_classes else Ridge()
     return make_pipeline(ColumnTransformer(read), model)

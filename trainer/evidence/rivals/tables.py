@@ -10,9 +10,9 @@ from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.evidence.data import places_of
 from trainwright.trainer.evidence.rivals.fitted import Array
 
-MOST_OF_ARRAY = 200
+MAX_OF_ARRAY = 200
 """Numbers in a row of three dimensions, (rows, steps, values), that is read as a table's."""
-MOST_CATEGORIES = 255
+MAX_CATEGORIES = 255
 """Of a column that is declared as one of categories; of more its codes are taken as numbers."""
 
 
@@ -21,7 +21,7 @@ def is_table(samples: TensorSamples) -> bool:
     if len(samples.base) != 2 or samples.base[1].dim() > 2:
         return False
     inputs = samples.base[0]
-    return inputs.dim() == 2 or (inputs.dim() == 3 and inputs[0].numel() <= MOST_OF_ARRAY)
+    return inputs.dim() == 2 or (inputs.dim() == 3 and inputs[0].numel() <= MAX_OF_ARRAY)
 
 
 def inputs_of(samples: TensorSamples) -> Array:
@@ -41,6 +41,6 @@ def category_codes(splits: Splits, inputs: Array) -> dict[int, Array]:
     for place in (place for name, place in places_of(splits).items() if name in named):
         codes = np.unique(inputs[:, place])
         codes = codes[codes >= 0]
-        if 0 < len(codes) <= MOST_CATEGORIES:
+        if 0 < len(codes) <= MAX_CATEGORIES:
             found[place] = codes
     return found

@@ -25,7 +25,7 @@ from trainwright.trainer.run.evaluation import Forecasts, ShownWindow
 SPREAD, WORST = 6, 6
 PAST = 2
 """Horizons before the forecast that are shown, of the window that the model sees."""
-LEAST_PAST = 24
+MIN_PAST = 24
 ERRORS = frozenset(
     one for one in numbers.NAMES if one not in numbers.OF_VARYING and not one.startswith(("coverage_", names.WORST))
 )
@@ -154,7 +154,7 @@ def _outputs(session: Session, call: Call, rows: Array) -> Array:
 
 def _measured(series: Series, starts: Array) -> dict[str, Array]:
     """Return times and measured values of the rows around each origin, (windows, past + horizon)."""
-    past = min(series.window, max(PAST * series.horizon, LEAST_PAST))
+    past = min(series.window, max(PAST * series.horizon, MIN_PAST))
     rows = starts[:, None] + series.window + np.arange(-past, series.horizon)
     times = series.times[rows]
     if times.dtype.kind == "M":

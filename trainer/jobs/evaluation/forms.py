@@ -16,11 +16,11 @@ LOSSES = {
     CLASSES: "cross entropy", LABELS: "binary cross entropy, mean over labels", NUMBERS: "squared error",
     PLACES: "cross entropy, mean over places",
 }  # fmt: skip
-MOST_CONFUSED = 100
+MAX_CONFUSED = 100
 """Classes of a confusion matrix; of more there is none."""
-MOST_NUMBERS = 16
+MAX_NUMBERS = 16
 """Numbers a row, up to which its targets and predictions are kept."""
-LEAST_PROBABILITY = 1e-12
+MIN_PROBABILITY = 1e-12
 
 
 @dataclass
@@ -84,7 +84,7 @@ def _classes(output: Tensor, target: Tensor) -> Kept:
     right = shares.gather(1, target.clamp(0, shares.shape[1] - 1)[:, None])[:, 0]
     guessed = shares.argmax(1)
     return Kept(
-        loss=-right.clamp(min=LEAST_PROBABILITY).log().cpu(),
+        loss=-right.clamp(min=MIN_PROBABILITY).log().cpu(),
         target=target.cpu(),
         prediction=guessed.cpu(),
         probability=shares.cpu(),
@@ -106,7 +106,7 @@ def _shares(output: Tensor) -> Tensor:
 def _labels(output: Tensor, target: Tensor) -> Kept:
     wanted = target.to(output.dtype)
     loss = F.binary_cross_entropy_with_logits(output, wanted, reduction="none").flatten(1).mean(1)
-    if output.dim() > 2 or output.shape[1] > MOST_CONFUSED:
+    if output.dim() > 2 or output.shape[1] > MAX_CONFUSED:
         return Kept(loss=loss.cpu(), counted=torch.ones(len(loss), dtype=torch.bool))
     return Kept(
         loss=loss.cpu(),
@@ -122,7 +122,7 @@ def _numbers(output: Tensor, target: Tensor) -> Kept:
     guessed = output.reshape(wanted.shape)
     loss = (guessed - wanted).square().mean(1).cpu()
     counted = torch.ones(len(loss), dtype=torch.bool)
-    if wanted.shape[1] > MOST_NUMBERS:
+    if wanted.shape[1] > MAX_NUMBERS:
         return Kept(loss=loss, counted=counted)
     squeezed = (guessed[:, 0], wanted[:, 0]) if wanted.shape[1] == 1 else (guessed, wanted)
     return Kept(loss=loss, prediction=squeezed[0].cpu(), target=squeezed[1].cpu(), counted=counted)
@@ -154,6 +154,6 @@ def _by_own_loss(output: Tensor, target: Tensor, own: Compute) -> Kept:
 
 def _confused(target: Tensor, guessed: Tensor, classes: int) -> Tensor | None:
     """Return counts (classes, classes) of targets by prediction, both (rows,); None of too many classes."""
-    if classes > MOST_CONFUSED or bool(((target < 0) | (target >= classes)).any()):
+    if classes > MAX_CONFUSED or bool(((target < 0) | (target >= classes)).any()):
         return None
     return torch.bincount(target.cpu() * classes + guessed.cpu(), minlength=classes * classes).reshape(classes, classes)

@@ -24,18 +24,18 @@ from trainwright.trainer.jobs.evaluation.outputs import Array, Call, Outputs
 from trainwright.trainer.jobs.evaluation.shown import Place, is_table, table_columns
 from trainwright.trainer.run.evaluation import Importance, PermutationImportance
 
-MOST_ROWS = 2000
-MOST_COLUMNS = 40
+MAX_ROWS = 2000
+MAX_COLUMNS = 40
 PERMUTATIONS = 3
-MOST_SECONDS = 10.0
+MAX_SECONDS = 10.0
 """Of this process's processors: on a busy machine as many columns are measured as on a quiet one."""
-FEWEST_AT_ONCE = 256
+MIN_AT_ONCE = 256
 """Rows of a forward pass, where the run's batches are smaller."""
 TOLD = 0.8
 """Share of a column's variance, adjusted for the inputs used, from which another column tells it."""
-COMPUTED, MOST_SOURCES = 0.99, 3
+COMPUTED, MAX_SOURCES = 0.99, 3
 """The same share of a number, from which up to so many others together tell it: a sum, a difference."""
-MOST_ALONE = 8
+MAX_ALONE = 8
 """Columns that tell each other which are permuted alone too."""
 BLOCKS = 20
 """Parts of the rows of which one is left out at a time, for the interval over rows (jackknife: Efron & Tibshirani 1993,
@@ -55,7 +55,7 @@ class _Scorer:
         tables = [(session.work.splits.samples[split], places) for split, places in rows.items()]
         self.raw, self.target = (torch.cat([one.column(part)[places] for one, places in tables]) for part in (0, 1))
         self.prepare = tables[0][0].prepare
-        self.call, self.form, self.size = call, form, max(session.work.batch_size or MOST_ROWS, FEWEST_AT_ONCE)
+        self.call, self.form, self.size = call, form, max(session.work.batch_size or MAX_ROWS, MIN_AT_ONCE)
         section = session.config.selection
         self.metric = section.metric if section.metric in metrics.OF_OUTPUTS else None
         self.sign = 1.0 if self.metric is not None and section.direction == "maximize" else -1.0
@@ -103,20 +103,20 @@ def permutation_importance(session: Session, call: Call, found: Mapping[str, Out
     """
     if not all(is_table(session.work.splits.samples[split]) for split in found):
         return None
-    started, most = time.process_time(), MOST_ROWS // len(found)
+    started, most = time.process_time(), MAX_ROWS // len(found)
     rows = {split: _spread(one.arrays["row"], most) for split, one in found.items()}
     score = _Scorer(session, call, next(iter(found.values())).form, rows)
     columns = table_columns(session.work.splits, score.raw.shape[1])
-    groups = told_together(score.raw.numpy(force=True), columns[:MOST_COLUMNS])
+    groups = told_together(score.raw.numpy(force=True), columns[:MAX_COLUMNS])
     score(score.raw)  # which finds out whether the metric is of these outputs
     whole, draws = score(score.raw), np.random.default_rng(0)
     measured: list[Importance] = []
     for group in groups:
-        if measured and time.process_time() - started > MOST_SECONDS:
+        if measured and time.process_time() - started > MAX_SECONDS:
             break
         measured.append(measured_of(score, score.raw, whole, group, draws, splits=list(found)))
-    each = [one for group in groups[: len(measured)] if 1 < len(group) <= MOST_ALONE for one in group]
-    alone = [measured_of(score, score.raw, whole, [one], draws, splits=list(found)) for one in each[:MOST_ALONE]]
+    each = [one for group in groups[: len(measured)] if 1 < len(group) <= MAX_ALONE for one in group]
+    alone = [measured_of(score, score.raw, whole, [one], draws, splits=list(found)) for one in each[:MAX_ALONE]]
     return PermutationImportance(
         score=score.metric or "loss", permutations=PERMUTATIONS, rows=len(score.raw), splits=list(found),
         columns=sorted(measured, key=_by_size), alone=sorted(alone, key=_by_size),
@@ -235,14 +235,14 @@ def _computed(centred: list[Array], single: list[int]) -> list[list[int]]:
     """
     scales = [float(np.linalg.norm(part)) for part in centred]
     able = [place for place in single if centred[place].shape[1] == 1 and scales[place] > 0]
-    if len(able) <= MOST_SOURCES - 1 or len(centred[0]) <= 4 * (MOST_SOURCES + 1):
+    if len(able) <= MAX_SOURCES - 1 or len(centred[0]) <= 4 * (MAX_SOURCES + 1):
         return []
     unit = np.concatenate([centred[place] / scales[place] for place in able], axis=1)
     alike, found = unit.T @ unit, list[list[int]]()
     for told in range(len(able)):
         chosen: list[int] = []
         share = 0.0
-        while share < COMPUTED and len(chosen) < min(MOST_SOURCES, len(able) - 1):
+        while share < COMPUTED and len(chosen) < min(MAX_SOURCES, len(able) - 1):
             shares = {
                 one: _share_of(alike, told, [*chosen, one]) for one in range(len(able)) if one not in {told, *chosen}
             }

@@ -25,9 +25,9 @@ from trainwright.trainer.losses.loss import Compute
 Array = np.ndarray[Any, Any]
 Call = Callable[[Any], tuple[Tensor, Tensor]]
 
-MOST_ROWS = 20_000
-MOST_SECONDS = 20.0
-MOST_PROBABILITIES = 1_000_000
+MAX_ROWS = 20_000
+MAX_SECONDS = 20.0
+MAX_PROBABILITIES = 1_000_000
 """Rows times classes, up to which they are kept."""
 SHIFTED = ("ForCausalLM", "LMHeadModel")
 """Ends of the names of models that predict a place's next token and shift the targets themselves."""
@@ -92,9 +92,9 @@ def validation_loader(session: Session, places: Array | None = None, split: str 
 def places_of(samples: Any) -> Array:
     """Return the places in the split of the rows that `validation_loader` reads, (rows,)."""
     size = len(samples)
-    if size <= MOST_ROWS or isinstance(samples, IterableDataset):
+    if size <= MAX_ROWS or isinstance(samples, IterableDataset):
         return np.arange(size)
-    return np.unique(np.linspace(0, size - 1, MOST_ROWS).round().astype(np.int64))
+    return np.unique(np.linspace(0, size - 1, MAX_ROWS).round().astype(np.int64))
 
 
 def _some(samples: Any, places: Array | None) -> Any:
@@ -143,11 +143,11 @@ def own_loss(session: Session) -> Compute | None:
 
 def _in_time(loader: BatchLoader) -> Iterator[Any]:
     """Yield batches until enough rows or seconds are spent; the first always."""
-    until, seen = time.monotonic() + MOST_SECONDS, 0
-    for batch in islice(loader.batches(0), MOST_ROWS):
+    until, seen = time.monotonic() + MAX_SECONDS, 0
+    for batch in islice(loader.batches(0), MAX_ROWS):
         yield batch
         seen += batch_size(batch)
-        if seen >= MOST_ROWS or time.monotonic() > until:
+        if seen >= MAX_ROWS or time.monotonic() > until:
             return
 
 
@@ -161,7 +161,7 @@ def _joined(form: str, batches: list[tuple[int, Kept]], places: Array, size: int
             found.arrays[name] = torch.cat(values).numpy()
     if form == NUMBERS and found.arrays.get("target", np.empty(0)).ndim > 1:
         found.arrays["loss"] = in_deviations(found.arrays["prediction"], found.arrays["target"])
-    if found.arrays.get("probability", np.empty(0)).size > MOST_PROBABILITIES:
+    if found.arrays.get("probability", np.empty(0)).size > MAX_PROBABILITIES:
         found.arrays["confidence"] = found.arrays.pop("probability").max(axis=1)
     confusions = [one.confusion for one in kept]
     if all(one is not None for one in confusions):

@@ -159,13 +159,13 @@ def _small(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 # Errors of predicted numbers by fifths of the targets and of the predictions, from the evaluated rows.
 
-LEAST_ROWS = 50
+MIN_ROWS = 50
 """Ten in a fifth."""
 
 
 def ranges_of(found: Outputs) -> list[Ranges]:
     """Return the ranges of each target; empty of other forms, of few rows, and of targets that do not vary."""
-    if found.form != NUMBERS or "target" not in found.arrays or found.rows < LEAST_ROWS:
+    if found.form != NUMBERS or "target" not in found.arrays or found.rows < MIN_ROWS:
         return []
     columns = (found.arrays[name].reshape(found.rows, -1).T.astype(np.float64) for name in ("target", "prediction"))
     return [_ranges(*pair) for pair in zip(*columns, strict=True) if np.isfinite(pair).all() and np.ptp(pair[0]) > 0]

@@ -19,10 +19,10 @@ from trainwright.trainer.objectives.supervised import split_batch
 from trainwright.trainer.run.evaluation import ShownRow
 
 WORST, BEST = 16, 4
-MOST_CELLS = 12
-MOST_PIXELS = 64
+MAX_CELLS = 12
+MAX_PIXELS = 64
 """Height and width of a thumbnail."""
-LEAST_PIXELS = 6
+MIN_PIXELS = 6
 LONGEST_CELL = 80
 
 
@@ -105,7 +105,7 @@ def _named(found: Outputs, value: Any, names: list[str] | None) -> str | float |
 def _cells(samples: TensorSamples, row: int, splits: Splits) -> dict[str, Any]:
     values = samples.raw[row][0]
     columns = table_columns(splits, len(values))
-    return {one.name: _cell(one, float(values[one.start])) for one in columns[:MOST_CELLS] if one.kind != "text"}
+    return {one.name: _cell(one, float(values[one.start])) for one in columns[:MAX_CELLS] if one.kind != "text"}
 
 
 def _cell(column: Place, value: float) -> str | float | bool | None:
@@ -144,9 +144,9 @@ def _thumbnail(picture: Tensor | None) -> Array | None:
         return None
     pixels = picture.float() if picture.dim() == 3 else picture.float()[None]
     pixels = pixels if pixels.shape[0] in {1, 3} else pixels.movedim(-1, 0)
-    if pixels.shape[0] not in {1, 3} or min(pixels.shape[1:]) < LEAST_PIXELS:
+    if pixels.shape[0] not in {1, 3} or min(pixels.shape[1:]) < MIN_PIXELS:
         return None
-    shrink = max(pixels.shape[1:]) / MOST_PIXELS
+    shrink = max(pixels.shape[1:]) / MAX_PIXELS
     if shrink > 1:
         size = [max(1, round(one / shrink)) for one in pixels.shape[1:]]
         pixels = F.interpolate(pixels[None], size=size, mode="area")[0]

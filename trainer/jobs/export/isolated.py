@@ -25,7 +25,7 @@ STARTER = f"import sys; sys.path += sys.argv.pop(1).split(chr(10)); sys.modules[
 
 
 REPORT = "Report this with one of the inputs; deployment.formats says which programs are exported."
-MOST_CHARACTERS = 600
+MAX_CHARACTERS = 600
 
 
 def run_alone(script: str, arguments: Sequence[str], place: Path, *, failed: str, remedy: str = REPORT) -> str:
@@ -65,10 +65,10 @@ def _error_in(stderr: str) -> str:
     lines = stderr.strip().splitlines()
     starts = [place for place, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
     if not starts:
-        return " ".join(lines)[-MOST_CHARACTERS:]
+        return " ".join(lines)[-MAX_CHARACTERS:]
     after = lines[starts[-1] + 1 :]
     first = next((place for place, line in enumerate(after) if line and not line.startswith(" ")), 0)
-    return "\n".join(after[first:])[:MOST_CHARACTERS]
+    return "\n".join(after[first:])[:MAX_CHARACTERS]
 
 
 def _started(script: str) -> str:

@@ -19,7 +19,7 @@ from trainwright.trainer.run.directory import write_generated
 CODE = "code"
 """Folder of the files, below the model's."""
 FILE_ENDING = re.compile(r"[^\s./\\]((?:\.\w{1,8})?\.(?:gz|bz2|xz|zst)|\.[A-Za-z][A-Za-z0-9]{0,7})$")
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 """Of all files together: source, and no data."""
 
 
@@ -52,9 +52,9 @@ def ship_source(path: Path, code_root: Path, folder: Path) -> str:
     texts = {
         f"{CODE}/{file.relative_to(root).as_posix()}": _text(file) for file in imported_files(path.resolve(), root)
     }
-    if (size := sum(len(text.encode()) for text in texts.values())) > MOST_BYTES:
+    if (size := sum(len(text.encode()) for text in texts.values())) > MAX_BYTES:
         raise ConfigurationError(
-            f"{path.name} and the files that it imports take {size:,} bytes, more than the {MOST_BYTES:,} of source.",
+            f"{path.name} and the files that it imports take {size:,} bytes, more than the {MAX_BYTES:,} of source.",
             remedy="Keep data out of the files of code: read it from files of its own.",
         )
     write_generated(folder, texts)

@@ -48,7 +48,7 @@ from trainwright.trainer.run.split_rows import tell_apart
 from trainwright.trainer.supervision.heartbeat import Heartbeat
 from trainwright.trainer.supervision.stop import StopRequest
 
-MOST_ROWS = 1_000_000
+MAX_ROWS = 1_000_000
 
 
 def export_run(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbeat, stop: StopRequest) -> str:
@@ -188,8 +188,8 @@ def _write(
 
 
 def _ship_rows(splits: Splits, folder: Path) -> None:
-    """Write which split each row of the data's files is in, in the files' order; not of more than MOST_ROWS."""
-    if not splits.placed_in or sum(map(len, splits.samples.values())) > MOST_ROWS:
+    """Write which split each row of the data's files is in, in the files' order; not of more than MAX_ROWS."""
+    if not splits.placed_in or sum(map(len, splits.samples.values())) > MAX_ROWS:
         return
     listed = sorted((row, name) for name, samples in splits.samples.items() for row in places_of(samples).tolist())
     write_atomically(folder / ROWS, "\n".join(["row,split", *(f"{row},{name}" for row, name in listed), ""]).encode())

@@ -137,7 +137,7 @@ WORTH_IT = 1.2
 NEARLY = 1.1
 """A number within this factor of the fastest is as good: fewer threads leave cores to others."""
 ROUNDS, STEPS = 3, 4
-MOST_SECONDS = 20.0
+MAX_SECONDS = 20.0
 
 
 def find_threads(session: Session) -> ThreadTest:
@@ -178,7 +178,7 @@ def _timed(session: Session, counts: list[int]) -> dict[int, list[float]]:
     for count in counts * ROUNDS:
         torch.set_num_threads(count)
         for step in range(STEPS + 1):
-            is_late = time.monotonic() - started > MOST_SECONDS
+            is_late = time.monotonic() - started > MAX_SECONDS
             if is_late or session.stop.asked or (group := next(groups, None)) is None:
                 return found
             since = time.perf_counter()

@@ -35,7 +35,7 @@ MEMORY_SHARE = 0.8
 """Of the free memory that one try may take."""
 TRY_SECONDS = 60.0
 MEASURED_SECONDS = 0.3
-MOST_STEPS = 20
+MAX_STEPS = 20
 
 
 def find_batch_size(session: Session) -> SizeTest:
@@ -123,7 +123,7 @@ def _tried(session: Session, size: int) -> dict[str, Any]:
 def _measured(session: Session) -> dict[str, Any]:
     """Take one step to warm up, then time batches until it has lasted long enough."""
     size, samples, began = session.train_loader.batch_size, 0, 0.0
-    for number, group in enumerate(endless(session, MOST_STEPS)):
+    for number, group in enumerate(endless(session, MAX_STEPS)):
         result = take_step(session, group)
         float(result.loss)
         if number == 0:

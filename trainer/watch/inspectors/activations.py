@@ -19,8 +19,8 @@ from trainwright.trainer.engine.observers.observer import StepResult
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.watch.inspector import Inspector, Look, is_compiled
 
-MOST_MODULES = 200
-LEAST_SAMPLES = 16
+MAX_MODULES = 200
+MIN_SAMPLES = 16
 """Fewer say nothing about a unit: it may be zero for each by chance."""
 MARGIN = 0.01
 RECTIFIED = (nn.ReLU, nn.ReLU6)
@@ -46,7 +46,7 @@ class Activations(Inspector):
             for name, module in session.model.named_modules()
             if isinstance(module, (*RECTIFIED, *SATURATING, *WEIGHTED)) and not name.startswith(fused or ("\0",))
         ]
-        self.modules = named[:: -(-len(named) // MOST_MODULES) or 1]
+        self.modules = named[:: -(-len(named) // MAX_MODULES) or 1]
         self.is_compiled = is_compiled(session)
 
     def begin(self, look: Look) -> None:
@@ -114,7 +114,7 @@ def _is_plain(value: Any) -> bool:
 
 def _add_dead(look: Look, name: str, output: Tensor, channel: int) -> None:
     units = output.detach().movedim(channel, -1).flatten(end_dim=-2)
-    if units.shape[0] >= LEAST_SAMPLES:
+    if units.shape[0] >= MIN_SAMPLES:
         look.values[DEAD + name] = dead_share(units)
 
 

@@ -24,7 +24,7 @@ from trainwright.trainer.engine.observers.observer import StepResult
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.watch.inspector import Inspector, Look, local, named_parameters, parameters_of
 
-MOST_NAMES = 200
+MAX_NAMES = 200
 SAMPLED = 4096
 """Entries of a parameter that its update is measured on."""
 NEAR_ZERO = 1e-3
@@ -132,6 +132,6 @@ def layer_names(ids: dict[str, int]) -> dict[int, str]:
     parts = {name: name.split(".") for name in ids}
     for depth in range(max(map(len, parts.values()), default=1), 0, -1):
         short = {name: ".".join(of_name[:depth]) for name, of_name in parts.items()}
-        if len(set(short.values())) <= MOST_NAMES:
+        if len(set(short.values())) <= MAX_NAMES:
             return {ids[name]: layer for name, layer in short.items()}
     return dict.fromkeys(ids.values(), "all")

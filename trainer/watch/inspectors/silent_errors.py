@@ -37,7 +37,7 @@ from trainwright.trainer.watch.silent.record import (
 )
 from trainwright.trainer.watch.silent.tensors import Facts
 
-LEAST_BATCHES = 8
+MIN_BATCHES = 8
 """In an epoch, for its first batch to be another in the next."""
 VALIDATIONS = 2
 """The first so many are watched: the second, since user code may leave something behind in the first."""
@@ -131,7 +131,7 @@ class SilentErrors(Inspector):
             self.trained = inputs
         else:
             found.append(other_preprocessing(self.trained, inputs, f"in training at step {look.step}"))
-        if look.batch == 0 and (loader.is_stream or loader.shuffle) and len(loader) >= LEAST_BATCHES:
+        if look.batch == 0 and (loader.is_stream or loader.shuffle) and len(loader) >= MIN_BATCHES:
             found.append(self._order(look.epoch, first_rows(record.batches)))
         return [each for each in found if each is not None]
 

@@ -15,7 +15,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from trainwright.trainer.watch.inspector import Nothing
 from trainwright.trainer.watch.silent.tensors import Facts, alike_rows, facts_of, tensors_in
 
-MOST_OUTPUT_ROWS = 16
+MAX_OUTPUT_ROWS = 16
 FAST_PATHS = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
 """Modules that compute otherwise in evaluation while somebody watches torch's functions."""
 
@@ -147,7 +147,7 @@ class ModuleWatch:
         given = [value for _, value in tensors_in(args) if value.is_floating_point()]
         rows = {facts.rows for facts in call.inputs.values()}
         if given and rows == {len(given[0])} and not all(facts.alike for facts in call.inputs.values()):
-            call.inner.append(alike_rows(given[0].detach().reshape(len(given[0]), -1)[:MOST_OUTPUT_ROWS].double()))
+            call.inner.append(alike_rows(given[0].detach().reshape(len(given[0]), -1)[:MAX_OUTPUT_ROWS].double()))
 
     def _after(self, name: str) -> Hook:
         def see(module: nn.Module, _inputs: Any, output: Any) -> None:
@@ -170,5 +170,5 @@ def _ignores_inputs(call: Call, output: Any) -> bool:
         return False
     for _, value in tensors_in(output):
         if value.is_floating_point() and len(value) in rows:
-            return alike_rows(value.detach()[:MOST_OUTPUT_ROWS].reshape(min(len(value), MOST_OUTPUT_ROWS), -1).double())
+            return alike_rows(value.detach()[:MAX_OUTPUT_ROWS].reshape(min(len(value), MAX_OUTPUT_ROWS), -1).double())
     return False

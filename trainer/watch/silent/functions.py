@@ -28,7 +28,7 @@ OF_EQUAL_SHAPES = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_los
 DROPOUTS = frozenset({
     F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout, torch.dropout,
 })  # fmt: skip
-MOST_VALUES = 1 << 24
+MAX_VALUES = 1 << 24
 """Of a loss's input, up to which it is computed again sample by sample."""
 
 
@@ -126,7 +126,7 @@ def loss_call(function: Any, args: Any, named: dict[str, Any]) -> LossCall:
     given = {**dict(zip(("input", "target"), args, strict=False)), **named}
     output, target = given["input"], given["target"]
     per_row = None
-    if output.numel() <= MOST_VALUES and output.dim():
+    if output.numel() <= MAX_VALUES and output.dim():
         plain = {name: value for name, value in given.items() if name not in {"size_average", "reduce"}}
         each = function(**{**plain, "input": output.detach(), "reduction": "none"}).detach()
         per_row = each.reshape(len(each), -1).double().mean(dim=1).cpu() if each.dim() else None

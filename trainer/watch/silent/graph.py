@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-MOST_NODES = 20_000
+MAX_NODES = 20_000
 NEAR = 400
 """Nodes from the loss on in which its own functions are searched."""
 PASSING = tuple(
@@ -98,7 +98,7 @@ def _near(root: Any) -> Iterator[Any]:
 def _terms(root: Any, rows: int) -> Iterator[Term]:
     """Yield the terms of a sum of scalars, as far as its arithmetic is known."""
     waiting = [(root, False)]
-    for _ in range(MOST_NODES):
+    for _ in range(MAX_NODES):
         if not waiting:
             return
         node, divided = waiting.pop()

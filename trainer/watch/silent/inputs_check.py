@@ -15,9 +15,9 @@ from trainwright.trainer.watch.silent.tensors import Facts
 
 FAR = 3.0
 """Standard deviations between two means, or factor between two standard deviations."""
-MOST_FEATURES_SHARE = 0.5
+MAX_FEATURES_SHARE = 0.5
 """Of the features that have to be far apart: one that grows with time is no other preprocessing."""
-LEAST_ROWS = 16
+MIN_ROWS = 16
 
 
 def bad_inputs(history: Sequence[StepRecord]) -> Iterator[Finding]:
@@ -107,7 +107,7 @@ def _apart(one: Facts, other: Facts) -> tuple[float, str] | None:
     if one.mean is None or one.std is None or other.mean is None or other.std is None:
         return None
     images = len(one.shape) == 3
-    if min(one.rows, other.rows) < (2 if images else LEAST_ROWS) or one.mean.shape != other.mean.shape:
+    if min(one.rows, other.rows) < (2 if images else MIN_ROWS) or one.mean.shape != other.mean.shape:
         return None
     live = (one.std > 0) & (other.std > 0)
     if not live.any():
@@ -118,7 +118,7 @@ def _apart(one: Facts, other: Facts) -> tuple[float, str] | None:
     far = torch.maximum(means, spreads) > FAR
     if len(far) < 2 and not images and not (means.max() > 2 * FAR or spreads.max() > 2 * FAR):
         return None
-    if far.double().mean() <= MOST_FEATURES_SHARE:
+    if far.double().mean() <= MAX_FEATURES_SHARE:
         return None
     return _distance(means, spreads), _words(one.mean[live], first, other.mean[live], second)
 

@@ -17,10 +17,10 @@ from trainwright.trainer.watch.silent.tensors import tensors_in
 
 TARGETS = ("targets", "labels", "y")
 """Attributes under which data sets keep their targets."""
-LEAST_ROWS = 8
+MIN_ROWS = 8
 IMPROBABLE = -25.0
 """Natural logarithm of a probability under which the first batches are no chance."""
-MOST_CLASSES = 1000
+MAX_CLASSES = 1000
 
 
 def targets_of(samples: Any) -> Tensor | None:
@@ -63,7 +63,7 @@ def shuffled_targets(record: StepRecord, targets: Tensor | None) -> Finding | No
     if not record.batches or len(record.batches) != 1:
         return None
     in_batch = [value for _, value in tensors_in(record.batches[0])]
-    if targets is not None and len(record.indices) >= LEAST_ROWS:
+    if targets is not None and len(record.indices) >= MIN_ROWS:
         expected = targets[record.indices]
         found = [value for value in in_batch if value.shape == expected.shape]
         if (
@@ -73,7 +73,7 @@ def shuffled_targets(record: StepRecord, targets: Tensor | None) -> Finding | No
         ):
             return _astray(record, moved, "the batch has the targets of its samples in another order")
     for target in calls:
-        alike = [value for value in in_batch if value.numel() == target.numel() and len(value) >= LEAST_ROWS]
+        alike = [value for value in in_batch if value.numel() == target.numel() and len(value) >= MIN_ROWS]
         if any(_same(value, other) for value in alike for other in calls if other.numel() == value.numel()):
             return None
         if moved := next((rows for value in alike if (rows := _moved(target, value))), None):
@@ -109,11 +109,11 @@ def labels_in_blocks(targets: Tensor, order: Sequence[Sequence[int]], among: Ten
         order: rows of the first batches.
         among: rows that the epoch draws from, where these are not all: a curriculum's easy ones may be of few classes.
     """
-    if targets.is_floating_point() or targets.dim() != 1 or not order or min(map(len, order)) < LEAST_ROWS:
+    if targets.is_floating_point() or targets.dim() != 1 or not order or min(map(len, order)) < MIN_ROWS:
         return None
     drawn = targets if among is None else targets[among]
     classes, counts = torch.unique(drawn, return_counts=True)
-    if not 2 <= len(classes) <= MOST_CLASSES:
+    if not 2 <= len(classes) <= MAX_CLASSES:
         return None
     shares = dict(zip(classes.tolist(), (counts.double() / len(drawn)).tolist(), strict=True))
     if sum(_log_chance(targets[list(rows)], shares) for rows in order) > IMPROBABLE:

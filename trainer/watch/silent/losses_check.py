@@ -9,7 +9,7 @@ from trainwright.trainer.watch.silent.functions import OF_EQUAL_SHAPES
 from trainwright.trainer.watch.silent.graph import LossGraph, Term
 from trainwright.trainer.watch.silent.record import StepRecord
 
-LEAST_ROWS = 4
+MIN_ROWS = 4
 UNCONNECTED = 2
 """Steps, one after the other, whose losses all come from nowhere."""
 
@@ -38,7 +38,7 @@ def summed_loss(history: Sequence[StepRecord]) -> Iterator[Finding]:
 
 
 def _is_sum_over(term: Term, rows: int) -> bool:
-    if term.kind != "sum" or term.divided or rows < LEAST_ROWS or not term.shape:
+    if term.kind != "sum" or term.divided or rows < MIN_ROWS or not term.shape:
         return False
     return term.shape[0] % rows == 0 and term.shape[0] > 0
 

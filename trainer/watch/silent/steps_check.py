@@ -59,7 +59,7 @@ class Rates:
     """Share of the highest rate so far, from which on there is none."""
     EARLY = 0.3
     """Share of all steps."""
-    LEAST_STEPS = 20
+    MIN_STEPS = 20
 
     def __init__(self, total_steps: int) -> None:
         self.total = total_steps
@@ -86,7 +86,7 @@ class Rates:
         if not first > second > third > 0 or abs(third / second - second / first) > 1e-6:
             return None
         factor, left = second / first, self.total - PATIENCE
-        if self.total < self.LEAST_STEPS or factor**left >= self.GONE:
+        if self.total < self.MIN_STEPS or factor**left >= self.GONE:
             return None
         detail = f"the learning rate is multiplied by {factor:.3g} at every step, of which {left} are to come"
         return Finding("scheduler_misused", left / self.total, detail=detail)

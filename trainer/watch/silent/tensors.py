@@ -11,8 +11,8 @@ from torch import Tensor
 
 from trainwright.trainer.watch.inspector import read_scalars
 
-MOST_ROWS = 256
-MOST_FEATURES = 4096
+MAX_ROWS = 256
+MAX_FEATURES = 4096
 LEFT_OUT = 16
 """Of so many rows one is left out of a feature's statistics, and one may be wild."""
 WILD = 50.0
@@ -50,7 +50,7 @@ class Facts:
 def facts_of(value: Tensor) -> Facts:
     """Return the facts of a tensor (rows, ...); of a large one those of its first rows."""
     kind = str(value.dtype).removeprefix("torch.")
-    plain = value.detach()[:MOST_ROWS]
+    plain = value.detach()[:MAX_ROWS]
     if not value.is_floating_point():
         alike = len(plain) > 1 and bool((plain == plain[:1]).all())
         return Facts(len(value), tuple(value.shape[1:]), kind, None, None, [], alike)
@@ -89,9 +89,9 @@ def _places(values: Tensor) -> Tensor:
     if values.dim() == 1:
         values = values[:, None]
     if values.dim() == 2:
-        return values[:, :MOST_FEATURES]
+        return values[:, :MAX_FEATURES]
     at = 1 if values.dim() == 4 else values.dim() - 1  # channels first in images, last in sequences
-    return values.movedim(at, -1).reshape(-1, values.shape[at])[:, :MOST_FEATURES]
+    return values.movedim(at, -1).reshape(-1, values.shape[at])[:, :MAX_FEATURES]
 
 
 def _by_feature(values: Tensor) -> tuple[Tensor | None, Tensor | None]:

@@ -30,7 +30,7 @@ INLINE_BYTES = 4_000_000
 """Size of the program times rows up to which a prediction is made at once rather than in a thread."""
 INLINE_BODY_BYTES = 32_768
 """Size of a request up to which its rows are prepared at once rather than in a thread."""
-MOST_ERRORS = 50
+MAX_ERRORS = 50
 """Fields that an answer names."""
 
 
@@ -146,7 +146,7 @@ def _describe(app: FastAPI, signature: dict[str, Any], card: str) -> None:
 def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        found = [{"field": _field(one["loc"]), "problem": _words(one)} for one in error.errors()[:MOST_ERRORS]]
+        found = [{"field": _field(one["loc"]), "problem": _words(one)} for one in error.errors()[:MAX_ERRORS]]
         return JSONResponse({"errors": found}, status_code=422)
 
     @app.exception_handler(HTTPException)

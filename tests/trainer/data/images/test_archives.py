@@ -88,7 +88,7 @@ def test_an_archive_that_is_not_plain_is_refused_and_writes_nothing_outside(
 
 @pytest.mark.requirement("TRAIN-1")
 def test_too_many_members_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "MOST_FILES", 3)
+    monkeypatch.setattr(archives, "MAX_FILES", 3)
     zip_of(tmp_path / "many.zip", **{f"a/{number}.png": b"x" for number in range(4)})
     with pytest.raises(DataError, match="more than 3 members"):
         archives.unpack(tmp_path / "many.zip", tmp_path)

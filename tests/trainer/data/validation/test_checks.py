@@ -233,7 +233,7 @@ def test_repeats_of_a_large_table_are_those_of_a_small_one(monkeypatch: pytest.M
     expected += "[[id, plan]]}, without: [leaks, label_errors]}"
     splits = {"train": np.arange(40), "test": np.arange(40, 55)}
     small = report_of(values, expected, splits=splits)
-    monkeypatch.setattr(uniqueness, "MOST_IN_A_SET", 54)
+    monkeypatch.setattr(uniqueness, "MAX_IN_A_SET", 54)
     monkeypatch.setattr(check, "ROWS_AT_ONCE", 7)
     asked, one_pass = [], validate_module._one_pass
     monkeypatch.setattr(

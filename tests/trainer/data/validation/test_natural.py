@@ -113,7 +113,7 @@ def test_repeated_texts_are_copies_whether_a_label_stands_beside_them_or_not_and
 
 @pytest.mark.requirement("PIPE-2")
 def test_of_a_large_table_rows_from_all_of_it_are_read(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(natural, "MOST_SAMPLED", 2000)
+    monkeypatch.setattr(natural, "MAX_SAMPLED", 2000)
     frame = measured(10_000)
     assert not says(pl.concat([frame, frame.tail(3000)]))
     assert not says(pl.concat([frame, frame.tail(110)])), "none of them need be among the rows that are read"

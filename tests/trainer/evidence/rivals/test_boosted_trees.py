@@ -173,8 +173,8 @@ def test_a_goal_in_a_quantile_is_what_they_learn() -> None:
 
 def test_what_is_too_large_is_not_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
     for bound, value, why in (
-        ("MOST_ROWS", 50, "more than 50 rows, or 20000000 numbers"),
-        ("MOST_CLASSES", 2, "more than 2 classes"),
+        ("MAX_ROWS", 50, "more than 50 rows, or 20000000 numbers"),
+        ("MAX_CLASSES", 2, "more than 2 classes"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(boosted_trees, bound, value)

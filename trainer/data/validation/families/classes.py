@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.data.validation.check import ROW, Context, Family
 from trainwright.trainer.data.validation.families.categories import among
-from trainwright.trainer.data.validation.report import MOST_ROWS, NotChecked, Severity, Verdict
+from trainwright.trainer.data.validation.report import MAX_ROWS, NotChecked, Severity, Verdict
 from trainwright.trainer.data.validation.values import empty, severity_of
 
 if TYPE_CHECKING:
     import polars as pl
 
-MOST_CLASSES = 1000
+MAX_CLASSES = 1000
 FIRST = 100_000
 """Rows that show first whether the target is one of classes."""
 BALANCE = 0.02
@@ -28,7 +28,7 @@ FEW = 5
 SPLIT = "__split__"
 SIGNS = " \t\r\n.,;:!?'\"`\u00b4\u2018\u2019\u201c\u201d\u00ab\u00bb\u00a0"
 """Signs around a label that make no other label of it; `+`, `<` and the like do: `A+`, `<=50K`."""
-MOST_NAMED = 8
+MAX_NAMED = 8
 
 
 class Classes(Family):
@@ -45,7 +45,7 @@ class Classes(Family):
         by_split = _counted(context, target)
         counts = {label: sum(rows.values()) for label, rows in by_split.items()}
         yield self._varies(target, counts)
-        if context.task == "regression" or len(counts) > MOST_CLASSES or len(counts) < 2:
+        if context.task == "regression" or len(counts) > MAX_CLASSES or len(counts) < 2:
             return
         if context.task is None and len(counts) > 20 and context.kinds[target] != "text":
             return
@@ -115,7 +115,7 @@ class Classes(Family):
         for label in counts:
             alike.setdefault(_plain(label), []).append(label)
         groups = [labels for plain, labels in alike.items() if plain and len(labels) > 1]
-        shown = "; ".join(" and ".join(f"{one!r} ({counts[one]})" for one in labels) for labels in groups[:MOST_NAMED])
+        shown = "; ".join(" and ".join(f"{one!r} ({counts[one]})" for one in labels) for labels in groups[:MAX_NAMED])
         rare = [label for labels in groups for label in labels[1:]]  # the most frequent is first
         return self._verdict(
             target, "labels_alike", severity_of(context, "labels_alike", "error"), passed=not groups,
@@ -141,14 +141,14 @@ class Classes(Family):
         shown = ", ".join(
             f"{label!r} ({', '.join(f'{rows} in {split}' for split, rows in by_split[label].items() if split)}"
             f"{known.get(_plain(label), '')})"
-            for label in new[:MOST_NAMED]
+            for label in new[:MAX_NAMED]
         )
         return self._verdict(
             target, "classes_in_train", severity, passed=not new,
             value=len(new), bound=0, count=sum(by_split[label].total() for label in new),
             rows=rows_of(context, among(context, target, new)) if new else [],
             text=f"classes of {target} without a row in train: {shown or 'none'}"
-            + (f" and {len(new) - MOST_NAMED} more" if len(new) > MOST_NAMED else ""),
+            + (f" and {len(new) - MAX_NAMED} more" if len(new) > MAX_NAMED else ""),
             remedy="Correct these labels, bring rows of these classes for train, or take the rows out of the file.",
         )  # fmt: skip
 
@@ -181,7 +181,7 @@ def _counted(context: Context, target: str) -> dict[str, Counter[str]]:
     import polars as pl
 
     filled = context.numbered.filter(~empty(context, target))
-    if filled.head(FIRST).select(pl.col(target).n_unique()).collect(engine="streaming").item() > MOST_CLASSES:
+    if filled.head(FIRST).select(pl.col(target).n_unique()).collect(engine="streaming").item() > MAX_CLASSES:
         filled = filled.head(FIRST)  # there are too many, which is all that is asked: those of all rows take memory
     kept = filled.group_by(target, _split(context).alias(SPLIT)).agg(pl.len().alias(ROW))
     found: dict[str, Counter[str]] = {}
@@ -189,7 +189,7 @@ def _counted(context: Context, target: str) -> dict[str, Counter[str]]:
     for value, split, count in kept.collect(engine="streaming").iter_rows():
         found.setdefault(str(value).strip(), Counter())[names[split]] += count
     ordered = sorted(found, key=lambda label: (-found[label].total(), label))
-    return {label: found[label] for label in ordered[: MOST_CLASSES + 1]}
+    return {label: found[label] for label in ordered[: MAX_CLASSES + 1]}
 
 
 def _split(context: Context) -> pl.Expr:
@@ -213,5 +213,5 @@ def _split(context: Context) -> pl.Expr:
 
 def rows_of(context: Context, bad: pl.Expr) -> list[int]:
     """Return the numbers of the first rows for which it is true."""
-    kept = context.numbered.filter(bad).select(ROW).head(MOST_ROWS)
+    kept = context.numbered.filter(bad).select(ROW).head(MAX_ROWS)
     return [int(number) for number in kept.collect(engine="streaming")[ROW]]

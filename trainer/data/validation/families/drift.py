@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PSI = 0.2
 """Bound where a reference is given and no bound: the field's word for a shift."""
 COMPARED = (*NUMBERS, "date", "boolean", "text")
-MOST_CATEGORIES = 100
+MAX_CATEGORIES = 100
 """Different texts above which a column is free text, and compared by its lengths."""
 
 
@@ -103,7 +103,7 @@ def _distances(
         pair = reference.drop_nulls().to_numpy(), found.drop_nulls().to_numpy()
         yield "mmd", distances.mmd(*map(_matrix, pair)), 0.01 if bounds.mmd_at_most is None else bounds.mmd_at_most
         return
-    if kind == "text" and max(reference.n_unique(), found.n_unique()) > MOST_CATEGORIES:
+    if kind == "text" and max(reference.n_unique(), found.n_unique()) > MAX_CATEGORIES:
         reference, found = reference.str.len_chars(), found.str.len_chars()
         kind = "integer"
     if kind in {"text", "boolean"}:

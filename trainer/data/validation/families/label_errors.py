@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.data.validation.check import Context, Family
 from trainwright.trainer.data.validation.families.leaks import frames_of, inputs_of, why
-from trainwright.trainer.data.validation.report import MOST_ROWS, NotChecked, Verdict
+from trainwright.trainer.data.validation.report import MAX_ROWS, NotChecked, Verdict
 from trainwright.trainer.data.validation.values import severity_of
 
 if TYPE_CHECKING:
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
     from trainwright.trainer.data.leaks.table import Target
 
-FEWEST_ROWS = 100
-FEWEST_OF_CLASS = 10
-MOST_READ = 6_000
-MOST_CLASSES = 50
+MIN_ROWS = 100
+MIN_OF_CLASS = 10
+MAX_READ = 6_000
+MAX_CLASSES = 50
 TREES = 60
 FOLDS = 5
 SKILL = 0.65
 """Power of the cheap model (0: guessing, 1: certain) below which its doubts say nothing."""
-LEAST_SKILL = 0.35
+MIN_SKILL = 0.35
 """The same where its doubts are about as many where it is surest as elsewhere, as those of drawn labels are."""
 SUREST, ALIKE = 0.09, 0.45
 """Doubts among the quarter of rows that it is surest of: surely more, and so large a share of the unsure half's.
 Classes that overlap, and outcomes that chance has a part in (who survives), leave that quarter right."""
 UNLIKELY = 0.05
 """Probability, by the binomial test, of as many doubts in that quarter where there are not more than `SUREST`."""
-LEAST_SHARE = 0.01
+MIN_SHARE = 0.01
 """Of the train rows: fewer candidates are what any model doubts."""
 
 
@@ -55,7 +55,7 @@ class LabelErrors(Family):
             return NotChecked(what=f"label errors of {target}", why=checked)
         rows, read, power = checked
         share = len(rows) / read
-        passed = len(rows) < max(3, LEAST_SHARE * read)
+        passed = len(rows) < max(3, MIN_SHARE * read)
         return Verdict(
             family=self.name,
             name="label_errors",
@@ -64,9 +64,9 @@ class LabelErrors(Family):
             severity=severity_of(context, "label_errors", "warning"),
             passed=passed,
             value=round(share, 6),
-            bound=LEAST_SHARE,
+            bound=MIN_SHARE,
             count=0 if passed else len(rows),
-            rows=[] if passed else rows[:MOST_ROWS],
+            rows=[] if passed else rows[:MAX_ROWS],
             text=f"{len(rows)} of {read} train labels ({share:.1%}) are improbable to a model of the other rows (its "
             f"power: {power:.2f} of 1); the most improbable ones are named.",
             remedy=""
@@ -99,7 +99,7 @@ def _candidates(context: Context, target_name: str) -> tuple[list[int], int, flo
     from trainwright.trainer.data.leaks.power import power_of
     from trainwright.trainer.data.leaks.table import LeakTable
 
-    train = frames_of(context)["train"].head(MOST_READ)
+    train = frames_of(context)["train"].head(MAX_READ)
     table = LeakTable.of({"train": train}, target_name).with_columns(inputs_of(context) or ())
     target = table.target
     columns = [column for column in table.columns if not is_key(column) and column.kind != "text"]
@@ -107,7 +107,7 @@ def _candidates(context: Context, target_name: str) -> tuple[list[int], int, flo
         return "its train rows have one value" if target is None else reason
     shares = out_of_fold(numbers_of(columns), target.values)
     power = power_of(shares.argmax(axis=1), target)
-    if power < SKILL and not (power >= LEAST_SKILL and are_everywhere(target.values, shares)):
+    if power < SKILL and not (power >= MIN_SKILL and are_everywhere(target.values, shares)):
         return (
             f"a cheap model's power is {power:.2f} of 1, and {SKILL} is needed: add columns that tell more, or have "
             "some rows labelled twice, for many wrong labels lower it too"
@@ -124,14 +124,14 @@ def _too_little(target: Target, columns: int) -> str:
         return "it is a number and no class"
     if not columns:
         return "no other column holds a number, a date or a category"
-    if rows < FEWEST_ROWS:
-        return f"{rows} train rows have a label, and at least {FEWEST_ROWS} are needed"
-    if len(target.classes) > MOST_CLASSES:
-        return f"it has {len(target.classes)} classes, and of at most {MOST_CLASSES} labels are doubted"
+    if rows < MIN_ROWS:
+        return f"{rows} train rows have a label, and at least {MIN_ROWS} are needed"
+    if len(target.classes) > MAX_CLASSES:
+        return f"it has {len(target.classes)} classes, and of at most {MAX_CLASSES} labels are doubted"
     sizes = np.bincount(target.values)
-    if sizes.min() < FEWEST_OF_CLASS:
+    if sizes.min() < MIN_OF_CLASS:
         rarest = f"class {target.classes[int(sizes.argmin())]!r} has {sizes.min()} train rows"
-        return f"{rarest}, and each needs {FEWEST_OF_CLASS}: collect more, merge it with another one, or drop it"
+        return f"{rarest}, and each needs {MIN_OF_CLASS}: collect more, merge it with another one, or drop it"
     return ""
 
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from trainwright.trainer.data.leaks.finding import Finding
 
-MOST_ROWS = 20_000
+MAX_ROWS = 20_000
 """Rows that are read, drawn at random of more; three quarters of them of the train split."""
-MOST_TARGETS = 8
+MAX_TARGETS = 8
 """Of several, those whose leaks are looked for."""
 SHARES = {"train": 0.6, "validation": 0.2, "test": 0.2}
 PLACE = "__row"
@@ -44,7 +44,7 @@ class Leaks(Family):
         frames, inputs = frames_of(context), inputs_of(context)
         told: dict[tuple[Any, ...], list[str]] = {}
         leaks: dict[tuple[Any, ...], Finding] = {}
-        targets: Sequence[str | None] = context.targets[:MOST_TARGETS] or [None]
+        targets: Sequence[str | None] = context.targets[:MAX_TARGETS] or [None]
         for target in targets:
             others = [name for name in context.targets if name != target]
             alone = {name: each.drop(others) for name, each in frames.items()}
@@ -64,11 +64,11 @@ class Leaks(Family):
         reason = why(context)
         if reason:
             yield NotChecked(what="leaks", why=reason)
-        elif sum(map(len, context.splits.values())) > MOST_ROWS:
-            yield NotChecked(what="leaks in the other rows", why=f"{MOST_ROWS} rows were read, drawn at random")
-        if not reason and len(context.targets) > MOST_TARGETS:
-            left = ", ".join(context.targets[MOST_TARGETS:])
-            yield NotChecked(what=f"leaks of {left}", why=f"those of the first {MOST_TARGETS} targets are looked for")
+        elif sum(map(len, context.splits.values())) > MAX_ROWS:
+            yield NotChecked(what="leaks in the other rows", why=f"{MAX_ROWS} rows were read, drawn at random")
+        if not reason and len(context.targets) > MAX_TARGETS:
+            left = ", ".join(context.targets[MAX_TARGETS:])
+            yield NotChecked(what=f"leaks of {left}", why=f"those of the first {MAX_TARGETS} targets are looked for")
 
 
 def why(context: Context) -> str:
@@ -118,7 +118,7 @@ def frames_of(context: Context) -> dict[str, pl.DataFrame]:
 def _drawn(places: np.ndarray[Any, Any], name: str, total: int) -> np.ndarray[Any, Any]:
     import numpy as np
 
-    most = len(places) if total <= MOST_ROWS else int(MOST_ROWS * SHARES[name])
+    most = len(places) if total <= MAX_ROWS else int(MAX_ROWS * SHARES[name])
     if len(places) <= most:
         return np.asarray(places)
     return np.sort(np.random.default_rng(len(places)).choice(places, most, replace=False))
@@ -146,7 +146,7 @@ def without_columns(context: Context, columns: Sequence[str]) -> dict[str, Any]:
 
 def _of_targets(context: Context, one: Finding, told: list[str]) -> Finding:
     """Return a finding that names which of several targets it is of; one that is of all of them as it is."""
-    if len(told) >= len(context.targets[:MOST_TARGETS]):
+    if len(told) >= len(context.targets[:MAX_TARGETS]):
         return one
     return one.model_copy(update={"message": f"Of the target {', '.join(map(repr, told))}: {one.message}"})
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NEARLY_ALL = 0.9
 """Share of a column's variance that one row holds."""
-LEAST_ROWS = 50
+MIN_ROWS = 50
 TIMES_THE_REST = 50.0
 """Least distance to the nearest other row, in ranges of all others.
 
@@ -25,9 +25,9 @@ normally distributed values never.
 """
 
 
-FEWEST_DIFFERENT = 25
+MIN_DIFFERENT = 25
 """Values of a measurement; a count has fewer, and its 0 is one."""
-MOST_ZEROS = 0.1
+MAX_ZEROS = 0.1
 GAP = 0.2
 """Between 0 and the least other value, in ranges of the others, from which zeros stand for cells that are missing."""
 
@@ -73,7 +73,7 @@ def _judge_zeros(context: Context, column: str, asked: Mapping[str, Any]) -> Fin
     zeros, others, least, most, values = (
         asked[name] for name in ("zeros", "nonzero", "nonzero min", "nonzero max", "nonzero values")
     )
-    if not zeros or others < LEAST_ROWS or zeros > MOST_ZEROS * others or values < FEWEST_DIFFERENT:
+    if not zeros or others < MIN_ROWS or zeros > MAX_ZEROS * others or values < MIN_DIFFERENT:
         return Finding(passed=True)
     one = context.expectations.columns.get(column)
     if max(least, -most) <= GAP * (most - least) or (one is not None and (one.min == 0 or one.max == 0)):
@@ -106,7 +106,7 @@ def outlier_of(context: Context, column: str, asked: Mapping[str, Any]) -> Outli
         asked: the values of `asks_of`.
     """
     count, mean, variance = int(asked["finite"]), asked["finite mean"], asked["finite variance"]
-    if count < LEAST_ROWS or not variance:
+    if count < MIN_ROWS or not variance:
         return None
     value = max(asked["finite min"], asked["finite max"], key=lambda one: abs(one - mean))
     share = 1.0  # where the variance is beyond all floating numbers

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from trainwright.trainer.data.validation.check import ROW, Context, Family
-from trainwright.trainer.data.validation.report import MOST_ROWS, Verdict
+from trainwright.trainer.data.validation.report import MAX_ROWS, Verdict
 from trainwright.trainer.data.validation.values import severity_of
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 READ = 5_000
 """Rows whose texts are read: the first ones."""
-LEAST_SHARE = 0.01
-LEAST_CELLS = 2
+MIN_SHARE = 0.01
+MIN_CELLS = 2
 MAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+\.[\w.-]*[a-z]{2,}", re.IGNORECASE)
 PHONE = re.compile(r"(?<![\w.])(?:\+\d{1,3}[ /.-]?|\(?0\d{1,4}\)?[ /.-])(?:\d[ /.-]?){6,12}(?![\w.])")
 ACCOUNT = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}\b")
@@ -51,7 +51,7 @@ def _in_cells(context: Context, column: str, rows: pl.DataFrame) -> Iterable[Ver
     cells = rows.select(ROW, column).drop_nulls().rows()
     for what, holds in HELD.items():
         found = [number for number, cell in cells if holds(str(cell))]
-        if len(found) >= max(LEAST_CELLS, LEAST_SHARE * len(cells)):
+        if len(found) >= max(MIN_CELLS, MIN_SHARE * len(cells)):
             yield _verdict(context, column, what, found, len(found))
 
 
@@ -93,7 +93,7 @@ def _verdict(context: Context, column: str, what: str, rows: list[int], count: i
         value=count,
         bound=0,
         count=count,
-        rows=rows[:MOST_ROWS],
+        rows=rows[:MAX_ROWS],
         text=told,
         remedy=f"If no model needs {column}, leave it out of the file; the row numbers name no person.",
     )

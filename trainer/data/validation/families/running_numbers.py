@@ -11,7 +11,7 @@ from trainwright.trainer.data.validation.check import Check, Context, Family, Fi
 from trainwright.trainer.data.validation.families.leaks import inputs_of, without_columns
 from trainwright.trainer.data.validation.values import numbers, severity_of
 
-FEWEST_ROWS = 50
+MIN_ROWS = 50
 BY_ONE = 0.9
 """Share of the rows that are one above the row before; rows that were dropped leave holes."""
 
@@ -43,7 +43,7 @@ class RunningNumbers(Family):
 
 def _judge(column: str, changes: dict[str, Any], asked: Mapping[str, Any]) -> Finding:
     rows, by_one = int(asked["rows"]), int(asked["by_one"] or 0)
-    if rows < FEWEST_ROWS or by_one < BY_ONE * (rows - 1) or asked["most"] - asked["least"] < rows - 1:
+    if rows < MIN_ROWS or by_one < BY_ONE * (rows - 1) or asked["most"] - asked["least"] < rows - 1:
         return Finding(passed=True)
     told = f"{column} counts the rows: {by_one} of {rows} are one above the row before, from {asked['least']} on"
     how = f"changes {json.dumps(changes)}" if changes else "it is no input of the samples then"

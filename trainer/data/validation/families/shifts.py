@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-MOST_APART = 2.0
+MAX_APART = 2.0
 """Standard deviations of train by which a mean may differ: a season that train has as a whole moves it by 1.41."""
-FEWEST_ROWS = 30
-MOST_NAMED = 5
+MIN_ROWS = 30
+MAX_NAMED = 5
 OF_SERIES = (
     "This is drift, in the order of time. What holds at a new level: a forecast that goes on from its window (dlinear "
     "with args from_last true), windows normalised by their own mean and deviation and put back after it (reversible "
@@ -44,9 +44,9 @@ class Shifts(Family):
         for column, values in rows.columns():
             apart += _apart(column, values, rows)
         apart.sort(key=lambda one: -abs(one["deviations"]))
-        told = f"Means that are {MOST_APART:g} or more standard deviations of train away: "
-        told += ", ".join(_told(one) for one in apart[:MOST_NAMED])
-        more = f" and {len(apart) - MOST_NAMED} more" if len(apart) > MOST_NAMED else ""
+        told = f"Means that are {MAX_APART:g} or more standard deviations of train away: "
+        told += ", ".join(_told(one) for one in apart[:MAX_NAMED])
+        more = f" and {len(apart) - MAX_NAMED} more" if len(apart) > MAX_NAMED else ""
         columns = list(dict.fromkeys(one["column"] for one in apart))
         yield Verdict(
             family=self.name,
@@ -55,8 +55,8 @@ class Shifts(Family):
             severity=severity_of(context, "shift_in_time", "warning"),
             passed=not apart,
             value=abs(apart[0]["deviations"]) if apart else None,
-            bound=MOST_APART,
-            text=f"Means that are {MOST_APART:g} or more standard deviations of train away: {told}{more}"
+            bound=MAX_APART,
+            text=f"Means that are {MAX_APART:g} or more standard deviations of train away: {told}{more}"
             if apart
             else "",
             remedy=(OF_SERIES if context.options.get("series") else OF_ROWS) if apart else "",
@@ -73,13 +73,13 @@ def _apart(column: str, values: Array, rows: InTime) -> Iterable[dict[str, Any]]
     is_filled = np.isfinite(values)
     steps = np.diff(values)[~rows.begins[1:] & is_filled[1:] & is_filled[:-1]]
     train = values[(rows.codes == TRAIN) & is_filled]
-    if len(train) < FEWEST_ROWS or not len(steps) or not train.std() or (steps >= 0).all():
+    if len(train) < MIN_ROWS or not len(steps) or not train.std() or (steps >= 0).all():
         return
     for code, name in enumerate(NAMES[1:], 1):
         held = values[(rows.codes == code) & is_filled]
-        if len(held) >= FEWEST_ROWS:
+        if len(held) >= MIN_ROWS:
             deviations = float((held.mean() - train.mean()) / train.std())
-            if abs(deviations) >= MOST_APART:
+            if abs(deviations) >= MAX_APART:
                 means = {"mean": float(f"{held.mean():.4g}"), "train_mean": float(f"{train.mean():.4g}")}
                 yield {"column": column, "split": name, "deviations": round(deviations, 2), **means}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.data.validation.check import Context, Family
 from trainwright.trainer.data.validation.in_time import InTime, in_time
-from trainwright.trainer.data.validation.report import MOST_ROWS, Verdict
+from trainwright.trainer.data.validation.report import MAX_ROWS, Verdict
 from trainwright.trainer.data.validation.values import severity_of
 
 if TYPE_CHECKING:
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-LEAST_ROWS = 20
+MIN_ROWS = 20
 """Of a stretch of one number."""
 LONGER, LONGER_THAN_ITS_OWN = 10, 5
 """Times the usual stretch of a column (99 of 100 are shorter), and the next of the same number: nights have no sun."""
 USUAL = 0.99
-MOST_NAMED = 5
+MAX_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class Stuck(Family):
         found = [one for column, values in rows.columns() for one in _stretches(column, values, rows.begins)]
         found.sort(key=lambda one: -one.rows)
         columns = list(dict.fromkeys(one.column for one in found))
-        told = ", ".join(_told(one, rows) for one in found[:MOST_NAMED])
-        more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+        told = ", ".join(_told(one, rows) for one in found[:MAX_NAMED])
+        more = f" and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else ""
         yield Verdict(
             family=self.name,
             name="stuck_values",
@@ -56,7 +56,7 @@ class Stuck(Family):
             passed=not found,
             value=found[0].rows if found else None,
             count=sum(one.rows for one in found),
-            rows=[int(rows.order[one.first]) for one in found[:MOST_ROWS]],
+            rows=[int(rows.order[one.first]) for one in found[:MAX_ROWS]],
             text=f"One number for long, in a column that otherwise varies: {told}{more}" if found else "",
             remedy="Where a sensor stood still, or gaps were filled with the last value, write these cells empty or "
             "leave the rows out: a model learns that nothing changes."
@@ -74,14 +74,14 @@ def _stretches(column: str, values: Array, begins: Array) -> list[_Stretch]:
     """
     import numpy as np
 
-    if len(values) < LEAST_ROWS:
+    if len(values) < MIN_ROWS:
         return []
     is_new = begins | np.concatenate([[True], values[1:] != values[:-1]])  # NaN differs from NaN
     firsts = np.flatnonzero(is_new)
     lengths = np.diff(np.concatenate([firsts, [len(values)]]))
     usual = float(np.quantile(lengths, USUAL))
     found = []
-    for place in np.flatnonzero(lengths >= max(LEAST_ROWS, LONGER * usual)).tolist():
+    for place in np.flatnonzero(lengths >= max(MIN_ROWS, LONGER * usual)).tolist():
         same = lengths[values[firsts] == values[firsts[place]]]
         next_longest = int(np.sort(same)[-2]) if len(same) > 1 else 0
         if lengths[place] >= LONGER_THAN_ITS_OWN * next_longest:

@@ -15,10 +15,10 @@ from trainwright.trainer.data.validation.values import severity_of, text
 
 FIRST = 5000
 """Rows that are looked at."""
-FEWEST_ROWS = 40
+MIN_ROWS = 40
 COMMON = 0.05
 """Share of the texts that have a word of a template."""
-FEWEST_WORDS = 3
+MIN_WORDS = 3
 FIXED = 0.4
 """Share of a text's words that are its template's, at least."""
 OF_TEMPLATE, OF_ALL = 0.02, 0.5
@@ -51,7 +51,7 @@ class Templates(Family):
 
 def templates_of(texts: Sequence[str]) -> dict[str, int]:
     """Return how many of the texts follow each template, its blanks as `…`; nothing where most follow none."""
-    if len(texts) < FEWEST_ROWS:
+    if len(texts) < MIN_ROWS:
         return {}
     words = [WORD.findall(one.casefold()) for one in texts]
     counts = Counter(word for of_text in words for word in set(of_text))
@@ -66,6 +66,6 @@ def _skeleton(words: Sequence[str], common: set[str]) -> str:
     """Return a text's common words with a mark for each gap; empty where they are too few of it."""
     kept = [word if word in common else GAP for word in words]
     fixed = sum(word != GAP for word in kept)
-    if fixed < FEWEST_WORDS or fixed < FIXED * len(words):
+    if fixed < MIN_WORDS or fixed < FIXED * len(words):
         return ""
     return " ".join(word for place, word in enumerate(kept) if word != GAP or kept[place - 1 : place] != [GAP])

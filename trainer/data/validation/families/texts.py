@@ -12,7 +12,7 @@ from trainwright.trainer.data.validation.values import every_row, expected, seve
 
 CHARACTERS_OF_A_TOKEN = 4
 """Of usual text with usual tokenizers; `bytes` and `characters` make one of each."""
-MOST_CUT = 0.1
+MAX_CUT = 0.1
 """Share of texts longer than max_length from which a warning is worth it."""
 
 
@@ -68,4 +68,4 @@ def _judge(column: str, most: int, asked: Mapping[str, Any]) -> Finding:
     count, rows, longest = int(asked["tokens"] or 0), int(asked["rows"]), int(asked["longest"] or 0)
     told = f"{count} of {rows} texts of {column} have more than max_length = {most} tokens; the longest has {longest}"
     remedy = f"Raise data.args.max_length (the model's memory grows with it), or accept that {count} texts are cut."
-    return Finding(count <= MOST_CUT * max(rows, 1), count, most, count, told, remedy)
+    return Finding(count <= MAX_CUT * max(rows, 1), count, most, count, told, remedy)

@@ -14,10 +14,10 @@ from trainwright.trainer.data.validation.values import severity_of
 if TYPE_CHECKING:
     import polars as pl
 
-FEWEST_ROWS = 50
+MIN_ROWS = 50
 FIRST = 20_000
 """Rows that show first which columns may be twins."""
-MOST_VALUES = 0.25
+MAX_VALUES = 0.25
 """Share of the rows that may differ: columns whose every row differs go together by nature."""
 
 
@@ -34,11 +34,11 @@ class Twins(Family):
         if context.source == "images" or len(names) < 2:
             return
         first = context.frame.select(names).head(FIRST).collect(engine="streaming")
-        if first.height < FEWEST_ROWS:
+        if first.height < MIN_ROWS:
             return
         counts = {name: first[name].n_unique() for name in names}
         for one, other in combinations(names, 2):
-            if counts[one] != counts[other] or not 2 <= counts[one] <= MOST_VALUES * first.height:
+            if counts[one] != counts[other] or not 2 <= counts[one] <= MAX_VALUES * first.height:
                 continue
             if _same(first.lazy(), one, other) and _same(context.frame, one, other):
                 yield Verdict(

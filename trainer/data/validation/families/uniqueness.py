@@ -9,7 +9,7 @@ from typing import Any
 
 from trainwright.trainer.data.validation.check import (
     CONTENT,
-    MOST_IN_A_SET,
+    MAX_IN_A_SET,
     Check,
     Context,
     Family,
@@ -69,7 +69,7 @@ def _allowed(context: Context) -> float:
 
 
 def _is_large(context: Context) -> bool:
-    return sum(map(len, context.splits.values())) > MOST_IN_A_SET
+    return sum(map(len, context.splits.values())) > MAX_IN_A_SET
 
 
 def _alone(context: Context, column: str, severity: Severity) -> Check:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from predictor import finite, shipped
 
-MOST_SECONDS = 25.0
+MAX_SECONDS = 25.0
 """Of one request: less than its callers wait."""
 
 
@@ -42,7 +42,7 @@ class Answers:
         `text` does not repeat the prompt. It `ended` with the document (document), before the words that were asked
         for (stop), with as many tokens as were asked for (most_tokens), or when the request's time was over (time).
         """
-        until = time.monotonic() + MOST_SECONDS
+        until = time.monotonic() + MAX_SECONDS
         with self.one_at_a_time:
             return [self._written(one, until) for one in inputs]
 

@@ -1,6 +1,6 @@
 /** Asks the service in the page's place: the key and the service's address stay on this server. */
 
-const MOST_BYTES = 8_388_608;
+const MAX_BYTES = 8_388_608;
 const SECONDS = 30;
 
 const problem = (status: number, text: string) =>
@@ -10,11 +10,11 @@ export async function POST(request: Request): Promise<Response> {
   if (!request.headers.get("content-type")?.startsWith("application/json")) {
     return problem(415, "the request must be JSON");
   }
-  if (Number(request.headers.get("content-length") ?? 0) > MOST_BYTES) {
+  if (Number(request.headers.get("content-length") ?? 0) > MAX_BYTES) {
     return problem(413, "the request is too large");
   }
   const body = await request.text();
-  if (body.length > MOST_BYTES) {
+  if (body.length > MAX_BYTES) {
     return problem(413, "the request is too large");
   }
   const key = process.env.SERVICE_KEY;

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from trainwright.tools.training_monitor.chance_baseline import MIN_ROWS, beside_guessing
 from trainwright.tools.training_monitor.documents import Diagnostic
-from trainwright.tools.training_monitor.guessing import LEAST_ROWS, beside_guessing
 from trainwright.tools.training_monitor.record import GRADIENT_NORM, STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS, RunRecord
 from trainwright.tools.training_monitor.signals.costs import gpu_utilisation
-from trainwright.tools.training_monitor.signals.turns import LEAST_AFTER, LEAST_CURVE
+from trainwright.tools.training_monitor.signals.turns import MIN_AFTER, MIN_CURVE
 from trainwright.trainer.run.conditions import FINDINGS, READINGS, Condition
 from trainwright.trainer.run.validation import Validation
 
@@ -20,7 +20,7 @@ OF_VALIDATION = frozenset({
     "generalisation_gap", "loss_gap", "epochs_without_improvement", "recent_improvement", "gain_over_prior",
     "errors_beyond_guessing", "rival_ahead", "worse_since_warmup", "validation_jaggedness",
 })  # fmt: skip
-EPOCHS = {"recent_improvement": 4, "worse_since_warmup": LEAST_AFTER + 1, "validation_jaggedness": LEAST_CURVE}
+EPOCHS = {"recent_improvement": 4, "worse_since_warmup": MIN_AFTER + 1, "validation_jaggedness": MIN_CURVE}
 """Epochs without which a signal says nothing: of the first, three are compared with the one before."""
 OF_GRADIENTS = frozenset({"gradient_norm", "sudden_gradient", "applied_gradient_norm", "first_gradient_norm"})
 OF_STEPS = frozenset({
@@ -36,7 +36,7 @@ OF_LAYERS = frozenset({
     "input_scale", "layer_gradient_spread",
 })  # fmt: skip
 """Signals that the worker measures at inspected steps."""
-LEAST_STEPS = 50
+MIN_STEPS = 50
 """Of loss_rebound: five means of ten steps."""
 
 
@@ -95,16 +95,14 @@ def _no_inspection(record: RunRecord) -> str:
 
 def _few_steps(record: RunRecord) -> str:
     steps = record.metrics.last(STEP_LOSS)
-    return (
-        "" if steps and steps.step >= LEAST_STEPS else f"needs {LEAST_STEPS} steps, {steps.step if steps else 0} so far"
-    )
+    return "" if steps and steps.step >= MIN_STEPS else f"needs {MIN_STEPS} steps, {steps.step if steps else 0} so far"
 
 
 def _no_guess(record: RunRecord) -> str:
     found = beside_guessing(record)
     if found is None:
         return "no recorded score has a known value for guessing"
-    return "" if found.rows >= LEAST_ROWS else f"needs {LEAST_ROWS} validation rows, there are {found.rows}"
+    return "" if found.rows >= MIN_ROWS else f"needs {MIN_ROWS} validation rows, there are {found.rows}"
 
 
 def _no_data_verdicts(record: RunRecord) -> str:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 
 
 def read_beside(path: Path) -> str:
     """Return the file's text, its first MiB; empty where there is none, or it cannot be read."""
     try:
         with path.open("rb") as file:
-            return file.read(MOST_BYTES).decode("utf-8", errors="replace")
+            return file.read(MAX_BYTES).decode("utf-8", errors="replace")
     except OSError:
         return ""

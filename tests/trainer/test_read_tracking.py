@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.trainer.base import traces
-from trainwright.trainer.base.traces import Memory, Trace, note, note_fleeting, note_mark
+from trainwright.trainer.base import read_tracking
+from trainwright.trainer.base.read_tracking import Memory, Trace, note, note_fleeting, note_mark
 from trainwright.trainer.run import MetricStore
 
 pytestmark = pytest.mark.requirement("MCP-5", "GATE-3")
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.requirement("MCP-5", "GATE-3")
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take every file for one that was written long ago."""
-    monkeypatch.setattr(traces, "SETTLED_NS", -(10**10))
+    monkeypatch.setattr(read_tracking, "SETTLED_NS", -(10**10))
 
 
 class Reader:

@@ -21,9 +21,9 @@ BEYOND = 2.0
 """Standard errors above guessing from which on a score is better."""
 CHOSEN = 1.0
 """So many are taken off the best epoch's, which was chosen among several."""
-LEAST_ROWS = 30
+MIN_ROWS = 30
 """Of validation; of fewer, only a score that is not above that of guessing is said to be no better."""
-LEAST_EPOCHS = 2
+MIN_EPOCHS = 2
 AGREEMENTS = ("matthews_correlation", "cohen_kappa", "quadratic_kappa")
 
 
@@ -64,7 +64,7 @@ class Beside(NamedTuple):
     @property
     def is_no_better(self) -> bool:
         """Whether nothing shows that it is better; of few rows, whether even its best epoch is not."""
-        return self.guess.errors(self.best) <= 0 if self.rows < LEAST_ROWS else self.errors <= BEYOND
+        return self.guess.errors(self.best) <= 0 if self.rows < MIN_ROWS else self.errors <= BEYOND
 
     def __str__(self) -> str:
         name = self.guess.metric
@@ -94,7 +94,7 @@ def errors_beyond_guessing(record: RunRecord) -> list[Sample]:
     Not measured with fewer than thirty validation rows.
     """
     found = beside_guessing(record)
-    if found is None or found.rows < LEAST_ROWS:
+    if found is None or found.rows < MIN_ROWS:
         return []
     return [Sample(found.step, found.errors, found.epoch, detail=str(found))]
 
@@ -114,7 +114,7 @@ def error_left(record: RunRecord) -> list[Sample]:
 
 def _beside(record: RunRecord, guess: Guess) -> Beside | None:
     samples = [one for one in record.by_epoch(f"validation/{guess.metric}") if math.isfinite(one.value)]
-    if len(samples) < LEAST_EPOCHS:
+    if len(samples) < MIN_EPOCHS:
         return None
     kept = next((one.value for one in samples if record.best is not None and one.step == record.best.step), None)
     later = [one.value for one in samples[len(samples) // 2 :]]

@@ -32,7 +32,7 @@ LOCK = "/run.lock"
 """Lock file, whose stamp includes whether a process holds it."""
 COMPILED = (".pyc", "__pycache__")
 METRICS = "metrics.sqlite"
-MOST_VALUES = 4096
+MAX_VALUES = 4096
 _glance: ContextVar[dict[str | int, Any] | None] = ContextVar("glance", default=None)
 """Stamps that were taken in the present check: each file is read once."""
 _traces: ContextVar[tuple[Trace, ...]] = ContextVar("traces", default=())
@@ -214,7 +214,7 @@ def note_mark(name: str) -> None:
 class Memory:
     """Cache of values computed from files, each with its trace; the longest unused goes first."""
 
-    def __init__(self, most: int = MOST_VALUES) -> None:
+    def __init__(self, most: int = MAX_VALUES) -> None:
         self._most = most
         self._lock = threading.Lock()
         self._kept: dict[Hashable, tuple[Hashable, Trace, Any]] = {}

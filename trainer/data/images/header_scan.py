@@ -20,7 +20,7 @@ from trainwright.trainer.data.images.masks import Seen, seen
 
 READERS = 4
 """Threads: of many small files most of the time is waiting for them."""
-MOST_BYTES = 256 << 20
+MAX_BYTES = 256 << 20
 """Of one picture's file."""
 NO_PICTURES = {
     b"version https://git-lfs": "it is a pointer of Git LFS; `git lfs pull` brings the picture",
@@ -83,8 +83,8 @@ def _stamp(file: str) -> Stamp:
 def _look(file: str) -> Look:
     try:
         size = Path(file).stat().st_size
-        if size > MOST_BYTES:
-            return Look("", size, problem=f"its file has {size:,} bytes, more than {MOST_BYTES:,}")
+        if size > MAX_BYTES:
+            return Look("", size, problem=f"its file has {size:,} bytes, more than {MAX_BYTES:,}")
         content = Path(file).read_bytes()
     except OSError as error:
         return Look("", 0, problem=error.strerror or str(error))

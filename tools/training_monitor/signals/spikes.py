@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 BEFORE = 8
 """Steps before a jump that have to be calm."""
-FEWEST_BEFORE = 2
+MIN_BEFORE = 2
 CALM_GRADIENTS = 4
 """Steps at least whose gradients are known before one counts as sudden."""
 ALIKE = 4.0
@@ -29,7 +29,7 @@ def sudden_non_finite(record: RunRecord) -> list[Sample]:
     """1 where a loss is not finite at once, after calm steps; 0 where it climbed before (one sample at that step)."""
     points = record.metrics.tail(STEP_LOSS, LONGEST_WINDOW)
     bad = next((place for place, point in enumerate(points) if not math.isfinite(point.value)), None)
-    if bad is None or bad < FEWEST_BEFORE:
+    if bad is None or bad < MIN_BEFORE:
         return []
     norms = {point.step: point.value for point in record.metrics.tail(GRADIENT_NORM, LONGEST_WINDOW)}
     before = points[max(0, bad - BEFORE) : bad]
@@ -45,7 +45,7 @@ def sudden_jump(record: RunRecord) -> list[Sample]:
     """
     points, start = record.metrics.tail(STEP_LOSS, LONGEST_WINDOW) if record.judges_losses else [], record.starting_loss
     jumps, few = [], _last_batches_of_few(record)
-    for place in range(FEWEST_BEFORE, len(points)):
+    for place in range(MIN_BEFORE, len(points)):
         before = [abs(point.value) for point in points[max(0, place - BEFORE) : place]]
         middle = max(statistics.median(before), abs(start or 0.0) / 10)
         now = points[place]
@@ -100,4 +100,4 @@ def overshoot(record: RunRecord) -> list[Sample]:
 def _is_calm(values: list[float]) -> bool:
     """Whether no value is far above the usual one: of two the lower, for their mean would hide any climb."""
     finite = [value for value in values if math.isfinite(value)]
-    return len(finite) == len(values) >= FEWEST_BEFORE and max(values) <= CALM * statistics.median_low(values)
+    return len(finite) == len(values) >= MIN_BEFORE and max(values) <= CALM * statistics.median_low(values)

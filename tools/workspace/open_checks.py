@@ -37,7 +37,7 @@ def copy_database(path: Path, database: str) -> tempfile.TemporaryDirectory[str]
 
 
 LEDGER = "ledger.jsonl"
-MOST_HOLDERS = 3
+MAX_HOLDERS = 3
 
 
 def require_database(database: Path) -> None:
@@ -89,7 +89,7 @@ def holders(database: Path) -> list[str]:
     except (OSError, ValueError):
         return []
     held = {int(line[4]) for line in lines if line[3:4] == ["WRITE"] and line[5].rpartition(":")[2] in inodes}
-    return [f"process {number} ({_command(number)})" for number in sorted(held - {os.getpid()})][:MOST_HOLDERS]
+    return [f"process {number} ({_command(number)})" for number in sorted(held - {os.getpid()})][:MAX_HOLDERS]
 
 
 def _command(number: int) -> str:

@@ -8,9 +8,9 @@ from typing import Literal
 from trainwright.tools.training_monitor.assessment import Assessment, assess_record
 from trainwright.tools.training_monitor.curve_summary import CurveSummary, curve_summaries
 from trainwright.tools.training_monitor.documents import load_diagnostics
+from trainwright.tools.training_monitor.not_evaluated import unjudged
 from trainwright.tools.training_monitor.outdone import BesideRival
 from trainwright.tools.training_monitor.record import RunRecord
-from trainwright.tools.training_monitor.unjudged import unjudged
 from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.run import Goal, RunDirectory, RunState
 

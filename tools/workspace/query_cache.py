@@ -10,7 +10,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from trainwright.trainer.base.traces import MOST_VALUES, Memory, Trace, note_mark
+from trainwright.trainer.base.read_tracking import MAX_VALUES, Memory, Trace, note_mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -102,7 +102,7 @@ class Kept:
             self._read = written, known = version, {}
         if (found := known.get(what)) is None:
             found = (read(),)  # never older than the version, which was looked at before
-            if len(known) < MOST_VALUES:
+            if len(known) < MAX_VALUES:
                 known[what] = found
         return found[0]
 

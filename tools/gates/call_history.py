@@ -19,7 +19,7 @@ from trainwright.tools.gates.staleness import exemption_changes, opened_since
 from trainwright.tools.owner.grants import operations
 from trainwright.tools.workspace.tables import Study
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.base.traces import note_fleeting
+from trainwright.trainer.base.read_tracking import note_fleeting
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.config import SearchSection, config_digest, merge_changes, parse_config
 from trainwright.trainer.run import RunKind, RunState
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 OUTSIDE = frozenset({"limit", "storage", "out_of_memory", "interrupted"})
 """Failures whose cause may lie outside the digests: such a run is tried once more."""
-MOST_FILES = 20_000
-MOST_CHARACTERS = 160
+MAX_FILES = 20_000
+MAX_CHARACTERS = 160
 REPEATING = {"verify_reproducibility": RunKind.REPLAY, "export_model": RunKind.EXPORT}
 
 
@@ -86,8 +86,8 @@ def is_unchanged(evidence: Records, run: RunRecords) -> bool:
     is_listed = all([run.code.files, run.data.splits])
     note_fleeting()  # files' times are read, and none is opened
     root = Path(evidence.project.code_root)
-    found = list(islice(_files(root, evidence.workspace.path.resolve()), MOST_FILES + 1))
-    if len(found) > MOST_FILES:
+    found = list(islice(_files(root, evidence.workspace.path.resolve()), MAX_FILES + 1))
+    if len(found) > MAX_FILES:
         return is_listed
     if is_listed:  # code that no training imports counts still: a failed export, or a probe of one, may have met it
         known = {root / name for name in run.code.files}
@@ -250,7 +250,7 @@ def _category(run: RunRecords) -> str:
 def _told(run: RunRecords) -> str:
     failure = run.status.failure
     message = failure.message if failure is not None else ""
-    return f"{run.status.state.value}: {message[:MOST_CHARACTERS].rstrip('.')}" if message else run.status.state.value
+    return f"{run.status.state.value}: {message[:MAX_CHARACTERS].rstrip('.')}" if message else run.status.state.value
 
 
 def _files(root: Path, workspace: Path) -> Iterator[tuple[Path, float]]:

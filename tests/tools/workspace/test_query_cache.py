@@ -11,7 +11,7 @@ import pytest
 from trainwright.tools import projects
 from trainwright.tools.ledger import append
 from trainwright.tools.workspace import Workspace
-from trainwright.tools.workspace.kept import note_whole_workspace
+from trainwright.tools.workspace.query_cache import note_whole_workspace
 from trainwright.trainer.base.errors import NotFoundError
 
 pytestmark = pytest.mark.requirement("MCP-5", "GATE-3")

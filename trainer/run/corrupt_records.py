@@ -15,7 +15,7 @@ from trainwright.trainer.run.directory import EVENTS, RunDirectory
 from trainwright.trainer.run.metrics import KEYS, MetricStore
 from trainwright.trainer.run.status import read_log
 
-MOST_NAMED = 5
+MAX_NAMED = 5
 UPWARD, DOWNWARD = "ORDER BY step", "ORDER BY step DESC"
 
 
@@ -78,7 +78,7 @@ def damage_of(run: RunDirectory, metrics: TornMetrics | None = None) -> list[str
     found = []
     _, torn = read_log(run.path / EVENTS)
     if torn:
-        named = ", ".join(map(str, torn[:MOST_NAMED])) + (" …" if len(torn) > MOST_NAMED else "")
+        named = ", ".join(map(str, torn[:MAX_NAMED])) + (" …" if len(torn) > MAX_NAMED else "")
         found.append(f"{EVENTS}: damaged at line {named}; the lines before and after it are read.")
     series = sorted(metrics.torn.items()) if metrics is not None else []
-    return found + [f"{METRICS}: {key or 'the file'} is torn {where}." for key, where in series[:MOST_NAMED]]
+    return found + [f"{METRICS}: {key or 'the file'} is torn {where}." for key, where in series[:MAX_NAMED]]

@@ -12,7 +12,7 @@ from trainwright.tools.gates.overlay import is_of_export
 from trainwright.tools.owner.grants import accepted_alerts
 from trainwright.tools.training_monitor.diagnosis import diagnose
 from trainwright.trainer.base.errors import StorageError
-from trainwright.trainer.base.traces import note_fleeting
+from trainwright.trainer.base.read_tracking import note_fleeting
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.conditions import alert_behind
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.records import RunRecords
     from trainwright.trainer.run import Failure
 
-MOST_ATTEMPTS = 3
+MAX_ATTEMPTS = 3
 """A run that was interrupted so often is not resumed once more: something in it ends the process."""
-MOST_CHARACTERS = 300
-LEAST_FREE_BYTES = 64 * 2**20
+MAX_CHARACTERS = 300
+MIN_FREE_BYTES = 64 * 2**20
 """Free disk space that a run (beside two checkpoints) or study takes to go on after it met a full disk."""
 
 
@@ -36,7 +36,7 @@ def onward(run: RunRecords) -> NextCall:
     if state in {RunState.STOPPED, RunState.FAILED} and (call := after_alert(run)) is not None:
         return call
     stopped_late = state is RunState.STOPPED and not run.lacks_rows
-    resumable = stopped_late or (state is RunState.INTERRUPTED and status.attempt < MOST_ATTEMPTS)
+    resumable = stopped_late or (state is RunState.INTERRUPTED and status.attempt < MAX_ATTEMPTS)
     if resumable:
         own = {"project": run.row.project, "run_id": run.id}
         return NextCall(tool="resume_training", arguments=own, why=f"the run is {state.value}")
@@ -50,16 +50,16 @@ def onward(run: RunRecords) -> NextCall:
         cause = status.failure.remedy if status.failure else f"it was interrupted {status.attempt} times"
         unfixed = "it was stopped before it had fixed the rows, which only a first attempt can"
         why = unfixed if state is RunState.STOPPED else f"after fixing the cause: {cause}"
-        return _again(run, why[:MOST_CHARACTERS])
+        return _again(run, why[:MAX_CHARACTERS])
     arguments = {"run_id": run.id, "wait_seconds": 50}
     return NextCall(tool="run_status", arguments=arguments, why=f"the run is {state.value}")
 
 
 def _fixing(run: RunRecords, changes: dict[str, Any], failure: Failure) -> NextCall:
     """Name the change that fixes a failure."""
-    why = f"fixes the failure: {failure.remedy}"[:MOST_CHARACTERS]
+    why = f"fixes the failure: {failure.remedy}"[:MAX_CHARACTERS]
     if all(map(is_of_export, changes)):
-        why = f"nothing is trained anew for it, the export alone is repeated: {failure.remedy}"[:MOST_CHARACTERS]
+        why = f"nothing is trained anew for it, the export alone is repeated: {failure.remedy}"[:MAX_CHARACTERS]
     arguments = {"project": run.row.project, "changes": changes, "reason": f"{run.id}: {failure.category}"}
     return NextCall(tool="configure", arguments=arguments, why=why)
 
@@ -87,7 +87,7 @@ def after_alert(run: RunRecords) -> NextCall | None:
     if not fixes:
         return None
     arguments = {"project": run.row.project, "changes": fixes[0]["changes"], "reason": f"{run.id}: {name}"}
-    why = f"{name} stopped the run. {fixes[0]['text']}"[:MOST_CHARACTERS]
+    why = f"{name} stopped the run. {fixes[0]['text']}"[:MAX_CHARACTERS]
     if run.status.state is RunState.STOPPED:
         why += f" resume_training(run_id={run.id!r}) goes on without it."
     return NextCall(tool="configure", arguments=arguments, why=why)
@@ -104,13 +104,13 @@ def _after_full_disk(run: RunRecords) -> NextCall:
 
 
 def make_room(project: str, path: Path, needed_bytes: int, then: str) -> NextCall | None:
-    """Name the call that frees the disk at `path`; None once that much is free beside LEAST_FREE_BYTES.
+    """Name the call that frees the disk at `path`; None once that much is free beside MIN_FREE_BYTES.
 
     Args:
         then: what goes on after it, in words.
     """
     note_fleeting()  # room comes and goes without a write to the database
-    free, least = shutil.disk_usage(path).free, LEAST_FREE_BYTES + needed_bytes
+    free, least = shutil.disk_usage(path).free, MIN_FREE_BYTES + needed_bytes
     if free >= least:
         return None
     room = f"{free / 2**20:.0f} MiB free of the {math.ceil(least / 2**20)} MiB that it takes to go on"

@@ -9,9 +9,9 @@ import pytest
 
 from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.run import RunDirectory
+from trainwright.trainer.run.corrupt_records import TornMetrics, damage_of
 from trainwright.trainer.run.metrics import MetricStore
 from trainwright.trainer.run.status import EventWriter, read_log
-from trainwright.trainer.run.torn import TornMetrics, damage_of
 
 STEPS, PAGE = 20_000, 4096
 

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.staleness import file_changes
-from trainwright.trainer.base import fetched
+from trainwright.trainer.base import download_log
 
 if TYPE_CHECKING:
     from trainwright.tools.answers import NextCall
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.run_evidence import RunEvidence
 
-MOST_DEEP = 3
-MOST_FOLDERS = 2000
+MAX_DEEP = 3
+MAX_FOLDERS = 2000
 PLACEHOLDER = "the folder where it is now"
 
 
@@ -30,7 +30,7 @@ def point_to_moved_root(evidence: Evidence, run: RunEvidence) -> NextCall | None
 
 def _find(evidence: Evidence, run: RunEvidence) -> Path | None:
     recorded = [*run.code.files, *run.data.files]
-    names = [name for name in recorded if not (Path(name).is_absolute() or fetched.is_remote(name))]
+    names = [name for name in recorded if not (Path(name).is_absolute() or download_log.is_remote(name))]
     if not names:
         return None
     seen = 0
@@ -39,8 +39,8 @@ def _find(evidence: Evidence, run: RunEvidence) -> Path | None:
             seen += 1
             here = Path(folder)
             deep = len(here.relative_to(root).parts)
-            inside[:] = [] if deep >= MOST_DEEP or here == evidence.workspace.path else sorted(inside)
-            if seen > MOST_FOLDERS:
+            inside[:] = [] if deep >= MAX_DEEP or here == evidence.workspace.path else sorted(inside)
+            if seen > MAX_FOLDERS:
                 return None
             if all((here / name).exists() for name in names) and not file_changes(
                 here, run, evidence.inspection.digest
