@@ -14,7 +14,7 @@ from trainwright.tools.gates.decide import GateReport, evaluate
 from trainwright.tools.gates.decision import About, Facts, Option, decide
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import baseline_value, exit_of, is_improved_below_goal, verdict
-from trainwright.tools.gates.later import later_call, new_rows
+from trainwright.tools.gates.later import later_call
 from trainwright.tools.gates.leak_prices import removal, unpriced
 from trainwright.tools.gates.phase_status import barred, phase_status_of
 from trainwright.tools.gates.phases import Phase
@@ -126,9 +126,7 @@ def facts_of(
 
 
 def _passing(evidence: Evidence, phase: Phase) -> NextCall:
-    """Name the gate, which no check keeps closed, and the search or the new rows that it is passed without."""
-    if phase is Phase.PLANNING and (call := new_rows(evidence)) is not None:
-        return call
+    """Name the gate, which no check keeps closed, and the search that it is passed without."""
     why = "every check of the phase passes"
     if phase is Phase.OPTIMIZATION and (asked := unmet_wish(evidence)) and (hindered := no_room(evidence)):
         why += f"; the intent asks for a search ({asked.words!r}), and none is proposed: {hindered}"

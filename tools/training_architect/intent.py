@@ -141,10 +141,7 @@ SEARCHED = (
     "of them as the stated time still holds beside the repetitions over seeds"
 )
 
-LATER = (
-    "after the release: {words!r} is no part of this one; once it is made, `next` names the calls: a second version is "
-    "configure(begin_release=True), models compares two or scores one on a file, and promote_model puts one in use"
-)
+LATER = "after the release: {words!r} is no part of this one; `next` names the calls of what is asked for then"
 
 
 def with_intent(request: PlanRequest, owners: Path | None = None) -> tuple[PlanRequest, list[str]]:

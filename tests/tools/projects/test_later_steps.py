@@ -27,7 +27,7 @@ def test_a_finished_project_leads_to_the_steps_that_its_intent_names_for_after_t
     assert answer.next is not None
     assert (answer.next.tool, answer.next.arguments) == ("configure", {"project": NAME, "begin_release": True})
     assert "then add new_cases.csv" in answer.next.why
-    assert 'data.args.path a list, ["old.csv", "new.csv"]' in answer.next.why
+    assert "making data.args.path a list that keeps the old file" in answer.next.why
     (first,) = registry.list_models(workspace, NAME).versions
     with workspace.session() as session:
         second = {
@@ -55,15 +55,48 @@ def test_a_finished_project_leads_to_the_steps_that_its_intent_names_for_after_t
 
 
 @pytest.mark.requirement("PHASE-11")
-def test_a_file_that_is_to_be_scored_later_is_named_with_its_call(created_with: Callable[..., Workspace]) -> None:
-    workspace = created_with("finished", intent="tell irises apart; once it is released, score fresh.csv")
+@pytest.mark.parametrize(
+    ("behind", "score"),
+    [("score fresh.csv", "fresh.csv"), ("score gone.csv", None), ("score fresh.csv and other.csv", None)],
+)
+def test_a_file_that_is_to_be_scored_later_is_named_where_there_is_no_other(
+    created_with: Callable[..., Workspace], behind: str, score: str | None
+) -> None:
+    workspace = created_with("finished", intent=f"tell irises apart; once it is released, {behind}")
+    (workspace.path.parent / "code" / "fresh.csv").touch()
     call = projects.advance(workspace, NAME).next
     assert call is not None
-    assert (call.tool, call.arguments) == ("models", {"project": NAME, "score": "fresh.csv"})
+    assert (call.tool, call.arguments) == ("models", {"project": NAME} | ({"score": score} if score else {}))
+    assert ("models(score=FILE)" in call.why) == (score is None)
 
 
 @pytest.mark.requirement("PHASE-11", "GATE-7")
-def test_a_score_leads_to_the_second_version_and_that_to_the_new_rows(created_with: Callable[..., Workspace]) -> None:
+@pytest.mark.parametrize(
+    ("behind", "begins"),
+    [
+        ("make a second version without outliers.csv", True),
+        ("do the same with outliers.csv in a separate project", False),
+        ("outliers.csv dazu, aber nicht jetzt", False),
+        ("roll back if customers complain", False),
+    ],
+)
+def test_no_file_is_added_to_what_a_second_version_is_trained_on(
+    created_with: Callable[..., Workspace], behind: str, begins: bool
+) -> None:
+    workspace = created_with("finished", intent=f"tell irises apart; after the release, {behind}")
+    (workspace.path.parent / "code" / "outliers.csv").touch()
+    call = projects.advance(workspace, NAME).next
+    assert (call and call.arguments) == ({"project": NAME, "begin_release": True} if begins else None)
+    if begins:
+        begun = projects.configure(workspace, NAME, begin_release=True, reason="fewer flowers").next
+        assert begun is not None
+        assert begun.tool == "pass_gate"
+
+
+@pytest.mark.requirement("PHASE-11", "GATE-7")
+def test_a_score_leads_to_the_second_version_whose_rows_the_same_call_adds(
+    created_with: Callable[..., Workspace],
+) -> None:
     said = "tell irises apart; once it is released, say how good it is on fresh.csv, then add it and retrain"
     workspace = created_with("finished", intent=said)
     code = workspace.path.parent / "code"
@@ -75,10 +108,7 @@ def test_a_score_leads_to_the_second_version_and_that_to_the_new_rows(created_wi
     scored = score_model(workspace, NAME, "fresh.csv")
     assert scored.next is not None
     assert scored.next.arguments == {"project": NAME, "begin_release": True}
-    begun = projects.configure(workspace, NAME, begin_release=True, reason="more flowers")
+    files = {"data.args.path": ["iris.csv", "fresh.csv"]}
+    begun = projects.configure(workspace, NAME, begin_release=True, changes=files, reason="more flowers")
     assert begun.next is not None
-    assert begun.next.arguments["changes"] == {"data.args.path": ["iris.csv", "fresh.csv"]}
-    assert projects.advance(workspace, NAME).ended == "decision"
-    changed = projects.configure(workspace, NAME, changes=begun.next.arguments["changes"], reason="the new ones")
-    assert changed.next is not None
-    assert changed.next.tool == "start_training"
+    assert begun.next.tool == "start_training"

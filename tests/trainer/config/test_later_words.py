@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from trainwright.trainer.config.later_words import asked_later
@@ -42,6 +44,23 @@ LATER = (
      "again compared promoted scored"),
     ("Predict a from a.csv. When that is released, retrain it with b.csv", None, "again"),
     ("Make a model of a.csv and promote it to production, please.", "promote it to production, please", "promoted"),
+    ("Predict churn from t.csv; afterwards make a second version without outliers.csv", None, "again"),
+    ("Predict churn from customers.csv. Then score march.csv, then build a second version with a bigger model and "
+     "compare both versions.", None, "again compared scored"),
+    ("Sag Kündigungen aus kunden.csv voraus. Danach bewerte maerz.csv, und erstelle eine zweite Version mit mehr "
+     "Schichten.", None, "again scored"),
+    ("churn from a.csv; once released, retrain with everything except complaints.csv", None, "again"),
+    ("churn from customers.csv. After the release, add march.csv instead of customers.csv.", None, "again"),
+    ("Predict churn from customers.csv, then make version 2 from march.csv", "then make version 2 from march.csv",
+     "again"),
+    ("Predict churn from customers.csv. Then make a second version from customers.csv and march.csv and compare both "
+     "versions.", None, "again compared"),
+    ("Predict price from a.csv. Later use new rows and make a second version, not now but after the release",
+     None, "again"),
+    ("churn from customers.csv. After the release, do the same with orders.csv in a separate project.",
+     "After the release, do the same with orders.csv in a separate project", ""),
+    ("Sag Preise aus haeuser.csv voraus. Später kommt haeuser_2025.csv dazu, aber das machen wir nicht jetzt.",
+     "Später kommt haeuser_2025.csv dazu, aber das machen wir nicht jetzt", ""),
 )  # fmt: skip
 
 
@@ -50,9 +69,7 @@ def test_a_sentence_names_what_comes_after_the_release(sentence: str, words: str
     found = asked_later(sentence)
     assert found is not None
     assert words in (None, found.words)
-    told = {"again": found.is_again, "compared": found.is_compared, "promoted": found.is_promoted}
-    told["scored"] = bool(found.scored)
-    assert " ".join(name for name, is_asked in told.items() if is_asked) == steps
+    assert " ".join(sorted(found.steps)) == steps
 
 
 @pytest.mark.parametrize(
@@ -85,29 +102,20 @@ def test_a_sentence_names_what_comes_after_the_release(sentence: str, words: str
         "Clean train.csv, then add new features and train a network",
         "Predict conversion in train.csv, where users saw v1 or v2 of the page",
         "First pretrain on train.csv, then fine-tune on b.csv",
+        "Predict churn from train.csv. After the release, roll back if customers complain.",
+        "Predict churn from train.csv. After the release, check labels.csv for wrong labels.",
+        "Predict churn from train.csv; after the release, tune the next one instead of retraining it",
     ],
 )
 def test_a_sentence_that_ends_with_the_release_names_nothing_later(sentence: str) -> None:
     assert asked_later(sentence) is None
 
 
-@pytest.mark.parametrize(
-    ("behind", "files"),
-    [
-        ("retrain with feb.csv and score both on check.csv", ["feb.csv"]),
-        ("score it on new.csv, then add those rows and make a second version", ["new.csv"]),
-        ("add feb.csv, the mar.csv and apr.csv and make a second version; try it on may.csv",
-         ["feb.csv", "mar.csv", "apr.csv"]),
-        ("make a second version with b.csv, compare both by report.txt", ["b.csv"]),
-        ("retrain with the new rows", []),
-    ],
-)  # fmt: skip
-def test_the_next_version_learns_from_the_files_that_are_added_and_not_from_those_it_is_tested_on(
-    behind: str, files: list[str]
-) -> None:
-    found = asked_later(f"Predict a from a.csv. Once it is released, {behind}.")
-    assert found is not None
-    assert list(found.added) == files
+def test_a_long_text_is_read_in_time_that_grows_with_its_length() -> None:
+    began = time.process_time()
+    for said in ("then do not make a second version, ", "who then make a second version, ", "score a.csv, ", "later "):
+        asked_later((said * 1000)[:20_000])
+    assert time.process_time() - began < 2
 
 
 RETRAINED = "Release a model. Afterwards retrain with new.csv and compare both."
