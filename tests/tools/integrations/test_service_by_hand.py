@@ -154,7 +154,7 @@ def test_the_image_has_a_place_for_the_drift_log_that_its_user_owns(tmp_path: Pa
 
 
 REFUSED = {
-    "KEY": "shop_prod_your_key_here", "RATE": "600/min", "DRIFT_SECONDS": "0", "MAX_BYTES": "0", "MAX_ROWS": "-1",
+    "KEY": "shop_prod_your_key_here", "RATE": "600/min", "DRIFT_SECONDS": "0", "MOST_BYTES": "0", "MOST_ROWS": "-1",
     "GRACE_SECONDS": "-1", "PORT": "70000", "THREADS": "-1",
 }  # fmt: skip
 
