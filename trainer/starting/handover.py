@@ -32,8 +32,8 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 _CREDENTIALS = struct.Struct("3i")
 """Process, user and group of a message's sender, as the kernel attaches them."""
 WARM = "--warm"
-MAX_ANSWER = 4096
-"""Bytes of the answer to a worker's request: the seed, with room for what is no seed."""
+SEED_BYTES = 32
+"""As in `trainer.run.key`, which imports more than may be loaded before the seed is here."""
 
 
 def hide_memory() -> bool:
@@ -101,24 +101,26 @@ def _asked() -> bytearray:
         _leave_empty()
         asking.close()
         with ours.makefile("rb", buffering=0) as stream:
-            return _read_whole(stream)
+            return _read_seed(stream)
 
 
 def _handed() -> bytearray:
     """Raises OSError."""
     with open(0, "rb", buffering=0, closefd=False) as pipe:
-        received = _read_whole(pipe)
+        received = _read_seed(pipe)
     _leave_empty()
     return received
 
 
-def _read_whole(stream: RawIOBase) -> bytearray:
-    """Return all that comes, read into one place: no copy is left behind. Raises OSError."""
-    received, size = bytearray(MAX_ANSWER), 0
+def _read_seed(stream: RawIOBase) -> bytearray:
+    """Return the seed, read into one place that is never moved: no copy is left behind; empty where none came whole.
+
+    Raises OSError.
+    """
+    received, size = bytearray(SEED_BYTES), 0
     while count := stream.readinto(memoryview(received)[size:]):
         size += count
-    del received[size:]
-    return received
+    return received if size == SEED_BYTES else bytearray()
 
 
 def _leave_empty() -> None:
