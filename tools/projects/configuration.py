@@ -157,6 +157,8 @@ def _changed(workspace: Workspace, project: str, asked: dict[str, Any], *, begin
             )
         begun = begin(session, project, where, reason) if begin_release else None
         notes = settled.notes + (files_told(settled.changes, settled.config, Path(row.code_root)) if changed else [])
+        if begun is not None and not changed:
+            notes.append(f"configured as {where.release}: change first what is to differ, here or in the files")
         if begun is not None and (found := left_behind(present, new)):
             call = present.call("configure", "", changes=found)
             notes.append(f"it starts from before the search of {where.release}, whose best values {call} takes over")

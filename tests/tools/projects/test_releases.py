@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -103,6 +104,7 @@ def test_a_release_that_begins_without_what_the_search_before_it_found_names_the
     monkeypatch.setattr(configuration, "left_behind", lambda *_: {"optimizer.learning_rate": 0.0123})
     changes = {"training.epochs": 5}
     told = projects.configure(workspace, NAME, changes=changes, begin_release=True).taken_as or []
+    assert not any("configured as" in one for one in told)
     call = "configure(project='flowers', changes={'optimizer.learning_rate': 0.0123})"
     assert [call in one for one in told if "starts from before the search of " in one] == [True], told
 
@@ -124,7 +126,8 @@ def test_the_next_release_takes_what_exists_for_the_same_digests_and_keeps_the_f
     workspace = at("finished")
     folder = workspace.project_folder(NAME)
     first = digest_path(folder / "final_model")
-    projects.configure(workspace, NAME, begin_release=True, reason="once more")
+    (told,) = projects.configure(workspace, NAME, begin_release=True, reason="once more").taken_as or []
+    assert re.match("configured as release 1 of .*: change first what is to differ", told)
     runs = len(list(folder.glob("runs/*")))
     for phase in PHASES:
         answer = projects.pass_gate(workspace, NAME, phase)
