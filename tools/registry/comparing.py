@@ -254,7 +254,7 @@ def _compared(later: Side, earlier: Side, asked: Asked) -> tuple[dict[str, OnRow
         order |= {"slices": [], "groups": [], "splits": ["test"], "only": {"test": list(unseen.kept)}}
         found = _evaluated(order)["splits"]["test"]
         facts["on_tested"] = _on_rows(found, {}, asked, {})
-        facts["not_as_certified"] = _other_than(earlier.figures["test"], found["beside"]["metrics"], asked.metric)
+        facts["not_as_certified"] = _other_than(earlier.figures.get("test", {}), found["beside"]["metrics"], asked.metric)
     return splits, facts
 
 
